@@ -1,0 +1,38 @@
+# Everything runs in .venv, which `make` builds itself and renews when pyproject.toml changes.
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+BIN := .venv/bin
+READY := .venv/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help test lint format bench clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+test: lint  ## every check, then the tests (WORKERS=2)
+	$(BIN)/pytest -n $(WORKERS)
+
+lint: $(READY)  ## style, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY)  ## mend what can be mended by machine
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(READY)  ## time the pipeline
+	$(BIN)/python benchmarks/pipeline.py
+
+clean:  ## remove .venv and all that is generated
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

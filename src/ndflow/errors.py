@@ -1,0 +1,18 @@
+"""The errors a caller can act on.
+
+Every message names the argument or the file, says what is wrong with it, and what to try.
+"""
+
+__all__ = ["DegenerateDataError", "InvalidValueError", "NdflowError"]
+
+
+class NdflowError(Exception):
+    """Base of every error that ndflow raises on purpose."""
+
+
+class InvalidValueError(NdflowError, ValueError):
+    """An argument or a stored value that cannot be what it claims to be."""
+
+
+class DegenerateDataError(NdflowError, ValueError):
+    """Data without a density to speak of: no voxel at all, or all of them equal."""
