@@ -1,4 +1,4 @@
-"""Domain values: frozen, validated once where they are made, and the same after a trip through JSON.
+"""Domain values: frozen, validated where they are made, unchanged by a trip through JSON.
 
 A domain type is a frozen dataclass that derives from `Value`. Its ``__post_init__`` turns what it
 is given into read-only arrays with `real_array` and refuses what makes no sense, so that no other
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndflow.errors import InvalidValueError
 
-__all__ = ["FloatArray", "Status", "Value", "points", "positive", "real_array"]
+__all__ = ["FloatArray", "Status", "Value", "einsum", "points", "positive", "real_array"]
 
 FloatArray = NDArray[np.float64]
 
@@ -35,7 +35,9 @@ class Value:
     def to_dict(self) -> dict[str, Any]:
         """Return the value as plain numbers, strings, lists and dictionaries."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {"type": type(self).__name__} | {f.name: _plain(getattr(self, f.name)) for f in fields}
+        return {"type": type(self).__name__} | {
+            f.name: _plain(getattr(self, f.name)) for f in fields
+        }
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
@@ -74,6 +76,12 @@ class Status(Value):
     message: str
 
 
+def einsum(subscripts: str, *operands: NDArray[np.floating[Any]]) -> FloatArray:
+    """`numpy.einsum`, which sums in a fixed order, unlike products that go through BLAS."""
+    result: FloatArray = np.einsum(subscripts, *operands)
+    return result
+
+
 def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
     """Return `value` as a read-only array of finite doubles, or say what is wrong with it.
 
@@ -89,9 +97,10 @@ def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
     except (TypeError, ValueError) as error:
         raise InvalidValueError(f"{name} must be an array of real numbers ({error})") from None
     array = array.reshape(array.shape + (1,) * (len(shape) - array.ndim))
-    if array.ndim != len(shape) or any(
-        want is not None and want != got for want, got in zip(shape, array.shape, strict=True)
-    ):
+    fits = array.ndim == len(shape) and all(
+        shape[axis] in (None, array.shape[axis]) for axis in range(array.ndim)
+    )
+    if not fits:
         wanted = ", ".join("any" if want is None else str(want) for want in shape)
         raise InvalidValueError(f"{name} must have the shape ({wanted}), not {array.shape}")
     if not np.isfinite(array).all():
@@ -102,12 +111,14 @@ def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
 
 def positive(value: float, name: str, *, zero: bool = False) -> float:
     """Return `value` if it is a finite positive number (or zero, where that is allowed)."""
-    if not (np.isscalar(value) and np.isreal(value) and np.isfinite(value)) or (
-        value < 0 or (value == 0 and not zero)
-    ):
-        least = "zero or a positive number" if zero else "a positive number"
+    least = "zero or a positive number" if zero else "a positive number"
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidValueError(f"{name} must be {least}, not {value!r}") from None
+    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise InvalidValueError(f"{name} must be {least}, not {value!r}")
-    return float(value)
+    return number
 
 
 def points(x: ArrayLike, channels: int) -> tuple[FloatArray, tuple[int, ...]]:

@@ -1,0 +1,142 @@
+"""Climbing the bound: sweeps, and extrapolation of where they lead.
+
+A sweep takes moments to moments and never lowers the bound, but it creeps where components
+overlap. Anderson acceleration looks back at the last few points v and what a sweep did to them,
+``f = g(v) − v``, finds the combination of them for which ``‖f‖`` would have been least, and goes
+to what the sweeps make of that combination. Because the bound is a function of the moments
+alone, such a jump is simply tried: it stands if the bound has not fallen, otherwise the plain
+sweep stands and the memory is cleared. So acceleration can waste a sweep, but never lower the
+bound.
+
+Two choices make it work here. Jumps are made in coordinates in which every point is valid:
+logarithms of the masses, means, and Cholesky factors of the covariances with the logarithm of
+their diagonal. And ``‖f‖`` weighs each coordinate by the information the data hold about it
+(masses times inverse variances), so that components that are dying out do not drown the rest.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ndflow.density import gaussian
+from ndflow.density.variational import Data, Moments, Prior, expectation, posterior
+from ndflow.values import FloatArray, einsum
+
+__all__ = ["Climb", "climb", "sweep"]
+
+_MEMORY = 8
+_PATIENCE = 3  # so many steps in a row must gain little
+_TINY_MASS = 1e-8
+_TINY_VARIANCE = 1e-6  # of data with unit variance
+
+
+class Climb(NamedTuple):
+    """Moments, the bound at each step that led to them, and whether the last ones gained little."""
+
+    moments: Moments
+    bounds: list[float]
+    converged: bool
+
+
+def sweep(data: Data, prior: Prior, moments: Moments) -> tuple[float, Moments]:
+    """Return the bound at `moments`, and the moments of the next sweep."""
+    return expectation(data, posterior(prior, moments))
+
+
+def climb(
+    data: Data,
+    prior: Prior,
+    start: Moments,
+    tolerance: float,
+    sweeps: int,
+    goal: float = np.inf,
+) -> Climb:
+    """Climb until three steps in a row gain less than `tolerance` nats each, or above `goal`."""
+    here, v = start, _coordinates(start)
+    bound, after = sweep(data, prior, here)
+    bounds, used, idle = [bound], 1, 0
+    memory: list[tuple[FloatArray, FloatArray]] = []
+    while used < sweeps and bound <= goal:
+        v_after = _coordinates(after)
+        memory = [*memory[-_MEMORY:], (v, v_after - v)]
+        level = -np.inf
+        if len(memory) > 1:
+            v_jump = _extrapolated(memory, _information(after))
+            jump = _moments(v_jump, after, data)
+            level, beyond = sweep(data, prior, jump)
+            used += 1
+        if level >= bound:
+            here, v, after = jump, v_jump, beyond
+        else:
+            here, v = after, v_after
+            level, after = sweep(data, prior, here)
+            used += 1
+            memory = memory[-1:]
+        gain, bound = level - bound, level
+        bounds.append(bound)
+        if gain >= tolerance:
+            idle = 0
+            continue
+        idle += 1
+        memory = []  # a jump may stall where a plain sweep does not: try one
+        if idle == _PATIENCE:
+            return Climb(here, bounds, converged=True)
+    return Climb(here, bounds, converged=False)
+
+
+def _extrapolated(
+    memory: list[tuple[FloatArray, FloatArray]], information: FloatArray
+) -> FloatArray:
+    points = np.array([v for v, _ in memory])
+    moves = np.array([f for _, f in memory])
+    d_points, d_moves = np.diff(points, axis=0), np.diff(moves, axis=0)
+    weighted = d_moves * information
+    gram = einsum("in,jn->ij", weighted, d_moves)
+    gram += 1e-8 * np.trace(gram) * np.eye(len(gram))
+    target = einsum("in,n->i", weighted, moves[-1])
+    shares = np.linalg.lstsq(gram, target)[0]
+    jump: FloatArray = points[-1] + moves[-1] - einsum("i,in->n", shares, d_points + d_moves)
+    return jump
+
+
+def _coordinates(moments: Moments) -> FloatArray:
+    mass = moments.mass + _TINY_MASS
+    d = moments.mean.shape[1]
+    jitter = _TINY_VARIANCE * np.eye(d)
+    factors = gaussian.cholesky(moments.scatter / mass[:, np.newaxis, np.newaxis] + jitter)
+    diagonal = np.arange(d)
+    factors[:, diagonal, diagonal] = np.log(factors[:, diagonal, diagonal])
+    tail = np.log([moments.concentration])
+    return np.concatenate([np.log(mass), moments.mean.ravel(), factors.ravel(), tail])
+
+
+def _moments(v: FloatArray, like: Moments, data: Data) -> Moments:
+    """The inverse of `_coordinates`, with masses scaled to all there is."""
+    components, d = like.mean.shape
+    log_mass, mean, factors = np.split(v[:-1], [components, components * (1 + d)])
+    mass = np.maximum(np.exp(np.minimum(log_mass, 50.0)) - _TINY_MASS, 0.0)
+    mass *= data.counts.sum() / mass.sum()
+    lower = factors.reshape(components, d, d).copy()
+    diagonal = np.arange(d)
+    lower[:, diagonal, diagonal] = np.exp(np.clip(lower[:, diagonal, diagonal], -25.0, 25.0))
+    covariance = gaussian.product(lower, np.swapaxes(lower, 1, 2))
+    return Moments(
+        mass=mass,
+        mean=mean.reshape(components, d),
+        scatter=covariance * mass[:, np.newaxis, np.newaxis],
+        concentration=float(np.exp(np.clip(v[-1], -25.0, 25.0))),
+    )
+
+
+def _information(moments: Moments) -> FloatArray:
+    """How much the data say about each coordinate, roughly: its Fisher information."""
+    mass = moments.mass + 1e-3
+    d = moments.mean.shape[1]
+    variances = einsum("kii->ki", moments.scatter) / mass[:, np.newaxis] + _TINY_VARIANCE
+    means = mass[:, np.newaxis] / variances
+    factors = np.repeat(means[:, :, np.newaxis], d, axis=2)
+    diagonal = np.arange(d)
+    factors[:, diagonal, diagonal] = 2 * mass[:, np.newaxis]
+    return np.concatenate([mass, means.ravel(), factors.ravel(), [1.0]])

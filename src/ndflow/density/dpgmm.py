@@ -1,0 +1,226 @@
+"""Fitting a Dirichlet-process Gaussian mixture to a histogram.
+
+The fit is deterministic and sees the histogram as one weighted sample:
+
+1. stray values go and bins are joined to about a thousand (`ndflow.density.condense`);
+2. counts are tempered, ``c ← c · min(1, N_eff / Σc)``. A Bayesian fit is not invariant to the
+   scale of the counts: two million voxels, taken as two million independent draws, would call
+   for a component for every wiggle. `effective_count` says how much evidence a scan is worth;
+3. channels are standardised, and turned so that they are skewed to the right. The prior comes
+   from the data: m0 their mean, κ0 the prior strength, ``ν0 = d + 3``, and
+   ``E Λ = (1 + κ0)/κ0 · Cov⁻¹``. So the fit commutes with a change of units, of sign as well:
+   ``fit(a·x + b)`` is ``fit(x)`` moved by ``a·x + b``;
+4. many small components, sweeps, merges (`ndflow.density.start`), then accelerated sweeps until
+   nothing is gained (`ndflow.density.ascent`);
+5. the mixture of expected weights, means and precisions. Binning with width h has inflated each
+   variance by h²/12 (Sheppard), which is taken off again; light components are pruned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ndflow.density import gaussian
+from ndflow.density.ascent import Climb, climb, sweep
+from ndflow.density.condense import condensed, trimmed
+from ndflow.density.histogram import Histogram
+from ndflow.density.mixture import GaussianMixture
+from ndflow.density.start import by_mass, divided, merged, padded
+from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
+from ndflow.errors import DegenerateDataError, InvalidValueError
+from ndflow.values import FloatArray, Status, Value, einsum, positive, real_array
+
+__all__ = ["Fit", "fit"]
+
+_FIRST_SWEEPS = 25
+_MAX_SWEEPS = 5000
+_LIGHTEST = 1e-3
+_MAX_TRUNCATION = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Value):
+    """A fitted mixture.
+
+    Attributes
+    ----------
+    mixture : the density, in the units of the data.
+    bounds : (sweeps,), the lower bound of the log evidence after each sweep, in nats, for the
+        tempered counts in the units of the data. It never falls.
+    status : whether it converged.
+    """
+
+    mixture: GaussianMixture
+    bounds: FloatArray
+    status: Status
+
+    def __post_init__(self) -> None:
+        """Freeze the trace."""
+        object.__setattr__(self, "bounds", real_array(self.bounds, "bounds", None))
+
+
+def fit(
+    histogram: Histogram,
+    *,
+    concentration: float = 2.0,
+    concentration_prior: tuple[float, float] | None = None,
+    truncation: int = 20,
+    effective_count: float = 1e4,
+    prior_strength: float = 0.1,
+    tolerance: float = 1e-2,
+    start: GaussianMixture | None = None,
+) -> Fit:
+    """Fit a Dirichlet-process Gaussian mixture to a histogram.
+
+    Parameters
+    ----------
+    histogram : the data.
+    concentration : α; larger values expect more components.
+    concentration_prior : shape and rate of a Gamma prior on α, which is then inferred from
+        `concentration` on. Default: α is fixed.
+    truncation : T, the most components there can be.
+    effective_count : how many independent voxels the histogram is worth at most.
+    prior_strength : κ0, how many voxels the prior mean is worth.
+    tolerance : stop when three steps in a row gain less than this many nats each.
+    start : begin here instead of searching for a start; for example the fit of a similar scan.
+    """
+    if not 1 <= truncation <= _MAX_TRUNCATION:
+        raise InvalidValueError(
+            f"truncation must lie between 1 and {_MAX_TRUNCATION}, not {truncation}"
+        )
+    alpha = positive(concentration, "concentration")
+    if concentration_prior is not None:
+        shape, rate = concentration_prior
+        concentration_prior = (
+            positive(shape, "the shape of concentration_prior"),
+            positive(rate, "the rate of concentration_prior"),
+        )
+    kappa = positive(prior_strength, "prior_strength")
+    positive(tolerance, "tolerance")
+    used = condensed(trimmed(histogram))
+    counts = used.counts * min(1.0, positive(effective_count, "effective_count") / used.total)
+    centre, scale = _standardisation(used)
+    data = Data((used.values - centre) / scale, counts)
+    dof = used.channels + 3.0
+    prior = Prior(
+        concentration=alpha,
+        strength=kappa,
+        dof=dof,
+        scale=dof * kappa / (1 + kappa) * used.covariance() / np.outer(scale, scale),
+        gamma=concentration_prior,
+    )
+    if start is None:
+        climbed = _from_scratch(data, prior, truncation, tolerance)
+    else:
+        climbed = _from_mixture(data, prior, truncation, tolerance, start, centre, scale)
+    units = float(counts.sum() * np.log(np.abs(scale)).sum())
+    return Fit(
+        mixture=_mixture(prior, climbed.moments, used, centre, scale),
+        bounds=np.array(climbed.bounds) - units,
+        status=_status(climbed),
+    )
+
+
+def _standardisation(histogram: Histogram) -> tuple[FloatArray, FloatArray]:
+    """Return centre and scale of each channel; the scale's sign makes the skewness positive."""
+    centre = histogram.mean()
+    variances = np.diagonal(histogram.covariance())
+    for channel, variance in enumerate(variances):
+        if not variance > 0:
+            raise DegenerateDataError(
+                f"all {histogram.total:g} voxels have the value {centre[channel]:g}, "
+                f"so there is no density to fit; check the image and its mask"
+            )
+    centred = histogram.values - centre
+    skewness = einsum("n,ni->i", histogram.counts, centred**3)
+    scale: FloatArray = np.sqrt(variances) * np.where(skewness < 0, -1.0, 1.0)
+    correlation = histogram.covariance() / np.outer(scale, scale)
+    if np.linalg.eigvalsh(correlation)[0] < 1e-10:
+        raise DegenerateDataError("one channel is a linear function of the others; fit without it")
+    return centre, scale
+
+
+def _from_scratch(data: Data, prior: Prior, truncation: int, tolerance: float) -> Climb:
+    first = divided(data, truncation, prior.concentration)
+    bounds = []
+    for _ in range(_FIRST_SWEEPS):
+        bound, first = sweep(data, prior, first)
+        bounds.append(bound)
+    simpler = padded(merged(data, prior, first), truncation)
+    # Merges were judged at fewer components; they stand only if they also rise at all T.
+    begin = simpler if sweep(data, prior, simpler)[0] >= bounds[-1] else first
+    rest = _climb_sorted(data, prior, begin, tolerance)
+    return rest._replace(bounds=bounds + rest.bounds)
+
+
+def _from_mixture(
+    data: Data,
+    prior: Prior,
+    truncation: int,
+    tolerance: float,
+    start: GaussianMixture,
+    centre: FloatArray,
+    scale: FloatArray,
+) -> Climb:
+    if start.channels != data.x.shape[1] or start.components > truncation:
+        raise InvalidValueError(
+            f"start must have {data.x.shape[1]} channels and at most {truncation} components, "
+            f"not {start.channels} and {start.components}"
+        )
+    moved = start.transformed(np.diag(1 / scale), -centre / scale)
+    r = np.moveaxis(moved.responsibilities(data.x).reshape(-1, moved.components), 1, 0)
+    begin = by_mass(moments_under(data, r, moved.means, prior.concentration))
+    return _climb_sorted(data, prior, padded(begin, truncation), tolerance)
+
+
+def _climb_sorted(data: Data, prior: Prior, begin: Moments, tolerance: float) -> Climb:
+    """Climb, and again from the same components sorted by mass for as long as that helps.
+
+    The prior prefers heavy components first, but the last stick is special: sorting can also
+    lower the bound, so it is tried and not trusted.
+    """
+    result = climb(data, prior, begin, tolerance, _MAX_SWEEPS)
+    while result.converged and len(result.bounds) < _MAX_SWEEPS:
+        ordered = by_mass(result.moments)
+        bound, _ = sweep(data, prior, ordered)
+        if not bound > result.bounds[-1] + tolerance:
+            break
+        again = climb(data, prior, ordered, tolerance, _MAX_SWEEPS)
+        result = again._replace(bounds=result.bounds + again.bounds)
+    return result
+
+
+def _mixture(
+    prior: Prior, moments: Moments, used: Histogram, centre: FloatArray, scale: FloatArray
+) -> GaussianMixture:
+    q = posterior(prior, moments)
+    weights = q.weights()
+    widths = np.maximum(np.abs(used.widths / scale), 1e-9)
+    fitted = GaussianMixture(weights / weights.sum(), q.mean, _without_binning(q.precision, widths))
+    pruned = fitted.pruned(min(_LIGHTEST, float(weights.max())))
+    result = pruned.transformed(np.diag(scale), centre)
+    order = np.argsort(result.means[:, 0], kind="stable")
+    return GaussianMixture(result.weights[order], result.means[order], result.precisions[order])
+
+
+def _without_binning(precisions: FloatArray, widths: FloatArray) -> FloatArray:
+    """Take the variance of a bin, h²/12, off each component, and leave at least that much."""
+    per_bin = gaussian.inverse(precisions) / np.outer(widths, widths)
+    variances, axes = np.linalg.eigh(per_bin)
+    variances = np.maximum(variances - 1 / 12, np.minimum(variances, 1 / 12))
+    result = einsum("kij,kj,klj->kil", axes, 1 / variances, axes) / np.outer(widths, widths)
+    return gaussian.symmetric(result)
+
+
+def _status(climbed: Climb) -> Status:
+    sweeps = len(climbed.bounds)
+    if climbed.converged:
+        return Status(True, sweeps, f"converged after {sweeps} sweeps")
+    return Status(
+        False,
+        sweeps,
+        f"still rising after {sweeps} sweeps; the mixture is usable, "
+        f"a larger tolerance or a smaller effective_count stops earlier",
+    )

@@ -1,0 +1,212 @@
+"""The small linear algebra that every formula is written on.
+
+Shapes: ``n`` points, ``K`` components, ``d`` channels. Arrays over components and points are laid
+out components first, ``(K, n)`` and ``(K, n, d)``, so that sums over components run along
+contiguous rows. Means are ``(K, d)``, matrices ``(K, d, d)``.
+
+This is the only module that knows whether d is 1. There a matrix is a number, and each function
+says so in a line of its own; that makes the one-channel route as fast as if it had been written
+for it alone. Sums go through ``sum`` and ``einsum``, never through BLAS, whose order of summation
+depends on the number of threads: the same input gives the same bytes on any machine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ndflow.values import FloatArray, einsum
+
+__all__ = [
+    "average",
+    "cholesky",
+    "displacements",
+    "inner",
+    "inverse",
+    "kernel",
+    "log",
+    "log_det",
+    "log_pdf",
+    "log_sum_exp",
+    "monge",
+    "outer",
+    "product",
+    "quadratic",
+    "softmax",
+    "sqrt",
+    "symmetric",
+    "times",
+    "trace",
+    "weighted_moments",
+]
+
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+def displacements(x: FloatArray, means: FloatArray) -> FloatArray:
+    """Return ``x − μ_k`` for points ``(n, d)`` and means ``(K, d)``, as ``(K, n, d)``."""
+    if means.shape[1] == 1:
+        return np.subtract(x[:, 0], means)[:, :, np.newaxis]
+    return x[np.newaxis] - means[:, np.newaxis]
+
+
+def quadratic(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return ``vᵀ M v`` for symmetric matrices ``(K, d, d)`` and vectors ``(K, n, d)``."""
+    if matrices.shape[-1] == 1:
+        flat = vectors[..., 0]
+        result: FloatArray = flat * flat
+        result *= matrices[:, :, 0]
+        return result
+    return einsum("kni,kni->kn", times(matrices, vectors), vectors)
+
+
+def times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return ``M v`` for matrices ``(K, d, d)`` and vectors ``(K, n, d)``."""
+    if matrices.shape[-1] == 1:
+        return matrices * vectors
+    return einsum("kij,knj->kni", matrices, vectors)
+
+
+def product(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the matrix products ``A B`` over any leading axes."""
+    if a.shape[-1] == 1:
+        return a * b
+    return einsum("...ij,...jk->...ik", a, b)
+
+
+def outer(vectors: FloatArray) -> FloatArray:
+    """Return ``v vᵀ`` over any leading axes."""
+    return vectors[..., :, np.newaxis] * vectors[..., np.newaxis, :]
+
+
+def trace(matrices: FloatArray) -> FloatArray:
+    """Return the traces over any leading axes."""
+    if matrices.shape[-1] == 1:
+        return matrices[..., 0, 0]
+    return einsum("...ii->...", matrices)
+
+
+def symmetric(matrices: FloatArray) -> FloatArray:
+    """Return the symmetric parts: what is left of a symmetric matrix after rounding."""
+    return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
+
+
+def inverse(matrices: FloatArray) -> FloatArray:
+    """Return the inverses of symmetric positive-definite matrices, exactly symmetric."""
+    if matrices.shape[-1] == 1:
+        return 1.0 / matrices
+    return symmetric(np.linalg.inv(matrices).astype(np.float64, copy=False))
+
+
+def cholesky(matrices: FloatArray) -> FloatArray:
+    """Return the lower Cholesky factors; `numpy.linalg.LinAlgError` if one is not positive."""
+    if matrices.shape[-1] == 1:
+        if not (matrices > 0).all():
+            raise np.linalg.LinAlgError("matrix is not positive definite")
+        return np.sqrt(matrices)
+    return np.linalg.cholesky(matrices).astype(np.float64, copy=False)
+
+
+def sqrt(matrices: FloatArray) -> FloatArray:
+    """Return the symmetric positive square roots."""
+    if matrices.shape[-1] == 1:
+        return np.sqrt(matrices)
+    values, vectors = np.linalg.eigh(matrices)
+    return einsum("...ij,...j,...kj->...ik", vectors, np.sqrt(values), vectors)
+
+
+def log_det(matrices: FloatArray) -> FloatArray:
+    """Return ``ln |M|`` of positive-definite matrices ``(K, d, d)``."""
+    if matrices.shape[-1] == 1:
+        return np.log(matrices[..., 0, 0])
+    diagonal = einsum("...ii->...i", cholesky(matrices))
+    result: FloatArray = 2.0 * np.log(diagonal).sum(axis=-1)
+    return result
+
+
+def log_pdf(x: FloatArray, means: FloatArray, precisions: FloatArray) -> FloatArray:
+    """Return the log density of each Gaussian at each point, ``(K, n)``."""
+    result = quadratic(precisions, displacements(x, means))
+    result *= -0.5
+    result += 0.5 * (log_det(precisions) - means.shape[1] * _LOG_2PI)[:, np.newaxis]
+    return result
+
+
+def log_sum_exp(terms: FloatArray) -> FloatArray:
+    """Return ``ln Σ_k exp(terms_k)`` over the first axis."""
+    top = terms.max(axis=0)
+    result: FloatArray = np.log(np.exp(terms - top).sum(axis=0)) + top
+    return result
+
+
+def softmax(terms: FloatArray) -> FloatArray:
+    """Return ``exp(terms_k) / Σ_l exp(terms_l)`` over the first axis."""
+    result: FloatArray = np.exp(terms - terms.max(axis=0))
+    result /= result.sum(axis=0)
+    return result
+
+
+def weighted_moments(
+    weights: FloatArray, vectors: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return Σw, Σwv and Σwvvᵀ over points, for weights ``(K, n)`` and vectors ``(K, n, d)``."""
+    total = weights.sum(axis=1)
+    if vectors.shape[-1] == 1:
+        flat = vectors[..., 0]
+        weighted = weights * flat
+        first = weighted.sum(axis=1)
+        second = einsum("kn,kn->k", weighted, flat)
+        return total, first[:, np.newaxis], second[:, np.newaxis, np.newaxis]
+    weighted = weights[..., np.newaxis] * vectors
+    return total, weighted.sum(axis=1), einsum("kni,knj->kij", weighted, vectors)
+
+
+def log(matrices: FloatArray) -> FloatArray:
+    """Return the logarithms of symmetric positive-definite matrices."""
+    if matrices.shape[-1] == 1:
+        return np.log(matrices)
+    values, vectors = np.linalg.eigh(matrices)
+    return einsum("...ij,...j,...kj->...ik", vectors, np.log(values), vectors)
+
+
+def monge(start: FloatArray, end: FloatArray) -> FloatArray:
+    """Return the symmetric T with ``T Σ0 T = Σ1``: the optimal transport of centred Gaussians."""
+    root = sqrt(start)
+    if start.shape[-1] == 1:
+        return sqrt(end) / root
+    back = inverse(root)
+    middle = sqrt(product(product(root, end), root))
+    return symmetric(product(product(back, middle), back))
+
+
+def kernel(shift: FloatArray, covariances: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return ``N(δ; 0, V)``, its gradient in δ and its gradient in V, over any leading axes.
+
+    They are ``k``, ``−k V⁻¹δ`` and ``½ k (V⁻¹δ δᵀV⁻¹ − V⁻¹)``.
+    """
+    d = shift.shape[-1]
+    precision = inverse(covariances)
+    if d == 1:
+        pulled = precision[..., 0] * shift
+        exponent = (shift * pulled)[..., 0] - np.log(precision[..., 0, 0])
+    else:
+        pulled = einsum("...ij,...j->...i", precision, shift)
+        exponent = einsum("...i,...i->...", pulled, shift) - log_det(precision)
+    value: FloatArray = np.exp(-0.5 * (exponent + d * _LOG_2PI))
+    by_covariance = outer(pulled) - precision
+    by_covariance *= 0.5 * value[..., np.newaxis, np.newaxis]
+    return value, -value[..., np.newaxis] * pulled, by_covariance
+
+
+def average(weights: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Return ``Σ_k w_k v_k`` for weights ``(K, n)`` and vectors ``(K, n, d)``, as ``(n, d)``."""
+    if vectors.shape[-1] == 1:
+        total: FloatArray = (weights * vectors[..., 0]).sum(axis=0)
+        return total[:, np.newaxis]
+    return einsum("kn,kni->ni", weights, vectors)
+
+
+def inner(one: FloatArray, two: FloatArray) -> FloatArray:
+    """Return the inner products over the last axis."""
+    if one.shape[-1] == 1:
+        return (one * two)[..., 0]
+    return einsum("...i,...i->...", one, two)

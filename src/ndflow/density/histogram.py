@@ -1,0 +1,194 @@
+"""Histogram: occupied bins and their counts.
+
+Bins form a lattice: bin j of a channel covers ``[origin + j·width, origin + (j+1)·width)`` and is
+represented by its centre. Two kinds of data start it:
+
+- *Integers*, possibly scaled (``slope·i + inter``), have a quantum, the slope. Their lattice has
+  the width of one quantum and lies half a quantum off, so that each level is the centre of its bin.
+- *Floats* start with width 0: the values are kept as they are.
+
+Where that makes more levels than a histogram may hold, the width is doubled until they fit (floats
+start from a power of two). Doubling nests the bins, and the number of occupied levels can only
+shrink with the width and grow with the data. So the width is a function of the data alone, however
+they were cut into chunks: histograms of chunks add up to the histogram of the whole, exactly. And
+because only occupied bins are kept, one voxel of 1e30 costs one bin, not the resolution.
+
+A width that is a whole multiple of the quantum matters: bins that are not give a comb, some of them
+holding one level more than others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ndflow.density import lattice
+from ndflow.errors import DegenerateDataError, InvalidValueError
+from ndflow.values import FloatArray, Value, einsum, real_array
+
+__all__ = ["Histogram", "histogram"]
+
+
+@dataclass(frozen=True, eq=False)
+class Histogram(Value):
+    """Occupied bins, sorted by value, and how much lies in each.
+
+    Attributes
+    ----------
+    values : (n, d), the centres of the bins; (n,) for one channel. Given in any order; equal
+        values are joined and empty bins dropped.
+    counts : (n,), positive numbers of voxels, or sums of their weights.
+    widths : (d,), the width of a bin in each channel; 0 where values are exact.
+    origin : (d,), an edge of the lattice of bins.
+    """
+
+    values: FloatArray
+    counts: FloatArray
+    widths: FloatArray = field(default_factory=lambda: np.zeros(0))
+    origin: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        """Validate, sort, join equal values and drop empty bins."""
+        values = real_array(self.values, "values", None, None)
+        counts = real_array(self.counts, "counts", len(values))
+        d = values.shape[1]
+        zeros = np.zeros(d)
+        widths = real_array(self.widths if np.size(self.widths) else zeros, "widths", d)
+        origin = real_array(self.origin if np.size(self.origin) else zeros, "origin", d)
+        if d == 0:
+            raise InvalidValueError("values must have at least one channel")
+        if (counts < 0).any():
+            raise InvalidValueError("counts must not be negative")
+        if (widths < 0).any():
+            raise InvalidValueError("widths must not be negative")
+        if not counts.any():
+            raise DegenerateDataError(
+                "there is no voxel to count; check that the mask covers the image"
+            )
+        values, counts = lattice.joined(values, counts)
+        for name, array in (("values", values), ("counts", counts)):
+            object.__setattr__(self, name, real_array(array, name, *array.shape))
+        object.__setattr__(self, "widths", widths)
+        object.__setattr__(self, "origin", origin)
+
+    @property
+    def channels(self) -> int:
+        """The number d of channels."""
+        return int(self.values.shape[1])
+
+    @property
+    def total(self) -> float:
+        """The number of voxels, or the sum of their weights."""
+        return float(self.counts.sum())
+
+    def mean(self) -> FloatArray:
+        """Return the mean of the binned data, (d,)."""
+        return einsum("n,ni->i", self.counts, self.values) / self.total
+
+    def covariance(self) -> FloatArray:
+        """Return the covariance of the binned data, (d, d)."""
+        centred = self.values - self.mean()
+        return einsum("n,ni,nj->ij", self.counts, centred, centred) / self.total
+
+    def quantile(self, probability: ArrayLike, channel: int = 0) -> FloatArray:
+        """Return the values of one channel below or at which the given shares of the counts lie."""
+        levels, counts = lattice.joined(self.values[:, [channel]], self.counts)
+        share = np.cumsum(counts) / counts.sum()
+        where = np.searchsorted(share, np.asarray(probability, dtype=np.float64) - 1e-12)
+        chosen: FloatArray = levels[np.minimum(where, len(levels) - 1), 0]
+        return chosen
+
+    def __add__(self, other: Histogram) -> Histogram:
+        """Return the histogram of both sets of voxels, on the coarser of the two lattices."""
+        widths, origin = lattice.common((self.widths, self.origin), (other.widths, other.origin))
+        parts = [lattice.snapped(h.values, h.widths, widths, origin) for h in (self, other)]
+        return _bounded(
+            np.concatenate(parts), np.concatenate([self.counts, other.counts]), widths, origin
+        )
+
+    def coarsened(self, widths: ArrayLike, origin: ArrayLike) -> Histogram:
+        """Return the histogram on a coarser lattice."""
+        wide = real_array(widths, "widths", self.channels)
+        start = real_array(origin, "origin", self.channels)
+        values = lattice.snapped(self.values, self.widths, wide, start)
+        return Histogram(values, self.counts, wide, start)
+
+
+def histogram(
+    voxels: ArrayLike,
+    mask: ArrayLike | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    channels: int = 1,
+    slope: ArrayLike = 1.0,
+    inter: ArrayLike = 0.0,
+) -> Histogram:
+    """Count the finite voxels inside a mask.
+
+    Parameters
+    ----------
+    voxels : array of any shape and any real type; with several channels, they are the last axis.
+    mask : of the shape of the voxels (without the channels); non-zero is inside. Default: all.
+    weights : how much each voxel counts, in the same shape; for example a tissue probability.
+    channels : the number d of channels.
+    slope, inter : the scale of stored integers, ``value = slope·stored + inter``; one number, or
+        one a channel. The slope is the quantum of integer data.
+    """
+    stored, chosen_weights = _selected(np.asarray(voxels), mask, weights, channels)
+    slopes = np.broadcast_to(real_array(slope, "slope", None), (channels,))
+    inters = np.broadcast_to(real_array(inter, "inter", None), (channels,))
+    if (slopes == 0).any():
+        raise InvalidValueError("slope must not be zero")
+    levels, counts = lattice.counted(stored, chosen_weights)
+    values = levels * slopes + inters
+    if stored.dtype.kind == "f":
+        return _bounded(values, counts, np.zeros(channels), np.zeros(channels))
+    widths = np.abs(slopes)
+    return _bounded(values, counts, widths, inters - 0.5 * widths)
+
+
+def _selected(
+    voxels: NDArray[np.generic], mask: ArrayLike | None, weights: ArrayLike | None, channels: int
+) -> tuple[NDArray[np.generic], FloatArray | None]:
+    """Return the voxels to count, (n, d), and their weights."""
+    if voxels.dtype.kind not in "buif":
+        raise InvalidValueError(f"voxels must be real numbers, not of the type {voxels.dtype}")
+    if channels < 1 or (channels > 1 and (voxels.ndim == 0 or voxels.shape[-1] != channels)):
+        raise InvalidValueError(
+            f"the last axis of voxels must hold the {channels} channels, "
+            f"but the shape is {voxels.shape}"
+        )
+    shape = voxels.shape if channels == 1 else voxels.shape[:-1]
+    rows = voxels.reshape(-1, channels)
+    keep = None if mask is None else _of_shape(mask, "mask", shape) != 0
+    heavy = None if weights is None else _of_shape(weights, "weights", shape).astype(np.float64)
+    if keep is not None:
+        rows = rows[keep]
+        heavy = None if heavy is None else heavy[keep]
+    if voxels.dtype.kind == "f":
+        finite = np.isfinite(rows).all(axis=1)
+        if not finite.all():
+            rows = rows[finite]
+            heavy = None if heavy is None else heavy[finite]
+    if heavy is not None and not (np.isfinite(heavy).all() and (heavy >= 0).all()):
+        raise InvalidValueError("weights must be finite and not negative inside the mask")
+    return rows, heavy
+
+
+def _of_shape(array: ArrayLike, name: str, shape: tuple[int, ...]) -> NDArray[np.generic]:
+    given = np.asarray(array)
+    if given.shape != shape:
+        raise InvalidValueError(
+            f"{name} must have the shape of the voxels, {shape}, not {given.shape}"
+        )
+    return given.reshape(-1)
+
+
+def _bounded(
+    values: FloatArray, counts: FloatArray, widths: FloatArray, origin: FloatArray
+) -> Histogram:
+    """Make a histogram, on as coarse a lattice as its number of levels asks for."""
+    wide = lattice.bounding_widths(values, widths, origin)
+    return Histogram(lattice.snapped(values, widths, wide, origin), counts, wide, origin)

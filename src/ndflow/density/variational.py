@@ -1,0 +1,222 @@
+"""One sweep of variational inference for a Dirichlet-process Gaussian mixture.
+
+The model, for points x_n that count c_n: stick-breaking weights ``π_t = v_t Π_{s<t} (1 − v_s)``
+with ``v_t ~ Beta(1, α)``, truncated at T by ``v_T = 1``; component parameters with the
+Normal–Wishart prior ``Λ ~ W(W0, ν0)``, ``μ | Λ ~ N(m0, (κ0 Λ)⁻¹)``. In one channel this is the
+Normal–Gamma prior of the paper with ``a = ν/2`` and ``b = W⁻¹/2``.
+
+The approximate posterior has the same families. Given the moments of the points under the
+responsibilities r, ``N = Σ c r``, ``x̄ = Σ c r x / N``, ``S = Σ c r (x − x̄)(x − x̄)ᵀ``, its
+parameters are
+
+    g1 = 1 + N_t,  g2 = α + Σ_{s>t} N_s                                                 (1)
+    κ = κ0 + N,  m = (κ0 m0 + N x̄) / κ,  ν = ν0 + N                                     (2)
+    W⁻¹ = W0⁻¹ + S + (κ0 N / κ) (x̄ − m0)(x̄ − m0)ᵀ                                       (3)
+
+and given those, the responsibilities are ``r ∝ ρ`` with
+
+    ln ρ = E ln π + ½ (E ln|Λ| − d ln 2π − d/κ) − ½ ν (x − m)ᵀ W (x − m)                 (4)
+    E ln|Λ| = Σ_i ψ((ν + 1 − i)/2) + d ln 2 + ln|W|                                      (5)
+
+Right after (4) the evidence's lower bound is ``Σ_n c_n ln Σ_t ρ_nt`` minus the Kullback–Leibler
+divergences of the posterior from the prior: of the sticks (6), the components (7) and, where the
+concentration has a Gamma prior of its own, of the concentration (8). The bound is thus a
+function of the moments alone, which is what lets `ndflow.density.ascent` extrapolate them
+safely.
+
+With a Gamma(s, ρ) prior on α, its posterior is Gamma(s + T − 1, ρ − Σ_{t<T} E ln(1 − v_t)).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from ndflow.density import gaussian
+from ndflow.values import FloatArray
+
+__all__ = ["Data", "Moments", "Posterior", "Prior", "expectation", "moments_under", "posterior"]
+
+_LOG_2 = float(np.log(2.0))
+_LOG_2PI = float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """The prior of the mixture, for data of zero mean.
+
+    Attributes
+    ----------
+    concentration : α, or its starting point where `gamma` is given.
+    strength : κ0, how many points the prior mean is worth.
+    dof : ν0.
+    scale : W0⁻¹, (d, d).
+    gamma : shape and rate of a Gamma prior on α, if it has one.
+    """
+
+    concentration: float
+    strength: float
+    dof: float
+    scale: FloatArray
+    gamma: tuple[float, float] | None = None
+
+
+class Data(NamedTuple):
+    """Points x, (n, d), and what each counts, (n,)."""
+
+    x: FloatArray
+    counts: FloatArray
+
+
+class Moments(NamedTuple):
+    """What a sweep keeps of the responsibilities: everything the posterior depends on.
+
+    mass (T,) is N, mean (T, d) is x̄, scatter (T, d, d) is S; concentration is E α.
+    """
+
+    mass: FloatArray
+    mean: FloatArray
+    scatter: FloatArray
+    concentration: float
+
+
+class Posterior(NamedTuple):
+    """Parameters of the approximate posterior, and its divergence from the prior."""
+
+    log_weights: FloatArray  # E ln π, (T,)
+    mean: FloatArray  # m, (T, d)
+    strength: FloatArray  # κ, (T,)
+    precision: FloatArray  # E Λ = ν W, (T, d, d)
+    log_det: FloatArray  # E ln|Λ|, (T,)
+    sticks: FloatArray  # E v, (T − 1,)
+    concentration: float  # E α
+    divergence: float  # sum of (6), (7) and (8)
+
+    def weights(self) -> FloatArray:
+        """Return the expected weights E π, which sum to 1."""
+        rest = np.concatenate([[1.0], np.cumprod(1.0 - self.sticks)])
+        weights: FloatArray = np.concatenate([self.sticks, [1.0]]) * rest
+        return weights
+
+    def log_joint(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return ``ln ρ`` of equation (4), (T, n), and the displacements it is made of."""
+        d = x.shape[1]
+        vectors = gaussian.displacements(x, self.mean)
+        terms = gaussian.quadratic(self.precision, vectors)
+        terms *= -0.5
+        level = self.log_weights + 0.5 * (self.log_det - d * _LOG_2PI - d / self.strength)
+        terms += level[:, np.newaxis]
+        return terms, vectors
+
+
+def posterior(prior: Prior, moments: Moments) -> Posterior:
+    """Return the posterior given the moments: equations (1) to (3), (5) to (8)."""
+    mass, mean, scatter, concentration = moments
+    d = mean.shape[1]
+
+    # Sticks, (1).
+    g1 = 1.0 + mass[:-1]
+    beyond = np.cumsum(mass[:0:-1])[::-1]
+    g2 = concentration + beyond
+    psi1, psi2, psi12 = special.psi(np.stack([g1, g2, g1 + g2]))
+    log_v, log_rest = psi1 - psi12, psi2 - psi12
+    log_weights = np.concatenate([log_v, [0.0]])
+    log_weights[1:] += np.cumsum(log_rest)
+
+    # The concentration, and (8).
+    sticks = len(g1)
+    log_concentration, hyper = float(np.log(concentration)), 0.0
+    if prior.gamma is not None:
+        shape, rate = prior.gamma
+        new_shape, new_rate = shape + sticks, rate - float(log_rest.sum())
+        concentration = new_shape / new_rate
+        log_concentration = float(special.psi(new_shape) - np.log(new_rate))
+        hyper = float(
+            special.gammaln(shape)
+            - special.gammaln(new_shape)
+            + new_shape * np.log(new_rate)
+            - shape * np.log(rate)
+            + (new_shape - shape) * log_concentration
+            + (rate - new_rate) * concentration
+        )
+    stick_divergence = -(
+        sticks * log_concentration
+        + float(
+            ((1.0 - g1) * log_v + (concentration - g2) * log_rest + special.betaln(g1, g2)).sum()
+        )
+    )  # (6)
+
+    # Components, (2), (3) and (5).
+    kappa = prior.strength + mass
+    share = mass / kappa
+    m = share[:, np.newaxis] * mean
+    dof = prior.dof + mass
+    scale = prior.scale + scatter
+    scale = scale + (prior.strength * share)[:, np.newaxis, np.newaxis] * gaussian.outer(mean)
+    log_det_scale = gaussian.log_det(scale)
+    halves = 0.5 * (dof - np.arange(d)[:, np.newaxis])
+    halves0 = 0.5 * (prior.dof - np.arange(d))
+    psi = special.psi(halves).sum(axis=0)
+    log_det = psi + d * _LOG_2 - log_det_scale
+    precision = dof[:, np.newaxis, np.newaxis] * gaussian.inverse(scale)
+    log_gamma = special.gammaln(halves).sum(axis=0) - special.gammaln(halves0).sum()
+    log_det_scale0 = gaussian.log_det(prior.scale[np.newaxis])[0]
+    component_divergence = (
+        0.5 * prior.dof * (log_det_scale - log_det_scale0)
+        - log_gamma
+        + 0.5 * mass * psi
+        - 0.5 * d * dof
+        + 0.5 * gaussian.trace(gaussian.product(precision, prior.scale[np.newaxis]))
+        + 0.5 * d * (np.log(kappa / prior.strength) - 1.0 + prior.strength / kappa)
+        + 0.5 * prior.strength * gaussian.quadratic(precision, m[:, np.newaxis])[:, 0]
+    )  # (7)
+    return Posterior(
+        log_weights=log_weights,
+        mean=m,
+        strength=kappa,
+        precision=precision,
+        log_det=log_det,
+        sticks=g1 / (g1 + g2),
+        concentration=concentration,
+        divergence=stick_divergence + float(component_divergence.sum()) + hyper,
+    )
+
+
+def expectation(data: Data, q: Posterior) -> tuple[float, Moments]:
+    """Return the bound at this posterior, and the moments under its responsibilities (4).
+
+    Moments are taken about the posterior means, which are close to the new ones: sums of
+    squares about a distant origin would lose digits.
+    """
+    terms, vectors = q.log_joint(data.x)
+    top = terms.max(axis=0)
+    terms -= top
+    np.exp(terms, out=terms)
+    norm = terms.sum(axis=0)
+    bound = float((data.counts * (np.log(norm) + top)).sum()) - q.divergence
+    terms *= data.counts / norm
+    return bound, _centred(*gaussian.weighted_moments(terms, vectors), q.mean, q.concentration)
+
+
+def moments_under(
+    data: Data, responsibilities: FloatArray, about: FloatArray, concentration: float
+) -> Moments:
+    """Return the moments under responsibilities (T, n), summed about points near the means."""
+    vectors = gaussian.displacements(data.x, about)
+    weighted = gaussian.weighted_moments(responsibilities * data.counts, vectors)
+    return _centred(*weighted, about, concentration)
+
+
+def _centred(
+    mass: FloatArray,
+    first: FloatArray,
+    second: FloatArray,
+    about: FloatArray,
+    concentration: float,
+) -> Moments:
+    shift = first / np.maximum(mass, 1e-300)[:, np.newaxis]
+    scatter = second - mass[:, np.newaxis, np.newaxis] * gaussian.outer(shift)
+    return Moments(mass, about + shift, scatter, concentration)
