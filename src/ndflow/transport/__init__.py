@@ -1,0 +1,30 @@
+"""How one density becomes another: alignment, matching, flows, and maps of intensities."""
+
+from ndflow.transport.affine import Affine, align
+from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
+from ndflow.transport.exact import LinearTails, QuantileMap
+from ndflow.transport.flow import Flow
+from ndflow.transport.maps import Chain, IntensityMap
+from ndflow.transport.match import Match, match
+from ndflow.transport.normalising import normalising_map
+from ndflow.transport.tabulated import InverseTabulated, Lookup, Tabulated, tabulate
+
+__all__ = [
+    "Affine",
+    "Chain",
+    "Flow",
+    "Gradient",
+    "IntensityMap",
+    "InverseTabulated",
+    "LinearTails",
+    "Lookup",
+    "Match",
+    "QuantileMap",
+    "Tabulated",
+    "align",
+    "divergence",
+    "divergence_gradient",
+    "match",
+    "normalising_map",
+    "tabulate",
+]

@@ -1,0 +1,85 @@
+"""Moment alignment: the affine map that comes before any matching.
+
+It is not optional: the L2 divergence is nearly flat where two densities hardly overlap, so a match
+of unaligned ones goes nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ndflow.density import GaussianMixture, gaussian
+from ndflow.errors import InvalidValueError
+from ndflow.transport.maps import IntensityMap
+from ndflow.values import FloatArray, einsum, real_array
+
+__all__ = ["Affine", "align"]
+
+
+@dataclass(frozen=True, eq=False)
+class Affine(IntensityMap):
+    """``y = M x + b``.
+
+    Attributes
+    ----------
+    matrix : (d, d), invertible; a number for one channel.
+    offset : (d,); a number for one channel.
+    """
+
+    matrix: FloatArray
+    offset: FloatArray
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        offset = real_array(self.offset, "offset", None)
+        matrix = real_array(self.matrix, "matrix", offset.size, offset.size)
+        with np.errstate(all="ignore"):
+            invertible = offset.size > 0 and np.isfinite(np.linalg.slogdet(matrix)[1])
+        if not invertible:
+            raise InvalidValueError("matrix must be invertible")
+        object.__setattr__(self, "offset", offset)
+        object.__setattr__(self, "matrix", matrix)
+
+    @property
+    def channels(self) -> int:
+        """The number d of channels."""
+        return self.offset.size
+
+    def inverse(self) -> Affine:
+        """Return ``x = M⁻¹ (y − b)``."""
+        back = np.linalg.inv(self.matrix).astype(np.float64, copy=False)
+        return Affine(back, -einsum("ij,j->i", back, self.offset))
+
+    def _mapped(self, x: FloatArray) -> FloatArray:
+        y: FloatArray = gaussian.times(self.matrix[np.newaxis], x[np.newaxis])[0] + self.offset
+        return y
+
+    def _log_det(self, x: FloatArray) -> FloatArray:
+        return np.full(len(x), np.linalg.slogdet(self.matrix)[1])
+
+
+def align(
+    source: GaussianMixture, target: GaussianMixture | None = None, *, whiten: bool = False
+) -> Affine:
+    """Return the affine map that gives `source` the mean and spread of `target`.
+
+    Parameters
+    ----------
+    source, target : densities with the same channels. Without a target: zero mean, unit variance.
+    whiten : align the whole covariance, with the symmetric matrix of optimal transport, instead
+        of the variance of each channel. With one channel there is no difference.
+    """
+    d = source.channels
+    mean, covariance = np.zeros(d), np.eye(d)
+    if target is not None:
+        if target.channels != d:
+            raise InvalidValueError(f"source has {d} channels, but target {target.channels}")
+        mean, covariance = target.mean(), target.covariance()
+    own = source.covariance()
+    if whiten:
+        matrix = gaussian.monge(own[np.newaxis], covariance[np.newaxis])[0]
+    else:
+        matrix = np.diag(np.sqrt(np.diagonal(covariance) / np.diagonal(own)))
+    return Affine(matrix, mean - einsum("ij,j->i", matrix, source.mean()))

@@ -1,0 +1,108 @@
+"""The exact map between two densities of one channel.
+
+On a line, a map that keeps order and mass is determined by its two ends: ``f = F1⁻¹ ∘ F0``,
+whatever path a flow takes between them. So no equation has to be integrated; and this map is
+what Runge–Kutta is tested against. It goes through normal scores, ``z1⁻¹(z0(x))`` with
+``z = Φ⁻¹ ∘ F``, which are precise far out in the tails. Its log-Jacobian is
+``ln q0(x) − ln q1(f(x))``.
+
+`LinearTails` continues a map beyond the range where the data determine it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from ndflow.density import GaussianMixture
+from ndflow.errors import InvalidValueError
+from ndflow.transport.maps import IntensityMap
+from ndflow.values import FloatArray
+
+__all__ = ["LinearTails", "QuantileMap"]
+
+
+@dataclass(frozen=True, eq=False)
+class QuantileMap(IntensityMap):
+    """The increasing map that takes the density `source` to the density `target`."""
+
+    source: GaussianMixture
+    target: GaussianMixture
+
+    def __post_init__(self) -> None:
+        """Check that both have one channel."""
+        for name in ("source", "target"):
+            channels = getattr(self, name).channels
+            if channels != 1:
+                raise InvalidValueError(f"{name} must have one channel, not {channels}; use a Flow")
+
+    @property
+    def channels(self) -> int:
+        """One."""
+        return 1
+
+    def inverse(self) -> QuantileMap:
+        """Return the map from target to source."""
+        return QuantileMap(self.target, self.source)
+
+    def _mapped(self, x: FloatArray) -> FloatArray:
+        if self.source == self.target:
+            return x.copy()
+        return self.target.from_normal_score(self.source.normal_score(x))
+
+    def _log_det(self, x: FloatArray) -> FloatArray:
+        return self.source.logpdf(x) - self.target.logpdf(self._mapped(x))
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTails(IntensityMap):
+    """An increasing map of one channel, continued in straight lines outside a range.
+
+    Attributes
+    ----------
+    inner : the map within the range.
+    low, high : the range; beyond it the map goes on with the slope it has at the end.
+    """
+
+    inner: IntensityMap
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        """Validate the range."""
+        if self.inner.channels != 1:
+            raise InvalidValueError(f"inner must have one channel, not {self.inner.channels}")
+        if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
+            raise InvalidValueError(f"low must be less than high, not {self.low} and {self.high}")
+
+    @property
+    def channels(self) -> int:
+        """One."""
+        return 1
+
+    @cached_property
+    def _ends(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The two ends of the range, where they go, and the log-slopes there."""
+        ends = np.array([self.low, self.high])
+        return ends, self.inner(ends), self.inner.log_det_jacobian(ends)
+
+    def inverse(self) -> LinearTails:
+        """Return the inverse within the image of the range, continued likewise."""
+        low, high = self._ends[1].tolist()
+        return LinearTails(self.inner.inverse(), low, high)
+
+    def _mapped(self, x: FloatArray) -> FloatArray:
+        ends, images, log_slopes = self._ends
+        slopes = np.exp(log_slopes)
+        below, above = x < self.low, x > self.high
+        y = np.empty_like(x)
+        y[below] = images[0] + slopes[0] * (x[below] - ends[0])
+        y[above] = images[1] + slopes[1] * (x[above] - ends[1])
+        within = ~(below[:, 0] | above[:, 0])
+        y[within] = self.inner._mapped(x[within])
+        return y
+
+    def _log_det(self, x: FloatArray) -> FloatArray:
+        return self.inner._log_det(np.clip(x, self.low, self.high))

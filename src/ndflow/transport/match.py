@@ -1,0 +1,178 @@
+"""Matching: moving the components of one mixture until it looks like another.
+
+Means and precisions move, weights stay. `ndflow.transport.objective` says what is minimised. The
+divergence depends on the units, so it is taken where the target has unit variance in each channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import optimize
+
+from ndflow.density import GaussianMixture, gaussian
+from ndflow.errors import InvalidValueError
+from ndflow.transport.divergence import Energy
+from ndflow.transport.objective import Objective
+from ndflow.values import FloatArray, Status, Value, positive, real_array
+
+__all__ = ["Match", "match"]
+
+_MAX_ITERATIONS = 1000
+_SHORTEST = 1e-12  # a gradient step shorter than this is none
+
+
+@dataclass(frozen=True, eq=False)
+class Match(Value):
+    """A source and what it became.
+
+    Attributes
+    ----------
+    source : the mixture before.
+    matched : the mixture after, component by component; the weights are the same.
+    divergences : (iterations + 1,), the divergence from the target, where that has unit variance.
+    objectives : (iterations + 1,), the same with the regulariser. It never rises.
+    status : whether it converged.
+    """
+
+    source: GaussianMixture
+    matched: GaussianMixture
+    divergences: FloatArray
+    objectives: FloatArray
+    status: Status
+
+    def __post_init__(self) -> None:
+        """Freeze the traces."""
+        for name in ("divergences", "objectives"):
+            object.__setattr__(self, name, real_array(getattr(self, name), name, None))
+
+
+def match(
+    source: GaussianMixture,
+    target: GaussianMixture,
+    *,
+    objective: str = "l2",
+    regularisation: float = 1e-3,
+    frozen: Sequence[int] = (),
+    optimiser: str = "lbfgs",
+    steps: int = 200,
+    rate: float = 1.0,
+) -> Match:
+    """Move the components of `source` towards `target`.
+
+    Parameters
+    ----------
+    source : the mixture to move; bring it near the target first, with `align`.
+    target : what it should look like.
+    objective : ``"l2"``, the paper's, or ``"cramer"`` (one channel), which also sees light tails.
+    regularisation : γ, how strongly components are held back; 1e-3 to 1e-2 are good values.
+    frozen : indices of components that stay exactly where they are.
+    optimiser : ``"lbfgs"``, or ``"descent"`` for the paper's plain gradient descent.
+    steps, rate : how many gradient steps, and how long the first is. For ``"descent"`` only.
+    """
+    if source.channels != target.channels:
+        raise InvalidValueError(
+            f"source has {source.channels} channels, but target {target.channels}"
+        )
+    gamma = positive(regularisation, "regularisation", zero=True)
+    free = _free(source, frozen)
+    centre, scale = target.mean(), np.sqrt(np.diagonal(target.covariance()))
+    shrink, shift = np.diag(1 / scale), -centre / scale
+    near = source.transformed(shrink, shift)
+    energy = Energy(target.transformed(shrink, shift), objective)
+    minimised = Objective(near, free, energy, gamma)
+    if optimiser == "lbfgs":
+        end = _lbfgs(minimised)
+    elif optimiser == "descent":
+        end = _descent(minimised, steps, positive(rate, "rate"))
+    else:
+        raise InvalidValueError(f"optimiser must be 'lbfgs' or 'descent', not {optimiser!r}")
+    means, precisions = source.means.copy(), source.precisions.copy()
+    means[free] = end.means * scale + centre
+    precisions[free] = gaussian.symmetric(end.precisions / np.outer(scale, scale))
+    return Match(
+        source=source,
+        matched=GaussianMixture(source.weights, means, precisions),
+        divergences=np.array([value for value, _ in end.trace]),
+        objectives=np.array([total for _, total in end.trace]),
+        status=end.status,
+    )
+
+
+def _free(source: GaussianMixture, frozen: Sequence[int]) -> NDArray[np.bool_]:
+    free = np.ones(source.components, dtype=bool)
+    for index in frozen:
+        if not 0 <= index < source.components:
+            raise InvalidValueError(
+                f"frozen names component {index}, but there are {source.components}, from 0 on"
+            )
+        free[index] = False
+    return free
+
+
+class _End(NamedTuple):
+    means: FloatArray
+    precisions: FloatArray
+    trace: list[tuple[float, float]]
+    status: Status
+
+
+def _lbfgs(objective: Objective) -> _End:
+    start = objective.start()
+    latest = objective.in_coordinates(start)[:2]
+    trace = [latest]
+    if start.size == 0:
+        message = "nothing to move: all components are frozen"
+        return _End(objective.means, objective.precisions, trace, Status(True, 0, message))
+
+    def evaluate(flat: FloatArray, *_: object) -> tuple[float, FloatArray]:
+        nonlocal latest
+        value, total, gradient = objective.in_coordinates(flat)
+        latest = value, total
+        return total, gradient
+
+    def keep(xk: FloatArray) -> None:
+        trace.append(latest)
+
+    result = optimize.minimize(
+        evaluate,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        callback=keep,
+        options={"maxiter": _MAX_ITERATIONS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-8},
+    )
+    iterations = int(result.nit)
+    if result.success:
+        status = Status(True, iterations, f"converged after {iterations} iterations")
+    else:
+        message = f"stopped after {iterations} iterations; try a larger regularisation"
+        status = Status(False, iterations, message)
+    return _End(*objective.parameters(result.x), trace, status)
+
+
+def _descent(objective: Objective, steps: int, rate: float) -> _End:
+    """Plain gradient steps on means and precisions; a step that would climb is halved."""
+    means, precisions = objective.means, objective.precisions
+    value, total, by_mean, by_precision = objective.in_parameters(means, precisions)
+    trace = [(value, total)]
+    for _ in range(steps):
+        while rate > _SHORTEST:
+            new_means = means - rate * by_mean
+            new_precisions = precisions - rate * by_precision
+            if np.linalg.eigvalsh(new_precisions).min(initial=np.inf) > 0:
+                there = objective.in_parameters(new_means, new_precisions)
+                if there[1] <= total:
+                    break
+            rate /= 2
+        else:
+            break
+        means, precisions = new_means, new_precisions
+        value, total, by_mean, by_precision = there
+        trace.append((value, total))
+    taken = len(trace) - 1
+    return _End(means, precisions, trace, Status(True, taken, f"took {taken} gradient steps"))

@@ -1,0 +1,270 @@
+"""Maps in tables: what is computed once and applied to millions of voxels.
+
+`Tabulated` is a cubic through known points with known slopes (Hermite's form),
+
+    f(x) = y_i + h [t δ + t (1−t) ((m_i − δ)(1−t) − (m_{i+1} − δ) t)],
+    t = (x − x_i)/h,    δ = (y_{i+1} − y_i)/h,
+
+strictly increasing because its slopes are kept within Fritsch and Carlson's circle,
+``m_i² + m_{i+1}² ≤ 9 δ²``, and straight beyond its ends. `tabulate` starts from equal intervals
+and halves those in which the table misses the map. `Lookup` holds the images of a range of
+integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ndflow.errors import InvalidValueError
+from ndflow.transport.maps import IntensityMap
+from ndflow.values import FloatArray, positive, real_array
+
+__all__ = ["InverseTabulated", "Lookup", "Tabulated", "tabulate"]
+
+_MAX_POINTS = 1 << 16
+_MAX_TABLE = 1 << 24
+_ROUND = 1e-9  # room for rounding in the circle
+
+
+@dataclass(frozen=True, eq=False)
+class Tabulated(IntensityMap):
+    """A monotone cubic Hermite interpolant of one channel, with straight tails.
+
+    Attributes
+    ----------
+    knots, values : (n,), both strictly increasing.
+    slopes : (n,), positive.
+    """
+
+    knots: FloatArray
+    values: FloatArray
+    slopes: FloatArray
+
+    def __post_init__(self) -> None:
+        """Validate; what passes is strictly increasing everywhere."""
+        knots = real_array(self.knots, "knots", None)
+        if not 2 <= knots.size <= _MAX_POINTS:
+            raise InvalidValueError(
+                f"knots must number between 2 and {_MAX_POINTS}, not {knots.size}"
+            )
+        values = real_array(self.values, "values", knots.size)
+        slopes = real_array(self.slopes, "slopes", knots.size)
+        for name, array in (("knots", knots), ("values", values)):
+            if not (np.diff(array) > 0).all():
+                raise InvalidValueError(f"{name} must be strictly increasing")
+        if not (slopes > 0).all():
+            raise InvalidValueError("slopes must be positive")
+        secants = np.diff(values) / np.diff(knots)
+        if (np.hypot(slopes[:-1], slopes[1:]) > 3 * secants * (1 + _ROUND)).any():
+            raise InvalidValueError("slopes must not be so steep that the cubic turns back")
+        for name, array in (("knots", knots), ("values", values), ("slopes", slopes)):
+            object.__setattr__(self, name, array)
+
+    @property
+    def channels(self) -> int:
+        """One."""
+        return 1
+
+    def inverse(self) -> InverseTabulated:
+        """Return the exact inverse of the interpolant."""
+        return InverseTabulated(self)
+
+    def _mapped(self, x: FloatArray) -> FloatArray:
+        return self._value(*self._located(x))
+
+    def _log_det(self, x: FloatArray) -> FloatArray:
+        log_slope: FloatArray = np.log(self._slope(*self._located(x)))[:, 0]
+        return log_slope
+
+    @cached_property
+    def _cells(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The width of each cell, and both slopes minus the secant's."""
+        widths = np.diff(self.knots)
+        secants = np.diff(self.values) / widths
+        return widths, self.slopes[:-1] - secants, self.slopes[1:] - secants
+
+    def _located(self, x: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
+        """The cell in which each x lies, and where in it, as a share t (beyond [0, 1] outside)."""
+        cell = np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, self.knots.size - 2)
+        return cell, (x - self.knots[cell]) / self._cells[0][cell]
+
+    def _value(self, cell: NDArray[np.intp], share: FloatArray) -> FloatArray:
+        widths, left, right = self._cells
+        t = np.clip(share, 0.0, 1.0)
+        h = widths[cell]
+        step = self.values[cell + 1] - self.values[cell]
+        bend = h * t * (1 - t) * (left[cell] * (1 - t) - right[cell] * t)
+        outside = np.where(share < 0, self.slopes[0], self.slopes[-1]) * h * (share - t)
+        result: FloatArray = self.values[cell] + (t * step + bend) + outside
+        return result
+
+    def _slope(self, cell: NDArray[np.intp], share: FloatArray) -> FloatArray:
+        _, left, right = self._cells
+        t = np.clip(share, 0.0, 1.0)
+        m0, m1 = left[cell], right[cell]
+        secant = self.slopes[cell] - m0
+        bend = m0 * (1 - t) * (1 - 3 * t) + m1 * t * (3 * t - 2)
+        tiny: FloatArray = np.maximum(secant + bend, np.finfo(np.float64).tiny)
+        return tiny
+
+
+@dataclass(frozen=True, eq=False)
+class InverseTabulated(IntensityMap):
+    """The inverse of a tabulated map: Newton's method within the cell, kept in a bracket."""
+
+    table: Tabulated
+
+    @property
+    def channels(self) -> int:
+        """One."""
+        return 1
+
+    def inverse(self) -> Tabulated:
+        """Return the table itself."""
+        return self.table
+
+    def _mapped(self, x: FloatArray) -> FloatArray:
+        table = self.table
+        last = table.knots.size - 1
+        cell = np.clip(np.searchsorted(table.values, x, side="right") - 1, 0, last - 1)
+        low, high = np.zeros(x.shape), np.ones(x.shape)
+        step = table.values[cell + 1] - table.values[cell]
+        t = np.clip((x - table.values[cell]) / step, 0.0, 1.0)
+        inside = np.clip(x, table.values[0], table.values[-1])
+        widths = table._cells[0][cell]
+        for _ in range(60):
+            miss = table._value(cell, t) - inside
+            low, high = np.where(miss < 0, t, low), np.where(miss > 0, t, high)
+            guess = t - miss / (widths * table._slope(cell, t))
+            guess = np.where((guess >= low) & (guess <= high), guess, 0.5 * (low + high))
+            moved = np.abs(guess - t).max(initial=0.0)
+            t = np.where(miss == 0, t, guess)
+            if moved < 1e-15:
+                break
+        slope = np.where(x < inside, table.slopes[0], table.slopes[-1])
+        result: FloatArray = table.knots[cell] + widths * t + (x - inside) / slope
+        return result
+
+    def _log_det(self, x: FloatArray) -> FloatArray:
+        return -self.table._log_det(self._mapped(x))
+
+
+def tabulate(
+    imap: IntensityMap, low: float, high: float, *, points: int = 200, tolerance: float = 1e-4
+) -> Tabulated:
+    """Put an increasing map of one channel in a table.
+
+    Parameters
+    ----------
+    imap : the map.
+    low, high : the range of intensities to cover; beyond it the table goes on in straight lines.
+    points : equal intervals to begin with (one less than that).
+    tolerance : intervals in which the table is further off than this are halved, in units of the
+        output. The default suits maps to a reference of unit variance.
+    """
+    if imap.channels != 1:
+        raise InvalidValueError(f"only maps of one channel have a table, not of {imap.channels}")
+    if not (np.isfinite([low, high]).all() and low < high):
+        raise InvalidValueError(f"low must be less than high, not {low} and {high}")
+    if not 2 <= points <= _MAX_POINTS:
+        raise InvalidValueError(f"points must lie between 2 and {_MAX_POINTS}, not {points}")
+    positive(tolerance, "tolerance")
+    knots = np.linspace(low, high, points)
+    values, slopes = imap(knots), np.exp(imap.log_det_jacobian(knots))
+    while True:
+        table = Tabulated(knots, values, _limited(knots, values, slopes))
+        middles = 0.5 * (knots[:-1] + knots[1:])
+        truth = imap(middles)
+        off = np.abs(table(middles) - truth) > tolerance
+        if not off.any() or knots.size + off.sum() > _MAX_POINTS:
+            return table
+        where = np.flatnonzero(off) + 1
+        new = middles[off]
+        slopes = np.insert(slopes, where, np.exp(imap.log_det_jacobian(new)))
+        values = np.insert(values, where, truth[off])
+        knots = np.insert(knots, where, new)
+
+
+def _limited(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> FloatArray:
+    """Shorten slopes until each neighbouring pair lies within the circle."""
+    secants = np.diff(values) / np.diff(knots)
+    limit = np.full(slopes.shape, np.inf)
+    excess = np.hypot(slopes[:-1], slopes[1:]) / (3 * secants)
+    factor = np.where(excess > 1, 1 / np.maximum(excess, 1), np.inf)
+    limit[:-1] = np.minimum(limit[:-1], factor)
+    limit[1:] = np.minimum(limit[1:], factor)
+    limited: FloatArray = slopes * np.minimum(limit, 1.0)
+    return limited
+
+
+@dataclass(frozen=True, eq=False)
+class Lookup(IntensityMap):
+    """A map with the images of a range of integers at hand; the rest goes to the map itself.
+
+    Attributes
+    ----------
+    base : a map of one channel.
+    first, last : the range of integers, both included.
+    """
+
+    base: IntensityMap
+    first: int
+    last: int
+
+    def __post_init__(self) -> None:
+        """Validate the range."""
+        if self.base.channels != 1:
+            raise InvalidValueError(f"base must have one channel, not {self.base.channels}")
+        if not all(isinstance(end, int | np.integer) for end in (self.first, self.last)):
+            raise InvalidValueError("first and last must be integers")
+        if not 0 <= int(self.last) - int(self.first) < _MAX_TABLE:
+            raise InvalidValueError(
+                f"the range from {self.first} to {self.last} must be rising, "
+                f"and shorter than {_MAX_TABLE}"
+            )
+        object.__setattr__(self, "first", int(self.first))
+        object.__setattr__(self, "last", int(self.last))
+
+    @property
+    def channels(self) -> int:
+        """One."""
+        return 1
+
+    @cached_property
+    def table(self) -> FloatArray:
+        """The images of first, first + 1, …, last."""
+        return self.base(np.arange(self.first, self.last + 1, dtype=np.float64))
+
+    def inverse(self) -> IntensityMap:
+        """Return the inverse of the map itself."""
+        return self.base.inverse()
+
+    def __call__(self, x: ArrayLike) -> FloatArray:
+        """Map intensities; integers in the range come from the table."""
+        array = np.asarray(x)
+        if array.dtype.kind not in "bui":
+            return self.base(array)
+        if not array.size or (int(array.min()) >= self.first and int(array.max()) <= self.last):
+            return np.take(self.table, self._index(array))
+        known = (array >= self.first) & (array <= self.last)
+        result = np.empty(array.shape)
+        result[known] = np.take(self.table, self._index(array[known]))
+        result[~known] = self.base(array[~known])
+        return result
+
+    def _index(self, array: NDArray[np.generic]) -> NDArray[np.intp]:
+        if array.dtype == np.uint64:  # may exceed what intp holds; its difference does not
+            return (array.astype(np.uint64) - np.uint64(max(self.first, 0))).astype(np.intp) - min(
+                self.first, 0
+            )
+        return array.astype(np.intp) - self.first
+
+    def _mapped(self, x: FloatArray) -> FloatArray:
+        return self.base._mapped(x)
+
+    def _log_det(self, x: FloatArray) -> FloatArray:
+        return self.base._log_det(x)
