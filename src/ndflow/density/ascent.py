@@ -94,9 +94,9 @@ def _extrapolated(
     d_points, d_moves = np.diff(points, axis=0), np.diff(moves, axis=0)
     weighted = d_moves * information
     gram = einsum("in,jn->ij", weighted, d_moves)
-    gram += 1e-8 * np.trace(gram) * np.eye(len(gram))
+    gram += (1e-8 * np.trace(gram) + 1e-300) * np.eye(len(gram))
     target = einsum("in,n->i", weighted, moves[-1])
-    shares = np.linalg.lstsq(gram, target)[0]
+    shares = np.linalg.solve(gram, target)
     jump: FloatArray = points[-1] + moves[-1] - einsum("i,in->n", shares, d_points + d_moves)
     return jump
 

@@ -165,7 +165,8 @@ def _selected(
     keep = None if mask is None else _of_shape(mask, "mask", shape) != 0
     heavy = None if weights is None else _of_shape(weights, "weights", shape).astype(np.float64)
     if keep is not None:
-        rows = rows[keep]
+        # numpy picks elements of a vector several times faster than rows of a matrix
+        rows = rows[:, 0][keep][:, np.newaxis] if channels == 1 else rows[keep]
         heavy = None if heavy is None else heavy[keep]
     if voxels.dtype.kind == "f":
         finite = np.isfinite(rows).all(axis=1)

@@ -30,6 +30,7 @@ With a Gamma(s, ρ) prior on α, its posterior is Gamma(s + T − 1, ρ − Σ_{
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +45,7 @@ _LOG_2 = float(np.log(2.0))
 _LOG_2PI = float(np.log(2 * np.pi))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Prior:
     """The prior of the mixture, for data of zero mean.
 
@@ -62,6 +63,16 @@ class Prior:
     dof: float
     scale: FloatArray
     gamma: tuple[float, float] | None = None
+
+    @cached_property
+    def log_det_scale(self) -> float:
+        """``ln |W0⁻¹|``."""
+        return float(gaussian.log_det(self.scale[np.newaxis])[0])
+
+    @cached_property
+    def log_gamma(self) -> float:
+        """``Σ_i ln Γ((ν0 + 1 − i)/2)``."""
+        return float(special.gammaln(_halves(self.dof, len(self.scale))).sum())
 
 
 class Data(NamedTuple):
@@ -114,63 +125,25 @@ class Posterior(NamedTuple):
 
 def posterior(prior: Prior, moments: Moments) -> Posterior:
     """Return the posterior given the moments: equations (1) to (3), (5) to (8)."""
-    mass, mean, scatter, concentration = moments
+    mass, mean, scatter, _ = moments
     d = mean.shape[1]
-
-    # Sticks, (1).
-    g1 = 1.0 + mass[:-1]
-    beyond = np.cumsum(mass[:0:-1])[::-1]
-    g2 = concentration + beyond
-    psi1, psi2, psi12 = special.psi(np.stack([g1, g2, g1 + g2]))
-    log_v, log_rest = psi1 - psi12, psi2 - psi12
-    log_weights = np.concatenate([log_v, [0.0]])
-    log_weights[1:] += np.cumsum(log_rest)
-
-    # The concentration, and (8).
-    sticks = len(g1)
-    log_concentration, hyper = float(np.log(concentration)), 0.0
-    if prior.gamma is not None:
-        shape, rate = prior.gamma
-        new_shape, new_rate = shape + sticks, rate - float(log_rest.sum())
-        concentration = new_shape / new_rate
-        log_concentration = float(special.psi(new_shape) - np.log(new_rate))
-        hyper = float(
-            special.gammaln(shape)
-            - special.gammaln(new_shape)
-            + new_shape * np.log(new_rate)
-            - shape * np.log(rate)
-            + (new_shape - shape) * log_concentration
-            + (rate - new_rate) * concentration
-        )
-    stick_divergence = -(
-        sticks * log_concentration
-        + float(
-            ((1.0 - g1) * log_v + (concentration - g2) * log_rest + special.betaln(g1, g2)).sum()
-        )
-    )  # (6)
-
-    # Components, (2), (3) and (5).
+    log_weights, sticks, concentration, stick_divergence = _sticks(prior, moments)
     kappa = prior.strength + mass
     share = mass / kappa
     m = share[:, np.newaxis] * mean
     dof = prior.dof + mass
-    scale = prior.scale + scatter
-    scale = scale + (prior.strength * share)[:, np.newaxis, np.newaxis] * gaussian.outer(mean)
+    pull = (prior.strength * share)[:, np.newaxis, np.newaxis]
+    scale = prior.scale + scatter + pull * gaussian.outer(mean)
     log_det_scale = gaussian.log_det(scale)
-    halves = 0.5 * (dof - np.arange(d)[:, np.newaxis])
-    halves0 = 0.5 * (prior.dof - np.arange(d))
+    halves = _halves(dof, d)
     psi = special.psi(halves).sum(axis=0)
-    log_det = psi + d * _LOG_2 - log_det_scale
     precision = dof[:, np.newaxis, np.newaxis] * gaussian.inverse(scale)
-    log_gamma = special.gammaln(halves).sum(axis=0) - special.gammaln(halves0).sum()
-    log_det_scale0 = gaussian.log_det(prior.scale[np.newaxis])[0]
     component_divergence = (
-        0.5 * prior.dof * (log_det_scale - log_det_scale0)
-        - log_gamma
-        + 0.5 * mass * psi
-        - 0.5 * d * dof
+        0.5 * prior.dof * (log_det_scale - prior.log_det_scale)
+        - (special.gammaln(halves).sum(axis=0) - prior.log_gamma)
+        + 0.5 * (mass * psi - d * dof + d * (prior.strength / kappa - 1.0))
         + 0.5 * gaussian.trace(gaussian.product(precision, prior.scale[np.newaxis]))
-        + 0.5 * d * (np.log(kappa / prior.strength) - 1.0 + prior.strength / kappa)
+        + 0.5 * d * np.log(kappa / prior.strength)
         + 0.5 * prior.strength * gaussian.quadratic(precision, m[:, np.newaxis])[:, 0]
     )  # (7)
     return Posterior(
@@ -178,11 +151,49 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
         mean=m,
         strength=kappa,
         precision=precision,
-        log_det=log_det,
-        sticks=g1 / (g1 + g2),
+        log_det=psi + d * _LOG_2 - log_det_scale,
+        sticks=sticks,
         concentration=concentration,
-        divergence=stick_divergence + float(component_divergence.sum()) + hyper,
+        divergence=stick_divergence + float(component_divergence.sum()),
     )
+
+
+def _halves(dof: FloatArray | float, d: int) -> FloatArray:
+    """``(ν + 1 − i)/2`` for i = 1 … d, (d, T)."""
+    return 0.5 * (np.asarray(dof, dtype=np.float64) - np.arange(d)[:, np.newaxis])
+
+
+def _sticks(prior: Prior, moments: Moments) -> tuple[FloatArray, FloatArray, float, float]:
+    """Return E ln π, E v, E α, and the divergences (6) and (8)."""
+    mass, alpha = moments.mass, moments.concentration
+    g1 = 1.0 + mass[:-1]
+    g2 = alpha + np.cumsum(mass[:0:-1])[::-1]
+    arguments = np.stack([g1, g2, g1 + g2])
+    psi1, psi2, psi12 = special.psi(arguments)
+    log_gamma = special.gammaln(arguments)
+    log_v, log_rest = psi1 - psi12, psi2 - psi12
+    log_weights = np.zeros(len(mass))
+    log_weights[:-1] = log_v
+    log_weights[1:] += np.cumsum(log_rest)
+    count = len(g1)
+    log_alpha, hyper = float(np.log(alpha)), 0.0
+    if prior.gamma is not None:
+        shape, rate = prior.gamma
+        new_shape, new_rate = shape + count, rate - float(log_rest.sum())
+        alpha = new_shape / new_rate
+        log_alpha = float(special.psi(new_shape) - np.log(new_rate))
+        hyper = float(
+            special.gammaln(shape)
+            - special.gammaln(new_shape)
+            + new_shape * np.log(new_rate)
+            - shape * np.log(rate)
+            + (new_shape - shape) * log_alpha
+            + (rate - new_rate) * alpha
+        )  # (8)
+    log_beta = log_gamma[0] + log_gamma[1] - log_gamma[2]
+    terms = (1.0 - g1) * log_v + (alpha - g2) * log_rest + log_beta
+    divergence = hyper - count * log_alpha - float(terms.sum())  # (6)
+    return log_weights, g1 / arguments[2], alpha, divergence
 
 
 def expectation(data: Data, q: Posterior) -> tuple[float, Moments]:

@@ -56,8 +56,8 @@ class Affine(IntensityMap):
         y: FloatArray = gaussian.times(self.matrix[np.newaxis], x[np.newaxis])[0] + self.offset
         return y
 
-    def _log_det(self, x: FloatArray) -> FloatArray:
-        return np.full(len(x), np.linalg.slogdet(self.matrix)[1])
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._mapped(x), np.full(len(x), np.linalg.slogdet(self.matrix)[1])
 
 
 def align(

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
@@ -52,8 +53,9 @@ class QuantileMap(IntensityMap):
             return x.copy()
         return self.target.from_normal_score(self.source.normal_score(x))
 
-    def _log_det(self, x: FloatArray) -> FloatArray:
-        return self.source.logpdf(x) - self.target.logpdf(self._mapped(x))
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        y = self._mapped(x)
+        return y, self.source.logpdf(x) - self.target.logpdf(y)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +88,7 @@ class LinearTails(IntensityMap):
     def _ends(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The two ends of the range, where they go, and the log-slopes there."""
         ends = np.array([self.low, self.high])
-        return ends, self.inner(ends), self.inner.log_det_jacobian(ends)
+        return ends, *self.inner.with_log_det_jacobian(ends)
 
     def inverse(self) -> LinearTails:
         """Return the inverse within the image of the range, continued likewise."""
@@ -94,15 +96,24 @@ class LinearTails(IntensityMap):
         return LinearTails(self.inner.inverse(), low, high)
 
     def _mapped(self, x: FloatArray) -> FloatArray:
-        ends, images, log_slopes = self._ends
-        slopes = np.exp(log_slopes)
-        below, above = x < self.low, x > self.high
-        y = np.empty_like(x)
-        y[below] = images[0] + slopes[0] * (x[below] - ends[0])
-        y[above] = images[1] + slopes[1] * (x[above] - ends[1])
-        within = ~(below[:, 0] | above[:, 0])
-        y[within] = self.inner._mapped(x[within])
+        y, outside = self._tails(x)
+        y[~outside] = self.inner._mapped(x[~outside])
         return y
 
-    def _log_det(self, x: FloatArray) -> FloatArray:
-        return self.inner._log_det(np.clip(x, self.low, self.high))
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        y, outside = self._tails(x)
+        low, high = self._ends[2]
+        log_det = np.where(x[:, 0] < self.low, low, high)
+        y[~outside], log_det[~outside] = self.inner._with_log_det(x[~outside])
+        return y, log_det
+
+    def _tails(self, x: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """The straight lines, and where they hold."""
+        _, images, log_slopes = self._ends
+        below, above = x < self.low, x > self.high
+        y: FloatArray = np.where(
+            below,
+            images[0] + np.exp(log_slopes[0]) * (x - self.low),
+            images[1] + np.exp(log_slopes[1]) * (x - self.high),
+        )
+        return y, (below | above)[:, 0]

@@ -158,8 +158,8 @@ class Flow(IntensityMap):
             result[block] = y
         return result
 
-    def _log_det(self, x: FloatArray) -> FloatArray:
-        result = np.zeros(len(x))
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        result, log_det = np.empty_like(x), np.empty(len(x))
         for block in _blocks(len(x)):
             y, total = x[block], np.zeros(len(x[block]))
             for first, middle, last in self._steps():
@@ -170,8 +170,8 @@ class Flow(IntensityMap):
                 k4, g4 = _velocity_and_divergence(last, y + h * k3)
                 y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
                 total += h / 6 * (g1 + 2 * g2 + 2 * g3 + g4)
-            result[block] = total
-        return result
+            result[block], log_det[block] = y, total
+        return result, log_det
 
     def _steps(self) -> list[tuple[_Stage, _Stage, _Stage]]:
         stages = self._stages

@@ -40,8 +40,8 @@ class IntensityMap(Value, ABC):
         """Map points, (n, d) to (n, d)."""
 
     @abstractmethod
-    def _log_det(self, x: FloatArray) -> FloatArray:
-        """Log-Jacobian at points, (n, d) to (n,)."""
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Map points, and return the log-Jacobian there as well, (n,)."""
 
     def __call__(self, x: ArrayLike) -> FloatArray:
         """Map intensities; the result has the shape of `x`."""
@@ -51,7 +51,13 @@ class IntensityMap(Value, ABC):
     def log_det_jacobian(self, x: ArrayLike) -> FloatArray:
         """Return ``ln |det Df|`` at each point; positive where the map expands."""
         flat, shape = points(x, self.channels)
-        return self._log_det(flat).reshape(shape)
+        return self._with_log_det(flat)[1].reshape(shape)
+
+    def with_log_det_jacobian(self, x: ArrayLike) -> tuple[FloatArray, FloatArray]:
+        """Return both at once, for less than the price of each."""
+        flat, shape = points(x, self.channels)
+        y, log_det = self._with_log_det(flat)
+        return y.reshape(np.shape(x)), log_det.reshape(shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,9 +93,9 @@ class Chain(IntensityMap):
             x = part._mapped(x)
         return x
 
-    def _log_det(self, x: FloatArray) -> FloatArray:
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         total = np.zeros(len(x))
         for part in self.maps:
-            total = total + part._log_det(x)
-            x = part._mapped(x)
-        return total
+            x, log_det = part._with_log_det(x)
+            total = total + log_det
+        return x, total

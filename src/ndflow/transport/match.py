@@ -12,17 +12,18 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.transport.divergence import Energy
+from ndflow.transport.lbfgs import minimise
 from ndflow.transport.objective import Objective
 from ndflow.values import FloatArray, Status, Value, positive, real_array
 
 __all__ = ["Match", "match"]
 
 _MAX_ITERATIONS = 1000
+_NOTHING, _FLAT = 1e-12, 1e-8  # a step that gains less, a gradient that is less, is the end
 _SHORTEST = 1e-12  # a gradient step shorter than this is none
 
 
@@ -129,30 +130,28 @@ def _lbfgs(objective: Objective) -> _End:
         message = "nothing to move: all components are frozen"
         return _End(objective.means, objective.precisions, trace, Status(True, 0, message))
 
-    def evaluate(flat: FloatArray, *_: object) -> tuple[float, FloatArray]:
+    def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
         nonlocal latest
         value, total, gradient = objective.in_coordinates(flat)
         latest = value, total
         return total, gradient
 
-    def keep(xk: FloatArray) -> None:
+    def keep(_: FloatArray) -> None:
         trace.append(latest)
 
-    result = optimize.minimize(
+    end = minimise(
         evaluate,
         start,
-        jac=True,
-        method="L-BFGS-B",
-        callback=keep,
-        options={"maxiter": _MAX_ITERATIONS, "maxcor": 20, "ftol": 1e-12, "gtol": 1e-8},
+        accepted=keep,
+        value_tolerance=_NOTHING,
+        gradient_tolerance=_FLAT,
+        iterations=_MAX_ITERATIONS,
     )
-    iterations = int(result.nit)
-    if result.success:
-        status = Status(True, iterations, f"converged after {iterations} iterations")
-    else:
-        message = f"stopped after {iterations} iterations; try a larger regularisation"
-        status = Status(False, iterations, message)
-    return _End(*objective.parameters(result.x), trace, status)
+    message = f"converged after {end.iterations} iterations"
+    if not end.converged:
+        message = f"stopped after {end.iterations} iterations; try a larger regularisation"
+    status = Status(end.converged, end.iterations, message)
+    return _End(*objective.parameters(end.x), trace, status)
 
 
 def _descent(objective: Objective, steps: int, rate: float) -> _End:

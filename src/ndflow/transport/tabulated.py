@@ -76,9 +76,9 @@ class Tabulated(IntensityMap):
     def _mapped(self, x: FloatArray) -> FloatArray:
         return self._value(*self._located(x))
 
-    def _log_det(self, x: FloatArray) -> FloatArray:
-        log_slope: FloatArray = np.log(self._slope(*self._located(x)))[:, 0]
-        return log_slope
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        place = self._located(x)
+        return self._value(*place), np.log(self._slope(*place))[:, 0]
 
     @cached_property
     def _cells(self) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -149,8 +149,9 @@ class InverseTabulated(IntensityMap):
         result: FloatArray = table.knots[cell] + widths * t + (x - inside) / slope
         return result
 
-    def _log_det(self, x: FloatArray) -> FloatArray:
-        return -self.table._log_det(self._mapped(x))
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        y = self._mapped(x)
+        return y, -self.table._with_log_det(y)[1]
 
 
 def tabulate(
@@ -174,19 +175,19 @@ def tabulate(
         raise InvalidValueError(f"points must lie between 2 and {_MAX_POINTS}, not {points}")
     positive(tolerance, "tolerance")
     knots = np.linspace(low, high, points)
-    values, slopes = imap(knots), np.exp(imap.log_det_jacobian(knots))
+    values, log_slopes = imap.with_log_det_jacobian(knots)
+    slopes = np.exp(log_slopes)
     while True:
         table = Tabulated(knots, values, _limited(knots, values, slopes))
         middles = 0.5 * (knots[:-1] + knots[1:])
-        truth = imap(middles)
+        truth, log_slopes = imap.with_log_det_jacobian(middles)
         off = np.abs(table(middles) - truth) > tolerance
         if not off.any() or knots.size + off.sum() > _MAX_POINTS:
             return table
         where = np.flatnonzero(off) + 1
-        new = middles[off]
-        slopes = np.insert(slopes, where, np.exp(imap.log_det_jacobian(new)))
+        slopes = np.insert(slopes, where, np.exp(log_slopes[off]))
         values = np.insert(values, where, truth[off])
-        knots = np.insert(knots, where, new)
+        knots = np.insert(knots, where, middles[off])
 
 
 def _limited(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> FloatArray:
@@ -266,5 +267,5 @@ class Lookup(IntensityMap):
     def _mapped(self, x: FloatArray) -> FloatArray:
         return self.base._mapped(x)
 
-    def _log_det(self, x: FloatArray) -> FloatArray:
-        return self.base._log_det(x)
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self.base._with_log_det(x)
