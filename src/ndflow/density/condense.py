@@ -45,25 +45,36 @@ def trimmed(histogram: Histogram) -> Histogram:
 def condensed(histogram: Histogram) -> Histogram:
     """Return the histogram with bins joined until no more are left than a fit can use."""
     widths, origin = histogram.widths.copy(), histogram.origin.copy()
-    spans = np.empty(histogram.channels)
-    for channel in range(histogram.channels):
-        low, high = histogram.quantile(_BULK, channel)
-        spans[channel] = high - low
+    bulk = [_bulk(histogram, channel) for channel in range(histogram.channels)]
+    for channel, levels in enumerate(bulk):
         if widths[channel] == 0:
-            levels = np.unique(histogram.values[:, channel])
-            widths[channel], origin[channel] = _quantum(levels)
-            if widths[channel] == 0 and len(levels) > _LEVELS and high > low:
-                widths[channel] = 2.0 ** np.floor(np.log2((high - low) / _LEVELS))
-        if widths[channel] > 0:
-            excess = (high - low) / (_LEVELS * widths[channel])
-            widths[channel] *= 2.0 ** max(0.0, np.ceil(np.log2(max(excess, 1.0))))
+            widths[channel], origin[channel] = _quantum(np.unique(histogram.values[:, channel]))
+        if len(levels) > _LEVELS:
+            widths[channel] = _coarse_width(levels, widths[channel], origin[channel])
     result = histogram.coarsened(widths, origin)
+    spans = np.array([levels[-1] - levels[0] for levels in bulk])
     while histogram.channels > 1 and len(result.counts) > _CELLS:
-        with np.errstate(divide="ignore"):
-            finest = int(np.argmax(np.where(widths > 0, spans / widths, np.inf)))
+        bins = np.divide(spans, widths, out=np.where(spans > 0, np.inf, 0.0), where=widths > 0)
+        finest = int(np.argmax(bins))
         widths[finest] = 2 * widths[finest] or 2.0 ** np.floor(np.log2(spans[finest] / _LEVELS))
         result = result.coarsened(widths, origin)
     return result
+
+
+def _coarse_width(levels: FloatArray, width: float, origin: float) -> float:
+    """Double the width, or a small power of two, until few enough bins are occupied."""
+    width = width or float(2.0 ** np.floor(np.log2((levels[-1] - levels[0]) / _LEVELS)))
+    while len(np.unique(np.floor((levels - origin) / width))) > _LEVELS:
+        width *= 2
+    return width
+
+
+def _bulk(histogram: Histogram, channel: int) -> FloatArray:
+    """The occupied levels of a channel between the percentiles that bound its bulk."""
+    low, high = histogram.quantile(_BULK, channel)
+    levels = np.unique(histogram.values[:, channel])
+    inside: FloatArray = levels[(levels >= low) & (levels <= high)]
+    return inside
 
 
 def _quantum(levels: FloatArray) -> tuple[float, float]:

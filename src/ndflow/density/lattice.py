@@ -5,6 +5,8 @@ See `ndflow.density.histogram` for what a lattice is and why its widths double.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,33 +15,50 @@ from ndflow.values import FloatArray
 
 __all__ = ["bounding_widths", "common", "counted", "joined", "snapped"]
 
-_DENSE = 1 << 20  # integers that span less are counted in a table, without sorting
+_DENSE = 1 << 22  # integers that span less are counted in a table, without sorting
+_KEYS = 1 << 62  # and rows of integers that span less are numbered, which sorts faster
 
 
 def counted(
     stored: NDArray[np.generic], weights: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
     """Return the distinct rows of `stored`, (n, d), and their counts or sums of weights."""
-    if stored.shape[1] > 1:
-        ones = np.ones(len(stored)) if weights is None else weights
-        return joined(stored.astype(np.float64), ones)
-    flat = stored[:, 0]
-    if flat.size and flat.dtype.kind in "bui":
-        low, high = int(flat.min()), int(flat.max())
-        if high - low < _DENSE:
-            if flat.dtype.kind == "u":  # cannot go below zero, but may exceed int64
-                index = (flat - flat.min()).astype(np.int64)
-            else:
-                index = flat.astype(np.int64)
-                index -= low
-            table = np.bincount(index, weights)
-            occupied = np.flatnonzero(table)
-            levels = occupied.astype(np.float64) + float(low)
-            return levels[:, np.newaxis], table[occupied].astype(np.float64)
-    if weights is None:
-        values, counts = np.unique(flat, return_counts=True)
+    if stored.size and stored.dtype.kind in "bui":
+        lows = [int(column.min()) for column in stored.T]
+        spans = [int(column.max()) - low + 1 for column, low in zip(stored.T, lows, strict=True)]
+        if math.prod(spans) < _KEYS:
+            return _counted_integers(stored, weights, lows, spans)
+    if weights is None and stored.shape[1] == 1:
+        values, counts = np.unique(stored[:, 0], return_counts=True)
         return values.astype(np.float64)[:, np.newaxis], counts.astype(np.float64)
-    return joined(flat.astype(np.float64)[:, np.newaxis], weights)
+    ones = np.ones(len(stored)) if weights is None else weights
+    return joined(stored.astype(np.float64), ones)
+
+
+def _counted_integers(
+    stored: NDArray[np.generic], weights: FloatArray | None, lows: list[int], spans: list[int]
+) -> tuple[FloatArray, FloatArray]:
+    """Number the rows, count the numbers, and read the rows off them again."""
+    keys = np.zeros(len(stored), dtype=np.int64)
+    for column, low, span in zip(stored.T, lows, spans, strict=True):
+        keys *= span
+        if column.dtype == np.uint64:  # may exceed int64, but its difference does not
+            keys += (column - column.min()).astype(np.int64)
+        else:
+            keys += column.astype(np.int64)
+            keys -= low
+    if math.prod(spans) < _DENSE:
+        table = np.bincount(keys, weights)
+        occupied = np.flatnonzero(table)
+        counts = table[occupied].astype(np.float64)
+    else:
+        occupied, inverse = np.unique(keys, return_inverse=True)
+        counts = np.bincount(inverse, weights).astype(np.float64)
+    columns = []
+    for low, span in zip(reversed(lows), reversed(spans), strict=True):
+        occupied, remainder = np.divmod(occupied, span)
+        columns.append(remainder.astype(np.float64) + float(low))
+    return np.stack(columns[::-1], axis=1), counts
 
 
 def joined(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -100,7 +119,7 @@ def bounding_widths(values: FloatArray, widths: FloatArray, origin: FloatArray) 
     capacity = 1 << (14 if values.shape[1] == 1 else 10)
     return np.array(
         [
-            _bounding_width(np.unique(channel), width, start, capacity)
+            _bounding_width(_distinct(channel), width, start, capacity)
             for channel, width, start in zip(values.T, widths, origin, strict=True)
         ]
     )
@@ -114,16 +133,20 @@ def _bounding_width(levels: FloatArray, width: float, origin: float, capacity: i
         quarter = len(levels) // 4
         spread = levels[-quarter] - levels[quarter]
         width = float(2.0 ** np.floor(np.log2(spread / (8 * capacity))))
-        while len(_occupied(levels, width, origin)) <= capacity:
+        while len(_distinct(np.floor((levels - origin) / width))) <= capacity:
             width /= 2
-    levels = _occupied(levels, width, origin)
-    while len(levels) > capacity:
-        levels = np.unique(np.floor(levels / 2))
+    bins = _distinct(np.floor((levels - origin) / width))
+    while len(bins) > capacity:
+        bins = _distinct(np.floor(bins / 2))
         width *= 2
     return width
 
 
-def _occupied(levels: FloatArray, width: float, origin: float) -> FloatArray:
-    bins: FloatArray = np.floor((levels - origin) / width)
-    distinct: FloatArray = bins[np.concatenate([[True], np.diff(bins) > 0])]
+def _distinct(values: FloatArray) -> FloatArray:
+    """`numpy.unique`, but without sorting what is sorted already."""
+    steps = np.diff(values)
+    if (steps < 0).any():
+        values = np.sort(values)
+        steps = np.diff(values)
+    distinct: FloatArray = values[np.concatenate([[True], steps > 0])]
     return distinct

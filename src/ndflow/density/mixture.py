@@ -91,7 +91,7 @@ class GaussianMixture(Value):
     @cached_property
     def covariances(self) -> FloatArray:
         """The inverses of the precisions, (K, d, d)."""
-        return gaussian.inverse(self.precisions)
+        return real_array(gaussian.inverse(self.precisions), "covariances", *self.precisions.shape)
 
     @cached_property
     def _sds(self) -> FloatArray:

@@ -4,10 +4,11 @@ from ndflow.transport.affine import Affine, align
 from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
 from ndflow.transport.exact import LinearTails, QuantileMap
 from ndflow.transport.flow import Flow
+from ndflow.transport.lookup import Lookup
 from ndflow.transport.maps import Chain, IntensityMap
 from ndflow.transport.match import Match, match
 from ndflow.transport.normalising import normalising_map
-from ndflow.transport.tabulated import InverseTabulated, Lookup, Tabulated, tabulate
+from ndflow.transport.tabulated import InverseTabulated, Tabulated, tabulate
 
 __all__ = [
     "Affine",
