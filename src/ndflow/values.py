@@ -9,6 +9,7 @@ digit of a double, so ``from_dict(json.loads(json.dumps(v.to_dict()))) == v`` ho
 from __future__ import annotations
 
 import dataclasses
+import operator
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -17,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndflow.errors import InvalidValueError
 
-__all__ = ["FloatArray", "Status", "Value", "einsum", "points", "positive", "real_array"]
+__all__ = ["FloatArray", "Status", "Value", "einsum", "points", "positive", "real_array", "whole"]
 
 FloatArray = NDArray[np.float64]
 
@@ -118,6 +119,17 @@ def positive(value: float, name: str, *, zero: bool = False) -> float:
         raise InvalidValueError(f"{name} must be {least}, not {value!r}") from None
     if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
         raise InvalidValueError(f"{name} must be {least}, not {value!r}")
+    return number
+
+
+def whole(value: int, name: str, low: int, high: int) -> int:
+    """Return `value` if it is a whole number between two bounds, both included."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise InvalidValueError(f"{name} must be a whole number, not {value!r}") from None
+    if isinstance(value, bool) or not low <= number <= high:
+        raise InvalidValueError(f"{name} must lie between {low} and {high}, not {value!r}")
     return number
 
 

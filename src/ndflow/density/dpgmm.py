@@ -30,7 +30,7 @@ from ndflow.density.mixture import GaussianMixture
 from ndflow.density.start import by_mass, divided, merged, padded
 from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
 from ndflow.errors import DegenerateDataError, InvalidValueError
-from ndflow.values import FloatArray, Status, Value, einsum, positive, real_array
+from ndflow.values import FloatArray, Status, Value, einsum, positive, real_array, whole
 
 __all__ = ["Fit", "fit"]
 
@@ -86,10 +86,7 @@ def fit(
     tolerance : stop when three steps in a row gain less than this many nats each.
     start : begin here instead of searching for a start; for example the fit of a similar scan.
     """
-    if not 1 <= truncation <= _MAX_TRUNCATION:
-        raise InvalidValueError(
-            f"truncation must lie between 1 and {_MAX_TRUNCATION}, not {truncation}"
-        )
+    whole(truncation, "truncation", 1, _MAX_TRUNCATION)
     alpha = positive(concentration, "concentration")
     if concentration_prior is not None:
         shape, rate = concentration_prior

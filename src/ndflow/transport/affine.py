@@ -17,6 +17,8 @@ from ndflow.values import FloatArray, einsum, real_array
 
 __all__ = ["Affine", "align"]
 
+_SINGULAR = 1e13  # condition number beyond which an inverse would be rounding errors
+
 
 @dataclass(frozen=True, eq=False)
 class Affine(IntensityMap):
@@ -35,9 +37,12 @@ class Affine(IntensityMap):
         """Validate."""
         offset = real_array(self.offset, "offset", None)
         matrix = real_array(self.matrix, "matrix", offset.size, offset.size)
-        with np.errstate(all="ignore"):
-            invertible = offset.size > 0 and np.isfinite(np.linalg.slogdet(matrix)[1])
-        if not invertible:
+        rows = np.abs(matrix).max(axis=1, initial=0.0)
+        if (
+            not rows.size
+            or not rows.all()
+            or not np.linalg.cond(matrix / rows[:, np.newaxis]) < _SINGULAR
+        ):
             raise InvalidValueError("matrix must be invertible")
         object.__setattr__(self, "offset", offset)
         object.__setattr__(self, "matrix", matrix)

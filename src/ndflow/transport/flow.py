@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, points
+from ndflow.values import FloatArray, points, whole
 
 __all__ = ["Flow"]
 
@@ -85,8 +85,7 @@ class Flow(IntensityMap):
             )
         if self.path not in ("sigma", "precision"):
             raise InvalidValueError(f"path must be 'sigma' or 'precision', not {self.path!r}")
-        if not 1 <= self.steps <= _MAX_STEPS:
-            raise InvalidValueError(f"steps must lie between 1 and {_MAX_STEPS}, not {self.steps}")
+        object.__setattr__(self, "steps", whole(self.steps, "steps", 1, _MAX_STEPS))
 
     @property
     def channels(self) -> int:

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray
+from ndflow.values import FloatArray, whole
 
 __all__ = ["Lookup"]
 
 _MAX_TABLE = 1 << 24
+_EXACT = 1 << 53  # up to here doubles tell integers apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +36,14 @@ class Lookup(IntensityMap):
         """Validate the range."""
         if self.base.channels != 1:
             raise InvalidValueError(f"base must have one channel, not {self.base.channels}")
-        if not all(isinstance(end, int | np.integer) for end in (self.first, self.last)):
-            raise InvalidValueError("first and last must be integers")
-        if not 0 <= int(self.last) - int(self.first) < _MAX_TABLE:
+        first = whole(self.first, "first", -_EXACT, _EXACT)
+        last = whole(self.last, "last", first, _EXACT)
+        if last - first >= _MAX_TABLE:
             raise InvalidValueError(
-                f"the range from {self.first} to {self.last} must be rising, "
-                f"and shorter than {_MAX_TABLE}"
+                f"the range from {first} to {last} is longer than {_MAX_TABLE}; use the map itself"
             )
-        object.__setattr__(self, "first", int(self.first))
-        object.__setattr__(self, "last", int(self.last))
+        object.__setattr__(self, "first", first)
+        object.__setattr__(self, "last", last)
 
     @property
     def channels(self) -> int:
@@ -72,12 +72,8 @@ class Lookup(IntensityMap):
         result[~known] = self.base(array[~known])
         return result
 
-    def _index(self, array: NDArray[np.generic]) -> NDArray[np.intp]:
-        if array.dtype == np.uint64:  # may exceed what intp holds; its difference does not
-            return (array.astype(np.uint64) - np.uint64(max(self.first, 0))).astype(np.intp) - min(
-                self.first, 0
-            )
-        return array.astype(np.intp) - self.first
+    def _index(self, array: NDArray[np.generic]) -> NDArray[np.int64]:
+        return array.astype(np.int64) - self.first
 
     def _mapped(self, x: FloatArray) -> FloatArray:
         return self.base._mapped(x)

@@ -18,12 +18,13 @@ from ndflow.errors import InvalidValueError
 from ndflow.transport.divergence import Energy
 from ndflow.transport.lbfgs import minimise
 from ndflow.transport.objective import Objective
-from ndflow.values import FloatArray, Status, Value, positive, real_array
+from ndflow.values import FloatArray, Status, Value, positive, real_array, whole
 
 __all__ = ["Match", "match"]
 
 _MAX_ITERATIONS = 1000
 _NOTHING, _FLAT = 1e-12, 1e-8  # a step that gains less, a gradient that is less, is the end
+_MAX_STEPS = 1_000_000
 _SHORTEST = 1e-12  # a gradient step shorter than this is none
 
 
@@ -89,7 +90,7 @@ def match(
     if optimiser == "lbfgs":
         end = _lbfgs(minimised)
     elif optimiser == "descent":
-        end = _descent(minimised, steps, positive(rate, "rate"))
+        end = _descent(minimised, whole(steps, "steps", 1, _MAX_STEPS), positive(rate, "rate"))
     else:
         raise InvalidValueError(f"optimiser must be 'lbfgs' or 'descent', not {optimiser!r}")
     means, precisions = source.means.copy(), source.precisions.copy()
@@ -107,10 +108,7 @@ def match(
 def _free(source: GaussianMixture, frozen: Sequence[int]) -> NDArray[np.bool_]:
     free = np.ones(source.components, dtype=bool)
     for index in frozen:
-        if not 0 <= index < source.components:
-            raise InvalidValueError(
-                f"frozen names component {index}, but there are {source.components}, from 0 on"
-            )
+        whole(index, "each index in frozen", 0, source.components - 1)
         free[index] = False
     return free
 

@@ -9,7 +9,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.transport.affine import align
 from ndflow.transport.exact import LinearTails, QuantileMap
 from ndflow.transport.flow import Flow
-from ndflow.transport.maps import Chain, IntensityMap
+from ndflow.transport.maps import Chain
 from ndflow.transport.match import match
 
 __all__ = ["normalising_map"]
@@ -42,7 +42,7 @@ def normalising_map(
     whiten : align whole covariances, see `align`.
     solver : ``"exact"``, the map between the two densities in closed form; or ``"rk4"``, the
         paper's integration of the flow. With several channels it is always the latter.
-    steps, path : of the integration, see `Flow`.
+    steps, path : of the integration, see `Flow`; the exact map depends on neither.
     """
     if solver not in ("exact", "rk4"):
         raise InvalidValueError(f"solver must be 'exact' or 'rk4', not {solver!r}")
@@ -51,12 +51,9 @@ def normalising_map(
     matched = match(
         aligned, target, objective=objective, regularisation=regularisation, frozen=frozen
     ).matched
+    flow = Flow(aligned, matched, steps, path)
     if source.channels > 1:
-        return Chain((affine, Flow(aligned, matched, steps, path)))
+        return Chain((affine, flow))
+    inner = QuantileMap(aligned, matched) if solver == "exact" else flow
     low, high = aligned.quantile(_DETERMINED).tolist()
-    inner: IntensityMap
-    if solver == "exact":
-        inner = QuantileMap(aligned, matched)
-    else:
-        inner = Flow(aligned, matched, steps, path)
     return Chain((affine, LinearTails(inner, low, high)))
