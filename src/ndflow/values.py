@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import dataclasses
 import operator
-from collections.abc import Mapping
+import reprlib
+from collections.abc import Iterable, Mapping
+from types import UnionType
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,15 +20,30 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndflow.errors import InvalidValueError
 
-__all__ = ["FloatArray", "Status", "Value", "einsum", "points", "positive", "real_array", "whole"]
+__all__ = [
+    "FloatArray",
+    "Status",
+    "Value",
+    "einsum",
+    "instance",
+    "points",
+    "positive",
+    "real",
+    "real_array",
+    "short",
+    "whole",
+]
 
 FloatArray = NDArray[np.float64]
+
+_DEEPEST = 32  # nested values, in a file that is not hostile
 
 
 class Value:
     """Equality and a dictionary form for frozen dataclasses that hold arrays."""
 
     _kinds: ClassVar[dict[str, type[Value]]] = {}
+    _verbatim: ClassVar[frozenset[str]] = frozenset()  # fields of plain data, never values
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Make the type known by its name, so that `from_dict` finds it."""
@@ -76,6 +93,25 @@ class Status(Value):
     iterations: int
     message: str
 
+    def __post_init__(self) -> None:
+        """Validate."""
+        instance(self.converged, "converged", bool | np.bool_)
+        instance(self.message, "message", str)
+        object.__setattr__(self, "converged", bool(self.converged))
+        object.__setattr__(self, "iterations", whole(self.iterations, "iterations", 0, 1 << 53))
+
+
+def short(value: object) -> str:
+    """Return how a message shows something that may be huge or deeply nested."""
+    return reprlib.repr(value)
+
+
+def instance(value: object, name: str, kind: type | UnionType) -> None:
+    """Refuse a part that is not of the kind it should be."""
+    if not isinstance(value, kind):
+        wanted = getattr(kind, "__name__", str(kind))
+        raise InvalidValueError(f"{name} must be of the type {wanted}, not {short(value)}")
+
 
 def einsum(subscripts: str, *operands: NDArray[np.floating[Any]]) -> FloatArray:
     """`numpy.einsum`, which sums in a fixed order, unlike products that go through BLAS."""
@@ -94,8 +130,13 @@ def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
         with length 1, so that one channel may be written without them.
     """
     try:
-        array = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
+        given = np.asarray(value)
+        if given.dtype.kind in "USV" or any(
+            isinstance(part, str | bytes) for part in _loose(given)
+        ):
+            raise TypeError("it holds text")
+        array = np.array(given, dtype=np.float64, order="C")
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise InvalidValueError(f"{name} must be an array of real numbers ({error})") from None
     array = array.reshape(array.shape + (1,) * (len(shape) - array.ndim))
     fits = array.ndim == len(shape) and all(
@@ -110,16 +151,24 @@ def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
     return array
 
 
+def _loose(array: NDArray[Any]) -> Iterable[object]:
+    """The elements that numpy has no number type for."""
+    return array.flat if array.dtype.kind == "O" else ()
+
+
 def positive(value: float, name: str, *, zero: bool = False) -> float:
     """Return `value` if it is a finite positive number (or zero, where that is allowed)."""
     least = "zero or a positive number" if zero else "a positive number"
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidValueError(f"{name} must be {least}, not {value!r}") from None
-    if not np.isfinite(number) or number < 0 or (number == 0 and not zero):
-        raise InvalidValueError(f"{name} must be {least}, not {value!r}")
+    number = real(value, name)
+    if number < 0 or (number == 0 and not zero):
+        raise InvalidValueError(f"{name} must be {least}, not {short(value)}")
     return number
+
+
+def real(value: float, name: str) -> float:
+    """Return `value` as a finite float."""
+    instance(value, name, float | int | np.floating | np.integer)
+    return float(real_array(value, name))
 
 
 def whole(value: int, name: str, low: int, high: int) -> int:
@@ -127,9 +176,9 @@ def whole(value: int, name: str, low: int, high: int) -> int:
     try:
         number = operator.index(value)
     except TypeError:
-        raise InvalidValueError(f"{name} must be a whole number, not {value!r}") from None
+        raise InvalidValueError(f"{name} must be a whole number, not {short(value)}") from None
     if isinstance(value, bool) or not low <= number <= high:
-        raise InvalidValueError(f"{name} must lie between {low} and {high}, not {value!r}")
+        raise InvalidValueError(f"{name} must lie between {low} and {high}, not {short(value)}")
     return number
 
 
@@ -156,18 +205,28 @@ def _plain(item: Any) -> Any:
         return item.tolist()
     if isinstance(item, tuple | list):
         return [_plain(part) for part in item]
+    if isinstance(item, dict):
+        return {key: _plain(part) for key, part in item.items()}
     return item
 
 
-def _rebuilt(data: Any) -> Any:
+def _rebuilt(data: Any, depth: int = 0) -> Any:
+    if depth > _DEEPEST:
+        raise InvalidValueError(f"values must not be nested more than {_DEEPEST} deep")
     if isinstance(data, list):
-        return [_rebuilt(part) for part in data] if any(isinstance(p, dict) for p in data) else data
+        plain = not any(isinstance(part, dict) for part in data)
+        return data if plain else [_rebuilt(part, depth + 1) for part in data]
     if not isinstance(data, Mapping):
         return data
-    kind = Value._kinds.get(str(data.get("type")))
+    name = data.get("type")
+    kind = Value._kinds.get(name) if isinstance(name, str) else None
     if kind is None or not dataclasses.is_dataclass(kind):
-        raise InvalidValueError(f"{data.get('type')!r} is not a type of value that ndflow knows")
-    given = {key: _rebuilt(part) for key, part in data.items() if key != "type"}
+        raise InvalidValueError(f"{short(name)} is not a type of value that ndflow knows")
+    given = {
+        key: part if key in kind._verbatim else _rebuilt(part, depth + 1)
+        for key, part in data.items()
+        if key != "type"
+    }
     known = {f.name for f in dataclasses.fields(kind)}
     if given.keys() != known:
         wrong = ", ".join(sorted(map(str, given.keys() ^ known)))
@@ -178,4 +237,6 @@ def _rebuilt(data: Any) -> Any:
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    if isinstance(a, float) and isinstance(b, float):
+        return a.hex() == b.hex()  # tells 0.0 from -0.0
     return bool(a == b)

@@ -45,20 +45,13 @@ def sweep(data: Data, prior: Prior, moments: Moments) -> tuple[float, Moments]:
     return expectation(data, posterior(prior, moments))
 
 
-def climb(
-    data: Data,
-    prior: Prior,
-    start: Moments,
-    tolerance: float,
-    sweeps: int,
-    goal: float = np.inf,
-) -> Climb:
-    """Climb until three steps in a row gain less than `tolerance` nats each, or above `goal`."""
+def climb(data: Data, prior: Prior, start: Moments, tolerance: float, sweeps: int) -> Climb:
+    """Climb until three steps in a row gain less than `tolerance` nats each."""
     here, v = start, _coordinates(start)
     bound, after = sweep(data, prior, here)
     bounds, used, idle = [bound], 1, 0
     memory: list[tuple[FloatArray, FloatArray]] = []
-    while used < sweeps and bound <= goal:
+    while used < sweeps:
         v_after = _coordinates(after)
         memory = [*memory[-_MEMORY:], (v, v_after - v)]
         level = -np.inf

@@ -15,7 +15,7 @@ from ndflow.values import FloatArray
 
 __all__ = ["condensed", "trimmed"]
 
-_BULK = (0.005, 0.995)
+_OUTSIDE = 0.005  # share on either side of the bulk
 _REACH = 3.0  # in widths of the bulk: some 18 standard deviations of a Gaussian
 _LEVELS = 1024  # over the bulk, in one channel
 _CELLS = 4096  # occupied in all, in several channels
@@ -30,11 +30,10 @@ def trimmed(histogram: Histogram) -> Histogram:
     """
     keep = np.ones(len(histogram.counts), dtype=bool)
     for channel in range(histogram.channels):
-        low, high = histogram.quantile(_BULK, channel)
+        low, high = _bulk(histogram, channel)
         reach = _REACH * (high - low)
-        if reach > 0:
-            x = histogram.values[:, channel]
-            keep &= (x >= low - reach) & (x <= high + reach)
+        x = histogram.values[:, channel]
+        keep &= (x >= low - reach) & (x <= high + reach)
     if keep.all() or not keep.any():
         return histogram
     return Histogram(
@@ -45,7 +44,7 @@ def trimmed(histogram: Histogram) -> Histogram:
 def condensed(histogram: Histogram) -> Histogram:
     """Return the histogram with bins joined until no more are left than a fit can use."""
     widths, origin = histogram.widths.copy(), histogram.origin.copy()
-    bulk = [_bulk(histogram, channel) for channel in range(histogram.channels)]
+    bulk = [_bulk_levels(histogram, channel) for channel in range(histogram.channels)]
     for channel, levels in enumerate(bulk):
         if widths[channel] == 0:
             widths[channel], origin[channel] = _quantum(np.unique(histogram.values[:, channel]))
@@ -69,12 +68,22 @@ def _coarse_width(levels: FloatArray, width: float, origin: float) -> float:
     return width
 
 
-def _bulk(histogram: Histogram, channel: int) -> FloatArray:
-    """The occupied levels of a channel between the percentiles that bound its bulk."""
-    low, high = histogram.quantile(_BULK, channel)
+def _bulk(histogram: Histogram, channel: int) -> tuple[float, float]:
+    """Percentiles that bound the bulk of a channel, further out where those are equal."""
+    outside = _OUTSIDE
+    low, high = histogram.quantile([outside, 1 - outside], channel)
+    while low == high and outside > 1 / histogram.total:
+        outside /= 10
+        low, high = histogram.quantile([outside, 1 - outside], channel)
+    return float(low), float(high)
+
+
+def _bulk_levels(histogram: Histogram, channel: int) -> FloatArray:
+    """The occupied levels of a channel within its bulk; all of them if that is a single one."""
+    low, high = _bulk(histogram, channel)
     levels = np.unique(histogram.values[:, channel])
     inside: FloatArray = levels[(levels >= low) & (levels <= high)]
-    return inside
+    return inside if low < high else levels
 
 
 def _quantum(levels: FloatArray) -> tuple[float, float]:

@@ -30,13 +30,14 @@ from ndflow.density.mixture import GaussianMixture
 from ndflow.density.start import by_mass, divided, merged, padded
 from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
 from ndflow.errors import DegenerateDataError, InvalidValueError
-from ndflow.values import FloatArray, Status, Value, einsum, positive, real_array, whole
+from ndflow.values import FloatArray, Status, Value, einsum, instance, positive, real_array, whole
 
 __all__ = ["Fit", "fit"]
 
-_FIRST_SWEEPS = 15  # 25, as the design had it, ends at a lower bound more often
+_FIRST_SWEEPS = 25  # with 15 the bound is as high, but merges swallow small tissue classes
 _MAX_SWEEPS = 5000
 _LIGHTEST = 1e-3
+_A_POINT = 0.5
 _MAX_TRUNCATION = 1000
 
 
@@ -57,7 +58,9 @@ class Fit(Value):
     status: Status
 
     def __post_init__(self) -> None:
-        """Freeze the trace."""
+        """Validate."""
+        instance(self.mixture, "mixture", GaussianMixture)
+        instance(self.status, "status", Status)
         object.__setattr__(self, "bounds", real_array(self.bounds, "bounds", None))
 
 
@@ -88,7 +91,10 @@ def fit(
     """
     whole(truncation, "truncation", 1, _MAX_TRUNCATION)
     alpha = positive(concentration, "concentration")
+    instance(histogram, "histogram", Histogram)
     if concentration_prior is not None:
+        if np.shape(concentration_prior) != (2,):
+            raise InvalidValueError("concentration_prior must be a pair: shape and rate")
         shape, rate = concentration_prior
         concentration_prior = (
             positive(shape, "the shape of concentration_prior"),
@@ -130,8 +136,9 @@ def _standardisation(histogram: Histogram) -> tuple[FloatArray, FloatArray]:
                 f"all {histogram.total:g} voxels have the value {centre[channel]:g}, "
                 f"so there is no density to fit; check the image and its mask"
             )
-    centred = histogram.values - centre
-    skewness = einsum("n,ni->i", histogram.counts, centred**3)
+    skewness = einsum(
+        "n,ni->i", histogram.counts, ((histogram.values - centre) / np.sqrt(variances)) ** 3
+    )
     scale: FloatArray = np.sqrt(variances) * np.where(skewness < 0, -1.0, 1.0)
     correlation = histogram.covariance() / np.outer(scale, scale)
     if np.linalg.eigvalsh(correlation)[0] < 1e-10:
@@ -196,7 +203,9 @@ def _mixture(
     weights = q.weights()
     widths = np.maximum(np.abs(used.widths / scale), 1e-9)
     fitted = GaussianMixture(weights / weights.sum(), q.mean, _without_binning(q.precision, widths))
-    pruned = fitted.pruned(min(_LIGHTEST, float(weights.max())))
+    # The prior keeps some weight for components without any points: they go as well.
+    real = weights * (moments.mass >= min(_A_POINT, moments.mass.max()))
+    pruned = GaussianMixture(real / real.sum(), fitted.means, fitted.precisions).pruned(_LIGHTEST)
     result = pruned.transformed(np.diag(scale), centre)
     order = np.argsort(result.means[:, 0], kind="stable")
     return GaussianMixture(result.weights[order], result.means[order], result.precisions[order])

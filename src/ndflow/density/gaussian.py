@@ -7,7 +7,7 @@ contiguous rows. Means are ``(K, d)``, matrices ``(K, d, d)``.
 This is the only module that knows whether d is 1. There a matrix is a number, and each function
 says so in a line of its own; that makes the one-channel route as fast as if it had been written
 for it alone. Sums go through ``sum`` and ``einsum``, never through BLAS, whose order of summation
-depends on the number of threads: the same input gives the same bytes on any machine.
+depends on the number of threads; so the same input gives the same bytes for any number of them.
 """
 
 from __future__ import annotations

@@ -19,14 +19,14 @@ holding one level more than others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndflow.density import lattice
 from ndflow.errors import DegenerateDataError, InvalidValueError
-from ndflow.values import FloatArray, Value, einsum, real_array
+from ndflow.values import FloatArray, Value, einsum, real_array, whole
 
 __all__ = ["Histogram", "histogram"]
 
@@ -46,8 +46,8 @@ class Histogram(Value):
 
     values: FloatArray
     counts: FloatArray
-    widths: FloatArray = field(default_factory=lambda: np.zeros(0))
-    origin: FloatArray = field(default_factory=lambda: np.zeros(0))
+    widths: FloatArray = None  # type: ignore[assignment]  # always an array once it is made
+    origin: FloatArray = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         """Validate, sort, join equal values and drop empty bins."""
@@ -55,8 +55,8 @@ class Histogram(Value):
         counts = real_array(self.counts, "counts", len(values))
         d = values.shape[1]
         zeros = np.zeros(d)
-        widths = real_array(self.widths if np.size(self.widths) else zeros, "widths", d)
-        origin = real_array(self.origin if np.size(self.origin) else zeros, "origin", d)
+        widths = real_array(zeros if self.widths is None else self.widths, "widths", d)
+        origin = real_array(zeros if self.origin is None else self.origin, "origin", d)
         if d == 0:
             raise InvalidValueError("values must have at least one channel")
         if (counts < 0).any():
@@ -94,6 +94,7 @@ class Histogram(Value):
 
     def quantile(self, probability: ArrayLike, channel: int = 0) -> FloatArray:
         """Return the values of one channel below or at which the given shares of the counts lie."""
+        whole(channel, "channel", 0, self.channels - 1)
         levels, counts = lattice.joined(self.values[:, [channel]], self.counts)
         share = np.cumsum(counts) / counts.sum()
         where = np.searchsorted(share, np.asarray(probability, dtype=np.float64) - 1e-12)
@@ -102,6 +103,8 @@ class Histogram(Value):
 
     def __add__(self, other: Histogram) -> Histogram:
         """Return the histogram of both sets of voxels, on the coarser of the two lattices."""
+        if not isinstance(other, Histogram):
+            return NotImplemented
         widths, origin = lattice.common((self.widths, self.origin), (other.widths, other.origin))
         parts = [lattice.snapped(h.values, h.widths, widths, origin) for h in (self, other)]
         return _bounded(
@@ -109,9 +112,11 @@ class Histogram(Value):
         )
 
     def coarsened(self, widths: ArrayLike, origin: ArrayLike) -> Histogram:
-        """Return the histogram on a coarser lattice."""
+        """Return the histogram on a coarser lattice, into whose bins those of this one fit."""
         wide = real_array(widths, "widths", self.channels)
         start = real_array(origin, "origin", self.channels)
+        if (wide < self.widths).any():
+            raise InvalidValueError("widths must not be less than those of the histogram")
         values = lattice.snapped(self.values, self.widths, wide, start)
         return Histogram(values, self.counts, wide, start)
 
@@ -137,8 +142,8 @@ def histogram(
         one a channel. The slope is the quantum of integer data.
     """
     stored, chosen_weights = _selected(np.asarray(voxels), mask, weights, channels)
-    slopes = np.broadcast_to(real_array(slope, "slope", None), (channels,))
-    inters = np.broadcast_to(real_array(inter, "inter", None), (channels,))
+    slopes = _per_channel(slope, "slope", channels)
+    inters = _per_channel(inter, "inter", channels)
     if (slopes == 0).any():
         raise InvalidValueError("slope must not be zero")
     levels, counts = lattice.counted(stored, chosen_weights)
@@ -147,6 +152,11 @@ def histogram(
         return _bounded(values, counts, np.zeros(channels), np.zeros(channels))
     widths = np.abs(slopes)
     return _bounded(values, counts, widths, inters - 0.5 * widths)
+
+
+def _per_channel(value: ArrayLike, name: str, channels: int) -> FloatArray:
+    given = real_array(value, name, None)
+    return real_array(np.repeat(given, channels) if given.size == 1 else given, name, channels)
 
 
 def _selected(
@@ -162,7 +172,7 @@ def _selected(
         )
     shape = voxels.shape if channels == 1 else voxels.shape[:-1]
     rows = voxels.reshape(-1, channels)
-    keep = None if mask is None else _of_shape(mask, "mask", shape) != 0
+    keep = None if mask is None else _inside(_of_shape(mask, "mask", shape))
     heavy = None if weights is None else _of_shape(weights, "weights", shape).astype(np.float64)
     if keep is not None:
         # numpy picks elements of a vector several times faster than rows of a matrix
@@ -176,6 +186,14 @@ def _selected(
     if heavy is not None and not (np.isfinite(heavy).all() and (heavy >= 0).all()):
         raise InvalidValueError("weights must be finite and not negative inside the mask")
     return rows, heavy
+
+
+def _inside(mask: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """Non-zero is inside; what is not a number is not."""
+    inside: NDArray[np.bool_] = mask != 0
+    if mask.dtype.kind == "f":
+        inside &= ~np.isnan(mask.astype(np.float64))
+    return inside
 
 
 def _of_shape(array: ArrayLike, name: str, shape: tuple[int, ...]) -> NDArray[np.generic]:

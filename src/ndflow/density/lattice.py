@@ -54,6 +54,7 @@ def _counted_integers(
     else:
         occupied, inverse = np.unique(keys, return_inverse=True)
         counts = np.bincount(inverse, weights).astype(np.float64)
+    occupied, counts = occupied[counts > 0], counts[counts > 0]
     columns = []
     for low, span in zip(reversed(lows), reversed(spans), strict=True):
         occupied, remainder = np.divmod(occupied, span)
@@ -144,6 +145,8 @@ def _bounding_width(levels: FloatArray, width: float, origin: float, capacity: i
 
 def _distinct(values: FloatArray) -> FloatArray:
     """`numpy.unique`, but without sorting what is sorted already."""
+    if not values.size:
+        return values
     steps = np.diff(values)
     if (steps < 0).any():
         values = np.sort(values)

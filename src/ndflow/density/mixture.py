@@ -30,6 +30,7 @@ __all__ = ["MAX_COMPONENTS", "GaussianMixture", "stack"]
 MAX_COMPONENTS = 100_000  # far beyond any fit; a file that claims more is damaged or hostile
 _UNDERFLOW = 1e-300  # below this a tail probability is taken from its logarithm
 _NEWTON_STEPS = 200
+_EXTREME = 1e300  # of precisions and variances, which are squared on the way
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +63,22 @@ class GaussianMixture(Value):
             raise InvalidValueError("means must have at least one channel")
         if (weights < 0).any():
             raise InvalidValueError("weights must not be negative")
-        if abs(weights.sum() - 1) > 1e-9:
-            raise InvalidValueError(f"weights must sum to 1, but sum to {weights.sum():.12g}")
+        with np.errstate(over="ignore"):
+            total = weights.sum()
+        if not abs(total - 1) <= 1e-9:
+            raise InvalidValueError(f"weights must sum to 1, but sum to {total:.12g}")
+        if not (np.abs(precisions) < _EXTREME).all():
+            raise InvalidValueError(f"precisions must be less than {_EXTREME:g}")
         even = real_array(gaussian.symmetric(precisions), "precisions", count, d, d)
         if np.abs(even - precisions).max() > 1e-9 * np.abs(precisions).max():
             raise InvalidValueError("precisions must be symmetric")
         precisions = even
         try:
             gaussian.cholesky(precisions)
+            with np.errstate(over="ignore"):
+                spread = gaussian.inverse(precisions)
+            if not (np.abs(spread) < _EXTREME).all():
+                raise np.linalg.LinAlgError
         except np.linalg.LinAlgError:
             raise InvalidValueError(
                 "precisions must be positive definite (a variance is zero, negative or infinite)"
@@ -228,6 +237,7 @@ class GaussianMixture(Value):
         candidates = self.means + self._sds * goal[todo]
         low, high = candidates.min(axis=0), candidates.max(axis=0)
         x = np.clip(einsum("k,kn->n", self.weights, candidates), low, high)
+        moved = np.full(x.shape, np.inf)
         for _ in range(_NEWTON_STEPS):
             t = self._standardised(x)
             reached = self._score_of(t)
@@ -236,15 +246,18 @@ class GaussianMixture(Value):
             with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
                 step = miss / np.exp(self._log_score_slope(t, reached))
             guess = x - step
-            inside = (guess >= low) & (guess <= high)  # False for NaN as well
-            guess = np.where(inside, guess, 0.5 * (low + high))
-            done = (np.abs(guess - x) <= 2e-16 * np.abs(x)) | (miss == 0) | (high <= low)
-            done |= inside & (np.abs(step) <= 1e-15 * (np.abs(x) + self._sds.min()))
+            # Newton must stay in the bracket and halve its steps, or it may go round in circles.
+            # (Comparisons are False for NaN, as they should be.)
+            newton = (guess >= low) & (guess <= high) & (np.abs(step) <= 0.5 * moved)
+            guess = np.where(newton, guess, 0.5 * (low + high))
             guess = np.where(miss == 0, x, guess)
             result[todo] = guess
+            moved = np.abs(guess - x)
+            done = (moved <= 2e-16 * np.abs(x)) | (miss == 0) | (high <= low)
+            done |= newton & (moved <= 1e-15 * (np.abs(x) + self._sds.min()))
             if done.all():
                 break
-            todo, x, low, high = (a[~done] for a in (todo, guess, low, high))
+            todo, x, low, high, moved = (a[~done] for a in (todo, guess, low, high, moved))
         return result.reshape(want.shape)
 
     def _tail(self, t: FloatArray) -> FloatArray:

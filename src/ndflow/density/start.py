@@ -20,7 +20,7 @@ from scipy import special
 
 from ndflow.density import gaussian
 from ndflow.density.ascent import sweep
-from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
+from ndflow.density.variational import Data, Moments, Prior, halves, moments_under, posterior
 from ndflow.values import FloatArray, einsum
 
 __all__ = ["by_mass", "divided", "merged", "padded"]
@@ -79,7 +79,9 @@ def padded(moments: Moments, components: int) -> Moments:
 def merged(data: Data, prior: Prior, moments: Moments) -> Moments:
     """Return the moments after all merges of neighbours that raise the bound."""
     here = _occupied(moments)
-    while len(here.mass) > 1:
+    for _ in range(2 * len(moments.mass)):
+        if len(here.mass) == 1:
+            break
         for _ in range(_SETTLING):
             _, here = sweep(data, prior, here)
         bound, _ = sweep(data, prior, here)
@@ -110,7 +112,10 @@ def _all_promising(
 def _first_proven(
     data: Data, prior: Prior, here: Moments, bound: float, pairs: NDArray[np.intp]
 ) -> Moments | None:
-    """Merge the first pair that lifts the bound within a few sweeps."""
+    """Merge the first pair that lifts the bound within a few sweeps.
+
+    Longer trials end at a higher bound, but with fewer components than a match needs to be good.
+    """
     for pair in pairs:
         trial, last = _joined(here, pair[np.newaxis]), -np.inf
         for left in range(_TRIAL, 0, -1):
@@ -184,13 +189,10 @@ def _log_marginal(
     kappa, dof = prior.strength + mass, prior.dof + mass
     pull = (prior.strength * mass / kappa)[:, np.newaxis, np.newaxis]
     log_det = gaussian.log_det(prior.scale + scatter + pull * gaussian.outer(mean))
-    log_det0 = gaussian.log_det(prior.scale[np.newaxis])[0]
-    halves = 0.5 * (dof - np.arange(d)[:, np.newaxis])
-    halves0 = 0.5 * (prior.dof - np.arange(d))
     result: FloatArray = (
-        special.gammaln(halves).sum(axis=0)
-        - special.gammaln(halves0).sum()
-        - 0.5 * (dof * log_det - prior.dof * log_det0)
+        special.gammaln(halves(dof, d)).sum(axis=0)
+        - prior.log_gamma
+        - 0.5 * (dof * log_det - prior.dof * prior.log_det_scale)
         - 0.5 * d * np.log(kappa / prior.strength)
     )
     return result
@@ -220,7 +222,9 @@ def _joined(here: Moments, pairs: NDArray[np.intp]) -> Moments:
 
 def _occupied(moments: Moments) -> Moments:
     chosen = np.flatnonzero(moments.mass > _EMPTY)
-    return by_mass(_chosen(moments, chosen)) if chosen.size else by_mass(moments)
+    if not chosen.size:
+        chosen = np.argsort(-moments.mass, kind="stable")[:1]
+    return by_mass(_chosen(moments, chosen))
 
 
 def _chosen(moments: Moments, which: NDArray[np.intp]) -> Moments:

@@ -39,7 +39,16 @@ from scipy import special
 from ndflow.density import gaussian
 from ndflow.values import FloatArray
 
-__all__ = ["Data", "Moments", "Posterior", "Prior", "expectation", "moments_under", "posterior"]
+__all__ = [
+    "Data",
+    "Moments",
+    "Posterior",
+    "Prior",
+    "expectation",
+    "halves",
+    "moments_under",
+    "posterior",
+]
 
 _LOG_2 = float(np.log(2.0))
 _LOG_2PI = float(np.log(2 * np.pi))
@@ -72,7 +81,7 @@ class Prior:
     @cached_property
     def log_gamma(self) -> float:
         """``Σ_i ln Γ((ν0 + 1 − i)/2)``."""
-        return float(special.gammaln(_halves(self.dof, len(self.scale))).sum())
+        return float(special.gammaln(halves(self.dof, len(self.scale))).sum())
 
 
 class Data(NamedTuple):
@@ -135,12 +144,12 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
     pull = (prior.strength * share)[:, np.newaxis, np.newaxis]
     scale = prior.scale + scatter + pull * gaussian.outer(mean)
     log_det_scale = gaussian.log_det(scale)
-    halves = _halves(dof, d)
-    psi = special.psi(halves).sum(axis=0)
+    half_dof = halves(dof, d)
+    psi = special.psi(half_dof).sum(axis=0)
     precision = dof[:, np.newaxis, np.newaxis] * gaussian.inverse(scale)
     component_divergence = (
         0.5 * prior.dof * (log_det_scale - prior.log_det_scale)
-        - (special.gammaln(halves).sum(axis=0) - prior.log_gamma)
+        - (special.gammaln(half_dof).sum(axis=0) - prior.log_gamma)
         + 0.5 * (mass * psi - d * dof + d * (prior.strength / kappa - 1.0))
         + 0.5 * gaussian.trace(gaussian.product(precision, prior.scale[np.newaxis]))
         + 0.5 * d * np.log(kappa / prior.strength)
@@ -158,7 +167,7 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
     )
 
 
-def _halves(dof: FloatArray | float, d: int) -> FloatArray:
+def halves(dof: FloatArray | float, d: int) -> FloatArray:
     """``(ν + 1 − i)/2`` for i = 1 … d, (d, T)."""
     return 0.5 * (np.asarray(dof, dtype=np.float64) - np.arange(d)[:, np.newaxis])
 

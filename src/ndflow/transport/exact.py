@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray
+from ndflow.values import FloatArray, instance, real
 
 __all__ = ["LinearTails", "QuantileMap"]
 
@@ -35,6 +35,7 @@ class QuantileMap(IntensityMap):
     def __post_init__(self) -> None:
         """Check that both have one channel."""
         for name in ("source", "target"):
+            instance(getattr(self, name), name, GaussianMixture)
             channels = getattr(self, name).channels
             if channels != 1:
                 raise InvalidValueError(f"{name} must have one channel, not {channels}; use a Flow")
@@ -74,9 +75,12 @@ class LinearTails(IntensityMap):
 
     def __post_init__(self) -> None:
         """Validate the range."""
+        instance(self.inner, "inner", IntensityMap)
+        for name in ("low", "high"):
+            object.__setattr__(self, name, real(getattr(self, name), name))
         if self.inner.channels != 1:
             raise InvalidValueError(f"inner must have one channel, not {self.inner.channels}")
-        if not (np.isfinite([self.low, self.high]).all() and self.low < self.high):
+        if not self.low < self.high:
             raise InvalidValueError(f"low must be less than high, not {self.low} and {self.high}")
 
     @property

@@ -37,7 +37,7 @@ from numpy.typing import ArrayLike
 from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, points, whole
+from ndflow.values import FloatArray, instance, points, short, whole
 
 __all__ = ["Flow"]
 
@@ -74,6 +74,8 @@ class Flow(IntensityMap):
 
     def __post_init__(self) -> None:
         """Check that the ends belong together."""
+        instance(self.source, "source", GaussianMixture)
+        instance(self.target, "target", GaussianMixture)
         if self.source.means.shape != self.target.means.shape:
             raise InvalidValueError(
                 f"source and target must have the same components and channels, "
@@ -83,8 +85,8 @@ class Flow(IntensityMap):
             raise InvalidValueError(
                 "source and target must have the same weights; match them first"
             )
-        if self.path not in ("sigma", "precision"):
-            raise InvalidValueError(f"path must be 'sigma' or 'precision', not {self.path!r}")
+        if not isinstance(self.path, str) or self.path not in ("sigma", "precision"):
+            raise InvalidValueError(f"path must be 'sigma' or 'precision', not {short(self.path)}")
         object.__setattr__(self, "steps", whole(self.steps, "steps", 1, _MAX_STEPS))
 
     @property

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, whole
+from ndflow.values import FloatArray, instance, whole
 
 __all__ = ["Lookup"]
 
@@ -34,6 +34,7 @@ class Lookup(IntensityMap):
 
     def __post_init__(self) -> None:
         """Validate the range."""
+        instance(self.base, "base", IntensityMap)
         if self.base.channels != 1:
             raise InvalidValueError(f"base must have one channel, not {self.base.channels}")
         first = whole(self.first, "first", -_EXACT, _EXACT)
@@ -53,7 +54,9 @@ class Lookup(IntensityMap):
     @cached_property
     def table(self) -> FloatArray:
         """The images of first, first + 1, …, last."""
-        return self.base(np.arange(self.first, self.last + 1, dtype=np.float64))
+        images = self.base(np.arange(self.first, self.last + 1, dtype=np.float64))
+        images.flags.writeable = False
+        return images
 
     def inverse(self) -> IntensityMap:
         """Return the inverse of the map itself."""

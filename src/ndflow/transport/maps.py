@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndflow.errors import InvalidValueError
-from ndflow.values import FloatArray, Value, points
+from ndflow.values import FloatArray, Value, instance, points
 
 __all__ = ["Chain", "IntensityMap"]
 
@@ -68,10 +68,10 @@ class Chain(IntensityMap):
 
     def __post_init__(self) -> None:
         """Unroll, and check that the maps fit each other."""
+        instance(self.maps, "maps", tuple | list)
         unrolled: list[IntensityMap] = []
         for part in self.maps:
-            if not isinstance(part, IntensityMap):
-                raise InvalidValueError(f"maps must be intensity maps, not {type(part).__name__}")
+            instance(part, "each of maps", IntensityMap)
             unrolled += part.maps if isinstance(part, Chain) else [part]
         if not unrolled:
             raise InvalidValueError("maps must hold at least one map")

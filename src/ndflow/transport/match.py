@@ -18,7 +18,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.transport.divergence import Energy
 from ndflow.transport.lbfgs import minimise
 from ndflow.transport.objective import Objective
-from ndflow.values import FloatArray, Status, Value, positive, real_array, whole
+from ndflow.values import FloatArray, Status, Value, instance, positive, real_array, whole
 
 __all__ = ["Match", "match"]
 
@@ -48,7 +48,10 @@ class Match(Value):
     status: Status
 
     def __post_init__(self) -> None:
-        """Freeze the traces."""
+        """Validate."""
+        instance(self.source, "source", GaussianMixture)
+        instance(self.matched, "matched", GaussianMixture)
+        instance(self.status, "status", Status)
         for name in ("divergences", "objectives"):
             object.__setattr__(self, name, real_array(getattr(self, name), name, None))
 
@@ -172,4 +175,6 @@ def _descent(objective: Objective, steps: int, rate: float) -> _End:
         value, total, by_mean, by_precision = there
         trace.append((value, total))
     taken = len(trace) - 1
-    return _End(means, precisions, trace, Status(True, taken, f"took {taken} gradient steps"))
+    ended = rate <= _SHORTEST
+    message = f"took {taken} gradient steps" + (", down to the bottom" if ended else "")
+    return _End(means, precisions, trace, Status(ended, taken, message))

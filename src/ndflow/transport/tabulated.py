@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, positive, real_array, whole
+from ndflow.values import FloatArray, instance, positive, real_array, whole
 
 __all__ = ["InverseTabulated", "Tabulated", "tabulate"]
 
 _MAX_POINTS = 1 << 16
-_NARROWEST = 1e-7  # of the range: no interval is halved further
+_LARGEST = 1e150  # of what is multiplied on the way
+_NARROWEST = 1e-14  # of the knots around it: no interval is halved further
+_NOISE = 1e-12  # of a value: what rounding may do to it
 _ROUND = 1e-9  # room for rounding in the circle
 
 
@@ -53,11 +55,16 @@ class Tabulated(IntensityMap):
         values = real_array(self.values, "values", knots.size)
         slopes = real_array(self.slopes, "slopes", knots.size)
         for name, array in (("knots", knots), ("values", values)):
-            if not (np.diff(array) > 0).all():
+            if not (array[1:] > array[:-1]).all():
                 raise InvalidValueError(f"{name} must be strictly increasing")
+            if np.abs(array).max() > _LARGEST:
+                raise InvalidValueError(f"{name} must lie within ±{_LARGEST:g}")
         if not (slopes > 0).all():
             raise InvalidValueError("slopes must be positive")
-        secants = np.diff(values) / np.diff(knots)
+        with np.errstate(over="ignore", divide="ignore"):
+            secants = np.diff(values) / np.diff(knots)
+        if (secants > _LARGEST).any():
+            raise InvalidValueError("knots must not be so close that the secants overflow")
         if (np.hypot(slopes[:-1], slopes[1:]) > 3 * secants * (1 + _ROUND)).any():
             raise InvalidValueError("slopes must not be so steep that the cubic turns back")
         for name, array in (("knots", knots), ("values", values), ("slopes", slopes)):
@@ -117,6 +124,10 @@ class InverseTabulated(IntensityMap):
 
     table: Tabulated
 
+    def __post_init__(self) -> None:
+        """Validate."""
+        instance(self.table, "table", Tabulated)
+
     @property
     def channels(self) -> int:
         """One."""
@@ -140,9 +151,9 @@ class InverseTabulated(IntensityMap):
             low, high = np.where(miss < 0, t, low), np.where(miss > 0, t, high)
             guess = t - miss / (widths * table._slope(cell, t))
             guess = np.where((guess >= low) & (guess <= high), guess, 0.5 * (low + high))
-            moved = np.abs(guess - t).max(initial=0.0)
+            moving = (np.abs(guess - t) > 1e-10).any()
             t = np.where(miss == 0, t, guess)
-            if moved < 1e-15:
+            if not moving:  # Newton has just doubled the digits: there are no more to gain
                 break
         slope = np.where(x < inside, table.slopes[0], table.slopes[-1])
         result: FloatArray = table.knots[cell] + widths * t + (x - inside) / slope
@@ -164,8 +175,7 @@ def tabulate(
     low, high : the range of intensities to cover; beyond it the table goes on in straight lines.
     points : equal intervals to begin with (one less than that).
     tolerance : intervals in which the table is further off than this are halved, in units of the
-        output. The default suits maps to a reference of unit variance. Where the map all but
-        jumps, halving ends at a ten-millionth of the range.
+        output. The default suits maps to a reference of unit variance.
     """
     if imap.channels != 1:
         raise InvalidValueError(f"only maps of one channel have a table, not of {imap.channels}")
@@ -176,19 +186,27 @@ def tabulate(
     knots = np.linspace(low, high, points)
     values, slopes = _values_and_slopes(imap, knots)
     while True:
-        rising = _rising(values)
-        table = Tabulated(knots, rising, _limited(knots, rising, slopes))
+        knots, values, slopes = _rising(knots, values, slopes)
+        table = Tabulated(knots, values, _limited(knots, values, slopes))
         widths = np.diff(knots)
         middles = knots[:-1] + 0.5 * widths
         truth, true_slopes = _values_and_slopes(imap, middles)
         value, log_slope = table.with_log_det_jacobian(middles)
-        # A wrong slope in the middle is an error beside it, of up to 0.074 of slope × width.
+        # A wrong slope in the middle is an error beside it, of a tenth of slope × width or more.
         miss = np.maximum(
-            np.abs(value - truth), 0.1 * widths * np.abs(np.exp(log_slope) - true_slopes)
+            np.abs(value - truth), 0.25 * widths * np.abs(np.exp(log_slope) - true_slopes)
         )
-        off = (miss > tolerance) & (widths > _NARROWEST * (high - low))
-        if not off.any() or knots.size + off.sum() > _MAX_POINTS:
+        # Half the tolerance, because the error is sampled only here and may be larger elsewhere.
+        off = miss > np.maximum(0.5 * tolerance, _NOISE * np.abs(truth))
+        off &= (values[:-1] < truth) & (truth < values[1:])
+        off &= widths > _NARROWEST * np.maximum(np.abs(knots[:-1]), np.abs(knots[1:]))
+        if not off.any():
             return table
+        if knots.size + off.sum() > _MAX_POINTS:
+            raise InvalidValueError(
+                f"more than {_MAX_POINTS} points would be needed between {low} and {high}; "
+                f"choose a larger tolerance or a smaller range"
+            )
         where = np.flatnonzero(off) + 1
         knots = np.insert(knots, where, middles[off])
         values = np.insert(values, where, truth[off])
@@ -201,13 +219,15 @@ def _values_and_slopes(imap: IntensityMap, x: FloatArray) -> tuple[FloatArray, F
     return values, np.exp(np.clip(log_slopes, -300.0, 300.0))
 
 
-def _rising(values: FloatArray) -> FloatArray:
-    """Values that rounding made equal, or let fall, raised by as little as makes them differ."""
-    if (np.diff(values) > 0).all():
-        return values
-    step = 4 * np.spacing(np.abs(values).max())
-    result: FloatArray = np.maximum.accumulate(values) + step * np.arange(values.size)
-    return result
+def _rising(
+    knots: FloatArray, values: FloatArray, slopes: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Leave out the knots at which rounding does not let the values rise."""
+    if np.diff(values).min() < -1e-9 * np.abs(values).max() or not values[-1] > values[0]:
+        raise InvalidValueError("the map must be increasing to have a table")
+    top = np.maximum.accumulate(values)
+    rises = np.concatenate([[True], top[1:] > top[:-1]])
+    return knots[rises], values[rises], slopes[rises]
 
 
 def _limited(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> FloatArray:
