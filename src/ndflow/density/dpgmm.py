@@ -10,8 +10,9 @@ The fit is deterministic and sees the histogram as one weighted sample:
    from the data: m0 their mean, κ0 the prior strength, ``ν0 = d + 3``, and
    ``E Λ = (1 + κ0)/κ0 · Cov⁻¹``. So the fit commutes with a change of units, of sign as well:
    ``fit(a·x + b)`` is ``fit(x)`` moved by ``a·x + b``;
-4. many small components, sweeps, merges (`ndflow.density.start`), then accelerated sweeps until
-   nothing is gained (`ndflow.density.ascent`);
+4. many small components, sweeps, merges (`ndflow.density.start`); or a handful of components,
+   where that is clearly better; then accelerated sweeps until nothing is gained
+   (`ndflow.density.ascent`);
 5. the mixture of expected weights, means and precisions. Binning with width h has inflated each
    variance by h²/12 (Sheppard), which is taken off again; light components are pruned.
 """
@@ -35,6 +36,9 @@ from ndflow.values import FloatArray, Status, Value, einsum, instance, positive,
 __all__ = ["Fit", "fit"]
 
 _FIRST_SWEEPS = 25  # with 15 the bound is as high, but merges swallow small tissue classes
+_COARSE, _BRIEF = 0.1, 40  # tolerance and sweeps of a first look
+_HANDFUL = 4  # components
+_CLEARLY = 4.0  # nats by which few components must win: matching can use the others
 _MAX_SWEEPS = 5000
 _LIGHTEST = 1e-3
 _A_POINT = 0.5
@@ -155,6 +159,16 @@ def _from_scratch(data: Data, prior: Prior, truncation: int, tolerance: float) -
     simpler = padded(merged(data, prior, first), truncation)
     # Merges were judged at fewer components; they stand only if they also rise at all T.
     begin = simpler if sweep(data, prior, simpler)[0] >= bounds[-1] else first
+    brief = climb(data, prior, begin, _COARSE, _BRIEF)
+    begin, bounds = brief.moments, bounds + brief.bounds
+    level = bounds[-1]
+    # Merges can miss that a handful of components is enough: begin with that few as well.
+    for count in range(1, min(_HANDFUL, truncation - 1) + 1):
+        few = climb(data, prior, divided(data, count, prior.concentration), _COARSE, _BRIEF)
+        padded_few = padded(few.moments, truncation)
+        bound, _ = sweep(data, prior, padded_few)
+        if bound > level + _CLEARLY:
+            begin, level = padded_few, bound
     rest = _climb_sorted(data, prior, begin, tolerance)
     return rest._replace(bounds=bounds + rest.bounds)
 
