@@ -1,8 +1,9 @@
 """How long the mathematics takes for one scan, beside decompressing that scan.
 
-A synthetic brain at 1 mm: 182 × 218 × 182 voxels of int16, about two million of them brain with some
-thousand grey levels, the rest zero. The yardstick is reading its .nii.gz with the standard library, because
-nobody gets around that. Everything is measured in one run, in turns, and printed as ratios to it.
+A synthetic brain at 1 mm: 182 × 218 × 182 voxels of int16, about two million of them brain with
+some thousand grey levels, the rest zero. The yardstick is reading its .nii.gz with the standard
+library, because nobody gets around that. Everything is measured in one run, in turns, and printed
+as ratios to it.
 
     python benchmarks/pipeline.py [repetitions]
 """

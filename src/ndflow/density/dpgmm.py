@@ -14,7 +14,8 @@ The fit is deterministic and sees the histogram as one weighted sample:
    where that is clearly better; then accelerated sweeps until nothing is gained
    (`ndflow.density.ascent`);
 5. the mixture of expected weights, means and precisions. Binning with width h has inflated each
-   variance by h²/12 (Sheppard), which is taken off again; light components are pruned.
+   variance by h²/12 (Sheppard), and so has taking bins for what they are, not for points; both are
+   taken off again. Light components are pruned.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ __all__ = ["Fit", "fit"]
 _FIRST_SWEEPS = 25  # with 15 the bound is as high, but merges swallow small tissue classes
 _COARSE, _BRIEF = 0.1, 40  # tolerance and sweeps of a first look
 _HANDFUL = 4  # components
-_CLEARLY = 4.0  # nats by which few components must win: matching can use the others
+_CLEARLY = 10.0  # nats by which few components must win: matching can use the others
 _MAX_SWEEPS = 5000
 _LIGHTEST = 1e-3
 _A_POINT = 0.5
@@ -109,7 +110,8 @@ def fit(
     used = condensed(trimmed(histogram))
     counts = used.counts * min(1.0, positive(effective_count, "effective_count") / used.total)
     centre, scale = _standardisation(used)
-    data = Data((used.values - centre) / scale, counts)
+    within = np.diag((used.widths / scale) ** 2 / 12)
+    data = Data((used.values - centre) / scale, counts, within)
     dof = used.channels + 3.0
     prior = Prior(
         concentration=alpha,
@@ -226,10 +228,13 @@ def _mixture(
 
 
 def _without_binning(precisions: FloatArray, widths: FloatArray) -> FloatArray:
-    """Take the variance of a bin, h²/12, off each component, and leave at least that much."""
+    """Take twice the variance of a bin, h²/12, off each component, and leave at least one.
+
+    Once for what went into the bins, and once for what the fit took to lie around their centres.
+    """
     per_bin = gaussian.inverse(precisions) / np.outer(widths, widths)
     variances, axes = np.linalg.eigh(per_bin)
-    variances = np.maximum(variances - 1 / 12, np.minimum(variances, 1 / 12))
+    variances = np.maximum(variances - 1 / 6, np.minimum(variances, 1 / 12))
     result = einsum("kij,kj,klj->kil", axes, 1 / variances, axes) / np.outer(widths, widths)
     return gaussian.symmetric(result)
 

@@ -58,7 +58,9 @@ def _counted_integers(
     columns = []
     for low, span in zip(reversed(lows), reversed(spans), strict=True):
         occupied, remainder = np.divmod(occupied, span)
-        columns.append(remainder.astype(np.float64) + float(low))
+        # Added as integers, so that rounding to a double depends on the value alone.
+        kind = np.int64 if low < 0 else np.uint64
+        columns.append((remainder.astype(kind) + kind(low)).astype(np.float64))
     return np.stack(columns[::-1], axis=1), counts
 
 

@@ -167,7 +167,7 @@ def _scores(
     With responsibilities held fixed it is a sum of marginal likelihoods of components, of an
     entropy, and of a stick term, taken here at its leading order ``Σ N ln N``.
     """
-    terms, _ = posterior(prior, here).log_joint(data.x)
+    terms, _ = posterior(prior, here).log_joint(data)
     r = gaussian.softmax(terms)
     disorder = special.xlogy(r, r)
     both = r[one] + r[two]

@@ -1,0 +1,64 @@
+"""The public names, the README's example, and what importing the package costs."""
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from mixtures import random_mixture
+
+import ndflow
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+@pytest.mark.parametrize("name", ndflow.__all__)
+def test_every_public_name_exists_and_says_what_it_is(name: str) -> None:
+    thing = getattr(ndflow, name)
+    text = thing.__doc__ or ""
+    assert text.strip()
+    assert not text.startswith(f"{name}(")  # what a dataclass or named tuple writes by itself
+
+
+def test_names_are_listed_once_and_in_order() -> None:
+    assert ndflow.__all__ == sorted(set(ndflow.__all__))
+
+
+def test_nothing_public_is_left_off_the_list() -> None:
+    own = {
+        name
+        for name, thing in vars(ndflow).items()
+        if not name.startswith("_") and not inspect.ismodule(thing)
+    }
+    assert own == set(ndflow.__all__)
+
+
+def test_the_example_of_the_readme_runs_and_gives_back_what_went_in() -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert blocks
+    generator = np.random.default_rng(0)
+    voxels, target_voxels = (
+        np.rint(1000 + 100 * random_mixture(generator, 3).sample(5000, generator)).astype(np.int16)
+        for _ in range(2)
+    )
+    x = voxels[:100].astype(np.float64)
+    names = {"voxels": voxels, "target_voxels": target_voxels, "x": x}
+    exec("\n".join(blocks), names)
+    np.testing.assert_allclose(names["x"], x, rtol=1e-9)
+    np.testing.assert_allclose(names["y"], names["imap"](x), rtol=1e-5)  # from the table
+    assert names["imap"](voxels).mean() == pytest.approx(target_voxels.mean(), rel=0.01)
+
+
+HEAVY = ("cyclopts", "joblib", "matplotlib", "nibabel", "pandas", "rich", "sklearn", "torch")
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    program = "import sys, ndflow; print(*sys.modules)"
+    command = [sys.executable, "-W", "error", "-c", program]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    loaded = {name.partition(".")[0] for name in result.stdout.split()}
+    assert "ndflow" in loaded
+    assert loaded.isdisjoint(HEAVY)
