@@ -163,16 +163,22 @@ def _from_scratch(data: Data, prior: Prior, truncation: int, tolerance: float) -
     begin = simpler if sweep(data, prior, simpler)[0] >= bounds[-1] else first
     brief = climb(data, prior, begin, _COARSE, _BRIEF)
     begin, bounds = brief.moments, bounds + brief.bounds
-    level = bounds[-1]
-    # Merges can miss that a handful of components is enough: begin with that few as well.
-    for count in range(1, min(_HANDFUL, truncation - 1) + 1):
-        few = climb(data, prior, divided(data, count, prior.concentration), _COARSE, _BRIEF)
-        padded_few = padded(few.moments, truncation)
-        bound, _ = sweep(data, prior, padded_few)
-        if bound > level + _CLEARLY:
-            begin, level = padded_few, bound
+    few, level = _best_of_few(data, prior, truncation)
+    if level > bounds[-1] + _CLEARLY:
+        begin = few
     rest = _climb_sorted(data, prior, begin, tolerance)
     return rest._replace(bounds=bounds + rest.bounds)
+
+
+def _best_of_few(data: Data, prior: Prior, truncation: int) -> tuple[Moments, float]:
+    """Begin with a handful of components or less: merges can miss that so few are enough."""
+    trials = []
+    for count in range(1, min(_HANDFUL, truncation) + 1):
+        first = divided(data, count, prior.concentration)
+        few = climb(data, prior, first, _COARSE, _BRIEF).moments
+        trial = padded(few, truncation)
+        trials.append((trial, sweep(data, prior, trial)[0]))
+    return max(trials, key=lambda trial: trial[1])
 
 
 def _from_mixture(
