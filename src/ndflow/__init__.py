@@ -9,6 +9,8 @@ The way of an intensity, from a scan to a common scale:
       → Flow, QuantileMap         the map that carries the mass along, and its inverse
       → tabulate(map, low, high)  the same in a table, for millions of voxels
 
+    reference(mixtures)           the average density of a cohort: what to match to
+
 `normalising_map` goes from one density to another in one call.
 """
 
@@ -23,6 +25,7 @@ from ndflow.density import (
     trimmed,
 )
 from ndflow.errors import DegenerateDataError, InvalidValueError, NdflowError
+from ndflow.population import Reference, reference
 from ndflow.transport import (
     Affine,
     Chain,
@@ -63,6 +66,7 @@ __all__ = [
     "Match",
     "NdflowError",
     "QuantileMap",
+    "Reference",
     "Status",
     "Tabulated",
     "align",
@@ -73,6 +77,7 @@ __all__ = [
     "histogram",
     "match",
     "normalising_map",
+    "reference",
     "stack",
     "tabulate",
     "trimmed",

@@ -188,7 +188,10 @@ def points(x: ArrayLike, channels: int) -> tuple[FloatArray, tuple[int, ...]]:
     One channel: an array of any shape holds one point an element, and ``(n, 1)`` holds n points.
     Several channels: the last axis is the channel.
     """
-    array = np.asarray(x, dtype=np.float64)
+    given = np.asarray(x)
+    if given.dtype.kind not in "buif":
+        raise InvalidValueError(f"intensities must be real numbers, not of the type {given.dtype}")
+    array = given.astype(np.float64, copy=False)
     if channels == 1 and not (array.ndim == 2 and array.shape[1] == 1):
         return array.reshape(-1, 1), array.shape
     if array.ndim == 0 or array.shape[-1] != channels:

@@ -39,6 +39,7 @@ __all__ = ["Fit", "fit"]
 _FIRST_SWEEPS = 25  # with 15 the bound is as high, but merges swallow small tissue classes
 _COARSE, _BRIEF = 0.1, 40  # tolerance and sweeps of a first look
 _HANDFUL = 4  # components
+_GLANCE, _HOPELESS = 8, 100.0  # sweeps after which so many nats too little will not be made up
 _CLEARLY = 10.0  # nats by which few components must win: matching can use the others
 _MAX_SWEEPS = 5000
 _LIGHTEST = 1e-3
@@ -163,22 +164,25 @@ def _from_scratch(data: Data, prior: Prior, truncation: int, tolerance: float) -
     begin = simpler if sweep(data, prior, simpler)[0] >= bounds[-1] else first
     brief = climb(data, prior, begin, _COARSE, _BRIEF)
     begin, bounds = brief.moments, bounds + brief.bounds
-    few, level = _best_of_few(data, prior, truncation)
-    if level > bounds[-1] + _CLEARLY:
-        begin = few
+    few = _best_of_few(data, prior, truncation, least=bounds[-1] + _CLEARLY)
+    begin = begin if few is None else few
     rest = _climb_sorted(data, prior, begin, tolerance)
     return rest._replace(bounds=bounds + rest.bounds)
 
 
-def _best_of_few(data: Data, prior: Prior, truncation: int) -> tuple[Moments, float]:
+def _best_of_few(data: Data, prior: Prior, truncation: int, least: float) -> Moments | None:
     """Begin with a handful of components or less: merges can miss that so few are enough."""
-    trials = []
+    best = None
     for count in range(1, min(_HANDFUL, truncation) + 1):
-        first = divided(data, count, prior.concentration)
-        few = climb(data, prior, first, _COARSE, _BRIEF).moments
+        glance = climb(data, prior, divided(data, count, prior.concentration), _COARSE, _GLANCE)
+        if glance.bounds[-1] < least - _HOPELESS:
+            continue
+        few = climb(data, prior, glance.moments, _COARSE, _BRIEF).moments
         trial = padded(few, truncation)
-        trials.append((trial, sweep(data, prior, trial)[0]))
-    return max(trials, key=lambda trial: trial[1])
+        bound, _ = sweep(data, prior, trial)
+        if bound > least:
+            best, least = trial, bound
+    return best
 
 
 def _from_mixture(

@@ -73,9 +73,10 @@ def product(a: FloatArray, b: FloatArray) -> FloatArray:
     return einsum("...ij,...jk->...ik", a, b)
 
 
-def outer(vectors: FloatArray) -> FloatArray:
-    """Return ``v vᵀ`` over any leading axes."""
-    return vectors[..., :, np.newaxis] * vectors[..., np.newaxis, :]
+def outer(one: FloatArray, two: FloatArray | None = None) -> FloatArray:
+    """Return ``v wᵀ`` over any leading axes, or ``v vᵀ``."""
+    other = one if two is None else two
+    return one[..., :, np.newaxis] * other[..., np.newaxis, :]
 
 
 def trace(matrices: FloatArray) -> FloatArray:
@@ -134,7 +135,9 @@ def log_pdf(x: FloatArray, means: FloatArray, precisions: FloatArray) -> FloatAr
 def log_sum_exp(terms: FloatArray) -> FloatArray:
     """Return ``ln Σ_k exp(terms_k)`` over the first axis."""
     top = terms.max(axis=0)
-    result: FloatArray = np.log(np.exp(terms - top).sum(axis=0)) + top
+    top = np.where(np.isfinite(top), top, 0.0)  # at infinity, or NaN
+    with np.errstate(divide="ignore"):
+        result: FloatArray = np.log(np.exp(terms - top).sum(axis=0)) + top
     return result
 
 

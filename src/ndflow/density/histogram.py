@@ -190,7 +190,7 @@ def _selected(
 
 def _inside(mask: NDArray[np.generic]) -> NDArray[np.bool_]:
     """Non-zero is inside; what is not a number is not."""
-    inside: NDArray[np.bool_] = mask != 0
+    inside = np.asarray(mask if mask.dtype == np.bool_ else mask != 0, dtype=np.bool_)
     if mask.dtype.kind == "f":
         inside &= ~np.isnan(mask.astype(np.float64))
     return inside

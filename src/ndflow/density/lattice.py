@@ -39,14 +39,10 @@ def _counted_integers(
     stored: NDArray[np.generic], weights: FloatArray | None, lows: list[int], spans: list[int]
 ) -> tuple[FloatArray, FloatArray]:
     """Number the rows, count the numbers, and read the rows off them again."""
-    keys = np.zeros(len(stored), dtype=np.int64)
-    for column, low, span in zip(stored.T, lows, spans, strict=True):
+    keys = _above(stored[:, 0], lows[0])
+    for column, low, span in zip(stored.T[1:], lows[1:], spans[1:], strict=True):
         keys *= span
-        if column.dtype == np.uint64:  # may exceed int64, but its difference does not
-            keys += (column - column.min()).astype(np.int64)
-        else:
-            keys += column.astype(np.int64)
-            keys -= low
+        keys += _above(column, low)
     if math.prod(spans) < _DENSE:
         table = np.bincount(keys, weights)
         occupied = np.flatnonzero(table)
@@ -62,6 +58,16 @@ def _counted_integers(
         kind = np.int64 if low < 0 else np.uint64
         columns.append((remainder.astype(kind) + kind(low)).astype(np.float64))
     return np.stack(columns[::-1], axis=1), counts
+
+
+def _above(column: NDArray[np.generic], low: int) -> NDArray[np.int64]:
+    """How far integers lie above the least of them."""
+    if column.dtype == np.uint64:  # may exceed int64, but the difference does not
+        return (column.astype(np.uint64) - np.uint64(low)).astype(np.int64)
+    result = column.astype(np.int64)
+    if low:
+        result -= low
+    return result
 
 
 def joined(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -25,7 +25,7 @@ from ndflow.values import FloatArray, einsum
 
 __all__ = ["by_mass", "divided", "merged", "padded"]
 
-_SETTLING = 2  # sweeps after a merge, before the next is considered
+_SETTLING = 1  # more sweeps after a merge, before the next is considered
 _TRIAL = 20  # sweeps in which a merge must prove itself
 _EMPTY = 1.0  # a component that holds less than one point is none
 
@@ -105,8 +105,11 @@ def _all_promising(
         if taken.isdisjoint(pair):
             taken.update(pair)
             chosen.append(pair)
+    if not chosen:
+        return None
     trial = _joined(here, np.array(chosen, dtype=np.intp).reshape(-1, 2))
-    return trial if chosen and sweep(data, prior, trial)[0] > bound else None
+    level, after = sweep(data, prior, trial)
+    return after if level > bound else None
 
 
 def _first_proven(
@@ -121,7 +124,7 @@ def _first_proven(
         for left in range(_TRIAL, 0, -1):
             level, after = sweep(data, prior, trial)
             if level > bound:
-                return trial
+                return after
             # Sweeps gain less and less: give up once even gains like the last would not do.
             if level + left * (level - last) < bound:
                 break
@@ -169,9 +172,10 @@ def _scores(
     """
     terms, _ = posterior(prior, here).log_joint(data)
     r = gaussian.softmax(terms)
-    disorder = special.xlogy(r, r)
+    r += 1e-300  # so that r ln r is 0 where r is
+    disorder = r * np.log(r)
     both = r[one] + r[two]
-    lost = (data.counts * (disorder[one] + disorder[two] - special.xlogy(both, both))).sum(axis=1)
+    lost = (data.counts * (disorder[one] + disorder[two] - both * np.log(both))).sum(axis=1)
     mass, mean, scatter = _pooled(here, one, two)
     alone = _log_marginal(prior, here.mass, here.mean, here.scatter)
     together = _log_marginal(prior, mass, mean, scatter)

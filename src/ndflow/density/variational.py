@@ -130,8 +130,7 @@ class Posterior(NamedTuple):
         """Return ``ln ρ`` of equation (4), (T, n), and the displacements it is made of."""
         d = data.x.shape[1]
         vectors = gaussian.displacements(data.x, self.mean)
-        terms = gaussian.quadratic(self.precision, vectors)
-        terms *= -0.5
+        terms = gaussian.quadratic(-0.5 * self.precision, vectors)
         smear = gaussian.trace(gaussian.product(self.precision, data.within[np.newaxis]))
         level = 0.5 * (self.log_det - d * _LOG_2PI - d / self.strength - smear)
         terms += (self.log_weights + level)[:, np.newaxis]
@@ -144,22 +143,21 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
     d = mean.shape[1]
     log_weights, sticks, concentration, stick_divergence = _sticks(prior, moments)
     kappa = prior.strength + mass
-    share = mass / kappa
-    m = share[:, np.newaxis] * mean
+    m = (mass / kappa)[:, np.newaxis] * mean
     dof = prior.dof + mass
-    pull = (prior.strength * share)[:, np.newaxis, np.newaxis]
-    scale = prior.scale + scatter + pull * gaussian.outer(mean)
+    # (κ0 N / κ) x̄ x̄ᵀ = κ0 m x̄ᵀ, and what the prior holds against m is κ0 m mᵀ.
+    scale = prior.scale + scatter + prior.strength * gaussian.outer(m, mean)
     log_det_scale = gaussian.log_det(scale)
     half_dof = halves(dof, d)
     psi = special.psi(half_dof).sum(axis=0)
     precision = dof[:, np.newaxis, np.newaxis] * gaussian.inverse(scale)
-    component_divergence = (
-        0.5 * prior.dof * (log_det_scale - prior.log_det_scale)
-        - (special.gammaln(half_dof).sum(axis=0) - prior.log_gamma)
-        + 0.5 * (mass * psi - d * dof + d * (prior.strength / kappa - 1.0))
-        + 0.5 * gaussian.trace(gaussian.product(precision, prior.scale[np.newaxis]))
-        + 0.5 * d * np.log(kappa / prior.strength)
-        + 0.5 * prior.strength * gaussian.quadratic(precision, m[:, np.newaxis])[:, 0]
+    held = gaussian.product(precision, prior.scale + prior.strength * gaussian.outer(m))
+    component_divergence = 0.5 * (
+        prior.dof * (log_det_scale - prior.log_det_scale)
+        - 2.0 * (special.gammaln(half_dof).sum(axis=0) - prior.log_gamma)
+        + mass * psi
+        + d * (prior.strength / kappa - 1.0 - dof + np.log(kappa / prior.strength))
+        + gaussian.trace(held)
     )  # (7)
     return Posterior(
         log_weights=log_weights,

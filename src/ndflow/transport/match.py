@@ -18,7 +18,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.transport.divergence import Energy
 from ndflow.transport.lbfgs import minimise
 from ndflow.transport.objective import Objective
-from ndflow.values import FloatArray, Status, Value, instance, positive, real_array, whole
+from ndflow.values import FloatArray, Status, Value, instance, positive, real_array, short, whole
 
 __all__ = ["Match", "match"]
 
@@ -83,6 +83,10 @@ def match(
         raise InvalidValueError(
             f"source has {source.channels} channels, but target {target.channels}"
         )
+    if optimiser not in ("lbfgs", "descent"):
+        raise InvalidValueError(f"optimiser must be 'lbfgs' or 'descent', not {short(optimiser)}")
+    whole(steps, "steps", 1, _MAX_STEPS)
+    positive(rate, "rate")
     gamma = positive(regularisation, "regularisation", zero=True)
     free = _free(source, frozen)
     centre, scale = target.mean(), np.sqrt(np.diagonal(target.covariance()))
@@ -90,12 +94,12 @@ def match(
     near = source.transformed(shrink, shift)
     energy = Energy(target.transformed(shrink, shift), objective)
     minimised = Objective(near, free, energy, gamma)
-    if optimiser == "lbfgs":
+    if not free.any():
+        end = _nothing(minimised)
+    elif optimiser == "lbfgs":
         end = _lbfgs(minimised)
-    elif optimiser == "descent":
-        end = _descent(minimised, whole(steps, "steps", 1, _MAX_STEPS), positive(rate, "rate"))
     else:
-        raise InvalidValueError(f"optimiser must be 'lbfgs' or 'descent', not {optimiser!r}")
+        end = _descent(minimised, steps, rate)
     means, precisions = source.means.copy(), source.precisions.copy()
     means[free] = end.means * scale + centre
     precisions[free] = gaussian.symmetric(end.precisions / np.outer(scale, scale))
@@ -123,13 +127,16 @@ class _End(NamedTuple):
     status: Status
 
 
+def _nothing(objective: Objective) -> _End:
+    trace = [objective.in_coordinates(objective.start())[:2]]
+    status = Status(True, 0, "nothing to move: all components are frozen")
+    return _End(objective.means, objective.precisions, trace, status)
+
+
 def _lbfgs(objective: Objective) -> _End:
     start = objective.start()
     latest = objective.in_coordinates(start)[:2]
     trace = [latest]
-    if start.size == 0:
-        message = "nothing to move: all components are frozen"
-        return _End(objective.means, objective.precisions, trace, Status(True, 0, message))
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
         nonlocal latest

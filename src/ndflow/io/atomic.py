@@ -1,0 +1,153 @@
+"""New files that appear under their name when they are complete, and never before.
+
+A file is written beside its final place, under a name of ours, and renamed once its last byte is on
+the disc. While it is written it is locked; the lock dies with the process, so a temporary that
+nobody holds a lock on was left behind by one that was killed, and the next writer of the same file
+removes it. (A process number alone would not tell: in containers the same number comes back.)
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import secrets
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from ndflow.errors import FileError
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["AnyPath", "check_new", "new_file"]
+
+AnyPath = str | os.PathLike[str]
+
+_BINARY = getattr(os, "O_BINARY", 0)
+_FULL = {
+    errno.ENOSPC: "the disc is full",
+    errno.EDQUOT: "your quota on the disc is used up",
+    errno.EFBIG: "the file is larger than is allowed here",
+}
+
+
+def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> Path:
+    """Return the place where a new file would be written, or say why it may not be written there.
+
+    Parameters
+    ----------
+    path : the name of the file. A symbolic link stands for the file that it leads to.
+    force : whether the file may replace another.
+    inputs : files that must not be replaced, not even then.
+    """
+    try:
+        place = Path(os.path.realpath(path))
+        taken = place.lstat().st_mode if os.path.lexists(place) else None
+    except (OSError, ValueError) as error:
+        raise FileError(path, f"cannot be written to ({error})", "choose another name") from None
+    if taken is not None:
+        if any(_same(place, source) for source in inputs):
+            raise FileError(path, "is one of the inputs", "choose another name for the output")
+        if stat.S_ISDIR(taken):
+            raise FileError(path, "a folder", "name a file in it as the output")
+        if not stat.S_ISREG(taken):
+            raise FileError(path, "not an ordinary file", "choose another name for the output")
+        if not force:
+            raise FileError(path, "exists already", "choose another name, or --force to replace it")
+    folder = place.parent
+    if not folder.is_dir():
+        if os.path.lexists(folder):
+            raise FileError(path, f"{folder} is not a folder", "choose another folder")
+        raise FileError(path, f"there is no folder {folder}", f'create it: mkdir -p "{folder}"')
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _read_only(path, folder)
+    return place
+
+
+@contextmanager
+def new_file(
+    path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()
+) -> Iterator[BinaryIO]:
+    """Open a new file for writing, which takes its name when the block ends without an error.
+
+    Parameters as in `check_new`.
+    """
+    place = check_new(path, force=force, inputs=inputs)
+    _remove_abandoned(place)
+    temporary = place.with_name(f"{_mark(place)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+        file = os.fdopen(os.open(temporary, flags, 0o666), "wb")
+    except OSError as error:
+        raise _failure(path, place, error) from None
+    try:
+        with file:
+            with suppress(OSError):  # a disc that knows no locks
+                _lock(file.fileno())
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if not force and os.path.lexists(place):
+            raise FileError(path, "was written by somebody else meanwhile", "compare the two")
+        temporary.replace(place)
+    except BaseException as error:
+        with suppress(OSError):
+            file.close()  # once more: what a full disc has no room for is still waiting
+        with suppress(OSError):
+            temporary.unlink()
+        if isinstance(error, OSError):
+            raise _failure(path, place, error) from None
+        raise
+    _sync_folder(place.parent)
+
+
+def _mark(place: Path) -> str:
+    """How the temporaries of a file begin; not with its name, which may be as long as allowed."""
+    return f".ndflow-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}-"
+
+
+def _remove_abandoned(place: Path) -> None:
+    with suppress(OSError):
+        for left in place.parent.glob(f"{_mark(place)}*.tmp"):
+            with suppress(OSError), left.open("rb") as file:
+                _lock(file.fileno())  # fails while its writer is alive
+                left.unlink()
+
+
+def _lock(descriptor: int) -> None:
+    if sys.platform != "win32":  # there, an open file cannot be removed in the first place
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _sync_folder(folder: Path) -> None:
+    with suppress(OSError):  # not every system can; the file itself is safe
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _same(place: Path, source: AnyPath) -> bool:
+    try:
+        return place.samefile(source)
+    except (OSError, ValueError):
+        return False
+
+
+def _read_only(path: AnyPath, folder: Path) -> FileError:
+    hint = "check its permissions, or write elsewhere"
+    return FileError(path, f"you may not write to the folder {folder}", hint)
+
+
+def _failure(path: AnyPath, place: Path, error: OSError) -> FileError:
+    if error.errno in _FULL:
+        return FileError(path, _FULL[error.errno], "make room, or write elsewhere")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return _read_only(path, place.parent)
+    return FileError(path, f"cannot be written ({error.strerror or error})", "write elsewhere")

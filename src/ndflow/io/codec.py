@@ -1,0 +1,86 @@
+"""Compressed bytes: verified when they are read, and always the same when they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import BinaryIO
+
+import numpy as np
+from isal import isal_zlib
+from numpy.typing import NDArray
+
+from ndflow.errors import FileError
+
+__all__ = ["BLOCK", "GZIP", "MOST_INFLATION", "GzipWriter", "gzip_writer", "inflated"]
+
+GZIP = b"\x1f\x8b"
+MOST_INFLATION = 1032  # a code for 258 bytes and one for their distance take two bits at the least
+BLOCK = 1 << 20  # unpacked bytes at a time
+
+_PACKED = 1 << 17
+_LEVEL, _GZIP_FORMAT = 2, 31  # zlib's number for deflate with gzip's header, checksum and length
+_AGAIN = "copy or download it again"
+
+
+def inflated(path: str, file: BinaryIO) -> Iterator[bytes]:
+    """Yield the content of a compressed file in pieces; all of it is verified once it has ended."""
+    data = file.read(_PACKED)
+    while data:  # a gzip file may have several members, one after the other
+        member = isal_zlib.decompressobj(_GZIP_FORMAT)
+        while not member.eof:
+            data = data or file.read(_PACKED)
+            if not data:
+                raise FileError(path, "cut short: its compressed data do not end", _AGAIN)
+            try:
+                piece = member.decompress(data, BLOCK)
+            except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub: not a class
+                raise FileError(path, _damage(str(error)), _AGAIN) from None
+            data = member.unconsumed_tail
+            yield piece
+        data = member.unused_data.lstrip(b"\0")
+        while not data and (more := file.read(_PACKED)):
+            data = more.lstrip(b"\0")  # zeros are padding, which gzip allows
+        if len(data) == 1:
+            data += file.read(1)  # the two bytes that mark a member must not be torn apart
+        if data and not data.startswith(GZIP):
+            raise FileError(path, "trailing garbage: something follows its compressed data", _AGAIN)
+
+
+class GzipWriter:
+    """Compresses what it is given, in blocks of one size; made by `gzip_writer`."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._waiting = file, bytearray()
+        self._packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP_FORMAT)
+
+    def write(self, data: bytes | NDArray[np.generic]) -> None:
+        """Take some more content."""
+        self._waiting += data if isinstance(data, bytes) else data.tobytes()
+        full = len(self._waiting) - len(self._waiting) % BLOCK
+        for start in range(0, full, BLOCK):
+            self._file.write(self._packer.compress(self._waiting[start : start + BLOCK]))
+        del self._waiting[:full]
+
+    def finish(self) -> None:
+        """Write what is left, the checksum and the length."""
+        self._file.write(self._packer.compress(self._waiting))
+        self._file.write(self._packer.flush())
+
+
+@contextmanager
+def gzip_writer(file: BinaryIO) -> Iterator[GzipWriter]:
+    """Compress into `file`, which stays open.
+
+    The same content gives the same bytes: no time and no name are written, and the compressor,
+    whose result depends on how its input is cut, always gets blocks of one size.
+    """
+    writer = GzipWriter(file)
+    yield writer
+    writer.finish()
+
+
+def _damage(error: str) -> str:
+    if "checksum" in error:
+        return "damaged: its checksum (CRC) or length is not that of its content"
+    return f"damaged: its compressed data make no sense ({error})"

@@ -1,0 +1,129 @@
+"""Masks: which voxels of an image count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.errors import FileError
+from ndflow.io.reading import Source, read_volume
+from ndflow.io.stream import DEFAULT_MAX_BYTES
+from ndflow.io.volume import Volume
+
+__all__ = ["FEWEST", "BoolArray", "nonzero", "read_mask"]
+
+BoolArray = NDArray[np.bool_]
+
+FEWEST = 100  # voxels that a density can be estimated from, with much goodwill
+
+_SILENT, _WARNED = 1e-2, 0.5  # voxels by which a mask may lie elsewhere
+_WHOLE_STEP = 1e-2  # of a step of scaled integers: what the rounding of a header may amount to
+_ROUNDING = 1e-6  # in 255 · (1/255), the latter with the seven digits of a header
+
+
+def read_mask(
+    source: Source, like: Volume, *, fewest: int = FEWEST, max_bytes: int = DEFAULT_MAX_BYTES
+) -> tuple[BoolArray, list[str]]:
+    """Read a mask for an image.
+
+    Where all values lie in [0, 1], as in a map of probabilities, those above ½ are inside;
+    otherwise, as among labels, those that are not 0. NaN and infinity are outside.
+
+    Parameters
+    ----------
+    source : as for `read_volume`.
+    like : the image. The mask must have its shape, and lie where it does: up to 1/100 of a voxel
+        at the corners is let pass, up to half a voxel is warned of, and more is refused.
+    fewest : how many voxels it must have; a mask of what to leave out may be empty.
+    max_bytes : as for `read_volume`.
+
+    Returns
+    -------
+    The mask in the spatial shape of the image, and warnings for the user.
+    """
+    mask = read_volume(source, max_bytes=max_bytes)
+    if mask.spatial_shape != like.spatial_shape:
+        cause = f"a mask of the shape {mask.spatial_shape}, but {like.path} is {like.spatial_shape}"
+        raise FileError(mask.path, cause, "resample the mask onto the image's grid")
+    warnings = _misplaced(mask, like)
+    seen = _survey(mask)
+    within = seen.low >= 0 and seen.high <= 1 + _ROUNDING
+    inside = _selected(mask, (lambda piece: piece > 0.5) if within else (lambda piece: piece != 0))
+    count = int(np.count_nonzero(inside))
+    if count < fewest:
+        cause = f"a mask of {count} voxels only" if count else "an empty mask"
+        raise FileError(mask.path, cause, f"at least {fewest} voxels are needed: check the mask")
+    if seen.infinite:
+        warnings.append(f"{mask.path}: {seen.infinite} voxels are not finite, and count as outside")
+    if seen.fractions:
+        rule = "values above 0.5" if within else "all values but 0"
+        warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
+    return inside, warnings
+
+
+def nonzero(volume: Volume) -> BoolArray:
+    """Return the mask of all voxels whose value is finite and not 0.
+
+    Scaled integers are 0 where they are within 1/100 of their step of it, since the scaling stands
+    in the header with seven digits only.
+    """
+    near = 0.0
+    if volume.stored.dtype.kind in "ui" and volume.inter != 0:
+        near = _WHOLE_STEP * abs(volume.slope)
+    return _selected(volume, lambda piece: np.abs(piece) > near if near else piece != 0)
+
+
+def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> BoolArray:
+    """Return where the values of an image are finite and fulfil a rule."""
+    inside = np.empty(volume.flat.size, dtype=bool)
+    start = 0
+    for piece in volume.pieces():
+        inside[start : start + piece.size] = rule(piece) & np.isfinite(piece)
+        start += piece.size
+    return inside.reshape(volume.spatial_shape, order="F")
+
+
+@dataclass(frozen=True)
+class _Survey:
+    low: float
+    high: float
+    infinite: int
+    fractions: bool
+
+
+def _survey(mask: Volume) -> _Survey:
+    """Look at all values once, to learn how they are meant."""
+    low, high, infinite, fractions = np.inf, -np.inf, 0, False
+    for piece in mask.pieces():
+        finite = piece[np.isfinite(piece)]
+        infinite += piece.size - finite.size
+        if finite.size:
+            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+            fractions = fractions or _other_than_0_and_1(finite)
+    return _Survey(low, high, infinite, fractions)
+
+
+def _other_than_0_and_1(values: NDArray[Any]) -> bool:
+    return bool(((values != 0) & (np.abs(values - 1.0) > _ROUNDING)).any())
+
+
+def _misplaced(mask: Volume, like: Volume) -> list[str]:
+    """Compare where mask and image lie, corner by corner."""
+    if not (mask.placed and like.placed) or np.array_equal(mask.affine, like.affine, True):
+        return []
+    ends = [(0, length - 1) for length in (*like.spatial_shape, 1, 1)[:3]]
+    corners = np.array([(*corner, 1) for corner in product(*ends)], dtype=np.float64)
+    apart = np.linalg.norm((corners @ (mask.affine - like.affine).T)[:, :3], axis=1)
+    voxel = float(np.linalg.norm(like.affine[:3, :3], axis=0).min())
+    drift = float(apart.max() / voxel) if voxel > 0 else np.inf
+    if drift <= _SILENT:
+        return []
+    if drift < _WARNED:
+        return [f"{mask.path}: lies {drift:.2g} voxels away from {like.path}; used nevertheless"]
+    cause = f"a mask that lies {drift:.3g} voxels away from {like.path}"
+    raise FileError(mask.path, cause, "resample it onto the image's grid, or mend its header")

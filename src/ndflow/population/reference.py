@@ -1,0 +1,208 @@
+"""Reference: the density that a cohort's scans are brought to.
+
+Every scan's density is aligned to zero mean and unit variance, the aligned densities are averaged
+(`ndflow.population.average`), and the average is fitted as if it were a histogram, as in the paper.
+Only mixtures are needed, no images: a few numbers a scan.
+
+The average is worth more evidence than a scan: it has no noise that a mixture could follow by
+mistake, so there is no harm in following it closely.
+
+The result does not depend on the order of the scans, on their units of intensity, or on whether
+each of them is given once or twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ndflow.density import GaussianMixture, fit
+from ndflow.errors import InvalidValueError
+from ndflow.population.average import Weighted, mean_density, mean_quantiles
+from ndflow.transport import align
+from ndflow.values import Value, instance, real_array, short, whole
+
+__all__ = ["Reference", "reference"]
+
+_AVERAGES = {"density": mean_density, "quantile": mean_quantiles}
+_MAX_CHANNELS = 3  # groups of four channels are too few for a fit
+_ROUND = 1e-9
+_HEAVIEST = 1e100  # so that sums of weights are finite
+_DEEPEST = 16  # levels of provenance
+
+
+@dataclass(frozen=True, eq=False)
+class Reference(Value):
+    """The average density of a cohort, in reference space.
+
+    Attributes
+    ----------
+    mixture : the density, with zero mean and unit variance in each channel.
+    channels : what each channel is, for example ``("T1w",)``.
+    scans : how many went into it.
+    provenance : how it was made: text, numbers, lists and dictionaries, as JSON can hold them.
+    """
+
+    mixture: GaussianMixture
+    channels: tuple[str, ...]
+    scans: int
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    _verbatim: ClassVar[frozenset[str]] = frozenset({"provenance"})
+
+    def __post_init__(self) -> None:
+        """Validate, and take a copy of the provenance."""
+        instance(self.mixture, "mixture", GaussianMixture)
+        mean, variances = self.mixture.mean(), np.diagonal(self.mixture.covariance())
+        if not (np.abs(mean) <= _ROUND).all() or not (np.abs(variances - 1) <= _ROUND).all():
+            raise InvalidValueError(
+                "mixture must have zero mean and unit variance in each channel; align it first"
+            )
+        instance(self.channels, "channels", tuple | list)
+        if not all(isinstance(name, str) and name for name in self.channels) or (
+            len(set(self.channels)) != len(self.channels) or len(self.channels) != mean.size
+        ):
+            raise InvalidValueError(
+                f"channels must be {mean.size} different names, one for each channel of the "
+                f"mixture, such as 'T1w', not {short(self.channels)}"
+            )
+        instance(self.provenance, "provenance", dict)
+        object.__setattr__(self, "channels", tuple(self.channels))
+        object.__setattr__(self, "scans", whole(self.scans, "scans", 1, 1 << 53))
+        object.__setattr__(self, "provenance", _as_json(self.provenance))
+
+
+def reference(
+    mixtures: Sequence[GaussianMixture],
+    *,
+    weights: ArrayLike | None = None,
+    average: str = "density",
+    names: Sequence[str] | None = None,
+    channels: Sequence[str] | str | None = None,
+    truncation: int = 20,
+    effective_count: float = 3e4,
+) -> Reference:
+    """Return the average of the densities of a cohort's scans.
+
+    Parameters
+    ----------
+    mixtures : one density a scan, all with the same channels, in any units.
+    weights : how much each scan counts, equal by default; a scan of weight 0 is left out.
+    average : ``"density"``, the mean of the densities (the paper's); or ``"quantile"``, the mean of
+        the quantile functions, which keeps peaks sharp. The latter is for one channel.
+    names : what the scans are called, for the record.
+    channels : what the channels are, for example ``"T1w"`` or ``["T1w", "T2w"]``.
+    truncation : the most components the result can have, see `fit`.
+    effective_count : how many independent voxels the average is worth, see `fit`.
+    """
+    d = _channels_of(mixtures)
+    if average not in _AVERAGES:
+        raise InvalidValueError(f"average must be 'density' or 'quantile', not {short(average)}")
+    if average == "quantile" and d > 1:
+        raise InvalidValueError(
+            f"average='quantile' is for one channel, but these mixtures have {d}; "
+            f"use 'density', or make a reference of each channel"
+        )
+    scans = _scans(mixtures, weights, names)
+    if channels is None:
+        channels = "intensity" if d == 1 else [f"intensity {i + 1}" for i in range(d)]
+    fitted = fit(
+        _AVERAGES[average](_together(scans)), truncation=truncation, effective_count=effective_count
+    )
+    scans.sort(key=lambda scan: (scan.name, scan.weight))
+    return Reference(
+        mixture=_standardised(_standardised(fitted.mixture)),  # again, for the last digits
+        channels=(channels,) if isinstance(channels, str) else tuple(channels),
+        scans=len(scans),
+        provenance={
+            "average": average,
+            "truncation": int(truncation),
+            "effective_count": float(effective_count),
+            "fit": fitted.status.message,
+            "names": None if names is None else [scan.name for scan in scans],
+            "weights": None if weights is None else [scan.weight for scan in scans],
+        },
+    )
+
+
+class _Scan(NamedTuple):
+    mixture: GaussianMixture
+    weight: float
+    name: str
+
+
+def _channels_of(mixtures: Sequence[GaussianMixture]) -> int:
+    """Return how many channels the mixtures have, all of them."""
+    if not len(mixtures):
+        raise InvalidValueError("mixtures must hold at least one mixture to average")
+    for i, mixture in enumerate(mixtures):
+        instance(mixture, f"mixtures[{i}]", GaussianMixture)
+        if mixture.channels != mixtures[0].channels:
+            raise InvalidValueError(
+                f"mixtures must all have the same number of channels, but mixtures[0] has "
+                f"{mixtures[0].channels} and mixtures[{i}] has {mixture.channels}"
+            )
+    if mixtures[0].channels > _MAX_CHANNELS:
+        raise InvalidValueError(
+            f"mixtures must have at most {_MAX_CHANNELS} channels to be averaged, not "
+            f"{mixtures[0].channels}; make references of some of the channels"
+        )
+    return mixtures[0].channels
+
+
+def _scans(
+    mixtures: Sequence[GaussianMixture], weights: ArrayLike | None, names: Sequence[str] | None
+) -> list[_Scan]:
+    """Return the scans that count, aligned."""
+    count = len(mixtures)
+    heavy = real_array(np.ones(count) if weights is None else weights, "weights", count)
+    if (heavy < 0).any() or not heavy.any() or (heavy > _HEAVIEST).any():
+        raise InvalidValueError(
+            f"weights must not be negative, nor all zero, nor beyond {_HEAVIEST:g}"
+        )
+    called = [""] * count if names is None else list(names)
+    if len(called) != count or not all(isinstance(name, str) for name in called):
+        raise InvalidValueError(f"names must be {count} texts, one for each mixture")
+    return [
+        _Scan(_standardised(mixture), weight, name)
+        for mixture, weight, name in zip(mixtures, heavy.tolist(), called, strict=True)
+        if weight > 0
+    ]
+
+
+def _together(scans: Sequence[_Scan]) -> Weighted:
+    """Return the densities and their shares in an order of their own, equal ones joined."""
+    found: dict[tuple[bytes, ...], tuple[GaussianMixture, list[float]]] = {}
+    for mixture, weight, _ in scans:
+        parts = (mixture.weights, mixture.means, mixture.precisions)
+        found.setdefault(tuple(part.tobytes() for part in parts), (mixture, []))[1].append(weight)
+    total = math.fsum(scan.weight for scan in scans)
+    return [(found[key][0], math.fsum(found[key][1]) / total) for key in sorted(found)]
+
+
+def _standardised(mixture: GaussianMixture) -> GaussianMixture:
+    affine = align(mixture)
+    return mixture.transformed(affine.matrix, affine.offset)
+
+
+def _as_json(item: Any, depth: int = 0) -> Any:
+    """Return a copy of what JSON can hold, and refuse anything else."""
+    if item is None or isinstance(item, str | bool):
+        return item
+    if isinstance(item, int) and abs(item) <= 1 << 63:
+        return int(item)
+    if isinstance(item, float) and math.isfinite(item):
+        return float(item)
+    if isinstance(item, list | tuple) and depth < _DEEPEST:
+        return [_as_json(part, depth + 1) for part in item]
+    if isinstance(item, dict) and depth < _DEEPEST and all(isinstance(key, str) for key in item):
+        return {key: _as_json(part, depth + 1) for key, part in item.items()}
+    raise InvalidValueError(
+        f"provenance must hold what JSON can: text, finite numbers, lists, and dictionaries with "
+        f"text for keys, nested at most {_DEEPEST} deep, but not {short(item)}"
+    )
