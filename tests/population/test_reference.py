@@ -1,0 +1,339 @@
+"""References: the mean density or quantiles of a cohort, whatever its order and units."""
+
+import json
+import types
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from mixtures import mixtures, moved, random_mixture
+from scipy import stats
+
+import ndflow.population
+from ndflow import Affine, GaussianMixture, InvalidValueError, align
+from ndflow.population import Reference, reference
+
+GRID = np.linspace(-10, 10, 20_001)
+AVERAGES = ["density", "quantile"]
+STANDARD = GaussianMixture([0.5, 0.5], [-0.6, 0.6], [1 / 0.64, 1 / 0.64])
+PLANE = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
+
+
+def cohort(count: int = 6, channels: int = 1) -> list[GaussianMixture]:
+    """Scans of one anatomy: three tissues whose places, widths and shares vary, in any units."""
+    generator = np.random.default_rng(2)
+    first = random_mixture(generator, 3, channels, spread=1.5)
+    scans = []
+    for _ in range(count):
+        scan = GaussianMixture(
+            generator.dirichlet(100 * first.weights),
+            first.means + 0.1 * generator.standard_normal(first.means.shape),
+            first.precisions * generator.uniform(0.7, 1.4),
+        )
+        scale = np.diag(np.exp(generator.standard_normal(channels)))
+        scans.append(scan.transformed(scale, 5 * generator.standard_normal(channels)))
+    return scans
+
+
+def standardised_pdf(mixture: GaussianMixture, y: np.ndarray) -> np.ndarray:
+    """The density of a one-channel mixture with mean 0 and variance 1, by scipy."""
+    means, variances = mixture.means[:, 0], 1 / mixture.precisions[:, 0, 0]
+    mean = mixture.weights @ means
+    sd = np.sqrt(mixture.weights @ (variances + means**2) - mean**2)
+    x = mean + sd * np.asarray(y)[:, np.newaxis]
+    return sd * (mixture.weights * stats.norm.pdf(x, means, np.sqrt(variances))).sum(axis=1)
+
+
+def total_variation(one: np.ndarray, two: np.ndarray) -> float:
+    return float(0.5 * np.abs(one - two).sum() * (GRID[1] - GRID[0]))
+
+
+def difference(one: Reference, two: Reference) -> float:
+    a, b = one.mixture, two.mixture
+    assert a.components == b.components
+    return max(
+        np.abs(getattr(a, name) - getattr(b, name)).max()
+        for name in ("weights", "means", "precisions")
+    )
+
+
+# What it is.
+
+
+@pytest.mark.parametrize("weights", [None, [10.0, 1.0, 0.0, 0.0, 0.0, 2.0]])
+def test_it_is_the_mean_of_the_standardised_densities(weights):
+    generator = np.random.default_rng(0)
+    scans = [random_mixture(generator, 3, spread=1.5) for _ in range(6)]
+    found = reference(scans, weights=weights).mixture.pdf(GRID)
+    truth = np.average([standardised_pdf(s, GRID) for s in scans], axis=0, weights=weights)
+    assert total_variation(found, truth) < 0.015
+    others = [1.0] * 6 if weights else [10.0, 1.0, 0.0, 0.0, 0.0, 2.0]
+    wrong = np.average([standardised_pdf(s, GRID) for s in scans], axis=0, weights=others)
+    assert total_variation(found, wrong) > 0.05
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+def test_it_is_the_mean_of_the_standardised_densities_of_several_channels(channels):
+    scans = cohort(channels=channels)
+    found = reference(scans).mixture
+    points, densities = [], []
+    for scan in scans:
+        mean, sd = scan.mean(), np.sqrt(np.diagonal(scan.covariance()))
+        sample = scan.sample(3000, np.random.default_rng(0))
+        points.append((sample - mean) / sd)
+        covariances = np.linalg.inv(scan.precisions)
+        parts = list(zip(scan.weights, scan.means, covariances, strict=True))
+        densities.append(
+            lambda y, parts=parts, mean=mean, sd=sd: (
+                np.prod(sd)
+                * sum(w * stats.multivariate_normal.pdf(mean + sd * y, m, c) for w, m, c in parts)
+            )
+        )
+    y = np.concatenate(points)
+    truth = np.mean([density(y) for density in densities], axis=0)
+    assert 0.5 * np.abs(found.pdf(y) / truth - 1).mean() < 0.02
+
+
+def test_it_is_the_mean_of_the_standardised_quantiles():
+    scans = cohort()
+    found = reference(scans, average="quantile").mixture
+    p = np.linspace(0.0005, 0.9995, 1000)
+    below = np.cumsum([standardised_pdf(s, GRID) for s in scans], axis=1) * (GRID[1] - GRID[0])
+    average = np.mean([np.interp(p, b, GRID + 0.5 * (GRID[1] - GRID[0])) for b in below], axis=0)
+    average = (average - average.mean()) / average.std()  # which the tails beyond p hardly change
+    assert np.abs(found.quantile(p[20:-20]) - average[20:-20]).max() < 0.02
+
+
+def test_quantiles_keep_the_peaks_that_the_mean_density_blurs():
+    # Fluid, grey and white matter; the latter two stand in another place in each scan.
+    places = 0.3 * np.random.default_rng(0).standard_normal((30, 2))
+    scans = [
+        GaussianMixture([0.2, 0.45, 0.35], [0.0, 3.0 + a, 5.0 + b], [1.0, 6.0, 12.0])
+        for a, b in places
+    ]
+    own = np.mean([standardised_pdf(s, GRID).max() for s in scans])
+    blurred, kept = (reference(scans, average=a).mixture.pdf(GRID).max() for a in AVERAGES)
+    assert blurred < 0.95 * own
+    assert kept > 0.97 * own
+
+
+@pytest.mark.parametrize("average", AVERAGES)
+def test_the_reference_of_one_scan_is_that_scan(average):
+    (scan,) = cohort(1)
+    found = reference([scan], average=average)
+    assert total_variation(found.mixture.pdf(GRID), standardised_pdf(scan, GRID)) < 0.01
+    normal = reference([GaussianMixture([1.0], [7.0], [0.04])], average=average).mixture
+    np.testing.assert_allclose(normal.pdf(GRID), stats.norm.pdf(GRID), atol=1e-9)
+
+
+@settings(max_examples=10)
+@given(st.lists(mixtures(1), min_size=1, max_size=4), st.sampled_from(AVERAGES))
+def test_it_has_zero_mean_and_unit_variance(scans, average):
+    found = reference(scans, average=average).mixture
+    assert abs(found.mean()[0]) < 1e-12
+    assert abs(found.covariance()[0, 0] - 1) < 1e-12
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+def test_it_has_zero_mean_and_unit_variance_in_several_channels(channels):
+    found = reference(cohort(2, channels), truncation=3).mixture
+    np.testing.assert_allclose(found.mean(), 0, atol=1e-12)
+    np.testing.assert_allclose(np.diagonal(found.covariance()), 1, atol=1e-12)
+
+
+def test_options_reach_the_fit_and_the_record():
+    scans = cohort()
+    one = reference(scans, truncation=1)
+    assert one.mixture.components == 1
+    assert one.provenance["truncation"] == 1
+    few = reference(scans, effective_count=50)
+    assert few.mixture.components < reference(scans).mixture.components
+    assert few.provenance["effective_count"] == 50.0
+    assert few.provenance["average"] == "density"
+    assert few.provenance["fit"].startswith("converged")
+
+
+# What it does not depend on.
+
+
+@pytest.mark.parametrize(("average", "channels"), [("density", 1), ("quantile", 1), ("density", 2)])
+def test_neither_order_nor_repetition_nor_units_matter(average, channels):
+    scans = cohort(5, channels)
+    names, weights = ["e", "a", "d", "b", "c"], [1.0, 2.0, 0.3, 1.0, 1.7]
+
+    def made(which, repeated=1):
+        return reference(
+            [scans[i] for i in which] * repeated,
+            average=average,
+            truncation=6,  # for the time it takes
+            names=[names[i] for i in which] * repeated,
+            weights=[weights[i] for i in which] * repeated,
+        )
+
+    found = made(range(5))
+    assert made([3, 0, 4, 2, 1]) == found
+    twice = made(range(5), repeated=2)
+    assert twice.mixture == found.mixture
+    assert (twice.scans, found.scans) == (10, 5)
+    generator = np.random.default_rng(0)
+    for i, scan in enumerate(scans):
+        scale = np.diag(np.exp(2 * generator.standard_normal(channels)))
+        scans[i] = moved(scan, Affine(scale, 100 * generator.standard_normal(channels)))
+    assert difference(made(range(5)), found) < 1e-9
+
+
+def test_a_weight_is_a_number_of_repetitions_and_zero_leaves_a_scan_out():
+    a, b, c = cohort(3)
+    found = reference([a, b, c], weights=[2, 1, 0], names=["a", "b", "c"])
+    assert found.mixture == reference([b, a, a]).mixture
+    assert found == reference([b, a], weights=[1, 2], names=["b", "a"])
+    assert found.scans == 2
+    assert found.provenance["names"] == ["a", "b"]
+    assert found.provenance["weights"] == [2.0, 1.0]
+    assert difference(reference([a, b], weights=[0.02, 0.01]), found) < 1e-9
+
+
+def test_components_in_another_order_are_the_same_density():
+    scans = cohort(3)
+    turned = [
+        GaussianMixture(s.weights[::-1], s.means[::-1], s.precisions[::-1]) for s in reversed(scans)
+    ]
+    assert difference(reference(turned), reference(scans)) < 1e-9
+
+
+# The value.
+
+
+def test_the_package_names_the_function_not_the_module():
+    assert isinstance(ndflow.population.reference, types.FunctionType)
+    assert ndflow.population.__all__ == ["Reference", "reference"]
+
+
+def test_channels_have_names():
+    assert reference([STANDARD]).channels == ("intensity",)
+    assert reference([STANDARD], channels="T1w").channels == ("T1w",)
+    assert reference([PLANE], truncation=1).channels == ("intensity 1", "intensity 2")
+    named = reference([PLANE], truncation=1, channels=["T1w", "T2w"])
+    assert named.channels == ("T1w", "T2w")
+
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text() | st.just("type"), plain, max_size=4), st.integers(1, 10**6))
+def test_it_is_the_same_after_a_trip_through_json(provenance, scans):
+    found = Reference(STANDARD, ("T1w",), scans, provenance)
+    text = json.dumps(found.to_dict())
+    again = Reference.from_dict(json.loads(text))
+    assert again == found
+    assert again.provenance == provenance
+    assert json.dumps(again.to_dict()) == text  # bit by bit, -0.0 as well
+
+
+def test_what_looks_like_a_value_in_the_provenance_stays_a_dictionary():
+    for hostile in (Affine(2.0, 1.0).to_dict(), {"type": "Unknown"}, {"type": ["Affine"]}):
+        for provenance in (hostile, {"a": [hostile]}):
+            found = Reference(STANDARD, ("T1w",), 1, provenance)
+            again = Reference.from_dict(json.loads(json.dumps(found.to_dict())))
+            assert again.provenance == provenance
+            assert type(again.provenance.get("a", [again.provenance])[0]) is dict
+
+
+def test_the_provenance_is_a_copy_and_so_is_what_is_written_of_it():
+    given = {"names": ["a"], "sites": ("x", "y")}
+    found = Reference(STANDARD, ("T1w",), 1, given)
+    given["names"].append("b")
+    found.to_dict()["provenance"]["names"].append("c")
+    assert found.provenance == {"names": ["a"], "sites": ["x", "y"]}
+
+
+def nested(depth):
+    return [nested(depth - 1)] if depth else 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"mixture": Affine(2.0, 1.0)}, "mixture must be of the type GaussianMixture"),
+        ({"mixture": GaussianMixture([1.0], [0.1], [1.0])}, "zero mean and unit variance"),
+        ({"mixture": GaussianMixture([1.0], [0.0], [1.1])}, "zero mean and unit variance"),
+        ({"mixture": PLANE}, "channels must be 2 different names"),
+        ({"channels": "T1w"}, "channels must be of the type"),
+        ({"channels": ["T1w", "T2w"]}, "channels must be 1 different names"),
+        ({"channels": [""]}, "channels must be 1 different names"),
+        ({"channels": [1]}, "channels must be 1 different names"),
+        ({"channels": [["T1w"]]}, "channels must be 1 different names"),
+        ({"mixture": PLANE, "channels": ["T1w", "T1w"]}, "channels must be 2 different names"),
+        ({"scans": 0}, "scans must lie between 1 and"),
+        ({"scans": 1.5}, "scans must be a whole number"),
+        ({"scans": True}, "scans must lie"),
+        ({"provenance": ["a"]}, "provenance must be of the type dict"),
+        ({"provenance": {"a": float("nan")}}, "provenance must hold what JSON can"),
+        ({"provenance": {"a": [float("inf")]}}, "provenance must hold what JSON can"),
+        ({"provenance": {"a": 10**400}}, "provenance must hold what JSON can"),
+        ({"provenance": {"a": nested(20)}}, "nested at most 16 deep"),
+        ({"provenance": {"a": nested(900)}}, "nested at most 16 deep"),
+    ],
+)
+def test_nonsense_is_refused(wrong, message):
+    right = {"mixture": STANDARD, "channels": ["T1w"], "scans": 3, "provenance": {}}
+    with pytest.raises(InvalidValueError, match=message):
+        Reference(**(right | wrong))
+    written = {k: v.to_dict() if hasattr(v, "to_dict") else v for k, v in (right | wrong).items()}
+    with pytest.raises(InvalidValueError, match=message):
+        Reference.from_dict({"type": "Reference"} | written)
+
+
+@pytest.mark.parametrize("item", [{1: "a"}, STANDARD, np.zeros(2), b"a", {"a": {2}}, object()])
+def test_a_provenance_that_json_cannot_hold_is_refused(item):
+    with pytest.raises(InvalidValueError, match="provenance must hold what JSON can"):
+        Reference(STANDARD, ("T1w",), 1, {"made": item})
+
+
+@pytest.mark.parametrize(
+    ("scans", "options", "message"),
+    [
+        ([], {}, "mixtures must hold at least one mixture"),
+        ([STANDARD, PLANE], {}, r"mixtures\[0\] has 1 and mixtures\[1\] has 2"),
+        ([STANDARD, 1.0], {}, r"mixtures\[1\] must be of the type GaussianMixture"),
+        (
+            [GaussianMixture([1.0], [[0.0] * 4], [np.eye(4)])],
+            {},
+            "mixtures must have at most 3 channels to be averaged, not 4; make references of some",
+        ),
+        ([STANDARD], {"average": "median"}, "average must be 'density' or 'quantile'"),
+        ([PLANE], {"average": "quantile"}, "these mixtures have 2; use 'density', or make a ref"),
+        ([STANDARD] * 2, {"weights": [1.0, -1.0]}, "weights must not be negative, nor all zero"),
+        ([STANDARD] * 2, {"weights": [0.0, 0.0]}, "weights must not be negative, nor all zero"),
+        ([STANDARD] * 2, {"weights": [1e308, 1e308]}, "weights must not be .* beyond 1e.100"),
+        ([STANDARD] * 2, {"weights": [1.0]}, r"weights must have the shape \(2\)"),
+        ([STANDARD] * 2, {"weights": [1.0, np.nan]}, "weights must be finite"),
+        ([STANDARD] * 2, {"names": ["a"]}, "names must be 2 texts, one for each mixture"),
+        ([STANDARD], {"names": [1]}, "names must be 1 texts"),
+        ([STANDARD], {"channels": ["a", "b"]}, "channels must be 1 different names"),
+        ([STANDARD], {"truncation": 0}, "truncation must"),
+        ([STANDARD], {"effective_count": -1.0}, "effective_count must be a positive number"),
+    ],
+)
+def test_what_cannot_be_averaged_is_refused(scans, options, message):
+    with pytest.raises(InvalidValueError, match=message):
+        reference(scans, **options)
+
+
+def test_a_scan_matched_to_it_gets_its_density():
+    scans = cohort()
+    target = reference(scans, average="quantile").mixture
+    imap = ndflow.normalising_map(scans[0], target, objective="cramer")
+    p = np.linspace(0.01, 0.99, 99)
+    aligned = align(scans[0], target)(scans[0].quantile(p))
+    mapped = imap(scans[0].quantile(p))
+    assert np.abs(mapped - target.quantile(p)).mean() < np.abs(aligned - target.quantile(p)).mean()
