@@ -2,8 +2,8 @@
 
 A synthetic brain at 1 mm: 182 × 218 × 182 voxels of int16, about two million of them brain with
 some thousand grey levels. The yardstick is reading its .nii.gz with the standard library, because
-nobody gets around that: once with zeros around the brain, and once with a head and noisy air there, as
-scanners deliver it. Everything is measured in one run, in turns, and printed as ratios to both.
+nobody gets around that: once with zeros around the brain, and once with a head and noisy air there,
+as scanners deliver it. Everything is measured in one run, in turns, as ratios to both.
 
     python benchmarks/pipeline.py [repetitions]
 """

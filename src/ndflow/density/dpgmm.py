@@ -9,7 +9,9 @@ The fit is deterministic and sees the histogram as one weighted sample:
 3. channels are standardised, and turned so that they are skewed to the right. The prior comes
    from the data: m0 their mean, κ0 the prior strength, ``ν0 = d + 3``, and
    ``E Λ = (1 + κ0)/κ0 · Cov⁻¹``. So the fit commutes with a change of units, of sign as well:
-   ``fit(a·x + b)`` is ``fit(x)`` moved by ``a·x + b``;
+   ``fit(a·x + b)`` is ``fit(x)`` moved by ``a·x + b``. (Two exceptions: data that are exactly
+   symmetric look the same either way round, so their fit may not be; and floats of more levels
+   than a histogram holds are rounded to powers of two, whatever their units;)
 4. many small components, sweeps, merges (`ndflow.density.start`); or a handful of components,
    where that is clearly better; then accelerated sweeps until nothing is gained
    (`ndflow.density.ascent`);
