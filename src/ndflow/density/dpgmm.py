@@ -30,6 +30,7 @@ from ndflow.density import gaussian
 from ndflow.density.ascent import Climb, climb, sweep
 from ndflow.density.condense import condensed, trimmed
 from ndflow.density.histogram import Histogram
+from ndflow.density.lattice import joined
 from ndflow.density.mixture import GaussianMixture
 from ndflow.density.start import by_mass, divided, merged, padded
 from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
@@ -40,6 +41,7 @@ __all__ = ["Fit", "fit"]
 
 _FIRST_SWEEPS = 25  # with 15 the bound is as high, but merges swallow small tissue classes
 _COARSE, _BRIEF = 0.1, 40  # tolerance and sweeps of a first look
+_ROUGH = 200  # bins that a search needs at least, for the evidence of ten thousand voxels
 _HANDFUL = 4  # components
 _GLANCE, _HOPELESS = 8, 100.0  # sweeps after which so many nats too little will not be made up
 _CLEARLY = 10.0  # nats by which few components must win: matching can use the others
@@ -124,7 +126,9 @@ def fit(
         gamma=concentration_prior,
     )
     if start is None:
-        climbed = _from_scratch(data, prior, truncation, tolerance)
+        rough = _rough(data, np.abs(used.widths / scale))
+        begin = _searched(rough, prior, truncation)
+        climbed = _climb_sorted(data, prior, begin, tolerance)
     else:
         climbed = _from_mixture(data, prior, truncation, tolerance, start, centre, scale)
     units = float(counts.sum() * np.log(np.abs(scale)).sum())
@@ -155,21 +159,34 @@ def _standardisation(histogram: Histogram) -> tuple[FloatArray, FloatArray]:
     return centre, scale
 
 
-def _from_scratch(data: Data, prior: Prior, truncation: int, tolerance: float) -> Climb:
+def _rough(data: Data, widths: FloatArray) -> Data:
+    """Join bins to some hundred, for the search of a start: the fit then sees all of them.
+
+    More evidence shows finer detail, and keeps more bins. Standardised data are turned one way
+    round, so this commutes with a change of units too.
+    """
+    needed = _ROUGH * np.sqrt(max(1.0, float(data.counts.sum()) / 1e4))
+    doublings = int(np.log2(len(data.counts) / needed) / len(widths))
+    if doublings < 1 or not widths.all():
+        return data
+    step = widths * 2**doublings
+    low = data.x.min(axis=0) - 0.5 * widths
+    centres = low + (np.floor((data.x - low) / step) + 0.5) * step
+    x, counts = joined(centres, data.counts)
+    return Data(x, counts, np.diag(step**2 / 12))
+
+
+def _searched(data: Data, prior: Prior, truncation: int) -> Moments:
+    """Return where to begin: components merged from many, or few from the outset."""
     first = divided(data, truncation, prior.concentration)
-    bounds = []
     for _ in range(_FIRST_SWEEPS):
         bound, first = sweep(data, prior, first)
-        bounds.append(bound)
     simpler = padded(merged(data, prior, first), truncation)
     # Merges were judged at fewer components; they stand only if they also rise at all T.
-    begin = simpler if sweep(data, prior, simpler)[0] >= bounds[-1] else first
+    begin = simpler if sweep(data, prior, simpler)[0] >= bound else first
     brief = climb(data, prior, begin, _COARSE, _BRIEF)
-    begin, bounds = brief.moments, bounds + brief.bounds
-    few = _best_of_few(data, prior, truncation, least=bounds[-1] + _CLEARLY)
-    begin = begin if few is None else few
-    rest = _climb_sorted(data, prior, begin, tolerance)
-    return rest._replace(bounds=bounds + rest.bounds)
+    few = _best_of_few(data, prior, truncation, least=brief.bounds[-1] + _CLEARLY)
+    return brief.moments if few is None else few
 
 
 def _best_of_few(data: Data, prior: Prior, truncation: int, least: float) -> Moments | None:

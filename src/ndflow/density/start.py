@@ -27,6 +27,7 @@ __all__ = ["by_mass", "divided", "merged", "padded"]
 
 _SETTLING = 1  # more sweeps after a merge, before the next is considered
 _TRIAL = 20  # sweeps in which a merge must prove itself
+_WORTH = 1.5  # nats it must then gain: a match can use the components
 _EMPTY = 1.0  # a component that holds less than one point is none
 
 
@@ -88,7 +89,7 @@ def merged(data: Data, prior: Prior, moments: Moments) -> Moments:
         pairs, scores = _ranked_pairs(data, prior, here)
         better = _all_promising(data, prior, here, bound, pairs[scores > 0])
         if better is None:
-            better = _first_proven(data, prior, here, bound, pairs)
+            better = _first_proven(data, prior, here, bound + _WORTH, pairs)
         if better is None:
             break
         here = _occupied(better)
@@ -113,9 +114,9 @@ def _all_promising(
 
 
 def _first_proven(
-    data: Data, prior: Prior, here: Moments, bound: float, pairs: NDArray[np.intp]
+    data: Data, prior: Prior, here: Moments, goal: float, pairs: NDArray[np.intp]
 ) -> Moments | None:
-    """Merge the first pair that lifts the bound within a few sweeps.
+    """Merge the first pair that lifts the bound above a goal within a few sweeps.
 
     Longer trials end at a higher bound, but with fewer components than a match needs to be good.
     """
@@ -123,10 +124,10 @@ def _first_proven(
         trial, last = _joined(here, pair[np.newaxis]), -np.inf
         for left in range(_TRIAL, 0, -1):
             level, after = sweep(data, prior, trial)
-            if level > bound:
+            if level > goal:
                 return after
             # Sweeps gain less and less: give up once even gains like the last would not do.
-            if level + left * (level - last) < bound:
+            if level + left * (level - last) < goal:
                 break
             last, trial = level, after
     return None
