@@ -11,10 +11,10 @@ The fit is deterministic and sees the histogram as one weighted sample:
    ``E Λ = (1 + κ0)/κ0 · Cov⁻¹``. So the fit commutes with a change of units, of sign as well:
    ``fit(a·x + b)`` is ``fit(x)`` moved by ``a·x + b``. (Two exceptions: data that are exactly
    symmetric look the same either way round, so their fit may not be; and floats of more levels
-   than a histogram holds are rounded to powers of two, whatever their units;)
-4. many small components, sweeps, merges (`ndflow.density.start`); or a handful of components,
-   where that is clearly better; then accelerated sweeps until nothing is gained
-   (`ndflow.density.ascent`);
+   than a histogram holds are rounded to powers of two, whatever their units);
+4. a start is searched on fewer, wider bins: many small components, sweeps, merges
+   (`ndflow.density.start`); or a handful of components, where that is clearly better. Accelerated
+   sweeps over all bins follow until nothing is gained (`ndflow.density.ascent`);
 5. the mixture of expected weights, means and precisions. Binning with width h has inflated each
    variance by h²/12 (Sheppard), and so has taking bins for what they are, not for points; both are
    taken off again. Light components are pruned.
@@ -58,8 +58,8 @@ class Fit(Value):
     Attributes
     ----------
     mixture : the density, in the units of the data.
-    bounds : (sweeps,), the lower bound of the log evidence after each sweep, in nats, for the
-        tempered counts in the units of the data. It never falls.
+    bounds : (steps,), the lower bound of the log evidence along the final ascent, in nats, for
+        the tempered counts in the units of the data. It never falls.
     status : whether it converged.
     """
 

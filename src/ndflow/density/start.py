@@ -7,9 +7,9 @@ components on the bulk and none on the tails, such as the fluid of a brain.
 `merged` then joins neighbours while that raises the bound. Each pair gets a score, by how much
 the bound would change if their responsibilities were added and nothing else moved. Pairs with a
 positive score are merged at once. Where there is none left, the best pairs are tried in turn
-with a few sweeps, and the first that lifts the bound above where it was stands. Both sides of
-that comparison have the same number of components, because the bound depends on it: a merged
-pair leaves an empty component behind, which goes only afterwards.
+with a few sweeps, and the first that lifts the bound clearly above where it was stands. Both
+sides of that comparison have the same number of components, because the bound depends on it: a
+merged pair leaves an empty component behind, which goes only afterwards.
 """
 
 from __future__ import annotations

@@ -9,10 +9,10 @@ and the mixture by their average under the posteriors r_k of the components at x
 
     u = Σ_k r_k u_k,    ∇·u = Σ_k r_k [tr A_k + (s_k − s̄)·u_k],                          (2)
 
-with scores ``s_k = −Λ_k (x − μ_k)`` and ``s̄ = Σ_k r_k s_k``: then ``∂_t q + ∇·(q u) = 0`` holds for
-each component and so for the sum. The map takes x along ``ẋ = u(x, t)`` from 0 to 1; its
-log-Jacobian is the integral of ``∇·u`` on the way. The way back is the flow of the reversed path,
-so the inverse of a flow is the flow with its ends exchanged.
+with scores ``s_k = −Λ_k (x − μ_k)`` and ``s̄ = Σ_k r_k s_k``: then ``∂_t q + ∇·(q u) = 0`` holds
+for each component and so for the sum. The map takes x along ``ẋ = u(x, t)`` from 0 to 1; its
+log-Jacobian is the integral of ``∇·u`` on the way. The way back is the flow of the reversed
+path, so the inverse of a flow is the flow with its ends exchanged.
 
 Means move in straight lines. There are two paths for the spread:
 
@@ -27,6 +27,7 @@ far less error. Integration is by Runge–Kutta of order 4, in equal steps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -146,33 +147,31 @@ class Flow(IntensityMap):
         return [self._stage(i / (2 * self.steps)) for i in range(2 * self.steps + 1)]
 
     def _mapped(self, x: FloatArray) -> FloatArray:
-        result = np.empty_like(x)
-        for block in _blocks(len(x)):
-            y = x[block]
-            for first, middle, last in self._steps():
-                h = 1 / self.steps
-                k1 = _velocity(first, y)
-                k2 = _velocity(middle, y + 0.5 * h * k1)
-                k3 = _velocity(middle, y + 0.5 * h * k2)
-                k4 = _velocity(last, y + h * k3)
-                y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-            result[block] = y
-        return result
+        return self._carried(x, _velocity)
 
     def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        result, log_det = np.empty_like(x), np.empty(len(x))
-        for block in _blocks(len(x)):
-            y, total = x[block], np.zeros(len(x[block]))
+        def field(stage: _Stage, state: FloatArray) -> FloatArray:
+            return np.column_stack(_velocity_and_divergence(stage, state[:, :-1]))
+
+        end = self._carried(np.column_stack([x, np.zeros(len(x))]), field)
+        return end[:, :-1], end[:, -1]
+
+    def _carried(
+        self, start: FloatArray, field: Callable[[_Stage, FloatArray], FloatArray]
+    ) -> FloatArray:
+        """Integrate states (n, …) from time 0 to 1, a block of them at a time."""
+        end = np.empty_like(start)
+        h = 1 / self.steps
+        for block in _blocks(len(start)):
+            y = start[block]
             for first, middle, last in self._steps():
-                h = 1 / self.steps
-                k1, g1 = _velocity_and_divergence(first, y)
-                k2, g2 = _velocity_and_divergence(middle, y + 0.5 * h * k1)
-                k3, g3 = _velocity_and_divergence(middle, y + 0.5 * h * k2)
-                k4, g4 = _velocity_and_divergence(last, y + h * k3)
+                k1 = field(first, y)
+                k2 = field(middle, y + 0.5 * h * k1)
+                k3 = field(middle, y + 0.5 * h * k2)
+                k4 = field(last, y + h * k3)
                 y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
-                total += h / 6 * (g1 + 2 * g2 + 2 * g3 + g4)
-            result[block], log_det[block] = y, total
-        return result, log_det
+            end[block] = y
+        return end
 
     def _steps(self) -> list[tuple[_Stage, _Stage, _Stage]]:
         stages = self._stages
