@@ -14,45 +14,54 @@ The way of an intensity, from a scan to a common scale:
 `normalising_map` goes from one density to another in one call.
 """
 
-from ndflow.density import (
-    Fit,
-    GaussianMixture,
-    Histogram,
-    condensed,
-    fit,
-    histogram,
-    stack,
-    trimmed,
-)
-from ndflow.errors import DegenerateDataError, InvalidValueError, NdflowError
-from ndflow.population import Reference, reference
-from ndflow.transport import (
-    Affine,
-    Chain,
-    Flow,
-    Gradient,
-    IntensityMap,
-    InverseTabulated,
-    LinearTails,
-    Lookup,
-    Match,
-    QuantileMap,
-    Tabulated,
-    align,
-    divergence,
-    divergence_gradient,
-    match,
-    normalising_map,
-    tabulate,
-)
-from ndflow.values import Status
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from ndflow._version import __version__ as __version__
+
+if TYPE_CHECKING:
+    from ndflow.density import (
+        Fit,
+        GaussianMixture,
+        Histogram,
+        condensed,
+        fit,
+        histogram,
+        stack,
+        trimmed,
+    )
+    from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
+    from ndflow.population import Reference, reference
+    from ndflow.transport import (
+        Affine,
+        Chain,
+        Flow,
+        Gradient,
+        IntensityMap,
+        InverseTabulated,
+        LinearTails,
+        Lookup,
+        Match,
+        QuantileMap,
+        Tabulated,
+        align,
+        divergence,
+        divergence_gradient,
+        match,
+        normalising_map,
+        tabulate,
+    )
+    from ndflow.values import Status
+    from ndflow.workflow.apply import apply
+    from ndflow.workflow.models import load, save
+    from ndflow.workflow.normalise import normalise
+    from ndflow.workflow.results import Result
 
 __all__ = [
     "Affine",
     "Chain",
     "DegenerateDataError",
+    "FileError",
     "Fit",
     "Flow",
     "GaussianMixture",
@@ -67,18 +76,54 @@ __all__ = [
     "NdflowError",
     "QuantileMap",
     "Reference",
+    "Result",
     "Status",
     "Tabulated",
     "align",
+    "apply",
     "condensed",
     "divergence",
     "divergence_gradient",
     "fit",
     "histogram",
+    "load",
     "match",
+    "normalise",
     "normalising_map",
     "reference",
+    "save",
     "stack",
     "tabulate",
     "trimmed",
 ]
+
+# Where the names come from, looked through in this order when one is first used: a command that
+# needs no mathematics, or a program that needs no files, does not wait for them.
+_HOMES = (
+    "errors",
+    "values",
+    "density",
+    "transport",
+    "population",
+    "workflow.apply",
+    "workflow.models",
+    "workflow.normalise",
+    "workflow.results",
+)
+
+
+def __getattr__(name: str) -> object:
+    """Return a public name, from the first package that has it."""
+    if name in __all__:
+        for home in _HOMES:
+            package = import_module(f"{__name__}.{home}")
+            if name in package.__all__:
+                thing: object = getattr(package, name)
+                globals()[name] = thing
+                return thing
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """List the public names, whether they were used yet or not."""
+    return sorted({*globals(), *__all__})

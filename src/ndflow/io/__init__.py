@@ -2,28 +2,35 @@
 
 from ndflow.io.atomic import check_new, new_file
 from ndflow.io.foreground import foreground
-from ndflow.io.masks import nonzero, read_mask
-from ndflow.io.models import read_model, write_json, write_model
-from ndflow.io.reading import Source, read_volume
-from ndflow.io.stream import DEFAULT_MAX_BYTES, sha256_of
+from ndflow.io.masks import FEWEST, BoolArray, nonzero, read_mask
+from ndflow.io.memory import make_array, make_image
+from ndflow.io.models import model_bytes, read_model, write_model
+from ndflow.io.reading import Source, files_of, read_volume
+from ndflow.io.stream import DEFAULT_MAX_BYTES, open_file, sha256_of
 from ndflow.io.volume import Volume
 from ndflow.io.writing import DTYPES, check_output, write_volume
 
 __all__ = [
     "DEFAULT_MAX_BYTES",
     "DTYPES",
+    "FEWEST",
+    "BoolArray",
     "Source",
     "Volume",
     "check_new",
     "check_output",
+    "files_of",
     "foreground",
+    "make_array",
+    "make_image",
+    "model_bytes",
     "new_file",
     "nonzero",
+    "open_file",
     "read_mask",
     "read_model",
     "read_volume",
     "sha256_of",
-    "write_json",
     "write_model",
     "write_volume",
 ]

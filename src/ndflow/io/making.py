@@ -14,7 +14,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.io.headers import MGH_START, Header
 from ndflow.values import FloatArray
 
-__all__ = ["header_for", "mgh_ends", "nifti_head"]
+__all__ = ["header_for", "mgh_ends", "mgh_header", "nifti_head", "nifti_header"]
 
 _CLASSES: dict[tuple[bool, bool], Any] = {  # by version 2 or 1, and by single file or pair
     (False, True): Nifti1Header,
@@ -41,15 +41,15 @@ def header_for(header: Header | None, shape: tuple[int, ...], affine: FloatArray
     return copy
 
 
-def nifti_head(
+def nifti_header(
     header: Header,
     shape: tuple[int, ...],
     affine: FloatArray,
     dtype: np.dtype[Any],
     *,
-    single: bool,
-) -> tuple[bytes, np.dtype[Any]]:
-    """Return all that stands before the voxels of a NIfTI file, and the voxels' type.
+    single: bool = True,
+) -> Any:
+    """Return a NIfTI header like another, for voxels of some type.
 
     Everything is kept from a NIfTI header but the type, the scaling and the range for display.
     """
@@ -62,15 +62,28 @@ def nifti_head(
     new["vox_offset"] = 0  # let nibabel count the extensions
     new["scl_slope"], new["scl_inter"] = 1, 0
     new["cal_min"] = new["cal_max"] = 0
+    return new
+
+
+def nifti_head(
+    header: Header,
+    shape: tuple[int, ...],
+    affine: FloatArray,
+    dtype: np.dtype[Any],
+    *,
+    single: bool,
+) -> tuple[bytes, np.dtype[Any]]:
+    """Return all that stands before the voxels of a NIfTI file, and the voxels' type."""
+    new = nifti_header(header, shape, affine, dtype, single=single)
     head = io.BytesIO()
     new.write_to(head)
     return head.getvalue(), dtype.newbyteorder(new.endianness)
 
 
-def mgh_ends(
+def mgh_header(
     header: Header, shape: tuple[int, ...], affine: FloatArray, dtype: np.dtype[Any]
-) -> tuple[bytes, np.dtype[Any], bytes]:
-    """Return what stands before the voxels of an MGH file, the voxels' type, and what follows."""
+) -> Any:
+    """Return an MGH header like another, for voxels of some type."""
     if dtype.name not in _MGH_TYPES:
         raise InvalidValueError(f"MGH files know no {dtype.name}; use {', '.join(_MGH_TYPES)}")
     new: Any = MGHHeader()  # type: ignore[no-untyped-call]
@@ -83,7 +96,14 @@ def mgh_ends(
         new["delta"], new["Mdc"] = sizes, (affine[:3, :3] / sizes).T
         new["Pxyz_c"] = affine[:3, :3] @ (lengths / 2) + affine[:3, 3]
     new.set_data_dtype(dtype)
-    block: bytes = new.binaryblock
+    return new
+
+
+def mgh_ends(
+    header: Header, shape: tuple[int, ...], affine: FloatArray, dtype: np.dtype[Any]
+) -> tuple[bytes, np.dtype[Any], bytes]:
+    """Return what stands before the voxels of an MGH file, the voxels' type, and what follows."""
+    block: bytes = mgh_header(header, shape, affine, dtype).binaryblock
     return block[:_MGH_FIXED].ljust(MGH_START, b"\0"), dtype.newbyteorder(">"), block[_MGH_FIXED:]
 
 

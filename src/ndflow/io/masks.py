@@ -22,7 +22,6 @@ BoolArray = NDArray[np.bool_]
 FEWEST = 100  # voxels that a density can be estimated from, with much goodwill
 
 _SILENT, _WARNED = 1e-2, 0.5  # voxels by which a mask may lie elsewhere
-_WHOLE_STEP = 1e-2  # of a step of scaled integers: what the rounding of a header may amount to
 _ROUNDING = 1e-6  # in 255 · (1/255), the latter with the seven digits of a header
 
 
@@ -67,15 +66,8 @@ def read_mask(
 
 
 def nonzero(volume: Volume) -> BoolArray:
-    """Return the mask of all voxels whose value is finite and not 0.
-
-    Scaled integers are 0 where they are within 1/100 of their step of it, since the scaling stands
-    in the header with seven digits only.
-    """
-    near = 0.0
-    if volume.stored.dtype.kind in "ui" and volume.inter != 0:
-        near = _WHOLE_STEP * abs(volume.slope)
-    return _selected(volume, lambda piece: np.abs(piece) > near if near else piece != 0)
+    """Return the mask of all voxels whose value is finite and not 0, see `Volume.is_zero`."""
+    return _selected(volume, lambda piece: ~volume.is_zero(piece))
 
 
 def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> BoolArray:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from importlib.metadata import version as installed_version
 from typing import Any, NoReturn
 
+from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io.atomic import AnyPath, new_file
 from ndflow.io.stream import open_file
 
-__all__ = ["FORMAT", "KINDS", "VERSION", "read_model", "write_json", "write_model"]
+__all__ = ["FORMAT", "KINDS", "VERSION", "model_bytes", "read_model", "write_model"]
 
 FORMAT, VERSION = "ndflow", 1
 KINDS = ("mixture", "reference", "map")
@@ -53,26 +53,41 @@ def write_model(
     force : whether another file may be replaced.
     inputs : files that must not be replaced.
     """
+    content = model_bytes(kind, payload)
+    with new_file(path, force=force, inputs=inputs) as file:
+        file.write(content)
+
+
+def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
+    """Return the content of a model's file, for which NaN and infinity do not exist."""
     if kind not in KINDS:
         raise InvalidValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     if taken := sorted(payload.keys() & set(_ENVELOPE)):
         raise InvalidValueError(f"payload must not use the names {', '.join(taken)}")
-    envelope = (FORMAT, VERSION, kind, installed_version("ndflow"))
-    data = dict(zip(_ENVELOPE, envelope, strict=True))
-    write_json(path, {**data, **payload}, force=force, inputs=inputs)
-
-
-def write_json(
-    path: AnyPath, data: Mapping[str, Any], *, force: bool = False, inputs: Iterable[AnyPath] = ()
-) -> None:
-    """Write a dictionary as JSON, for which NaN and infinity do not exist."""
+    envelope = dict(zip(_ENVELOPE, (FORMAT, VERSION, kind, __version__), strict=True))
     try:
-        text = json.dumps(data, allow_nan=False, ensure_ascii=False, indent=1) + "\n"
-        content = text.encode()
+        text = _written({**envelope, **payload})
+        # Names of files may be any bytes; what is not text becomes one of JSON's own escapes.
+        return (text + "\n").encode("utf-8", "backslashreplace")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidValueError(f"cannot be written as JSON: {error}") from None
-    with new_file(path, force=force, inputs=inputs) as file:
-        file.write(content)
+
+
+def _written(item: Any, margin: str = "\n") -> str:
+    """Return JSON for people: an entry a line, but numbers side by side."""
+    if isinstance(item, Mapping):
+        lines = [
+            f"{_written(str(name))}: {_written(part, margin + ' ')}" for name, part in item.items()
+        ]
+        return _block("{", lines, "}", margin)
+    if isinstance(item, list | tuple) and any(isinstance(part, Mapping) for part in item):
+        return _block("[", [_written(part, margin + " ") for part in item], "]", margin)
+    return json.dumps(item, allow_nan=False, ensure_ascii=False)
+
+
+def _block(begin: str, lines: list[str], end: str, margin: str) -> str:
+    inner = f",{margin} ".join(lines)
+    return f"{begin}{margin} {inner}{margin}{end}" if lines else begin + end
 
 
 def read_model(path: AnyPath, *kinds: str) -> tuple[str, dict[str, Any]]:

@@ -29,7 +29,7 @@ from ndflow.io.names import is_packed, pair_names
 from ndflow.io.stream import DEFAULT_MAX_BYTES, Stream, open_stream, read_bytes
 from ndflow.io.volume import Volume
 
-__all__ = ["Source", "read_volume"]
+__all__ = ["Source", "files_of", "read_volume"]
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
 
@@ -69,6 +69,14 @@ def read_volume(source: Source, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Volume
             stored = _voxels(stream, layout)
             header = with_footer(block, stream.finish())
     return _volume(path, (path,), layout, stored, header)
+
+
+def files_of(source: Source) -> tuple[str, ...]:
+    """Return the files that an image is read from: none, one, or header and data."""
+    if isinstance(source, np.ndarray | SpatialImage):
+        return ()
+    path = os.fspath(source)
+    return _existing_pair(path) or (path,)
 
 
 def _existing_pair(path: str) -> tuple[str, str] | None:

@@ -16,6 +16,8 @@ __all__ = ["PIECE", "Volume"]
 
 PIECE = 1 << 18  # voxels at a time: few enough for a processor's cache
 
+_WHOLE_STEP = 1e-2  # of a step of scaled integers: what the rounding of a header may amount to
+
 
 @dataclass(frozen=True, eq=False)
 class Volume:
@@ -66,6 +68,16 @@ class Volume:
         if self.slope == 1 and self.inter == 0:
             return stored
         return stored * np.float64(self.slope) + self.inter
+
+    def is_zero(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Tell which values are 0.
+
+        Scaled integers are 0 where they are within 1/100 of their step of it, since the scaling
+        stands in the header with seven digits only.
+        """
+        if self.stored.dtype.kind in "ui" and self.inter != 0:
+            return np.asarray(np.abs(values) <= _WHOLE_STEP * abs(self.slope))
+        return np.asarray(values == 0)
 
     def pieces(self, length: int = PIECE) -> Iterator[NDArray[Any]]:
         """Yield all values, flattened like the file, some at a time."""

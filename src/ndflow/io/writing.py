@@ -17,7 +17,7 @@ from ndflow.io.making import mgh_ends, nifti_head
 from ndflow.io.names import IMAGE_KINDS, is_packed, kind_of, pair_names
 from ndflow.io.volume import PIECE, Volume
 
-__all__ = ["DTYPES", "check_output", "write_volume"]
+__all__ = ["DTYPES", "check_output", "converted", "write_volume"]
 
 _INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 DTYPES = ("float32", "float64", *_INTEGERS)
@@ -73,17 +73,17 @@ def write_volume(
             packed = is_packed(name)
             writers.append(stack.enter_context(gzip_writer(file)) if packed else file)
         writers[0].write(head)
-        for piece, changed in _converted(chunks, like.flat.size, stored):
+        for piece, changed in converted(chunks, like.flat.size, stored):
             writers[-1].write(piece.tobytes())
             clipped += changed
         writers[-1].write(tail)
     return clipped
 
 
-def _converted(
+def converted(
     chunks: Iterable[NDArray[Any]], size: int, dtype: np.dtype[Any]
 ) -> Iterator[tuple[NDArray[Any], int]]:
-    """Yield small pieces in the type of the file, and how many values of each did not fit."""
+    """Yield small pieces in another type, and how many values of each did not fit."""
     left = size
     for chunk in chunks:
         flat = np.asarray(chunk).reshape(-1, order="F")

@@ -7,10 +7,11 @@ from ndflow.transport.flow import Flow
 from ndflow.transport.lookup import Lookup
 from ndflow.transport.maps import Chain, IntensityMap
 from ndflow.transport.match import Match, match
-from ndflow.transport.normalising import normalising_map
+from ndflow.transport.normalising import DETERMINED, Modelled, Route, normalising_map, route
 from ndflow.transport.tabulated import InverseTabulated, Tabulated, tabulate
 
 __all__ = [
+    "DETERMINED",
     "Affine",
     "Chain",
     "Flow",
@@ -20,12 +21,15 @@ __all__ = [
     "LinearTails",
     "Lookup",
     "Match",
+    "Modelled",
     "QuantileMap",
+    "Route",
     "Tabulated",
     "align",
     "divergence",
     "divergence_gradient",
     "match",
     "normalising_map",
+    "route",
     "tabulate",
 ]

@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.transport.affine import align
+from ndflow.transport.affine import Affine, align
 from ndflow.transport.exact import LinearTails, QuantileMap
 from ndflow.transport.flow import Flow
 from ndflow.transport.maps import Chain
-from ndflow.transport.match import match
+from ndflow.transport.match import Match, match
 
-__all__ = ["normalising_map"]
+__all__ = ["DETERMINED", "Modelled", "Route", "normalising_map", "route"]
 
-_DETERMINED = (0.0005, 0.9995)  # beyond these quantiles the data do not determine a map
+DETERMINED = (0.0005, 0.9995)  # beyond these quantiles the data do not determine a map
+
+
+class Modelled(Protocol):
+    """What has a density: a `Fit`, a `Reference`."""
+
+    @property
+    def mixture(self) -> GaussianMixture:
+        """The density."""
+
+
+class Route(NamedTuple):
+    """The way from a source to a target, stage by stage."""
+
+    affine: Affine
+    match: Match
+    imap: Chain
 
 
 def normalising_map(
-    source: GaussianMixture,
-    target: GaussianMixture,
+    source: GaussianMixture | Modelled,
+    target: GaussianMixture | Modelled,
     *,
     objective: str = "l2",
     regularisation: float = 1e-3,
@@ -37,23 +54,57 @@ def normalising_map(
 
     Parameters
     ----------
-    source, target : densities with the same channels.
+    source, target : densities with the same channels, or what has one: a fit, a reference.
     objective, regularisation, frozen : of the match, see `match`.
     whiten : align whole covariances, see `align`.
     solver : ``"exact"``, the map between the two densities in closed form; or ``"rk4"``, the
         paper's integration of the flow. With several channels it is always the latter.
     steps, path : of the integration, see `Flow`; the exact map depends on neither.
     """
+    return route(
+        source,
+        target,
+        objective=objective,
+        regularisation=regularisation,
+        frozen=frozen,
+        whiten=whiten,
+        solver=solver,
+        steps=steps,
+        path=path,
+    ).imap
+
+
+def route(
+    source: GaussianMixture | Modelled,
+    target: GaussianMixture | Modelled,
+    *,
+    objective: str = "l2",
+    regularisation: float = 1e-3,
+    frozen: Sequence[int] = (),
+    whiten: bool = False,
+    solver: str = "exact",
+    steps: int = 100,
+    path: str = "sigma",
+) -> Route:
+    """Return the map with the stages that led to it; the parameters are `normalising_map`'s."""
     if solver not in ("exact", "rk4"):
         raise InvalidValueError(f"solver must be 'exact' or 'rk4', not {solver!r}")
-    affine = align(source, target, whiten=whiten)
-    aligned = source.transformed(affine.matrix, affine.offset)
-    matched = match(
-        aligned, target, objective=objective, regularisation=regularisation, frozen=frozen
-    ).matched
-    flow = Flow(aligned, matched, steps, path)
-    if source.channels > 1:
-        return Chain((affine, flow))
-    inner = QuantileMap(aligned, matched) if solver == "exact" else flow
-    low, high = aligned.quantile(_DETERMINED).tolist()
-    return Chain((affine, LinearTails(inner, low, high)))
+    begin, end = _density(source, "source"), _density(target, "target")
+    affine = align(begin, end, whiten=whiten)
+    aligned = begin.transformed(affine.matrix, affine.offset)
+    matched = match(aligned, end, objective=objective, regularisation=regularisation, frozen=frozen)
+    flow = Flow(aligned, matched.matched, steps, path)
+    if begin.channels > 1:
+        return Route(affine, matched, Chain((affine, flow)))
+    inner = QuantileMap(aligned, matched.matched) if solver == "exact" else flow
+    low, high = aligned.quantile(DETERMINED).tolist()
+    return Route(affine, matched, Chain((affine, LinearTails(inner, low, high))))
+
+
+def _density(thing: GaussianMixture | Modelled, name: str) -> GaussianMixture:
+    mixture = thing if isinstance(thing, GaussianMixture) else getattr(thing, "mixture", None)
+    if not isinstance(mixture, GaussianMixture):
+        raise InvalidValueError(
+            f"{name} must be a mixture, a fit or a reference, not {type(thing).__name__}"
+        )
+    return mixture

@@ -1,0 +1,3 @@
+"""The version, which model files carry too."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,73 @@
+"""``ndflow apply``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ndflow.cli.options import (
+    DryRun,
+    Output,
+    ReadingOptions,
+    Talk,
+    TalkOptions,
+    WritingOptions,
+)
+from ndflow.workflow.settings import Reading, Writing
+
+__all__ = ["apply"]
+
+
+def apply(
+    image: Annotated[str, Parameter(metavar="IMAGE")],
+    /,
+    *,
+    map: Annotated[str, Parameter(metavar="FILE")],
+    output: Output,
+    inverse: bool = False,
+    mask: Annotated[str | None, Parameter(metavar="FILE|auto")] = None,
+    writing: WritingOptions = Writing(),
+    reading: ReadingOptions = Reading(),
+    dry_run: DryRun = False,
+    talk: TalkOptions = Talk(),
+) -> int:
+    """Apply a saved map to an image, or undo it.
+
+    Parameters
+    ----------
+    image
+        The image: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
+    map
+        The map (.json), such as the record beside a normalised image.
+    output
+        The new image.
+    inverse
+        Undo the map.
+    mask
+        What counts as inside, see --outside; or `auto`, to find the foreground. Default: all
+        voxels but 0.
+    dry_run
+        Only say what would be done.
+    """
+    from ndflow.cli.run import command_line, do, rehearse
+    from ndflow.workflow.apply import apply_map
+    from ndflow.workflow.outputs import outputs_for
+    from ndflow.workflow.several import Task
+
+    (file,) = outputs_for([image], output, lambda image: Path(image).name).files
+    if dry_run:
+        return rehearse([((image, map, mask), file)], force=writing.force, talk=talk)
+    arguments = {
+        "image": image,
+        "imap": map,
+        "inverse": inverse,
+        "mask": mask,
+        "output": file,
+        "reading": reading,
+        "writing": writing,
+        "command": command_line(),
+    }
+    code, _ = do("apply", apply_map, [Task(image, arguments)], talk=talk)
+    return code

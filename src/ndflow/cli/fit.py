@@ -1,0 +1,79 @@
+"""``ndflow fit``."""
+
+from __future__ import annotations
+
+from ndflow.cli.options import (
+    DryRun,
+    Excludes,
+    FittingOptions,
+    Force,
+    Images,
+    Jobs,
+    Masks,
+    Output,
+    ReadingOptions,
+    Talk,
+    TalkOptions,
+)
+from ndflow.workflow.settings import Fitting, Reading
+
+__all__ = ["fit"]
+
+
+def fit(
+    images: Images,
+    /,
+    *,
+    output: Output,
+    mask: Masks = (),
+    exclude: Excludes = (),
+    fitting: FittingOptions = Fitting(),
+    force: Force = False,
+    reading: ReadingOptions = Reading(),
+    jobs: Jobs = 1,
+    dry_run: DryRun = False,
+    talk: TalkOptions = Talk(),
+) -> int:
+    """Estimate the density of scans, as a Gaussian mixture.
+
+    A mixture is a few kilobytes of JSON. It names no file, and no voxel can be read from it, so
+    it can go where the scan may not: `ndflow reference` averages mixtures of several hospitals.
+
+    Parameters
+    ----------
+    images
+        The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
+    output
+        A file (.json); or a folder, for several scans.
+    mask
+        The mask of each scan, in order; or `auto`, to find the foreground. Default: all voxels
+        but 0.
+    exclude
+        For each scan, voxels that the estimate does not see, such as a lesion.
+    force
+        Replace files that exist already.
+    jobs
+        How many scans at a time; -1 for one a core.
+    dry_run
+        Only say what would be done.
+    """
+    from ndflow.cli.run import do, rehearse
+    from ndflow.workflow.fitting import fit_to_file
+    from ndflow.workflow.outputs import make_folder, one_each, outputs_for
+    from ndflow.workflow.results import stem
+    from ndflow.workflow.several import Task
+
+    outputs = outputs_for(images, output, lambda image: f"{stem(image)}.json")
+    masks = one_each(mask, images, "--mask")
+    excludes = one_each(exclude, images, "--exclude")
+    scans = list(zip(images, masks, excludes, outputs.files, strict=True))
+    if dry_run:
+        return rehearse([(given, file) for *given, file in scans], force=force, talk=talk)
+    make_folder(outputs.folder)
+    shared = {"force": force, "reading": reading, "fitting": fitting}
+    tasks = [
+        Task(image, {"image": image, "mask": inside, "exclude": lesion, "output": file, **shared})
+        for image, inside, lesion, file in scans
+    ]
+    code, _ = do("fit", fit_to_file, tasks, talk=talk, jobs=jobs, folder=outputs.folder)
+    return code

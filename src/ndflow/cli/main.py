@@ -1,0 +1,87 @@
+"""``ndflow``: finds the command, and turns what goes wrong into one line and an exit code.
+
+0, all is done; 1, some scans failed and the others are done; 2, wrong usage, or nothing could be
+done; 130 and 143, interrupted or terminated.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import NoReturn
+
+from cyclopts import App, CycloptsError, Parameter
+
+from ndflow._version import __version__
+from ndflow.cli.apply import apply
+from ndflow.cli.console import complain
+from ndflow.cli.fit import fit
+from ndflow.cli.normalise import normalise
+from ndflow.cli.reference import reference
+from ndflow.errors import NdflowError
+
+__all__ = ["app", "main"]
+
+COMMANDS: dict[str, Callable[..., int]] = {
+    "normalise": normalise,
+    "reference": reference,
+    "fit": fit,
+    "apply": apply,
+}
+
+app = App(
+    name="ndflow",
+    help="Make MRI intensities comparable across scanners.",
+    version=__version__,
+    default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
+    result_action="return_value",
+)
+for _place, (_name, _command) in enumerate(COMMANDS.items()):
+    app.command(_command, name=_name, sort_key=_place)
+
+
+class Terminated(BaseException):
+    """The system asks us to stop."""
+
+
+def main() -> int:
+    """Run the command that was typed, and return its exit code."""
+    typed = ["normalise" if word == "normalize" else word for word in sys.argv[1:2]]
+    typed += sys.argv[2:]
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        code = app(typed, exit_on_error=False, print_error=False)
+        return code if isinstance(code, int) else 0
+    except CycloptsError as error:
+        command = f"{typed[0]} " if typed and typed[0] in COMMANDS else ""
+        complain(f"{_in_short(error)}; see ndflow {command}--help")
+        return 2
+    except NdflowError as error:
+        complain(str(error), _details(typed))
+        return 2
+    except KeyboardInterrupt:
+        complain("interrupted; whatever stands under its final name is complete")
+        return 130
+    except Terminated:
+        complain("terminated; whatever stands under its final name is complete")
+        return 143
+    except Exception as error:
+        about = f"unexpected {type(error).__name__}: {error}"
+        complain(f"{about}; please report it, with the output of -v", _details(typed))
+        return 2
+
+
+def _terminate(_: int, __: FrameType | None) -> NoReturn:
+    raise Terminated
+
+
+def _details(typed: Sequence[str]) -> str:
+    return traceback.format_exc() if {"-v", "--verbose"} & set(typed) else ""
+
+
+def _in_short(error: CycloptsError) -> str:
+    """Return what is wrong with what was typed, without the full stop."""
+    return " ".join(str(error).split()).rstrip(".")

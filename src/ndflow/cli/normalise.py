@@ -1,0 +1,105 @@
+"""``ndflow normalise``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ndflow.cli.console import warn
+from ndflow.cli.options import (
+    DryRun,
+    Excludes,
+    FittingOptions,
+    Images,
+    Jobs,
+    Masks,
+    MatchingOptions,
+    Output,
+    ReadingOptions,
+    Talk,
+    TalkOptions,
+    WritingOptions,
+)
+from ndflow.workflow.settings import Fitting, Matching, Reading, Writing
+
+__all__ = ["normalise"]
+
+
+def normalise(
+    images: Images,
+    /,
+    *,
+    to: Annotated[str, Parameter(metavar="TARGET")],
+    output: Output,
+    mask: Masks = (),
+    to_mask: Annotated[str | None, Parameter(metavar="FILE|auto")] = None,
+    exclude: Excludes = (),
+    matching: MatchingOptions = Matching(),
+    fitting: FittingOptions = Fitting(),
+    writing: WritingOptions = Writing(),
+    reading: ReadingOptions = Reading(),
+    jobs: Jobs = 1,
+    dry_run: DryRun = False,
+    talk: TalkOptions = Talk(),
+) -> int:
+    """Bring scans to a reference, or to another scan.
+
+    The density of each scan is estimated inside its mask, moved onto the target's, and the voxels
+    go along. Beside each result a record is written, OUT.json for OUT.nii.gz; it holds the map,
+    for `ndflow apply`.
+
+    Parameters
+    ----------
+    images
+        The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
+    to
+        A reference or a mixture (.json), or an image.
+    output
+        A file; or a folder, for several scans.
+    mask
+        The mask of each scan, in order; or `auto`, to find the foreground. Default: all voxels
+        but 0.
+    to_mask
+        The same for a target image.
+    exclude
+        For each scan, voxels that the estimate does not see, such as a lesion. They are mapped
+        like the others.
+    jobs
+        How many scans at a time; -1 for one a core.
+    dry_run
+        Only say what would be done.
+    """
+    from ndflow.cli.run import command_line, do, rehearse
+    from ndflow.workflow.normalise import normalise_scan
+    from ndflow.workflow.outputs import make_folder, one_each, outputs_for
+    from ndflow.workflow.several import Task
+    from ndflow.workflow.target import in_units, read_target
+
+    outputs = outputs_for(images, output, lambda image: Path(image).name)
+    masks = one_each(mask, images, "--mask")
+    excludes = one_each(exclude, images, "--exclude")
+    scans = list(zip(images, masks, excludes, outputs.files, strict=True))
+    if dry_run:
+        plan = [((*given, to, to_mask), file) for *given, file in scans]
+        return rehearse(plan, force=writing.force, talk=talk)
+    target = read_target(to, to_mask, reading, fitting)
+    in_units(target, matching.scale, matching.range)  # refuses what makes no sense, once
+    for warning in target.warnings:
+        warn(warning)
+    make_folder(outputs.folder)
+    shared = {
+        "target": target,
+        "reading": reading,
+        "fitting": fitting,
+        "matching": matching,
+        "writing": writing,
+        "command": command_line(),
+    }
+    tasks = [
+        Task(image, {"image": image, "mask": inside, "exclude": lesion, "output": file, **shared})
+        for image, inside, lesion, file in scans
+    ]
+    code, _ = do("normalise", normalise_scan, tasks, talk=talk, jobs=jobs, folder=outputs.folder)
+    return code

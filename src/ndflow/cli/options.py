@@ -1,0 +1,64 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Group, Parameter
+
+from ndflow.workflow.settings import Fitting, Matching, Reading, Writing
+
+__all__ = [
+    "METHOD",
+    "RESULT",
+    "DryRun",
+    "Excludes",
+    "FittingOptions",
+    "Force",
+    "Images",
+    "Jobs",
+    "Masks",
+    "MatchingOptions",
+    "Output",
+    "ReadingOptions",
+    "Talk",
+    "TalkOptions",
+    "WritingOptions",
+]
+
+METHOD = Group("Method", sort_key=1)
+RESULT = Group("Result", sort_key=2)
+_RUN = Group("Run", sort_key=3)
+
+Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
+Output = Annotated[Path, Parameter(name=("--output", "-o"), metavar="OUT")]
+Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=True)]
+Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=True)]
+Force = Annotated[bool, Parameter(group=RESULT)]
+Jobs = Annotated[int, Parameter(name=("--jobs", "-j"), metavar="N", group=_RUN)]
+DryRun = Annotated[bool, Parameter(group=_RUN)]
+
+
+@dataclass(frozen=True)
+class Talk:
+    """How much is said.
+
+    Attributes
+    ----------
+    quiet
+        Say nothing but errors.
+    verbose
+        Say where in the program an error happened.
+    """
+
+    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False
+    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"))] = False
+
+
+FittingOptions = Annotated[Fitting, Parameter(name="*", group=METHOD)]
+MatchingOptions = Annotated[Matching, Parameter(name="*", group=METHOD)]
+WritingOptions = Annotated[Writing, Parameter(name="*", group=RESULT)]
+ReadingOptions = Annotated[Reading, Parameter(name="*", group=_RUN)]
+TalkOptions = Annotated[Talk, Parameter(name="*", group=_RUN)]

@@ -1,0 +1,108 @@
+"""``ndflow reference``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ndflow.cli.options import (
+    METHOD,
+    DryRun,
+    Excludes,
+    FittingOptions,
+    Force,
+    Jobs,
+    Masks,
+    Output,
+    ReadingOptions,
+    Talk,
+    TalkOptions,
+)
+from ndflow.workflow.settings import Average, Fitting, Reading
+
+__all__ = ["reference"]
+
+
+def reference(
+    sources: Annotated[tuple[str, ...], Parameter(metavar="MODEL_OR_IMAGE...")],
+    /,
+    *,
+    output: Output,
+    mask: Masks = (),
+    exclude: Excludes = (),
+    weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=True)] = (),
+    channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
+    average: Annotated[Average, Parameter(group=METHOD)] = "density",
+    fitting: FittingOptions = Fitting(),
+    force: Force = False,
+    reading: ReadingOptions = Reading(),
+    jobs: Jobs = 1,
+    dry_run: DryRun = False,
+    talk: TalkOptions = Talk(),
+) -> int:
+    """Average the densities of scans: what others can be brought to.
+
+    Parameters
+    ----------
+    sources
+        Mixtures (.json) from `ndflow fit`, or images, or both.
+    output
+        The reference (.json).
+    mask
+        The mask of each image, in order; or `auto`, to find the foreground. Mixtures have none.
+        Default: all voxels but 0.
+    exclude
+        For each image, voxels that the estimate does not see, such as a lesion.
+    weights
+        How much each scan counts, in order. Default: all the same.
+    channel
+        What the images show, for example T1w.
+    average
+        The mean of the densities, as in the paper; or of the quantiles, which keeps peaks sharp.
+    force
+        Replace a file that exists already.
+    jobs
+        How many images at a time; -1 for one a core.
+    dry_run
+        Only say what would be done.
+    """
+    from ndflow.cli.console import complain
+    from ndflow.cli.run import do, rehearse
+    from ndflow.errors import InvalidValueError
+    from ndflow.workflow.models import is_model
+    from ndflow.workflow.outputs import one_each
+    from ndflow.workflow.reference import check_reference, density_of, write_reference
+    from ndflow.workflow.several import Task
+
+    if weights and len(weights) != len(sources):
+        raise InvalidValueError(
+            f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
+        )
+    images = [source for source in sources if not is_model(source)]
+    masks = one_each(mask, images, "--mask")
+    excludes = one_each(exclude, images, "--exclude")
+    if dry_run:
+        return rehearse([((*sources, *masks, *excludes), output)], force=force, talk=talk)
+    check_reference(output, sources, force=force)
+    shared = {"reading": reading, "fitting": fitting}
+    of_images = zip(masks, excludes, strict=True)
+    tasks = []
+    for source in sources:
+        inside, lesion = (None, None) if is_model(source) else next(of_images)
+        arguments = {"source": source, "mask": inside, "exclude": lesion, **shared}
+        tasks.append(Task(source, arguments))
+    code, outcomes = do("fit", density_of, tasks, talk=talk, jobs=jobs)
+    if code:
+        complain(f"{output}: no reference was written, because it would lack some of its scans")
+        return 2
+    write_reference(
+        output,
+        sources,
+        [outcome.result.mixture for outcome in outcomes],
+        weights=weights or None,
+        average=average,
+        channel=channel,
+        force=force,
+    )
+    return 0

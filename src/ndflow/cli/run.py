@@ -1,0 +1,77 @@
+"""A command at work on several scans: what is said on the way, and the exit code at the end."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ndflow.cli.console import complain, progress, show, warn
+from ndflow.cli.options import Talk
+from ndflow.workflow.outputs import preview
+from ndflow.workflow.several import FAILURES, Outcome, Task, each, record_failures
+
+__all__ = ["command_line", "do", "rehearse"]
+
+
+def command_line() -> list[str]:
+    """Return what the user typed, for the record."""
+    return ["ndflow", *sys.argv[1:]]
+
+
+def do(
+    stage: str,
+    function: Callable[..., Any],
+    tasks: Sequence[Task],
+    *,
+    talk: Talk,
+    jobs: int = 1,
+    folder: Path | None = None,
+) -> tuple[int, list[Outcome]]:
+    """Do some work on each scan; return the exit code, and what became of each.
+
+    Parameters
+    ----------
+    stage : what is done, for the progress bar and the list of failures.
+    function, tasks, jobs : see `each`; the result of the function may have warnings.
+    talk : how much to say.
+    folder : where failures are listed.
+    """
+    outcomes = []
+    work = each(function, tasks, jobs=jobs)
+    for outcome in progress(work, len(tasks), stage, hidden=talk.quiet):
+        outcomes.append(outcome)
+        if outcome.failure:
+            complain(outcome.failure.message, outcome.failure.details if talk.verbose else "")
+        elif not talk.quiet:
+            for warning in getattr(outcome.result, "warnings", ()):
+                warn(warning)
+    failures = [outcome.failure for outcome in outcomes if outcome.failure]
+    if folder is not None:
+        record_failures(folder, stage, failures)
+    if failures and len(tasks) > 1:
+        listed = f"; see {folder / FAILURES}" if folder else ""
+        complain(f"{len(failures)} of {len(tasks)} scans failed{listed}")
+    code = 0 if not failures else 1 if len(failures) < len(tasks) else 2
+    return code, outcomes
+
+
+def rehearse(plan: Sequence[tuple[Sequence[str | None], Path]], *, force: bool, talk: Talk) -> int:
+    """Say what would be written from what, and what would stand in the way.
+
+    Parameters
+    ----------
+    plan : for each result the files it is made from, the scan first, and the file to write.
+    force : whether files may be replaced.
+    talk : how much to say.
+    """
+    tasks = [
+        Task(str(inputs[0]), {"inputs": inputs, "output": output, "force": force})
+        for inputs, output in plan
+    ]
+    code, outcomes = do("dry run", preview, tasks, talk=talk)
+    for outcome, (_, output) in zip(outcomes, plan, strict=True):
+        if not outcome.failure:
+            show(f"would write {output} from {outcome.scan}")
+    return code

@@ -1,0 +1,94 @@
+"""A saved map on any image, or its inverse."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from ndflow.errors import FileError
+from ndflow.io import Source, files_of, read_volume
+from ndflow.transport import IntensityMap
+from ndflow.workflow.models import AnyPath, load_map
+from ndflow.workflow.results import Result, check_result, deliver, hashes
+from ndflow.workflow.scan import read_inside
+from ndflow.workflow.settings import Reading, Writing, flat, settings_from
+from ndflow.workflow.voxels import mapped
+
+__all__ = ["apply", "apply_map"]
+
+
+def apply(
+    image: Source,
+    imap: IntensityMap | AnyPath,
+    *,
+    inverse: bool = False,
+    mask: Source | None = None,
+    output: AnyPath | None = None,
+    **settings: Any,
+) -> Result:
+    """Apply a map to an image, as ``ndflow apply`` does.
+
+    Parameters
+    ----------
+    image : a path, a nibabel image, or an array.
+    imap : a map, or the path of one; the JSON beside a normalised image is one.
+    inverse : undo the map.
+    mask : of the image, like `image`; or ``"auto"``. It only tells what is outside. Default: all
+        voxels but 0.
+    output : where to write the image, with its record beside it. Default: it is returned.
+    **settings : outside, dtype, force, max_bytes; see ``ndflow apply --help``.
+    """
+    reading, writing = settings_from(settings, Reading, Writing)
+    return apply_map(
+        image, imap, inverse=inverse, mask=mask, output=output, reading=reading, writing=writing
+    )
+
+
+def apply_map(
+    image: Source,
+    imap: IntensityMap | AnyPath,
+    *,
+    inverse: bool,
+    mask: Source | None,
+    output: AnyPath | None,
+    reading: Reading,
+    writing: Writing,
+    command: Sequence[str] | None = None,
+) -> Result:
+    """Apply a map; otherwise like `apply`.
+
+    Parameters
+    ----------
+    command : what the user typed, for the record.
+    """
+    inputs: dict[str, tuple[str, ...]] = {}
+    if isinstance(imap, IntensityMap):
+        name = "the map"
+    else:
+        name = os.fspath(imap)
+        inputs["map"], imap = (name,), load_map(imap)
+    if imap.channels != 1:
+        cause = f"a map of {imap.channels} channels, but an image has one"
+        raise FileError(name, cause, "use a map of one channel")
+    chosen = imap.inverse() if inverse else imap
+    if output is not None:
+        check_result(output, inputs | {"image": files_of(image)}, force=writing.force)
+    volume = read_volume(image, max_bytes=reading.max_bytes)
+    inside, files, warnings = read_inside(volume, mask, max_bytes=reading.max_bytes)
+    inputs |= files
+    return deliver(
+        image,
+        volume,
+        mapped(volume, chosen, inside, writing.outside),
+        chosen,
+        {
+            "command": None if command is None else list(command),
+            "settings": {"inverse": inverse, **flat(reading, writing)},
+            "inputs": hashes(inputs),
+        },
+        output=output,
+        inputs=inputs,
+        writing=writing,
+        warnings=warnings,
+    )

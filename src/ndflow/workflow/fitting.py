@@ -1,0 +1,71 @@
+"""The density of a scan, also in a file of its own, to be sent where the scan may not go.
+
+Such a file names neither the scan nor the folder it lies in; that it was made from a certain image
+can be shown by the SHA-256 of the image.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ndflow.density import Fit
+from ndflow.io import Source, check_new, files_of, sha256_of
+from ndflow.workflow.models import AnyPath, save
+from ndflow.workflow.scan import fit_scan, read_scan
+from ndflow.workflow.settings import Fitting, Reading, flat
+
+__all__ = ["Fitted", "fit_image", "fit_to_file"]
+
+
+class Fitted(NamedTuple):
+    """A density and what there is to say about it.
+
+    Attributes
+    ----------
+    fit : the density.
+    voxels : how many were used, and how many not.
+    warnings : for the user.
+    """
+
+    fit: Fit
+    voxels: dict[str, int]
+    warnings: tuple[str, ...]
+
+
+def fit_image(
+    image: Source,
+    *,
+    mask: Source | None,
+    exclude: Source | None,
+    reading: Reading,
+    fitting: Fitting,
+) -> Fitted:
+    """Estimate the density of an image; parameters as for `read_scan`."""
+    scan = read_scan(image, mask, exclude, reading)
+    return Fitted(fit_scan(scan, fitting), scan.voxels, tuple(scan.warnings))
+
+
+def fit_to_file(
+    image: AnyPath,
+    output: AnyPath,
+    *,
+    mask: Source | None,
+    exclude: Source | None,
+    force: bool,
+    reading: Reading,
+    fitting: Fitting,
+) -> Fitted:
+    """Estimate the density of an image and write it to a file."""
+    inputs = [
+        name for given in (image, mask, exclude) if given is not None for name in files_of(given)
+    ]
+    check_new(output, force=force, inputs=inputs)
+    fitted = fit_image(image, mask=mask, exclude=exclude, reading=reading, fitting=fitting)
+    record: dict[str, Any] = {
+        "sha256": [sha256_of(name) for name in files_of(image)],
+        "settings": flat(reading, fitting),
+        "voxels": fitted.voxels,
+        "fit": fitted.fit.status.message,
+    }
+    save(output, fitted.fit, record=record, force=force, inputs=inputs)
+    return fitted

@@ -1,0 +1,79 @@
+"""From the density of a scan and of a target to the map between them, by the method chosen."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndflow.density import GaussianMixture
+from ndflow.transport import (
+    DETERMINED,
+    Affine,
+    IntensityMap,
+    align,
+    divergence,
+    route,
+    tabulate,
+)
+from ndflow.workflow.settings import Matching
+
+__all__ = ["Solution", "jacobian", "solve"]
+
+_TOLERANCE = 1e-4  # of a table, in standard deviations of the target
+
+
+class Solution(NamedTuple):
+    """A map, and what there is to say about it.
+
+    Attributes
+    ----------
+    imap : the map, in the units of the scan and of the result.
+    affine : the alignment of mean and spread alone.
+    divergences : from the target, of the aligned scan and of the result; where the target has unit
+        variance.
+    message : how the match ended.
+    """
+
+    imap: IntensityMap
+    affine: Affine
+    divergences: tuple[float, float]
+    message: str
+
+
+def solve(source: GaussianMixture, target: GaussianMixture, matching: Matching) -> Solution:
+    """Return the map from a source to a target."""
+    if matching.method == "affine":
+        affine = align(source, target)
+        there = align(target)
+        aligned, standard = (
+            mixture.transformed(there.matrix, there.offset)
+            for mixture in (source.transformed(affine.matrix, affine.offset), target)
+        )
+        apart = divergence(aligned, standard, objective=matching.objective)
+        return Solution(affine, affine, (apart, apart), "aligned, not matched")
+    way = route(
+        source,
+        target,
+        objective=matching.objective,
+        regularisation=matching.regularisation,
+        solver=matching.solver,
+    )
+    # Beyond these quantiles the map is straight, and so is the table.
+    low, high = source.quantile(DETERMINED).tolist()
+    sd = float(np.sqrt(target.covariance()[0, 0]))
+    table = tabulate(way.imap, low, high, tolerance=_TOLERANCE * sd)
+    ends = float(way.match.divergences[0]), float(way.match.divergences[-1])
+    return Solution(table, way.affine, ends, way.match.status.message)
+
+
+def jacobian(solution: Solution, source: GaussianMixture) -> dict[str, Any]:
+    """Return the least and the greatest slope of a map where the scan has intensities.
+
+    Both in the units of the scan and of the result, and as multiples of the alignment's slope.
+    """
+    low, high = source.quantile(DETERMINED).tolist()
+    slopes = np.exp(solution.imap.log_det_jacobian(np.linspace(low, high, 1001)))
+    own = abs(float(solution.affine.matrix[0, 0]))
+    ends = [float(slopes.min()), float(slopes.max())]
+    return {"range": ends, "relative_to_affine": [end / own for end in ends]}

@@ -1,0 +1,93 @@
+"""Mixtures, references and maps in files, and back.
+
+A file of the kind ``map``, say, holds the map under that very name; whatever else stands beside it
+is a record of how it was made, for people.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from ndflow.density import Fit, GaussianMixture
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.io import read_model, write_model
+from ndflow.population import Reference
+from ndflow.transport import IntensityMap
+
+__all__ = ["Model", "is_model", "load", "load_density", "load_map", "save"]
+
+Model = GaussianMixture | Reference | IntensityMap
+AnyPath = str | os.PathLike[str]
+
+_KINDS: dict[str, Any] = {
+    "mixture": GaussianMixture,
+    "reference": Reference,
+    "map": IntensityMap,
+}
+
+
+def load(path: AnyPath) -> Model:
+    """Read a mixture, a reference or a map from its file.
+
+    Parameters
+    ----------
+    path : written by `save` or by a command; the JSON beside a normalised image is a map.
+    """
+    return _loaded(path, *_KINDS)
+
+
+def load_density(path: AnyPath) -> GaussianMixture | Reference:
+    """Read a mixture or a reference."""
+    return _loaded(path, "mixture", "reference")  # type: ignore[return-value]
+
+
+def load_map(path: AnyPath) -> IntensityMap:
+    """Read a map."""
+    return _loaded(path, "map")  # type: ignore[return-value]
+
+
+def save(
+    path: AnyPath,
+    model: Model | Fit,
+    *,
+    record: Mapping[str, Any] | None = None,
+    force: bool = False,
+    inputs: Iterable[AnyPath] = (),
+) -> None:
+    """Write a mixture, a reference or a map to a file.
+
+    Parameters
+    ----------
+    path : where to, a name that ends with .json.
+    model : what; of a fit, its mixture.
+    record : how it was made, as JSON can hold it.
+    force : whether another file may be replaced.
+    inputs : files that must not be replaced, not even then.
+    """
+    if not is_model(path):
+        raise FileError(path, "a model is written as JSON", "let its name end with .json")
+    value = model.mixture if isinstance(model, Fit) else model
+    for kind, made in _KINDS.items():
+        if isinstance(value, made):
+            payload = {**(record or {}), kind: value.to_dict()}
+            return write_model(path, kind, payload, force=force, inputs=inputs)
+    raise InvalidValueError(f"model must be a mixture, a reference or a map, not {model!r}")
+
+
+def is_model(source: object) -> TypeGuard[AnyPath]:
+    """Tell whether something is the path of a model, by its name."""
+    return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".json"
+
+
+def _loaded(path: AnyPath, *kinds: str) -> Model:
+    kind, payload = read_model(path, *kinds)
+    if kind not in payload:
+        raise FileError(path, f"a {kind} file without a {kind}", "the file is damaged")
+    try:
+        model: Model = _KINDS[kind].from_dict(payload[kind])
+    except InvalidValueError as error:
+        raise FileError(path, f"not a valid {kind}: {error}", "the file is damaged") from None
+    return model

@@ -1,0 +1,126 @@
+"""One scan, brought to a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ndflow.density import Fit
+from ndflow.io import Source, files_of
+from ndflow.workflow.methods import Solution, jacobian, solve
+from ndflow.workflow.results import AnyPath, Result, check_result, deliver, hashes
+from ndflow.workflow.scan import Scan, fit_scan, read_scan
+from ndflow.workflow.settings import (
+    Fitting,
+    Matching,
+    Reading,
+    Writing,
+    flat,
+    settings_from,
+)
+from ndflow.workflow.target import AnyTarget, Target, in_units, read_target
+from ndflow.workflow.voxels import mapped
+
+__all__ = ["normalise", "normalise_scan"]
+
+
+def normalise(
+    image: Source,
+    to: AnyTarget,
+    *,
+    mask: Source | None = None,
+    to_mask: Source | None = None,
+    exclude: Source | None = None,
+    output: AnyPath | None = None,
+    **settings: Any,
+) -> Result:
+    """Bring an image to a target, as ``ndflow normalise`` does.
+
+    Parameters
+    ----------
+    image : a path, a nibabel image, or an array.
+    to : the target: a reference or a mixture, or the path of one; or an image, like `image`.
+    mask, to_mask : of the image and of the target, like `image`; or ``"auto"``. Default: all
+        voxels but 0.
+    exclude : voxels that the density does not see, for example of a lesion; they are mapped.
+    output : where to write the image, with its record beside it. Default: it is returned.
+    **settings : method, objective, regularisation, solver, scale, range, outside, dtype, force,
+        effective_count, max_bytes; see ``ndflow normalise --help``.
+    """
+    reading, fitting, matching, writing = settings_from(
+        settings, Reading, Fitting, Matching, Writing
+    )
+    target = read_target(to, to_mask, reading, fitting)
+    return normalise_scan(
+        image,
+        target,
+        mask=mask,
+        exclude=exclude,
+        output=output,
+        reading=reading,
+        fitting=fitting,
+        matching=matching,
+        writing=writing,
+    )
+
+
+def normalise_scan(
+    image: Source,
+    target: Target,
+    *,
+    mask: Source | None,
+    exclude: Source | None,
+    output: AnyPath | None,
+    reading: Reading,
+    fitting: Fitting,
+    matching: Matching,
+    writing: Writing,
+    command: Sequence[str] | None = None,
+) -> Result:
+    """Bring an image to a target that was read before; otherwise like `normalise`.
+
+    Parameters
+    ----------
+    command : what the user typed, for the record.
+    """
+    density = in_units(target, matching.scale, matching.range)
+    if output is not None:
+        check_result(output, target.files | {"image": files_of(image)}, force=writing.force)
+    scan = read_scan(image, mask, exclude, reading)
+    inputs = scan.files | target.files
+    fitted = fit_scan(scan, fitting)
+    solution = solve(fitted.mixture, density, matching)
+    warnings = list(scan.warnings)
+    if not fitted.status.converged:
+        warnings.append(f"{scan.volume.path}: the fit of its density is {fitted.status.message}")
+    return deliver(
+        image,
+        scan.volume,
+        mapped(scan.volume, solution.imap, scan.inside, writing.outside),
+        solution.imap,
+        {
+            "command": None if command is None else list(command),
+            "settings": flat(reading, fitting, matching, writing),
+            "inputs": hashes(inputs),
+            "target": {"name": target.name, "mixture": density.to_dict()},
+            **_findings(scan, fitted, solution, matching),
+        },
+        output=output,
+        inputs=inputs,
+        writing=writing,
+        mixture=fitted.mixture,
+        warnings=warnings,
+    )
+
+
+def _findings(scan: Scan, fitted: Fit, solution: Solution, matching: Matching) -> dict[str, Any]:
+    """Return what there is to know about a scan and its map."""
+    before, after = solution.divergences
+    return {
+        "voxels": scan.voxels,
+        "mixture": fitted.mixture.to_dict(),
+        "fit": fitted.status.message,
+        "match": solution.message,
+        "divergence": {"objective": matching.objective, "before": before, "after": after},
+        "jacobian": jacobian(solution, fitted.mixture),
+    }

@@ -1,0 +1,111 @@
+"""Where results go: one file, or a folder with a file for each of several scans."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.io import check_new, files_of, open_file
+from ndflow.workflow.models import is_model
+from ndflow.workflow.results import check_result, stem
+
+__all__ = ["Outputs", "make_folder", "one_each", "outputs_for", "preview"]
+
+
+class Outputs(NamedTuple):
+    """Where results go.
+
+    Attributes
+    ----------
+    folder : what holds them, where the user named a folder.
+    files : one for each scan, in order.
+    """
+
+    folder: Path | None
+    files: list[Path]
+
+
+def outputs_for(
+    images: Sequence[str], output: str | os.PathLike[str], name_of: Callable[[str], str]
+) -> Outputs:
+    """Return where the results of some images go.
+
+    Parameters
+    ----------
+    images : the files.
+    output : the file for one image; or a folder, which need not exist yet for several.
+    name_of : from an image to the name of its result in a folder.
+    """
+    place = Path(output)
+    as_folder = place.is_dir() or os.fspath(output).endswith(("/", os.sep))
+    if len(images) == 1 and not as_folder:
+        return Outputs(None, [place])
+    if not as_folder and (place.exists() or stem(place) != place.name):
+        raise FileError(output, f"one file for {len(images)} images", "name a folder as the output")
+    names = [name_of(image) for image in images]
+    seen: dict[str, str] = {}
+    for image, name in zip(images, names, strict=True):
+        if name in seen:
+            cause = f"its result would be called {name}, like that of {seen[name]}"
+            raise FileError(image, cause, "run them one by one, with an output name for each")
+        seen[name] = image
+    return Outputs(place, [place / name for name in names])
+
+
+def make_folder(folder: Path | None) -> None:
+    """Make the folder for the results, but not the one that it lies in."""
+    if folder is None or folder.is_dir():
+        return
+    if not folder.absolute().parent.is_dir():
+        hint = f'create it: mkdir -p "{folder.parent}"'
+        raise FileError(folder, f"there is no folder {folder.parent}", hint)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        cause = f"the folder cannot be created ({error.strerror})"
+        raise FileError(folder, cause, "choose another folder") from None
+
+
+def preview(inputs: Sequence[str | None], output: Path, *, force: bool) -> None:
+    """Say what can be said without reading a scan: files that are missing, or in the way.
+
+    Parameters
+    ----------
+    inputs : the files that would be read.
+    output : the file that would be written; with a record beside it, if it is an image.
+    force : whether files may be replaced.
+    """
+    given = [name for source in inputs if source and source != "auto" for name in files_of(source)]
+    for name in given:
+        with open_file(name):
+            pass
+    if not output.parent.is_dir():  # it will be made
+        return
+    if is_model(output):
+        check_new(output, force=force, inputs=given)
+    else:
+        check_result(output, {"inputs": given}, force=force)
+
+
+def one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:
+    """Return what belongs to each image of something given for none, for each, or as ``auto``.
+
+    Parameters
+    ----------
+    given : what the user gave, in the order of the images.
+    images : the images.
+    option : how the user gave it, for messages.
+    """
+    if not given:
+        return [None] * len(images)
+    if list(given) == ["auto"]:
+        return ["auto"] * len(images)
+    if len(given) != len(images):
+        raise InvalidValueError(
+            f"{option}: {len(given)} given for {len(images)} images; give one for each, in order, "
+            f"after the images"
+        )
+    return list(given)

@@ -1,0 +1,151 @@
+"""Results: an image, and the record beside it of how it was made.
+
+The record of ``out.nii.gz`` is ``out.json``. It is a model file of the kind ``map``, so the map
+that made an image can be applied again, or undone, from it. Both files take their names when both
+are complete.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nibabel.spatialimages import SpatialImage
+from numpy.typing import NDArray
+
+from ndflow.density import GaussianMixture
+from ndflow.io import (
+    Source,
+    Volume,
+    check_new,
+    check_output,
+    make_array,
+    make_image,
+    model_bytes,
+    new_file,
+    sha256_of,
+    write_volume,
+)
+from ndflow.transport import IntensityMap
+from ndflow.values import FloatArray
+from ndflow.workflow.settings import Writing
+
+__all__ = ["AnyPath", "Result", "check_result", "deliver", "hashes", "record_name", "stem"]
+
+AnyPath = str | os.PathLike[str]
+Files = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What became of an image.
+
+    Attributes
+    ----------
+    image : the new image, an array where one was given and otherwise a nibabel image; or None
+        where it was written to a file instead.
+    imap : the map that made it.
+    mixture : the density of the image that went in, where it was estimated.
+    record : how it was made, as it stands in the JSON beside a written image.
+    warnings : what the user should know.
+    """
+
+    image: NDArray[Any] | SpatialImage | None
+    imap: IntensityMap
+    mixture: GaussianMixture | None
+    record: dict[str, Any]
+    warnings: tuple[str, ...]
+
+
+def stem(path: AnyPath) -> str:
+    """Return the name of a file without folder and extension."""
+    name = Path(path).name
+    for end in (".gz", ".nii", ".hdr", ".img", ".mgh", ".mgz", ".json"):
+        if name.lower().endswith(end) and len(name) > len(end):
+            name = name[: -len(end)]
+    return name
+
+
+def record_name(output: AnyPath) -> Path:
+    """Return where the record of an image goes."""
+    return Path(output).with_name(f"{stem(output)}.json")
+
+
+def check_result(output: AnyPath, inputs: Files, *, force: bool) -> None:
+    """Say now what `deliver` would say at the end."""
+    given = _all(inputs)
+    check_output(output, force=force, inputs=given)
+    check_new(record_name(output), force=force, inputs=given)
+
+
+def deliver(
+    given: Source,
+    like: Volume,
+    chunks: Iterable[FloatArray],
+    imap: IntensityMap,
+    record: Mapping[str, Any],
+    *,
+    output: AnyPath | None,
+    inputs: Files,
+    writing: Writing,
+    mixture: GaussianMixture | None = None,
+    warnings: Iterable[str] = (),
+) -> Result:
+    """Write an image with its record, or hand it over in memory.
+
+    Parameters
+    ----------
+    given : the image as the user gave it.
+    like : the same, read.
+    chunks : the new voxels, see `write_volume`.
+    imap, mixture, record, warnings : see `Result`.
+    output : where to; None for memory.
+    inputs : files that must not be replaced.
+    writing : how.
+    """
+    notes = list(warnings)
+
+    def complete(clipped: int) -> dict[str, Any]:
+        if clipped:
+            notes.append(
+                f"{output or like.path}: {clipped:,} voxels did not fit the type {writing.dtype} "
+                f"and became the nearest that does"
+            )
+        return {**record, "clipped": clipped, "warnings": notes, "map": imap.to_dict()}
+
+    image: NDArray[Any] | SpatialImage | None = None
+    if output is None:
+        make = make_array if isinstance(given, np.ndarray) else make_image
+        image, clipped = make(like, chunks, dtype=writing.dtype)
+        full = complete(clipped)
+    else:
+        protected = _all(inputs)
+        with new_file(record_name(output), force=writing.force, inputs=protected) as file:
+            clipped = write_volume(
+                output,
+                like,
+                chunks,
+                dtype=writing.dtype,
+                force=writing.force,
+                inputs=protected,
+            )
+            full = complete(clipped)
+            file.write(model_bytes("map", full))
+    return Result(image, imap, mixture, full, tuple(notes))
+
+
+def hashes(inputs: Files) -> dict[str, list[dict[str, str]]]:
+    """Return the name and the SHA-256 of every file that went in."""
+    return {
+        what: [{"file": name, "sha256": sha256_of(name)} for name in names]
+        for what, names in inputs.items()
+        if names
+    }
+
+
+def _all(inputs: Files) -> list[str]:
+    return [name for names in inputs.values() for name in names]

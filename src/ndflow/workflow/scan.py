@@ -1,0 +1,195 @@
+"""A scan: an image, the voxels of it that count, and what their intensities look like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import reduce
+from operator import add
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.density import Fit, Histogram, fit, histogram, trimmed
+from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
+from ndflow.io import (
+    FEWEST,
+    BoolArray,
+    Source,
+    Volume,
+    files_of,
+    foreground,
+    nonzero,
+    read_mask,
+    read_volume,
+)
+from ndflow.workflow.settings import Fitting, Reading
+
+__all__ = ["AUTO", "Scan", "about", "fit_scan", "read_inside", "read_scan"]
+
+AUTO = "auto"
+
+_PIECE = 1 << 20  # voxels counted at a time; a histogram of the whole would double the memory
+_FEW_LEVELS = 16
+_BACKGROUND = 0.5  # of the voxels, with one and the same value
+_MASK = "give a mask of the brain with --mask FILE, or try --mask auto"
+
+
+class Scan(NamedTuple):
+    """A scan that was read.
+
+    Attributes
+    ----------
+    volume : the image.
+    inside : (voxels,), where the mask is, flattened like `Volume.flat`.
+    histogram : of the voxels that count: inside, finite and not excluded.
+    excluded : how many are inside and finite, but were excluded by the user.
+    not_finite : how many of the whole image are NaN or infinite.
+    files : everything that was read, by what it is: ``image``, ``mask``, ``exclude``.
+    warnings : for the user.
+    """
+
+    volume: Volume
+    inside: BoolArray
+    histogram: Histogram
+    excluded: int
+    not_finite: int
+    files: dict[str, tuple[str, ...]]
+    warnings: list[str]
+
+    @property
+    def voxels(self) -> dict[str, int]:
+        """How many voxels the fit sees, and how many not; outliers as `trimmed` has them."""
+        seen = int(trimmed(self.histogram).total)
+        return {
+            "fitted": seen,
+            "excluded": self.excluded,
+            "outliers": int(self.histogram.total) - seen,
+            "not_finite": self.not_finite,
+        }
+
+
+def read_scan(
+    image: Source,
+    mask: Source | None = None,
+    exclude: Source | None = None,
+    reading: Reading | None = None,
+) -> Scan:
+    """Read a scan.
+
+    Parameters
+    ----------
+    image : a path, a nibabel image, or an array.
+    mask : the same, or ``"auto"`` for the foreground; default: all voxels but 0.
+    exclude : voxels inside the mask that do not count, for example of a lesion.
+    reading : how.
+    """
+    limit = (reading or Reading()).max_bytes
+    volume = read_volume(image, max_bytes=limit)
+    inside, files, warnings = read_inside(volume, mask, max_bytes=limit)
+    left_out = None
+    if exclude is not None:
+        shaped, more = read_mask(exclude, volume, fewest=0, max_bytes=limit)
+        left_out, warnings = shaped.reshape(-1, order="F"), warnings + more
+        files["exclude"] = files_of(exclude)
+    counted, excluded, not_finite = _counted(volume, inside, left_out)
+    total = int(counted.total) if counted else 0
+    if counted is None or total < FEWEST:
+        what = "no voxel" if not total else f"only {total} voxels"
+        cause = f"{what} to fit: {_which(mask, left_out)}"
+        raise FileError(volume.path, cause, f"at least {FEWEST} are needed; {_MASK}")
+    warnings += _suspicious(volume.path, counted)
+    if not_finite:
+        warnings.append(
+            f"{volume.path}: {not_finite:,} voxels are NaN or infinite; they are left as they are"
+        )
+    return Scan(volume, inside, counted, excluded, not_finite, files, warnings)
+
+
+def read_inside(
+    volume: Volume, mask: Source | None, *, max_bytes: int
+) -> tuple[BoolArray, dict[str, tuple[str, ...]], list[str]]:
+    """Return which voxels are inside the mask, flattened; the files that were read; warnings."""
+    files = {"image": volume.files}
+    warnings: list[str] = []
+    if mask is None:
+        shaped = nonzero(volume)
+    elif isinstance(mask, str) and mask == AUTO:
+        with about(volume.path):
+            shaped = foreground(_brightness(volume).reshape(volume.spatial_shape))
+    else:
+        shaped, warnings = read_mask(mask, volume, max_bytes=max_bytes)
+        files["mask"] = files_of(mask)
+    return shaped.reshape(-1, order="F"), files, warnings
+
+
+def _brightness(volume: Volume) -> NDArray[np.generic]:
+    """Return the voxels in any units in which brighter is more; as they are stored, if possible."""
+    return volume.stored if volume.slope > 0 else volume.values(volume.stored)
+
+
+def fit_scan(scan: Scan, fitting: Fitting | None = None) -> Fit:
+    """Fit the density of a scan."""
+    with about(scan.volume.path):
+        return fit(scan.histogram, effective_count=(fitting or Fitting()).effective_count)
+
+
+@contextmanager
+def about(path: str) -> Iterator[None]:
+    """Name the file in errors of the mathematics, which knows no files."""
+    try:
+        yield
+    except (DegenerateDataError, InvalidValueError) as error:
+        raise FileError(path, str(error)) from error
+
+
+def _counted(
+    volume: Volume, inside: BoolArray, left_out: BoolArray | None
+) -> tuple[Histogram | None, int, int]:
+    """Return the histogram, and how many voxels were excluded and how many are not finite."""
+    parts: list[Histogram] = []
+    excluded = not_finite = 0
+    flat = volume.flat
+    for start in range(0, flat.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        stored, keep = flat[piece], inside[piece]
+        if stored.dtype.kind == "f":
+            finite = np.isfinite(stored)
+            not_finite += stored.size - int(np.count_nonzero(finite))
+            keep = keep & finite
+        if left_out is not None:
+            excluded += int(np.count_nonzero(keep & left_out[piece]))
+            keep = keep & ~left_out[piece]
+        if keep.any():
+            parts.append(_histogram(volume, stored, keep))
+    return (reduce(add, parts) if parts else None), excluded, not_finite
+
+
+def _histogram(volume: Volume, stored: NDArray[np.generic], keep: BoolArray) -> Histogram:
+    with about(volume.path):
+        return histogram(stored, keep, slope=volume.slope, inter=volume.inter)
+
+
+def _suspicious(path: str, counted: Histogram) -> list[str]:
+    """Refuse intensities that cannot be those of a scan; warn where they are strange."""
+    levels, most = len(counted.counts), int(np.argmax(counted.counts))
+    share = counted.counts[most] / counted.total
+    value = f"{counted.values[most, 0]:g}"
+    if levels == 1:
+        raise FileError(path, f"all voxels that count have the value {value}", _MASK)
+    if levels == 2:
+        cause = "holds two values only where it counts, like a mask"
+        raise FileError(path, cause, "check that it is the right file, and its mask")
+    if share > _BACKGROUND:
+        cause = f"{share:.0%} of the voxels that count have the value {value}: background?"
+        raise FileError(path, cause, _MASK)
+    if levels < _FEW_LEVELS:
+        return [f"{path}: holds {levels} different values only; is it a map of labels?"]
+    return []
+
+
+def _which(mask: Source | None, left_out: BoolArray | None) -> str:
+    """Say which voxels were asked for."""
+    rule = "not 0" if mask is None else "inside the mask"
+    return f"finite and {rule}" + (", and not excluded" if left_out is not None else "")

@@ -1,0 +1,109 @@
+"""The same work on several scans, of which some may fail while the others go on."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ndflow.errors import FileError, NdflowError
+from ndflow.io import new_file
+
+__all__ = ["FAILURES", "Failure", "Outcome", "Task", "each", "record_failures"]
+
+FAILURES = "failures.tsv"
+
+_COLUMNS = ("scan", "stage", "cause", "try")
+
+
+class Task(NamedTuple):
+    """Work on one scan.
+
+    Attributes
+    ----------
+    scan : its name, as the user gave it.
+    arguments : what the function is called with.
+    """
+
+    scan: str
+    arguments: Mapping[str, Any]
+
+
+class Failure(NamedTuple):
+    """Why a scan failed.
+
+    Attributes
+    ----------
+    scan, cause, hint : which, why, and what to try.
+    message : the same in one line.
+    details : where in the program it happened.
+    """
+
+    scan: str
+    cause: str
+    hint: str
+    message: str
+    details: str
+
+
+class Outcome(NamedTuple):
+    """What became of a scan: the result of the function, or a failure."""
+
+    scan: str
+    result: Any
+    failure: Failure | None
+
+
+def each(
+    function: Callable[..., Any], tasks: Sequence[Task], *, jobs: int = 1
+) -> Iterator[Outcome]:
+    """Do some work on each scan, and yield what became of it, in the order of the tasks.
+
+    Parameters
+    ----------
+    function : the work; it and its result travel between processes.
+    tasks : the scans.
+    jobs : how many at a time, each in a process of its own; -1 for one a core.
+    """
+    if jobs == 1 or len(tasks) < 2:
+        for task in tasks:
+            yield attempt(function, task)
+        return
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_jobs=jobs, return_as="generator")
+    yield from parallel(delayed(attempt)(function, task) for task in tasks)
+
+
+def attempt(function: Callable[..., Any], task: Task) -> Outcome:
+    """Do the work on one scan; a failure is an outcome too."""
+    try:
+        return Outcome(task.scan, function(**task.arguments), None)
+    except Exception as error:  # whatever it is, the other scans go on
+        return Outcome(task.scan, None, _failure(task.scan, error))
+
+
+def record_failures(folder: Path, stage: str, failures: Iterable[Failure]) -> None:
+    """Write the list of failures, or remove that of an earlier run where there are none."""
+    rows = [(f.scan, stage, f.cause, f.hint) for f in failures]
+    if not rows:
+        (folder / FAILURES).unlink(missing_ok=True)
+        return
+    lines = ["\t".join(" ".join(cell.split()) for cell in row) for row in [_COLUMNS, *rows]]
+    with new_file(folder / FAILURES, force=True) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+
+
+def _failure(scan: str, error: Exception) -> Failure:
+    details = "".join(traceback.format_exception(error))
+    if isinstance(error, FileError):
+        return Failure(scan, f"{error.path}: {error.cause}", error.hint, str(error), details)
+    if isinstance(error, NdflowError):
+        return Failure(scan, str(error), "", f"{scan}: {error}", details)
+    if isinstance(error, MemoryError):
+        cause, hint = "not enough memory", "close other programs, or use fewer --jobs"
+    else:
+        cause = f"unexpected {type(error).__name__}: {error}"
+        hint = "this is a fault of ndflow: please report it, with the output of -v"
+    return Failure(scan, cause, hint, f"{scan}: {cause}; {hint}", details)
