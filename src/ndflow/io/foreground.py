@@ -15,7 +15,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ _BINS = 512
 _DARKER, _NOT_RARE = np.log(4.0), 0.25
 _LARGE = 0.05  # of the largest piece
 _SAMPLE = 1 << 20
+_PIECE = 1 << 18  # voxels at a time
 _TRY = "give a mask, or leave --mask auto out to use all voxels but 0"
 
 
@@ -42,24 +43,40 @@ def foreground(values: NDArray[Any]) -> BoolArray:
     ----------
     values : the image, in its spatial shape.
     """
+    values = values.T  # images lie in memory the other way round; all that follows is symmetric
     candidates = np.isfinite(values)
     padding = _padding(values, candidates)
     if padding is not None:
         candidates &= values != padding
-    inside = values[candidates]
-    if inside.size < FEWEST or inside.min() == inside.max():
+    low, high = _range(values, candidates)
+    if np.count_nonzero(candidates) < FEWEST or low == high:
         raise DegenerateDataError(
             f"no foreground found: hardly a voxel differs from the rest; {_TRY}"
         )
-    threshold = _air(inside, padding)
+    threshold = _air(values, candidates, padding)
     if threshold is None and padding is None:
         raise DegenerateDataError(f"no foreground found: nothing looks like air; {_TRY}")
     if threshold is not None:
         candidates &= values > threshold
     found = _large_pieces(candidates)
+    del candidates  # filling holes takes several times the memory of a mask
+    found = ndimage.binary_fill_holes(found)
     if np.count_nonzero(found) < FEWEST:
         raise DegenerateDataError(f"no foreground found: only specks are brighter than air; {_TRY}")
-    return found
+    return found.T
+
+
+def _chosen(values: NDArray[Any], where: BoolArray) -> Iterator[NDArray[Any]]:
+    """Yield the chosen values, some at a time."""
+    flat, chosen = values.reshape(-1), where.reshape(-1)
+    for start in range(0, flat.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        yield flat[piece][chosen[piece]]
+
+
+def _range(values: NDArray[Any], where: BoolArray) -> tuple[Any, Any]:
+    ends = [(part.min(), part.max()) for part in _chosen(values, where) if part.size]
+    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else (0, 0)
 
 
 def _padding(values: NDArray[Any], finite: BoolArray) -> Any | None:
@@ -75,9 +92,10 @@ def _padding(values: NDArray[Any], finite: BoolArray) -> Any | None:
     return levels[counts.argmax()] if total and counts.max() >= _PADDING * total else None
 
 
-def _air(inside: NDArray[Any], padding: Any | None) -> float | None:
+def _air(values: NDArray[Any], where: BoolArray, padding: Any | None) -> float | None:
     """Return the intensity that divides air from the object, if there is air."""
-    some = inside[:: 1 + inside.size // _SAMPLE]
+    step = 1 + int(np.count_nonzero(where)) // _SAMPLE
+    some = values.reshape(-1)[::step][where.reshape(-1)[::step]]
     low, high = (float(end) for end in np.percentile(some, (1, 99)))
     zero = low if padding is None else min(low, float(padding))
     floor = 0.01 * (high - zero)
@@ -85,9 +103,9 @@ def _air(inside: NDArray[Any], padding: Any | None) -> float | None:
         return None
     edges = np.linspace(np.log(floor), np.log(high - zero + floor), _BINS + 1)
     counts = np.zeros(_BINS)
-    for start, stop in pairwise([*range(0, inside.size, _SAMPLE), inside.size]):
-        part = np.clip(inside[start:stop].astype(np.float64), zero, high)
-        counts += np.histogram(np.log(part - zero + floor), edges)[0]
+    for part in _chosen(values, where):
+        clipped = np.clip(part.astype(np.float64), zero, high)
+        counts += np.histogram(np.log(clipped - zero + floor), edges)[0]
     if counts.max() == counts.sum():
         return None  # all alike, when seen from a padding that lies far below
     centres = (edges[1:] + edges[:-1]) / 2
@@ -103,13 +121,30 @@ def _air(inside: NDArray[Any], padding: Any | None) -> float | None:
 
 def _large_pieces(candidates: BoolArray) -> BoolArray:
     opened = ndimage.binary_opening(candidates)
-    labels, pieces = ndimage.label(opened)
+    labels, pieces = _labelled(opened)
     if not pieces:
         return opened
-    sizes = np.bincount(labels.ravel())
+    flat = labels.reshape(-1)
+    sizes = np.zeros(pieces + 1, dtype=np.int64)
+    for start in range(0, flat.size, _PIECE):
+        sizes += np.bincount(flat[start : start + _PIECE], minlength=pieces + 1)
     sizes[0] = 0
-    large = (sizes >= _LARGE * sizes.max())[labels]
-    del labels
+    is_large = sizes >= _LARGE * sizes.max()
+    large = opened.reshape(-1)  # no longer needed as it was
+    for start in range(0, flat.size, _PIECE):
+        piece = slice(start, start + _PIECE)
+        large[piece] = is_large[flat[piece]]
+    del flat, labels
     # What the opening took from the surface comes back, and no more than that.
-    whole = ndimage.binary_dilation(large, iterations=2, mask=candidates)
-    return ndimage.binary_fill_holes(whole)
+    return ndimage.binary_dilation(opened, iterations=2, mask=candidates)
+
+
+def _labelled(opened: BoolArray) -> tuple[NDArray[Any], int]:
+    """Number the connected pieces, in half the memory unless there are very many."""
+    for kind in (np.uint16, np.int32):
+        labels = np.empty(opened.shape, kind)
+        try:
+            return labels, int(ndimage.label(opened, output=labels))
+        except RuntimeError:  # more pieces than the type has numbers
+            continue
+    raise AssertionError("no image has so many voxels")

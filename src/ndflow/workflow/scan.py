@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
-from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -30,7 +28,7 @@ __all__ = ["AUTO", "Scan", "about", "fit_scan", "read_inside", "read_scan"]
 
 AUTO = "auto"
 
-_PIECE = 1 << 20  # voxels counted at a time; a histogram of the whole would double the memory
+_PIECE = 1 << 18  # voxels counted at a time; a histogram of the whole would double the memory
 _FEW_LEVELS = 16
 _BACKGROUND = 0.5  # of the voxels, with one and the same value
 _MASK = "give a mask of the brain with --mask FILE, or try --mask auto"
@@ -148,7 +146,7 @@ def _counted(
     volume: Volume, inside: BoolArray, left_out: BoolArray | None
 ) -> tuple[Histogram | None, int, int]:
     """Return the histogram, and how many voxels were excluded and how many are not finite."""
-    parts: list[Histogram] = []
+    total: Histogram | None = None
     excluded = not_finite = 0
     flat = volume.flat
     for start in range(0, flat.size, _PIECE):
@@ -162,13 +160,10 @@ def _counted(
             excluded += int(np.count_nonzero(keep & left_out[piece]))
             keep = keep & ~left_out[piece]
         if keep.any():
-            parts.append(_histogram(volume, stored, keep))
-    return (reduce(add, parts) if parts else None), excluded, not_finite
-
-
-def _histogram(volume: Volume, stored: NDArray[np.generic], keep: BoolArray) -> Histogram:
-    with about(volume.path):
-        return histogram(stored, keep, slope=volume.slope, inter=volume.inter)
+            with about(volume.path):
+                part = histogram(stored, keep, slope=volume.slope, inter=volume.inter)
+            total = part if total is None else total + part
+    return total, excluded, not_finite
 
 
 def _suspicious(path: str, counted: Histogram) -> list[str]:

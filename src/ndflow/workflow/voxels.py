@@ -13,7 +13,7 @@ from ndflow.workflow.settings import Outside
 
 __all__ = ["mapped"]
 
-_PIECE = 1 << 18
+_PIECE = 1 << 16  # voxels at a time: what is computed for them stays in the processor's cache
 _LONGEST = 1 << 18  # of a look-up table; beyond, it would cost more than it saves
 
 
