@@ -2,18 +2,12 @@
 
 import ast
 import inspect
-import re
 import subprocess
 import sys
-from pathlib import Path
 
-import numpy as np
 import pytest
-from mixtures import random_mixture
 
 import ndflow
-
-README = Path(__file__).parents[1] / "README.md"
 
 
 @pytest.mark.parametrize("name", ndflow.__all__)
@@ -40,22 +34,6 @@ def test_the_list_is_what_editors_and_type_checkers_see() -> None:
 def test_a_name_that_does_not_exist_is_no_attribute() -> None:
     with pytest.raises(AttributeError, match="no attribute 'normalisation'"):
         ndflow.normalisation  # noqa: B018
-
-
-def test_the_example_of_the_readme_runs_and_gives_back_what_went_in() -> None:
-    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    assert blocks
-    generator = np.random.default_rng(0)
-    voxels, target_voxels = (
-        np.rint(1000 + 100 * random_mixture(generator, 3).sample(5000, generator)).astype(np.int16)
-        for _ in range(2)
-    )
-    x = voxels[:100].astype(np.float64)
-    names = {"voxels": voxels, "target_voxels": target_voxels, "x": x}
-    exec("\n".join(blocks), names)
-    np.testing.assert_allclose(names["x"], x, rtol=1e-9)
-    np.testing.assert_allclose(names["y"], names["imap"](x), rtol=1e-5)  # from the table
-    assert names["imap"](voxels).mean() == pytest.approx(target_voxels.mean(), rel=0.01)
 
 
 HEAVY = ("cyclopts", "joblib", "matplotlib", "nibabel", "pandas", "rich", "sklearn", "torch")

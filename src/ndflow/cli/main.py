@@ -38,6 +38,7 @@ app = App(
     version=__version__,
     default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
     result_action="return_value",
+    suppress_keyboard_interrupt=False,
 )
 for _place, (_name, _command) in enumerate(COMMANDS.items()):
     app.command(_command, name=_name, sort_key=_place)
