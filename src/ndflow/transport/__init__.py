@@ -7,7 +7,7 @@ from ndflow.transport.flow import Flow
 from ndflow.transport.lookup import Lookup
 from ndflow.transport.maps import Chain, IntensityMap
 from ndflow.transport.match import Match, match
-from ndflow.transport.normalising import DETERMINED, Modelled, Route, normalising_map, route
+from ndflow.transport.normalising import DETERMINED, Modelled, along, normalising_map
 from ndflow.transport.tabulated import InverseTabulated, Tabulated, tabulate
 
 __all__ = [
@@ -23,13 +23,12 @@ __all__ = [
     "Match",
     "Modelled",
     "QuantileMap",
-    "Route",
     "Tabulated",
     "align",
+    "along",
     "divergence",
     "divergence_gradient",
     "match",
     "normalising_map",
-    "route",
     "tabulate",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
@@ -13,7 +13,7 @@ from ndflow.transport.flow import Flow
 from ndflow.transport.maps import Chain
 from ndflow.transport.match import Match, match
 
-__all__ = ["DETERMINED", "Modelled", "Route", "normalising_map", "route"]
+__all__ = ["DETERMINED", "Modelled", "along", "normalising_map"]
 
 DETERMINED = (0.0005, 0.9995)  # beyond these quantiles the data do not determine a map
 
@@ -24,14 +24,6 @@ class Modelled(Protocol):
     @property
     def mixture(self) -> GaussianMixture:
         """The density."""
-
-
-class Route(NamedTuple):
-    """The way from a source to a target, stage by stage."""
-
-    affine: Affine
-    match: Match
-    imap: Chain
 
 
 def normalising_map(
@@ -61,44 +53,32 @@ def normalising_map(
         paper's integration of the flow. With several channels it is always the latter.
     steps, path : of the integration, see `Flow`; the exact map depends on neither.
     """
-    return route(
-        source,
-        target,
-        objective=objective,
-        regularisation=regularisation,
-        frozen=frozen,
-        whiten=whiten,
-        solver=solver,
-        steps=steps,
-        path=path,
-    ).imap
-
-
-def route(
-    source: GaussianMixture | Modelled,
-    target: GaussianMixture | Modelled,
-    *,
-    objective: str = "l2",
-    regularisation: float = 1e-3,
-    frozen: Sequence[int] = (),
-    whiten: bool = False,
-    solver: str = "exact",
-    steps: int = 100,
-    path: str = "sigma",
-) -> Route:
-    """Return the map with the stages that led to it; the parameters are `normalising_map`'s."""
-    if solver not in ("exact", "rk4"):
-        raise InvalidValueError(f"solver must be 'exact' or 'rk4', not {solver!r}")
     begin, end = _density(source, "source"), _density(target, "target")
     affine = align(begin, end, whiten=whiten)
     aligned = begin.transformed(affine.matrix, affine.offset)
     matched = match(aligned, end, objective=objective, regularisation=regularisation, frozen=frozen)
-    flow = Flow(aligned, matched.matched, steps, path)
-    if begin.channels > 1:
-        return Route(affine, matched, Chain((affine, flow)))
-    inner = QuantileMap(aligned, matched.matched) if solver == "exact" else flow
-    low, high = aligned.quantile(DETERMINED).tolist()
-    return Route(affine, matched, Chain((affine, LinearTails(inner, low, high))))
+    return along(affine, matched, solver=solver, steps=steps, path=path)
+
+
+def along(
+    affine: Affine, matched: Match, *, solver: str = "exact", steps: int = 100, path: str = "sigma"
+) -> Chain:
+    """Return the map that goes along with an alignment and the match that followed it.
+
+    Parameters
+    ----------
+    affine, matched : what the source went through.
+    solver, steps, path : see `normalising_map`.
+    """
+    if solver not in ("exact", "rk4"):
+        raise InvalidValueError(f"solver must be 'exact' or 'rk4', not {solver!r}")
+    before, after = matched.source, matched.matched
+    flow = Flow(before, after, steps, path)
+    if before.channels > 1:
+        return Chain((affine, flow))
+    inner = QuantileMap(before, after) if solver == "exact" else flow
+    low, high = before.quantile(DETERMINED).tolist()
+    return Chain((affine, LinearTails(inner, low, high)))
 
 
 def _density(thing: GaussianMixture | Modelled, name: str) -> GaussianMixture:

@@ -12,8 +12,9 @@ from ndflow.transport import (
     Affine,
     IntensityMap,
     align,
+    along,
     divergence,
-    route,
+    match,
     tabulate,
 )
 from ndflow.workflow.settings import Matching
@@ -43,28 +44,28 @@ class Solution(NamedTuple):
 
 def solve(source: GaussianMixture, target: GaussianMixture, matching: Matching) -> Solution:
     """Return the map from a source to a target."""
+    affine = align(source, target)
+    aligned = source.transformed(affine.matrix, affine.offset)
     if matching.method == "affine":
-        affine = align(source, target)
-        there = align(target)
-        aligned, standard = (
-            mixture.transformed(there.matrix, there.offset)
-            for mixture in (source.transformed(affine.matrix, affine.offset), target)
-        )
-        apart = divergence(aligned, standard, objective=matching.objective)
+        apart = _divergence(aligned, target, matching.objective)
         return Solution(affine, affine, (apart, apart), "aligned, not matched")
-    way = route(
-        source,
-        target,
-        objective=matching.objective,
-        regularisation=matching.regularisation,
-        solver=matching.solver,
+    matched = match(
+        aligned, target, objective=matching.objective, regularisation=matching.regularisation
     )
+    imap = along(affine, matched, solver=matching.solver)
     # Beyond these quantiles the map is straight, and so is the table.
     low, high = source.quantile(DETERMINED).tolist()
     sd = float(np.sqrt(target.covariance()[0, 0]))
-    table = tabulate(way.imap, low, high, tolerance=_TOLERANCE * sd)
-    ends = float(way.match.divergences[0]), float(way.match.divergences[-1])
-    return Solution(table, way.affine, ends, way.match.status.message)
+    table = tabulate(imap, low, high, tolerance=_TOLERANCE * sd)
+    ends = float(matched.divergences[0]), float(matched.divergences[-1])
+    return Solution(table, affine, ends, matched.status.message)
+
+
+def _divergence(source: GaussianMixture, target: GaussianMixture, objective: str) -> float:
+    """Return the divergence where the target has unit variance, as `match` has it."""
+    there = align(target)
+    one, two = (m.transformed(there.matrix, there.offset) for m in (source, target))
+    return divergence(one, two, objective)
 
 
 def jacobian(solution: Solution, source: GaussianMixture) -> dict[str, Any]:
