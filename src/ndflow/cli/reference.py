@@ -70,9 +70,9 @@ def reference(
     from ndflow.cli.console import complain
     from ndflow.cli.run import do, rehearse
     from ndflow.errors import InvalidValueError
-    from ndflow.workflow.models import is_model
+    from ndflow.workflow.models import check_model, is_model
     from ndflow.workflow.outputs import one_each
-    from ndflow.workflow.reference import check_reference, density_of, write_reference
+    from ndflow.workflow.reference import density_of, write_reference
     from ndflow.workflow.several import Task
 
     if weights and len(weights) != len(sources):
@@ -84,7 +84,7 @@ def reference(
     excludes = one_each(exclude, images, "--exclude")
     if dry_run:
         return rehearse([((*sources, *masks, *excludes), output)], force=force, talk=talk)
-    check_reference(output, sources, force=force)
+    check_model(output, force=force, inputs=sources)
     shared = {"reading": reading, "fitting": fitting}
     of_images = zip(masks, excludes, strict=True)
     tasks = []

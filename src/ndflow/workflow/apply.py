@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndflow.errors import FileError
-from ndflow.io import Source, files_of, read_volume
+from ndflow.io import Source, read_volume
 from ndflow.transport import IntensityMap
 from ndflow.workflow.models import AnyPath, load_map
 from ndflow.workflow.results import Result, check_result, deliver, hashes
-from ndflow.workflow.scan import read_inside
+from ndflow.workflow.scan import input_files, read_inside
 from ndflow.workflow.settings import Reading, Writing, flat, settings_from
 from ndflow.workflow.voxels import mapped
 
@@ -62,7 +62,7 @@ def apply_map(
     ----------
     command : what the user typed, for the record.
     """
-    inputs: dict[str, tuple[str, ...]] = {}
+    inputs = input_files(image=image, mask=mask)
     if isinstance(imap, IntensityMap):
         name = "the map"
     else:
@@ -73,10 +73,9 @@ def apply_map(
         raise FileError(name, cause, "use a map of one channel")
     chosen = imap.inverse() if inverse else imap
     if output is not None:
-        check_result(output, inputs | {"image": files_of(image)}, force=writing.force)
+        check_result(output, inputs, force=writing.force)
     volume = read_volume(image, max_bytes=reading.max_bytes)
-    inside, files, warnings = read_inside(volume, mask, max_bytes=reading.max_bytes)
-    inputs |= files
+    inside, warnings = read_inside(volume, mask, max_bytes=reading.max_bytes)
     return deliver(
         image,
         volume,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ndflow.density import Fit
-from ndflow.io import Source, check_new, files_of, sha256_of
-from ndflow.workflow.models import AnyPath, save
-from ndflow.workflow.scan import fit_scan, read_scan
+from ndflow.io import Source, sha256_of
+from ndflow.workflow.models import AnyPath, check_model, save
+from ndflow.workflow.scan import fit_scan, input_files, read_scan
 from ndflow.workflow.settings import Fitting, Reading, flat
 
 __all__ = ["Fitted", "fit_image", "fit_to_file"]
@@ -56,13 +56,12 @@ def fit_to_file(
     fitting: Fitting,
 ) -> Fitted:
     """Estimate the density of an image and write it to a file."""
-    inputs = [
-        name for given in (image, mask, exclude) if given is not None for name in files_of(given)
-    ]
-    check_new(output, force=force, inputs=inputs)
+    files = input_files(image=image, mask=mask, exclude=exclude)
+    inputs = [name for names in files.values() for name in names]
+    check_model(output, force=force, inputs=inputs)
     fitted = fit_image(image, mask=mask, exclude=exclude, reading=reading, fitting=fitting)
     record: dict[str, Any] = {
-        "sha256": [sha256_of(name) for name in files_of(image)],
+        "sha256": [sha256_of(name) for name in files["image"]],
         "settings": flat(reading, fitting),
         "voxels": fitted.voxels,
         "fit": fitted.fit.status.message,

@@ -7,17 +7,26 @@ is a record of how it was made, for people.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.io import read_model, write_model
+from ndflow.io import check_new, read_model, write_model
 from ndflow.population import Reference
 from ndflow.transport import IntensityMap
 
-__all__ = ["Model", "is_model", "load", "load_density", "load_map", "save"]
+__all__ = [
+    "AnyPath",
+    "Model",
+    "check_model",
+    "is_model",
+    "load",
+    "load_density",
+    "load_map",
+    "save",
+]
 
 Model = GaussianMixture | Reference | IntensityMap
 AnyPath = str | os.PathLike[str]
@@ -55,7 +64,7 @@ def save(
     *,
     record: Mapping[str, Any] | None = None,
     force: bool = False,
-    inputs: Iterable[AnyPath] = (),
+    inputs: Sequence[AnyPath] = (),
 ) -> None:
     """Write a mixture, a reference or a map to a file.
 
@@ -67,14 +76,20 @@ def save(
     force : whether another file may be replaced.
     inputs : files that must not be replaced, not even then.
     """
-    if not is_model(path):
-        raise FileError(path, "a model is written as JSON", "let its name end with .json")
+    check_model(path, force=force, inputs=inputs)
     value = model.mixture if isinstance(model, Fit) else model
     for kind, made in _KINDS.items():
         if isinstance(value, made):
             payload = {**(record or {}), kind: value.to_dict()}
             return write_model(path, kind, payload, force=force, inputs=inputs)
     raise InvalidValueError(f"model must be a mixture, a reference or a map, not {model!r}")
+
+
+def check_model(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> None:
+    """Say now what `save` would say at the end."""
+    if not is_model(path):
+        raise FileError(path, "a model is written as JSON", "let its name end with .json")
+    check_new(path, force=force, inputs=inputs)
 
 
 def is_model(source: object) -> TypeGuard[AnyPath]:

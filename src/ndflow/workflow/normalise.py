@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ndflow.density import Fit
-from ndflow.io import Source, files_of
+from ndflow.io import Source
 from ndflow.workflow.methods import Solution, jacobian, solve
 from ndflow.workflow.results import AnyPath, Result, check_result, deliver, hashes
-from ndflow.workflow.scan import Scan, fit_scan, read_scan
+from ndflow.workflow.scan import Scan, fit_scan, input_files, read_scan
 from ndflow.workflow.settings import (
     Fitting,
     Matching,
@@ -51,7 +52,7 @@ def normalise(
         settings, Reading, Fitting, Matching, Writing
     )
     target = read_target(to, to_mask, reading, fitting)
-    return normalise_scan(
+    result = normalise_scan(
         image,
         target,
         mask=mask,
@@ -62,6 +63,7 @@ def normalise(
         matching=matching,
         writing=writing,
     )
+    return replace(result, warnings=(*target.warnings, *result.warnings))
 
 
 def normalise_scan(
@@ -84,10 +86,10 @@ def normalise_scan(
     command : what the user typed, for the record.
     """
     density = in_units(target, matching.scale, matching.range)
+    inputs = input_files(image=image, mask=mask, exclude=exclude) | target.files
     if output is not None:
-        check_result(output, target.files | {"image": files_of(image)}, force=writing.force)
+        check_result(output, inputs, force=writing.force)
     scan = read_scan(image, mask, exclude, reading)
-    inputs = scan.files | target.files
     fitted = fit_scan(scan, fitting)
     solution = solve(fitted.mixture, density, matching)
     warnings = list(scan.warnings)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.io import check_new, files_of, open_file
-from ndflow.workflow.models import is_model
+from ndflow.io import files_of, open_file
+from ndflow.workflow.models import check_model, is_model
 from ndflow.workflow.results import check_result, stem
 
 __all__ = ["Outputs", "make_folder", "one_each", "outputs_for", "preview"]
@@ -85,7 +85,7 @@ def preview(inputs: Sequence[str | None], output: Path, *, force: bool) -> None:
     if not output.parent.is_dir():  # it will be made
         return
     if is_model(output):
-        check_new(output, force=force, inputs=given)
+        check_model(output, force=force, inputs=given)
     else:
         check_result(output, {"inputs": given}, force=force)
 

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
-from ndflow.io import Source, check_new, sha256_of
+from ndflow.io import Source, sha256_of
 from ndflow.population import Reference, reference
 from ndflow.workflow.fitting import fit_image
 from ndflow.workflow.models import AnyPath, is_model, load_density, save
 from ndflow.workflow.results import stem
 from ndflow.workflow.settings import Average, Fitting, Reading
 
-__all__ = ["Density", "check_reference", "density_of", "write_reference"]
+__all__ = ["Density", "density_of", "write_reference"]
 
 
 class Density(NamedTuple):
@@ -41,13 +41,6 @@ def density_of(
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
         raise FileError(source, "a reference, which cannot be averaged with scans", hint)
     return Density(model, ())
-
-
-def check_reference(output: AnyPath, sources: Sequence[AnyPath], *, force: bool) -> None:
-    """Say now what `write_reference` would say at the end."""
-    if not is_model(output):
-        raise FileError(output, "a reference is written as JSON", "let its name end with .json")
-    check_new(output, force=force, inputs=sources)
 
 
 def write_reference(

@@ -24,7 +24,7 @@ from ndflow.io import (
 )
 from ndflow.workflow.settings import Fitting, Reading
 
-__all__ = ["AUTO", "Scan", "about", "fit_scan", "read_inside", "read_scan"]
+__all__ = ["AUTO", "Scan", "about", "fit_scan", "input_files", "read_inside", "read_scan"]
 
 AUTO = "auto"
 
@@ -44,7 +44,6 @@ class Scan(NamedTuple):
     histogram : of the voxels that count: inside, finite and not excluded.
     excluded : how many are inside and finite, but were excluded by the user.
     not_finite : how many of the whole image are NaN or infinite.
-    files : everything that was read, by what it is: ``image``, ``mask``, ``exclude``.
     warnings : for the user.
     """
 
@@ -53,7 +52,6 @@ class Scan(NamedTuple):
     histogram: Histogram
     excluded: int
     not_finite: int
-    files: dict[str, tuple[str, ...]]
     warnings: list[str]
 
     @property
@@ -85,12 +83,11 @@ def read_scan(
     """
     limit = (reading or Reading()).max_bytes
     volume = read_volume(image, max_bytes=limit)
-    inside, files, warnings = read_inside(volume, mask, max_bytes=limit)
+    inside, warnings = read_inside(volume, mask, max_bytes=limit)
     left_out = None
     if exclude is not None:
         shaped, more = read_mask(exclude, volume, fewest=0, max_bytes=limit)
         left_out, warnings = shaped.reshape(-1, order="F"), warnings + more
-        files["exclude"] = files_of(exclude)
     counted, excluded, not_finite = _counted(volume, inside, left_out)
     total = int(counted.total) if counted else 0
     if counted is None or total < FEWEST:
@@ -102,24 +99,35 @@ def read_scan(
         warnings.append(
             f"{volume.path}: {not_finite:,} voxels are NaN or infinite; they are left as they are"
         )
-    return Scan(volume, inside, counted, excluded, not_finite, files, warnings)
+    return Scan(volume, inside, counted, excluded, not_finite, warnings)
 
 
 def read_inside(
     volume: Volume, mask: Source | None, *, max_bytes: int
-) -> tuple[BoolArray, dict[str, tuple[str, ...]], list[str]]:
-    """Return which voxels are inside the mask, flattened; the files that were read; warnings."""
-    files = {"image": volume.files}
+) -> tuple[BoolArray, list[str]]:
+    """Return which voxels are inside the mask, flattened, and warnings."""
     warnings: list[str] = []
     if mask is None:
         shaped = nonzero(volume)
-    elif isinstance(mask, str) and mask == AUTO:
+    elif _is_auto(mask):
         with about(volume.path):
             shaped = foreground(_brightness(volume).reshape(volume.spatial_shape))
     else:
         shaped, warnings = read_mask(mask, volume, max_bytes=max_bytes)
-        files["mask"] = files_of(mask)
-    return shaped.reshape(-1, order="F"), files, warnings
+    return shaped.reshape(-1, order="F"), warnings
+
+
+def input_files(**sources: Source | None) -> dict[str, tuple[str, ...]]:
+    """Return the files that some inputs are read from, by the name of the input."""
+    return {
+        name: files_of(source)
+        for name, source in sources.items()
+        if source is not None and not _is_auto(source)
+    }
+
+
+def _is_auto(mask: Source) -> bool:
+    return isinstance(mask, str) and mask == AUTO
 
 
 def _brightness(volume: Volume) -> NDArray[np.generic]:

@@ -13,7 +13,7 @@ from ndflow.io import Source
 from ndflow.population import Reference
 from ndflow.transport import align
 from ndflow.workflow.models import is_model, load_density
-from ndflow.workflow.scan import fit_scan, read_scan
+from ndflow.workflow.scan import fit_scan, input_files, read_scan
 from ndflow.workflow.settings import Fitting, Reading, Scale
 
 __all__ = ["AnyTarget", "Target", "in_units", "read_target"]
@@ -73,7 +73,7 @@ def read_target(
             raise FileError(name, cause, "make a reference of that channel alone")
         return Target(mixture, name, not isinstance(to, Reference), files, [])
     scan = read_scan(to, mask, reading=reading)
-    files = {"target": scan.files["image"], "target_mask": scan.files.get("mask", ())}
+    files = input_files(target=to, target_mask=mask)
     mixture = fit_scan(scan, fitting).mixture
     return Target(mixture, scan.volume.path, True, files, scan.warnings)
 
