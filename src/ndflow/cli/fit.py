@@ -68,7 +68,10 @@ def fit(
     excludes = one_each(exclude, images, "--exclude")
     scans = list(zip(images, masks, excludes, outputs.files, strict=True))
     if dry_run:
-        return rehearse([(given, file) for *given, file in scans], force=force, talk=talk)
+        new = outputs.folder is not None
+        return rehearse(
+            [(given, file) for *given, file in scans], force=force, talk=talk, new_folder=new
+        )
     make_folder(outputs.folder)
     shared = {"force": force, "reading": reading, "fitting": fitting}
     tasks = [

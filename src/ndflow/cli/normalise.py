@@ -82,8 +82,9 @@ def normalise(
     excludes = one_each(exclude, images, "--exclude")
     scans = list(zip(images, masks, excludes, outputs.files, strict=True))
     if dry_run:
+        new = outputs.folder is not None
         plan = [((*given, to, to_mask), file) for *given, file in scans]
-        return rehearse(plan, force=writing.force, talk=talk)
+        return rehearse(plan, force=writing.force, talk=talk, new_folder=new)
     target = read_target(to, to_mask, reading, fitting)
     in_units(target, matching.scale, matching.range)  # refuses what makes no sense, once
     for warning in target.warnings:

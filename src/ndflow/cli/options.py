@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Group, Parameter
@@ -33,7 +32,7 @@ RESULT = Group("Result", sort_key=2)
 _RUN = Group("Run", sort_key=3)
 
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
-Output = Annotated[Path, Parameter(name=("--output", "-o"), metavar="OUT")]
+Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
 Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=True)]
 Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=True)]
 Force = Annotated[bool, Parameter(group=RESULT)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -83,7 +84,7 @@ def reference(
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")
     if dry_run:
-        return rehearse([((*sources, *masks, *excludes), output)], force=force, talk=talk)
+        return rehearse([((*sources, *masks, *excludes), Path(output))], force=force, talk=talk)
     check_model(output, force=force, inputs=sources)
     shared = {"reading": reading, "fitting": fitting}
     of_images = zip(masks, excludes, strict=True)

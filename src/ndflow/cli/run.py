@@ -57,7 +57,13 @@ def do(
     return code, outcomes
 
 
-def rehearse(plan: Sequence[tuple[Sequence[str | None], Path]], *, force: bool, talk: Talk) -> int:
+def rehearse(
+    plan: Sequence[tuple[Sequence[str | None], Path]],
+    *,
+    force: bool,
+    talk: Talk,
+    new_folder: bool = False,
+) -> int:
     """Say what would be written from what, and what would stand in the way.
 
     Parameters
@@ -65,9 +71,11 @@ def rehearse(plan: Sequence[tuple[Sequence[str | None], Path]], *, force: bool, 
     plan : for each result the files it is made from, the scan first, and the file to write.
     force : whether files may be replaced.
     talk : how much to say.
+    new_folder : whether the folder of the files would be made.
     """
+    shared = {"force": force, "new_folder": new_folder}
     tasks = [
-        Task(str(inputs[0]), {"inputs": inputs, "output": output, "force": force})
+        Task(str(inputs[0]), {"inputs": inputs, "output": output, **shared})
         for inputs, output in plan
     ]
     code, outcomes = do("dry run", preview, tasks, talk=talk)

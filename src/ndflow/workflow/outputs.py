@@ -48,10 +48,10 @@ def outputs_for(
     names = [name_of(image) for image in images]
     seen: dict[str, str] = {}
     for image, name in zip(images, names, strict=True):
-        if name in seen:
-            cause = f"its result would be called {name}, like that of {seen[name]}"
+        other = seen.setdefault(stem(name), image)  # a.nii and a.nii.gz would share a record
+        if other != image or images.count(image) > 1:
+            cause = f"its result would be called {name}, like that of {other}"
             raise FileError(image, cause, "run them one by one, with an output name for each")
-        seen[name] = image
     return Outputs(place, [place / name for name in names])
 
 
@@ -59,9 +59,7 @@ def make_folder(folder: Path | None) -> None:
     """Make the folder for the results, but not the one that it lies in."""
     if folder is None or folder.is_dir():
         return
-    if not folder.absolute().parent.is_dir():
-        hint = f'create it: mkdir -p "{folder.parent}"'
-        raise FileError(folder, f"there is no folder {folder.parent}", hint)
+    _refuse_orphan(folder)
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -69,7 +67,13 @@ def make_folder(folder: Path | None) -> None:
         raise FileError(folder, cause, "choose another folder") from None
 
 
-def preview(inputs: Sequence[str | None], output: Path, *, force: bool) -> None:
+def _refuse_orphan(folder: Path) -> None:
+    if not folder.absolute().parent.is_dir():
+        hint = f'create it: mkdir -p "{folder.parent}"'
+        raise FileError(folder, f"there is no folder {folder.parent}", hint)
+
+
+def preview(inputs: Sequence[str | None], output: Path, *, force: bool, new_folder: bool) -> None:
     """Say what can be said without reading a scan: files that are missing, or in the way.
 
     Parameters
@@ -77,17 +81,17 @@ def preview(inputs: Sequence[str | None], output: Path, *, force: bool) -> None:
     inputs : the files that would be read.
     output : the file that would be written; with a record beside it, if it is an image.
     force : whether files may be replaced.
+    new_folder : whether the folder of the output would be made.
     """
     given = [name for source in inputs if source and source != "auto" for name in files_of(source)]
     for name in given:
         with open_file(name):
             pass
-    if not output.parent.is_dir():  # it will be made
-        return
+    if new_folder and not output.parent.exists():
+        return _refuse_orphan(output.parent)
     if is_model(output):
-        check_model(output, force=force, inputs=given)
-    else:
-        check_result(output, {"inputs": given}, force=force)
+        return check_model(output, force=force, inputs=given)
+    return check_result(output, {"inputs": given}, force=force)
 
 
 def one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:
