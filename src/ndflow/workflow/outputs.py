@@ -49,7 +49,9 @@ def outputs_for(
     seen: dict[str, str] = {}
     for image, name in zip(images, names, strict=True):
         other = seen.setdefault(stem(name), image)  # a.nii and a.nii.gz would share a record
-        if other != image or images.count(image) > 1:
+        if images.count(image) > 1:
+            raise FileError(image, "given twice", "give each image once")
+        if other != image:
             cause = f"its result would be called {name}, like that of {other}"
             raise FileError(image, cause, "run them one by one, with an output name for each")
     return Outputs(place, [place / name for name in names])
@@ -109,7 +111,7 @@ def one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[s
         return ["auto"] * len(images)
     if len(given) != len(images):
         raise InvalidValueError(
-            f"{option}: {len(given)} given for {len(images)} images; give one for each, in order, "
-            f"after the images"
+            f"{option}: one is needed for each of {len(images)} images, in their order, but "
+            f"{len(given)} were given"
         )
     return list(given)

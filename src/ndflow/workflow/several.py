@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ndflow.errors import FileError, NdflowError
+from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.io import new_file
 
 __all__ = ["FAILURES", "Failure", "Outcome", "Task", "each", "record_failures"]
@@ -66,6 +66,8 @@ def each(
     tasks : the scans.
     jobs : how many at a time, each in a process of its own; -1 for one a core.
     """
+    if jobs < 1 and jobs != -1:
+        raise InvalidValueError(f"jobs must be a positive number, or -1 for one a core, not {jobs}")
     if jobs == 1 or len(tasks) < 2:
         for task in tasks:
             yield attempt(function, task)
