@@ -9,12 +9,19 @@ import pytest
 from nibabel.nifti1 import Nifti1Image
 from numpy.typing import NDArray
 
+from ndflow import io
 from ndflow.errors import FileError
-from ndflow.io import Volume, nonzero, read_mask, read_volume
+from ndflow.io import Volume, nonzero, read_volume
 
 SHAPE = (12, 10, 9)
 AFFINE = np.diag([2.0, 1.0, 3.0, 1.0])
 INSIDE = np.random.default_rng(0).random(SHAPE) < 0.5
+
+
+def read_mask(source: Any, like: Volume, **options: int) -> tuple[NDArray[np.bool_], list[str]]:
+    mask = io.read_mask(source, **options)
+    warnings = mask.on(like)
+    return mask.inside, warnings
 
 
 @pytest.fixture

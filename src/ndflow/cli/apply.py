@@ -53,12 +53,14 @@ def apply(
     """
     from ndflow.cli.run import command_line, do, rehearse
     from ndflow.workflow.apply import apply_map
+    from ndflow.workflow.models import load_map
     from ndflow.workflow.outputs import outputs_for
     from ndflow.workflow.several import Task
 
     (file,) = outputs_for([image], output, lambda image: Path(image).name).files
     if dry_run:
-        return rehearse([((image, map, mask), file)], force=writing.force, talk=talk)
+        load_map(map)
+        return rehearse([((image, map, mask), file)], models=False, force=writing.force, talk=talk)
     arguments = {
         "image": image,
         "imap": map,

@@ -31,7 +31,7 @@ def inform(message: str) -> None:
 
 def show(result: str) -> None:
     """Print a result, to stdout."""
-    print(result.encode("utf-8", "backslashreplace").decode())
+    print(_line(result))
 
 
 def progress(items: Iterable[T], total: int, what: str, *, hidden: bool = False) -> Iterator[T]:

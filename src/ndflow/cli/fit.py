@@ -59,7 +59,7 @@ def fit(
     """
     from ndflow.cli.run import do, rehearse
     from ndflow.workflow.fitting import fit_to_file
-    from ndflow.workflow.outputs import make_folder, one_each, outputs_for
+    from ndflow.workflow.outputs import one_each, outputs_for
     from ndflow.workflow.results import stem
     from ndflow.workflow.several import Task
 
@@ -70,9 +70,12 @@ def fit(
     if dry_run:
         new = outputs.folder is not None
         return rehearse(
-            [(given, file) for *given, file in scans], force=force, talk=talk, new_folder=new
+            [(given, file) for *given, file in scans],
+            models=True,
+            force=force,
+            talk=talk,
+            new_folder=new,
         )
-    make_folder(outputs.folder)
     shared = {"force": force, "reading": reading, "fitting": fitting}
     tasks = [
         Task(image, {"image": image, "mask": inside, "exclude": lesion, "output": file, **shared})

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from ndflow._version import __version__
 from ndflow.cli.apply import apply
@@ -58,7 +58,7 @@ def main() -> int:
         return code if isinstance(code, int) else 0
     except CycloptsError as error:
         command = f"{typed[0]} " if typed and typed[0] in COMMANDS else ""
-        complain(f"{_in_short(error)}; see ndflow {command}--help")
+        complain(f"{_in_short(error)}; {_greedy(error, typed)}see ndflow {command}--help")
         return 2
     except NdflowError as error:
         complain(str(error), _details(typed))
@@ -81,6 +81,15 @@ def _terminate(_: int, __: FrameType | None) -> NoReturn:
 
 def _details(typed: Sequence[str]) -> str:
     return traceback.format_exc() if {"-v", "--verbose"} & set(typed) else ""
+
+
+def _greedy(error: CycloptsError, typed: Sequence[str]) -> str:
+    """Return a hint where an option that takes several files may have taken the images too."""
+    lists = {"--mask", "--exclude", "--weights"} & set(typed)
+    argument = error.argument if isinstance(error, MissingArgumentError) else None
+    if not lists or argument is None or argument.name.startswith("-"):
+        return ""
+    return f"it goes before {' and '.join(sorted(lists))}; "
 
 
 def _in_short(error: CycloptsError) -> str:

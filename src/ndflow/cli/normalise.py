@@ -72,8 +72,9 @@ def normalise(
         Only say what would be done.
     """
     from ndflow.cli.run import command_line, do, rehearse
+    from ndflow.workflow.models import is_model
     from ndflow.workflow.normalise import normalise_scan
-    from ndflow.workflow.outputs import make_folder, one_each, outputs_for
+    from ndflow.workflow.outputs import one_each, outputs_for
     from ndflow.workflow.several import Task
     from ndflow.workflow.target import in_units, read_target
 
@@ -82,14 +83,15 @@ def normalise(
     excludes = one_each(exclude, images, "--exclude")
     scans = list(zip(images, masks, excludes, outputs.files, strict=True))
     if dry_run:
+        if is_model(to):
+            in_units(read_target(to, to_mask), matching.scale, matching.range)
         new = outputs.folder is not None
         plan = [((*given, to, to_mask), file) for *given, file in scans]
-        return rehearse(plan, force=writing.force, talk=talk, new_folder=new)
+        return rehearse(plan, models=False, force=writing.force, talk=talk, new_folder=new)
     target = read_target(to, to_mask, reading, fitting)
     in_units(target, matching.scale, matching.range)  # refuses what makes no sense, once
-    for warning in target.warnings:
+    for warning in () if talk.quiet else target.warnings:
         warn(warning)
-    make_folder(outputs.folder)
     shared = {
         "target": target,
         "reading": reading,

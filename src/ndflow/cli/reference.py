@@ -71,7 +71,7 @@ def reference(
     from ndflow.cli.console import complain
     from ndflow.cli.run import do, rehearse
     from ndflow.errors import InvalidValueError
-    from ndflow.workflow.models import check_model, is_model
+    from ndflow.workflow.models import check_model, is_model, load_density
     from ndflow.workflow.outputs import one_each
     from ndflow.workflow.reference import density_of, write_reference
     from ndflow.workflow.several import Task
@@ -84,7 +84,11 @@ def reference(
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")
     if dry_run:
-        return rehearse([((*sources, *masks, *excludes), Path(output))], force=force, talk=talk)
+        for source in filter(is_model, sources):
+            load_density(source)
+        return rehearse(
+            [((*sources, *masks, *excludes), Path(output))], models=True, force=force, talk=talk
+        )
     check_model(output, force=force, inputs=sources)
     shared = {"reading": reading, "fitting": fitting}
     of_images = zip(masks, excludes, strict=True)

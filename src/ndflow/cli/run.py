@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from ndflow.cli.console import complain, progress, show, warn
 from ndflow.cli.options import Talk
-from ndflow.workflow.outputs import preview
-from ndflow.workflow.several import FAILURES, Outcome, Task, each, record_failures
+from ndflow.io import remove_abandoned
+from ndflow.workflow.outputs import make_folder, preview
+from ndflow.workflow.several import (
+    FAILURES,
+    Outcome,
+    Task,
+    check_jobs,
+    each,
+    record_failures,
+)
 
 __all__ = ["command_line", "do", "rehearse"]
 
@@ -36,17 +45,20 @@ def do(
     stage : what is done, for the progress bar and the list of failures.
     function, tasks, jobs : see `each`; the result of the function may have warnings.
     talk : how much to say.
-    folder : where failures are listed.
+    folder : where the results go and failures are listed; made if it is not there.
     """
     outcomes = []
-    work = each(function, tasks, jobs=jobs)
-    for outcome in progress(work, len(tasks), stage, hidden=talk.quiet):
-        outcomes.append(outcome)
-        if outcome.failure:
-            complain(outcome.failure.message, outcome.failure.details if talk.verbose else "")
-        elif not talk.quiet:
-            for warning in getattr(outcome.result, "warnings", ()):
-                warn(warning)
+    check_jobs(jobs)
+    make_folder(folder)
+    try:
+        with closing(each(function, tasks, jobs=jobs)) as work:
+            for outcome in progress(work, len(tasks), stage, hidden=talk.quiet):
+                outcomes.append(outcome)
+                _report(outcome, talk)
+    except BaseException:
+        if folder is not None:
+            remove_abandoned(folder)  # of workers that had to stop at once
+        raise
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
     if folder is not None:
         record_failures(folder, stage, failures)
@@ -57,9 +69,18 @@ def do(
     return code, outcomes
 
 
+def _report(outcome: Outcome, talk: Talk) -> None:
+    if outcome.failure:
+        complain(outcome.failure.message, outcome.failure.details if talk.verbose else "")
+    elif not talk.quiet:
+        for warning in getattr(outcome.result, "warnings", ()):
+            warn(warning)
+
+
 def rehearse(
     plan: Sequence[tuple[Sequence[str | None], Path]],
     *,
+    models: bool,
     force: bool,
     talk: Talk,
     new_folder: bool = False,
@@ -69,11 +90,12 @@ def rehearse(
     Parameters
     ----------
     plan : for each result the files it is made from, the scan first, and the file to write.
+    models : whether the files are models; if not, images.
     force : whether files may be replaced.
     talk : how much to say.
     new_folder : whether the folder of the files would be made.
     """
-    shared = {"force": force, "new_folder": new_folder}
+    shared = {"model": models, "force": force, "new_folder": new_folder}
     tasks = [
         Task(str(inputs[0]), {"inputs": inputs, "output": output, **shared})
         for inputs, output in plan

@@ -1,8 +1,8 @@
 """Files: images in and out, masks, and models. No mathematics."""
 
-from ndflow.io.atomic import check_new, new_file
+from ndflow.io.atomic import check_new, new_file, remove_abandoned
 from ndflow.io.foreground import foreground
-from ndflow.io.masks import FEWEST, BoolArray, nonzero, read_mask
+from ndflow.io.masks import FEWEST, BoolArray, Mask, nonzero, read_mask
 from ndflow.io.memory import make_array, make_image
 from ndflow.io.models import model_bytes, read_model, write_model
 from ndflow.io.reading import Source, files_of, read_volume
@@ -15,6 +15,7 @@ __all__ = [
     "DTYPES",
     "FEWEST",
     "BoolArray",
+    "Mask",
     "Source",
     "Volume",
     "check_new",
@@ -30,6 +31,7 @@ __all__ = [
     "read_mask",
     "read_model",
     "read_volume",
+    "remove_abandoned",
     "sha256_of",
     "write_model",
     "write_volume",

@@ -24,10 +24,11 @@ from ndflow.errors import FileError
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["AnyPath", "check_new", "new_file"]
+__all__ = ["AnyPath", "check_new", "new_file", "remove_abandoned", "sync"]
 
 AnyPath = str | os.PathLike[str]
 
+_PREFIX = ".ndflow-"
 _BINARY = getattr(os, "O_BINARY", 0)
 _FULL = {
     errno.ENOSPC: "the disc is full",
@@ -47,9 +48,12 @@ def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] =
     """
     try:
         place = Path(os.path.realpath(path))
-        taken = place.lstat().st_mode if os.path.lexists(place) else None
+        taken = place.lstat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        taken = None
     except (OSError, ValueError) as error:
-        raise FileError(path, f"cannot be written to ({error})", "choose another name") from None
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(path, f"cannot be written to ({reason})", "choose another name") from None
     if taken is not None:
         if any(_same(place, source) for source in inputs):
             raise FileError(path, "is one of the inputs", "choose another name for the output")
@@ -78,7 +82,7 @@ def new_file(
     Parameters as in `check_new`.
     """
     place = check_new(path, force=force, inputs=inputs)
-    _remove_abandoned(place)
+    _remove(place.parent, f"{_mark(place)}*.tmp")
     temporary = place.with_name(f"{_mark(place)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
@@ -90,8 +94,7 @@ def new_file(
             with suppress(OSError):  # a disc that knows no locks
                 _lock(file.fileno())
             yield file
-            file.flush()
-            os.fsync(file.fileno())
+            sync(file)
         if not force and os.path.lexists(place):
             raise FileError(path, "was written by somebody else meanwhile", "compare the two")
         temporary.replace(place)
@@ -106,14 +109,25 @@ def new_file(
     _sync_folder(place.parent)
 
 
+def sync(file: BinaryIO) -> None:
+    """Wait until what was written is on the disc, or is known not to fit there."""
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Remove all temporaries in a folder whose writers are no more."""
+    _remove(folder, f"{_PREFIX}*.tmp")
+
+
 def _mark(place: Path) -> str:
     """How the temporaries of a file begin; not with its name, which may be as long as allowed."""
-    return f".ndflow-{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}-"
+    return f"{_PREFIX}{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}-"
 
 
-def _remove_abandoned(place: Path) -> None:
+def _remove(folder: Path, pattern: str) -> None:
     with suppress(OSError):
-        for left in place.parent.glob(f"{_mark(place)}*.tmp"):
+        for left in folder.glob(pattern):
             with suppress(OSError), left.open("rb") as file:
                 _lock(file.fileno())  # fails while its writer is alive
                 left.unlink()

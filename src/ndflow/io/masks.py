@@ -14,8 +14,9 @@ from ndflow.errors import FileError
 from ndflow.io.reading import Source, read_volume
 from ndflow.io.stream import DEFAULT_MAX_BYTES
 from ndflow.io.volume import Volume
+from ndflow.values import FloatArray
 
-__all__ = ["FEWEST", "BoolArray", "nonzero", "read_mask"]
+__all__ = ["FEWEST", "BoolArray", "Mask", "nonzero", "read_mask"]
 
 BoolArray = NDArray[np.bool_]
 
@@ -25,10 +26,40 @@ _SILENT, _WARNED = 1e-2, 0.5  # voxels by which a mask may lie elsewhere
 _ROUNDING = 1e-6  # in 255 · (1/255), the latter with the seven digits of a header
 
 
-def read_mask(
-    source: Source, like: Volume, *, fewest: int = FEWEST, max_bytes: int = DEFAULT_MAX_BYTES
-) -> tuple[BoolArray, list[str]]:
-    """Read a mask for an image.
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """Which voxels count, and where in space they lie.
+
+    Attributes
+    ----------
+    path : the file, or what messages call a mask that is none.
+    inside : in its spatial shape.
+    affine, placed : see `Volume`.
+    warnings : for the user.
+    """
+
+    path: str
+    inside: BoolArray
+    affine: FloatArray
+    placed: bool
+    warnings: tuple[str, ...]
+
+    def on(self, like: Volume) -> list[str]:
+        """Refuse a mask that does not belong to an image; return all warnings.
+
+        It must have the shape of the image, and lie where it does: up to 1/100 of a voxel at the
+        corners is let pass, up to half a voxel is warned of, and more is refused.
+        """
+        if self.inside.shape != like.spatial_shape:
+            cause = (
+                f"a mask of the shape {self.inside.shape}, but {like.path} is {like.spatial_shape}"
+            )
+            raise FileError(self.path, cause, "resample the mask onto the image's grid")
+        return [*_misplaced(self, like), *self.warnings]
+
+
+def read_mask(source: Source, *, fewest: int = FEWEST, max_bytes: int = DEFAULT_MAX_BYTES) -> Mask:
+    """Read a mask.
 
     Where all values lie in [0, 1], as in a map of probabilities, those above ½ are inside;
     otherwise, as among labels, those that are not 0. NaN and infinity are outside.
@@ -36,20 +67,11 @@ def read_mask(
     Parameters
     ----------
     source : as for `read_volume`.
-    like : the image. The mask must have its shape, and lie where it does: up to 1/100 of a voxel
-        at the corners is let pass, up to half a voxel is warned of, and more is refused.
     fewest : how many voxels it must have; a mask of what to leave out may be empty.
     max_bytes : as for `read_volume`.
-
-    Returns
-    -------
-    The mask in the spatial shape of the image, and warnings for the user.
     """
     mask = read_volume(source, max_bytes=max_bytes)
-    if mask.spatial_shape != like.spatial_shape:
-        cause = f"a mask of the shape {mask.spatial_shape}, but {like.path} is {like.spatial_shape}"
-        raise FileError(mask.path, cause, "resample the mask onto the image's grid")
-    warnings = _misplaced(mask, like)
+    warnings = []
     seen = _survey(mask)
     within = seen.low >= 0 and seen.high <= 1 + _ROUNDING
     inside = _selected(mask, (lambda piece: piece > 0.5) if within else (lambda piece: piece != 0))
@@ -62,7 +84,7 @@ def read_mask(
     if seen.fractions:
         rule = "values above 0.5" if within else "all values but 0"
         warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
-    return inside, warnings
+    return Mask(mask.path, inside, mask.affine, mask.placed, tuple(warnings))
 
 
 def nonzero(volume: Volume) -> BoolArray:
@@ -104,7 +126,7 @@ def _other_than_0_and_1(values: NDArray[Any]) -> bool:
     return bool(((values != 0) & (np.abs(values - 1.0) > _ROUNDING)).any())
 
 
-def _misplaced(mask: Volume, like: Volume) -> list[str]:
+def _misplaced(mask: Mask, like: Volume) -> list[str]:
     """Compare where mask and image lie, corner by corner."""
     if not (mask.placed and like.placed) or np.array_equal(mask.affine, like.affine, True):
         return []

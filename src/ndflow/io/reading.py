@@ -56,6 +56,9 @@ def read_volume(source: Source, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Volume
         if size := header_size(first):
             block = first + stream.read(size - 4, "header").tobytes()
             layout = nifti_layout(path, block, single=True)
+            if _LARGEST_HEADER < layout.start <= stream.capacity:
+                cause = f"its header (vox_offset) says that voxels begin at byte {layout.start:,}"
+                raise FileError(path, cause, "its header is damaged: copy or download it again")
             area = stream.read(layout.start - size, "header extensions").tobytes()
             add_extensions(path, area, layout)
             stored = _voxels(stream, layout)

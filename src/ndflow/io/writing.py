@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from typing import Any, BinaryIO
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.io.atomic import AnyPath, check_new, new_file
+from ndflow.io.atomic import AnyPath, check_new, new_file, sync
 from ndflow.io.codec import GzipWriter, gzip_writer
 from ndflow.io.making import mgh_ends, nifti_head
 from ndflow.io.names import IMAGE_KINDS, is_packed, kind_of, pair_names
@@ -38,6 +38,7 @@ def write_volume(
     dtype: str = "float32",
     force: bool = False,
     inputs: Iterable[AnyPath] = (),
+    then: Callable[[int], None] | None = None,
 ) -> int:
     """Write an image with the geometry and the header of another.
 
@@ -49,6 +50,8 @@ def write_volume(
     dtype : the type of a voxel, one of `DTYPES`. Values are stored as they are, unscaled.
     force : whether another file may be replaced.
     inputs : files that must not be replaced; those of `like` never are.
+    then : called with the result when all is on the disc, just before the image takes its name;
+        so that what belongs to the image can be written, or both not.
 
     Returns
     -------
@@ -67,16 +70,21 @@ def write_volume(
     keep = (*inputs, *like.files)
     clipped = 0
     with ExitStack() as stack:
-        writers: list[BinaryIO | GzipWriter] = []
-        for name in names:
-            file = stack.enter_context(new_file(name, force=force, inputs=keep))
-            packed = is_packed(name)
-            writers.append(stack.enter_context(gzip_writer(file)) if packed else file)
-        writers[0].write(head)
-        for piece, changed in converted(chunks, like.flat.size, stored):
-            writers[-1].write(piece.tobytes())
-            clipped += changed
-        writers[-1].write(tail)
+        files = [stack.enter_context(new_file(n, force=force, inputs=keep)) for n in names]
+        with ExitStack() as packers:
+            writers: list[BinaryIO | GzipWriter] = [
+                packers.enter_context(gzip_writer(file)) if is_packed(name) else file
+                for name, file in zip(names, files, strict=True)
+            ]
+            writers[0].write(head)
+            for piece, changed in converted(chunks, like.flat.size, stored):
+                writers[-1].write(piece.tobytes())
+                clipped += changed
+            writers[-1].write(tail)
+        if then is not None:
+            for file in files:
+                sync(file)
+            then(clipped)
     return clipped
 
 

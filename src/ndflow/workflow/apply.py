@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndflow.errors import FileError
-from ndflow.io import Source, read_volume
+from ndflow.io import Source
 from ndflow.transport import IntensityMap
 from ndflow.workflow.models import AnyPath, load_map
 from ndflow.workflow.results import Result, check_result, deliver, hashes
-from ndflow.workflow.scan import input_files, read_inside
+from ndflow.workflow.scan import input_files, read_masked
 from ndflow.workflow.settings import Reading, Writing, flat, settings_from
 from ndflow.workflow.voxels import mapped
 
@@ -74,8 +74,7 @@ def apply_map(
     chosen = imap.inverse() if inverse else imap
     if output is not None:
         check_result(output, inputs, force=writing.force)
-    volume = read_volume(image, max_bytes=reading.max_bytes)
-    inside, warnings = read_inside(volume, mask, max_bytes=reading.max_bytes)
+    volume, inside, warnings = read_masked(image, mask, max_bytes=reading.max_bytes)
     return deliver(
         image,
         volume,

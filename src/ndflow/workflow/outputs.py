@@ -39,11 +39,13 @@ def outputs_for(
     output : the file for one image; or a folder, which need not exist yet for several.
     name_of : from an image to the name of its result in a folder.
     """
+    for image in filter(is_model, images):
+        raise FileError(image, "a model, where an image is expected", "give .nii.gz, for example")
     place = Path(output)
-    as_folder = place.is_dir() or os.fspath(output).endswith(("/", os.sep))
+    as_folder = _is_folder(place) or os.fspath(output).endswith(("/", os.sep))
     if len(images) == 1 and not as_folder:
         return Outputs(None, [place])
-    if not as_folder and (place.exists() or stem(place) != place.name):
+    if not as_folder and (os.path.lexists(place) or stem(place) != place.name):
         raise FileError(output, f"one file for {len(images)} images", "name a folder as the output")
     names = [name_of(image) for image in images]
     seen: dict[str, str] = {}
@@ -57,9 +59,16 @@ def outputs_for(
     return Outputs(place, [place / name for name in names])
 
 
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # a name that no file can have, which is said when it is written
+        return False
+
+
 def make_folder(folder: Path | None) -> None:
     """Make the folder for the results, but not the one that it lies in."""
-    if folder is None or folder.is_dir():
+    if folder is None or _is_folder(folder):
         return
     _refuse_orphan(folder)
     try:
@@ -75,13 +84,16 @@ def _refuse_orphan(folder: Path) -> None:
         raise FileError(folder, f"there is no folder {folder.parent}", hint)
 
 
-def preview(inputs: Sequence[str | None], output: Path, *, force: bool, new_folder: bool) -> None:
+def preview(
+    inputs: Sequence[str | None], output: Path, *, model: bool, force: bool, new_folder: bool
+) -> None:
     """Say what can be said without reading a scan: files that are missing, or in the way.
 
     Parameters
     ----------
     inputs : the files that would be read.
-    output : the file that would be written; with a record beside it, if it is an image.
+    output : the file that would be written.
+    model : whether that is a model; if not, an image with its record.
     force : whether files may be replaced.
     new_folder : whether the folder of the output would be made.
     """
@@ -91,7 +103,7 @@ def preview(inputs: Sequence[str | None], output: Path, *, force: bool, new_fold
             pass
     if new_folder and not output.parent.exists():
         return _refuse_orphan(output.parent)
-    if is_model(output):
+    if model:
         return check_model(output, force=force, inputs=given)
     return check_result(output, {"inputs": given}, force=force)
 

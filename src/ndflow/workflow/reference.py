@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
-from ndflow.io import Source, sha256_of
+from ndflow.io import Source, files_of, sha256_of
 from ndflow.population import Reference, reference
 from ndflow.workflow.fitting import fit_image
 from ndflow.workflow.models import AnyPath, is_model, load_density, save
@@ -71,7 +71,7 @@ def write_reference(
     made = reference(mixtures, weights=weights, average=average, names=names, channels=channel)
     record = {
         "inputs": [
-            {"name": name, "sha256": sha256_of(source)}
+            {"name": name, "sha256": [sha256_of(file) for file in files_of(source)]}
             for name, source in zip(names, sources, strict=True)
         ]
     }

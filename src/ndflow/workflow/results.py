@@ -25,9 +25,8 @@ from ndflow.io import (
     check_output,
     make_array,
     make_image,
-    model_bytes,
-    new_file,
     sha256_of,
+    write_model,
     write_volume,
 )
 from ndflow.transport import IntensityMap
@@ -107,34 +106,35 @@ def deliver(
     inputs : files that must not be replaced.
     writing : how.
     """
+    image: NDArray[Any] | SpatialImage | None = None
+    full = dict(record)
     notes = list(warnings)
+    protected = _all(inputs)
 
-    def complete(clipped: int) -> dict[str, Any]:
+    def complete(clipped: int) -> None:
         if clipped:
             notes.append(
                 f"{output or like.path}: {clipped:,} voxels did not fit the type {writing.dtype} "
                 f"and became the nearest that does"
             )
-        return {**record, "clipped": clipped, "warnings": notes, "map": imap.to_dict()}
+        full.update(clipped=clipped, warnings=notes, map=imap.to_dict())
+        if output is not None:
+            write_model(record_name(output), "map", full, force=writing.force, inputs=protected)
 
-    image: NDArray[Any] | SpatialImage | None = None
     if output is None:
         make = make_array if isinstance(given, np.ndarray) else make_image
         image, clipped = make(like, chunks, dtype=writing.dtype)
-        full = complete(clipped)
+        complete(clipped)
     else:
-        protected = _all(inputs)
-        with new_file(record_name(output), force=writing.force, inputs=protected) as file:
-            clipped = write_volume(
-                output,
-                like,
-                chunks,
-                dtype=writing.dtype,
-                force=writing.force,
-                inputs=protected,
-            )
-            full = complete(clipped)
-            file.write(model_bytes("map", full))
+        write_volume(
+            output,
+            like,
+            chunks,
+            dtype=writing.dtype,
+            force=writing.force,
+            inputs=protected,
+            then=complete,
+        )
     return Result(image, imap, mixture, full, tuple(notes))
 
 

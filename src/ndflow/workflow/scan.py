@@ -24,7 +24,7 @@ from ndflow.io import (
 )
 from ndflow.workflow.settings import Fitting, Reading
 
-__all__ = ["AUTO", "Scan", "about", "fit_scan", "input_files", "read_inside", "read_scan"]
+__all__ = ["AUTO", "Scan", "about", "fit_scan", "input_files", "read_masked", "read_scan"]
 
 AUTO = "auto"
 
@@ -82,17 +82,19 @@ def read_scan(
     reading : how.
     """
     limit = (reading or Reading()).max_bytes
-    volume = read_volume(image, max_bytes=limit)
-    inside, warnings = read_inside(volume, mask, max_bytes=limit)
     left_out = None
     if exclude is not None:
-        shaped, more = read_mask(exclude, volume, fewest=0, max_bytes=limit)
-        left_out, warnings = shaped.reshape(-1, order="F"), warnings + more
-    counted, excluded, not_finite = _counted(volume, inside, left_out)
+        left_out = read_mask(exclude, fewest=0, max_bytes=limit)
+    volume, inside, warnings = read_masked(image, mask, max_bytes=limit)
+    if left_out is not None:
+        warnings += left_out.on(volume)
+    counted, excluded, not_finite = _counted(
+        volume, inside, None if left_out is None else _flat(left_out.inside)
+    )
     total = int(counted.total) if counted else 0
     if counted is None or total < FEWEST:
         what = "no voxel" if not total else f"only {total} voxels"
-        cause = f"{what} to fit: {_which(mask, left_out)}"
+        cause = f"{what} to fit: {_which(mask, exclude)}"
         raise FileError(volume.path, cause, f"at least {FEWEST} are needed; {_MASK}")
     warnings += _suspicious(volume.path, counted)
     if not_finite:
@@ -102,19 +104,30 @@ def read_scan(
     return Scan(volume, inside, counted, excluded, not_finite, warnings)
 
 
-def read_inside(
-    volume: Volume, mask: Source | None, *, max_bytes: int
-) -> tuple[BoolArray, list[str]]:
-    """Return which voxels are inside the mask, flattened, and warnings."""
+def read_masked(
+    image: Source, mask: Source | None, *, max_bytes: int
+) -> tuple[Volume, BoolArray, list[str]]:
+    """Return an image, which of its voxels are inside the mask (flattened), and warnings.
+
+    The mask is read first: its file may be larger than that of the image, and is not kept.
+    """
+    given = None
+    if mask is not None and not _is_auto(mask):
+        given = read_mask(mask, max_bytes=max_bytes)
+    volume = read_volume(image, max_bytes=max_bytes)
     warnings: list[str] = []
-    if mask is None:
+    if given is not None:
+        shaped, warnings = given.inside, given.on(volume)
+    elif mask is None:
         shaped = nonzero(volume)
-    elif _is_auto(mask):
+    else:
         with about(volume.path):
             shaped = foreground(_brightness(volume).reshape(volume.spatial_shape))
-    else:
-        shaped, warnings = read_mask(mask, volume, max_bytes=max_bytes)
-    return shaped.reshape(-1, order="F"), warnings
+    return volume, _flat(shaped), warnings
+
+
+def _flat(shaped: BoolArray) -> BoolArray:
+    return shaped.reshape(-1, order="F")
 
 
 def input_files(**sources: Source | None) -> dict[str, tuple[str, ...]]:
@@ -157,8 +170,9 @@ def _counted(
     total: Histogram | None = None
     excluded = not_finite = 0
     flat = volume.flat
-    for start in range(0, flat.size, _PIECE):
-        piece = slice(start, start + _PIECE)
+    length = _PIECE if flat.itemsize < 8 else _PIECE // 4  # large types leave less room
+    for start in range(0, flat.size, length):
+        piece = slice(start, start + length)
         stored, keep = flat[piece], inside[piece]
         if stored.dtype.kind == "f":
             finite = np.isfinite(stored)
@@ -192,7 +206,7 @@ def _suspicious(path: str, counted: Histogram) -> list[str]:
     return []
 
 
-def _which(mask: Source | None, left_out: BoolArray | None) -> str:
+def _which(mask: Source | None, exclude: Source | None) -> str:
     """Say which voxels were asked for."""
     rule = "not 0" if mask is None else "inside the mask"
-    return f"finite and {rule}" + (", and not excluded" if left_out is not None else "")
+    return f"finite and {rule}" + (", and not excluded" if exclude is not None else "")

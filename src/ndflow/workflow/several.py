@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.io import new_file
 
-__all__ = ["FAILURES", "Failure", "Outcome", "Task", "each", "record_failures"]
+__all__ = ["FAILURES", "Failure", "Outcome", "Task", "check_jobs", "each", "record_failures"]
 
 FAILURES = "failures.tsv"
 
@@ -57,7 +57,7 @@ class Outcome(NamedTuple):
 
 def each(
     function: Callable[..., Any], tasks: Sequence[Task], *, jobs: int = 1
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Do some work on each scan, and yield what became of it, in the order of the tasks.
 
     Parameters
@@ -66,16 +66,26 @@ def each(
     tasks : the scans.
     jobs : how many at a time, each in a process of its own; -1 for one a core.
     """
-    if jobs < 1 and jobs != -1:
-        raise InvalidValueError(f"jobs must be a positive number, or -1 for one a core, not {jobs}")
+    check_jobs(jobs)
     if jobs == 1 or len(tasks) < 2:
         for task in tasks:
             yield attempt(function, task)
         return
     from joblib import Parallel, delayed
+    from joblib.externals.loky import get_reusable_executor
 
     parallel = Parallel(n_jobs=jobs, return_as="generator")
-    yield from parallel(delayed(attempt)(function, task) for task in tasks)
+    try:
+        yield from parallel(delayed(attempt)(function, task) for task in tasks)
+    except BaseException:
+        get_reusable_executor().shutdown(wait=True, kill_workers=True)
+        raise
+
+
+def check_jobs(jobs: int) -> None:
+    """Refuse a number of workers that makes no sense."""
+    if jobs < 1 and jobs != -1:
+        raise InvalidValueError(f"jobs must be a positive number, or -1 for one a core, not {jobs}")
 
 
 def attempt(function: Callable[..., Any], task: Task) -> Outcome:

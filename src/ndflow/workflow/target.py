@@ -19,6 +19,8 @@ from ndflow.workflow.settings import Fitting, Reading, Scale
 __all__ = ["AnyTarget", "Target", "in_units", "read_target"]
 
 _ENDS = (0.001, 0.999)  # percentiles that `range` speaks of
+_LEAST, _MOST = 1e-100, 1e100
+_SHARPEST = 1e-9  # spread, as a share of the mean
 
 
 class Target(NamedTuple):
@@ -71,11 +73,22 @@ def read_target(
         if mixture.channels != 1:
             cause = f"a density of {mixture.channels} channels, but an image has one"
             raise FileError(name, cause, "make a reference of that channel alone")
+        _refuse_absurd(name, mixture)
         return Target(mixture, name, not isinstance(to, Reference), files, [])
     scan = read_scan(to, mask, reading=reading)
     files = input_files(target=to, target_mask=mask)
     mixture = fit_scan(scan, fitting).mixture
     return Target(mixture, scan.volume.path, True, files, scan.warnings)
+
+
+def _refuse_absurd(name: str, mixture: GaussianMixture) -> None:
+    """Refuse a density with which doubles cannot reckon."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = abs(float(mixture.mean()[0]))
+        sd = float(np.sqrt(mixture.covariance()[0, 0]))
+    if not (_LEAST < sd < _MOST and mean < _MOST and sd > _SHARPEST * mean):
+        cause = f"a density of mean {mean:g} and spread {sd:g}, which no image has"
+        raise FileError(name, cause, "check that it is the right file")
 
 
 def in_units(

@@ -13,7 +13,9 @@ from ndflow.workflow.settings import Outside
 
 __all__ = ["mapped"]
 
-_PIECE = 1 << 16  # voxels at a time: what is computed for them stays in the processor's cache
+_PIECE = 1 << 15  # voxels at a time: what is computed for them stays in the processor's cache
+_LARGEST = np.finfo(np.float64).max
+_EXACT = 1 << 53  # up to here doubles tell integers apart
 _LONGEST = 1 << 18  # of a look-up table; beyond, it would cost more than it saves
 
 
@@ -38,6 +40,8 @@ def mapped(
         values = volume.values(stored)
         with np.errstate(over="ignore", invalid="ignore"):
             result = through(stored)
+        # What is finite stays finite: the writer clips and counts what its type cannot hold.
+        result = np.clip(result, -_LARGEST, _LARGEST)
         if stored.dtype.kind == "f":
             result = np.where(np.isfinite(values), result, values)
         if outside != "map":
@@ -56,4 +60,5 @@ def _through(volume: Volume, imap: IntensityMap) -> IntensityMap:
     if volume.stored.dtype.kind == "f":
         return imap
     first, last = int(volume.stored.min()), int(volume.stored.max())
-    return Lookup(imap, first, last) if last - first < _LONGEST else imap
+    fits = last - first < _LONGEST and max(-first, last) <= _EXACT
+    return Lookup(imap, first, last) if fits else imap
