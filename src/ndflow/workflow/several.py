@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -71,15 +73,16 @@ def each(
         for task in tasks:
             yield attempt(function, task)
         return
-    from joblib import Parallel, delayed
-    from joblib.externals.loky import get_reusable_executor
+    from ndflow.workflow.workers import spread
 
-    parallel = Parallel(n_jobs=jobs, return_as="generator")
-    try:
-        yield from parallel(delayed(attempt)(function, task) for task in tasks)
-    except BaseException:
-        get_reusable_executor().shutdown(wait=True, kill_workers=True)
-        raise
+    waiting: dict[int, Outcome] = {}
+    following = 0
+    with closing(spread(partial(attempt, function), tasks, jobs=jobs, killed=_killed)) as outcomes:
+        for place, outcome in outcomes:
+            waiting[place] = outcome
+            while following in waiting:
+                yield waiting.pop(following)
+                following += 1
 
 
 def check_jobs(jobs: int) -> None:
@@ -105,6 +108,13 @@ def record_failures(folder: Path, stage: str, failures: Iterable[Failure]) -> No
     lines = ["\t".join(" ".join(cell.split()) for cell in row) for row in [_COLUMNS, *rows]]
     with new_file(folder / FAILURES, force=True) as file:
         file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
+
+
+def _killed(task: Task) -> Outcome:
+    cause, hint = "its process was killed, twice", "it may need more memory: use fewer --jobs"
+    return Outcome(
+        task.scan, None, Failure(task.scan, cause, hint, f"{task.scan}: {cause}; {hint}", "")
+    )
 
 
 def _failure(scan: str, error: Exception) -> Failure:
