@@ -57,10 +57,12 @@ def apply(
     from ndflow.workflow.outputs import outputs_for
     from ndflow.workflow.several import Task
 
-    (file,) = outputs_for([image], output, lambda image: Path(image).name).files
+    outputs = outputs_for([image], output, lambda image: Path(image).name)
+    (file,) = outputs.files
     if dry_run:
         load_map(map)
-        return rehearse([((image, map, mask), file)], models=False, force=writing.force, talk=talk)
+        new = outputs.folder is not None
+        return rehearse([((image, map, mask), file)], writing=writing, talk=talk, new_folder=new)
     arguments = {
         "image": image,
         "imap": map,
@@ -71,5 +73,5 @@ def apply(
         "writing": writing,
         "command": command_line(),
     }
-    code, _ = do("apply", apply_map, [Task(image, arguments)], talk=talk)
+    code, _ = do("apply", apply_map, [Task(image, arguments)], talk=talk, folder=outputs.folder)
     return code

@@ -71,8 +71,7 @@ def fit(
         new = outputs.folder is not None
         return rehearse(
             [(given, file) for *given, file in scans],
-            models=True,
-            force=force,
+            writing=force,
             talk=talk,
             new_folder=new,
         )

@@ -87,7 +87,7 @@ def normalise(
             in_units(read_target(to, to_mask), matching.scale, matching.range)
         new = outputs.folder is not None
         plan = [((*given, to, to_mask), file) for *given, file in scans]
-        return rehearse(plan, models=False, force=writing.force, talk=talk, new_folder=new)
+        return rehearse(plan, writing=writing, talk=talk, new_folder=new)
     target = read_target(to, to_mask, reading, fitting)
     in_units(target, matching.scale, matching.range)  # refuses what makes no sense, once
     for warning in () if talk.quiet else target.warnings:

@@ -86,9 +86,7 @@ def reference(
     if dry_run:
         for source in filter(is_model, sources):
             load_density(source)
-        return rehearse(
-            [((*sources, *masks, *excludes), Path(output))], models=True, force=force, talk=talk
-        )
+        return rehearse([((*sources, *masks, *excludes), Path(output))], writing=force, talk=talk)
     check_model(output, force=force, inputs=sources)
     shared = {"reading": reading, "fitting": fitting}
     of_images = zip(masks, excludes, strict=True)

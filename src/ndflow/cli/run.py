@@ -12,6 +12,7 @@ from ndflow.cli.console import complain, progress, show, warn
 from ndflow.cli.options import Talk
 from ndflow.io import remove_abandoned
 from ndflow.workflow.outputs import make_folder, preview
+from ndflow.workflow.settings import Writing
 from ndflow.workflow.several import (
     FAILURES,
     Outcome,
@@ -80,8 +81,7 @@ def _report(outcome: Outcome, talk: Talk) -> None:
 def rehearse(
     plan: Sequence[tuple[Sequence[str | None], Path]],
     *,
-    models: bool,
-    force: bool,
+    writing: Writing | bool,
     talk: Talk,
     new_folder: bool = False,
 ) -> int:
@@ -90,12 +90,11 @@ def rehearse(
     Parameters
     ----------
     plan : for each result the files it is made from, the scan first, and the file to write.
-    models : whether the files are models; if not, images.
-    force : whether files may be replaced.
+    writing : how, if they are images; of models, whether they may replace others.
     talk : how much to say.
     new_folder : whether the folder of the files would be made.
     """
-    shared = {"model": models, "force": force, "new_folder": new_folder}
+    shared = {"writing": writing, "new_folder": new_folder}
     tasks = [
         Task(str(inputs[0]), {"inputs": inputs, "output": output, **shared})
         for inputs, output in plan

@@ -14,7 +14,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.io.headers import MGH_START, Header
 from ndflow.values import FloatArray
 
-__all__ = ["header_for", "mgh_ends", "mgh_header", "nifti_head", "nifti_header"]
+__all__ = ["MGH_TYPES", "header_for", "mgh_ends", "mgh_header", "nifti_head", "nifti_header"]
 
 _CLASSES: dict[tuple[bool, bool], Any] = {  # by version 2 or 1, and by single file or pair
     (False, True): Nifti1Header,
@@ -24,7 +24,7 @@ _CLASSES: dict[tuple[bool, bool], Any] = {  # by version 2 or 1, and by single f
 }
 _LONGEST_AXIS = 32767  # of NIfTI-1
 _MGH_FIXED = 90
-_MGH_TYPES = ("uint8", "uint16", "int16", "int32", "float32")
+MGH_TYPES = ("uint8", "uint16", "int16", "int32", "float32")
 
 
 def header_for(header: Header | None, shape: tuple[int, ...], affine: FloatArray) -> Header:
@@ -84,8 +84,8 @@ def mgh_header(
     header: Header, shape: tuple[int, ...], affine: FloatArray, dtype: np.dtype[Any]
 ) -> Any:
     """Return an MGH header like another, for voxels of some type."""
-    if dtype.name not in _MGH_TYPES:
-        raise InvalidValueError(f"MGH files know no {dtype.name}; use {', '.join(_MGH_TYPES)}")
+    if dtype.name not in MGH_TYPES:
+        raise InvalidValueError(f"MGH files know no {dtype.name}; use {', '.join(MGH_TYPES)}")
     new: Any = MGHHeader()  # type: ignore[no-untyped-call]
     if isinstance(header, MGHHeader):
         new = header.copy()  # type: ignore[no-untyped-call]

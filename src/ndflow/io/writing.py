@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io.atomic import AnyPath, check_new, new_file, sync
 from ndflow.io.codec import GzipWriter, gzip_writer
-from ndflow.io.making import mgh_ends, nifti_head
+from ndflow.io.making import MGH_TYPES, mgh_ends, nifti_head
 from ndflow.io.names import IMAGE_KINDS, is_packed, kind_of, pair_names
 from ndflow.io.volume import PIECE, Volume
 
@@ -23,10 +23,16 @@ _INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in (""
 DTYPES = ("float32", "float64", *_INTEGERS)
 
 
-def check_output(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> None:
+def check_output(
+    path: AnyPath, *, dtype: str = "float32", force: bool = False, inputs: Iterable[AnyPath] = ()
+) -> None:
     """Say now what `write_volume` would say at the end; the parameters are the same."""
     inputs = tuple(inputs)
-    for name in _files(path):
+    names = _files(path)
+    if kind_of(names[0]) == ".mgh" and dtype not in MGH_TYPES:
+        cause = f"MGH files know no {dtype}"
+        raise FileError(path, cause, f"use {', '.join(MGH_TYPES)}, or write NIfTI")
+    for name in names:
         check_new(name, force=force, inputs=inputs)
 
 
@@ -113,7 +119,9 @@ def _fitted(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], i
         values = values.view(np.uint8)
     if dtype.kind == "f":
         limit = np.finfo(dtype).max
-        beyond = np.isfinite(values) & (np.abs(values) > limit)
+        # No double is beyond the last; what is just that was clipped before it came here.
+        too_large = np.greater_equal if dtype.itemsize == 8 else np.greater
+        beyond = np.isfinite(values) & too_large(np.abs(values), limit)
         if beyond.any():
             values = np.where(beyond, np.copysign(limit, values), values)
         return values.astype(dtype), int(np.count_nonzero(beyond))

@@ -73,7 +73,7 @@ def apply_map(
         raise FileError(name, cause, "use a map of one channel")
     chosen = imap.inverse() if inverse else imap
     if output is not None:
-        check_result(output, inputs, force=writing.force)
+        check_result(output, inputs, writing)
     volume, inside, warnings = read_masked(image, mask, max_bytes=reading.max_bytes)
     return deliver(
         image,

@@ -88,7 +88,7 @@ def normalise_scan(
     density = in_units(target, matching.scale, matching.range)
     inputs = input_files(image=image, mask=mask, exclude=exclude) | target.files
     if output is not None:
-        check_result(output, inputs, force=writing.force)
+        check_result(output, inputs, writing)
     scan = read_scan(image, mask, exclude, reading)
     fitted = fit_scan(scan, fitting)
     solution = solve(fitted.mixture, density, matching)

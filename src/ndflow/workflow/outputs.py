@@ -11,6 +11,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import files_of, open_file
 from ndflow.workflow.models import check_model, is_model
 from ndflow.workflow.results import check_result, stem
+from ndflow.workflow.settings import Writing
 
 __all__ = ["Outputs", "make_folder", "one_each", "outputs_for", "preview"]
 
@@ -85,7 +86,7 @@ def _refuse_orphan(folder: Path) -> None:
 
 
 def preview(
-    inputs: Sequence[str | None], output: Path, *, model: bool, force: bool, new_folder: bool
+    inputs: Sequence[str | None], output: Path, *, writing: Writing | bool, new_folder: bool
 ) -> None:
     """Say what can be said without reading a scan: files that are missing, or in the way.
 
@@ -93,8 +94,7 @@ def preview(
     ----------
     inputs : the files that would be read.
     output : the file that would be written.
-    model : whether that is a model; if not, an image with its record.
-    force : whether files may be replaced.
+    writing : how, if that is an image with its record; of a model, whether it may replace another.
     new_folder : whether the folder of the output would be made.
     """
     given = [name for source in inputs if source and source != "auto" for name in files_of(source)]
@@ -103,9 +103,9 @@ def preview(
             pass
     if new_folder and not output.parent.exists():
         return _refuse_orphan(output.parent)
-    if model:
-        return check_model(output, force=force, inputs=given)
-    return check_result(output, {"inputs": given}, force=force)
+    if isinstance(writing, Writing):
+        return check_result(output, {"inputs": given}, writing)
+    return check_model(output, force=writing, inputs=given)
 
 
 def one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:

@@ -74,11 +74,11 @@ def record_name(output: AnyPath) -> Path:
     return Path(output).with_name(f"{stem(output)}.json")
 
 
-def check_result(output: AnyPath, inputs: Files, *, force: bool) -> None:
+def check_result(output: AnyPath, inputs: Files, writing: Writing) -> None:
     """Say now what `deliver` would say at the end."""
     given = _all(inputs)
-    check_output(output, force=force, inputs=given)
-    check_new(record_name(output), force=force, inputs=given)
+    check_output(output, dtype=writing.dtype, force=writing.force, inputs=given)
+    check_new(record_name(output), force=writing.force, inputs=given)
 
 
 def deliver(

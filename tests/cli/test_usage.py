@@ -1,0 +1,416 @@
+"""The command line itself: help, spelling, wrong usage, dry runs, and how much is said."""
+
+import os
+import pty
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from phantoms import head, radii, save
+
+import ndflow
+
+Run = Callable[..., Any]
+
+COMMANDS = ("normalise", "reference", "fit", "apply")
+
+
+@pytest.fixture
+def scan(tmp_path: Path) -> Path:
+    return save(tmp_path / "scan.nii.gz", head(0))
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    voxels = head(1, gain=2)
+    mixture = ndflow.fit(ndflow.histogram(voxels, voxels != 0)).mixture
+    ndflow.save(tmp_path / "target.json", mixture)
+    return tmp_path / "target.json"
+
+
+# ── help and version ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("words", [("--help",), ("-h",), ()])
+def test_help_lists_the_commands(run: Run, words: tuple[str, ...]) -> None:
+    done = run(*words)
+    assert (done.code, done.err) == (0, "")
+    for command in COMMANDS:
+        assert re.search(rf"^\W+{command}\s+[A-Z]", done.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "normalize"])
+def test_each_command_has_help(run: Run, command: str) -> None:
+    done = run(command, "--help")
+    assert (done.code, done.err) == (0, "")
+    for option in ("--output", "-o", "--dry-run", "--force", "--max-bytes", "--quiet", "--verbose"):
+        assert option in done.out
+    assert "--no-" not in done.out  # what is off by default needs no switch to turn it off
+
+
+def test_help_names_every_promised_option(run: Run) -> None:
+    promised = {
+        "normalise": "--to --mask --to-mask --exclude --outside --scale --range --dtype --method "
+        "--objective --regularisation --solver --effective-count --jobs -j",
+        "reference": "--mask --exclude --weights --average --jobs -j",
+        "fit": "--mask --exclude --effective-count --jobs -j",
+        "apply": "--map --inverse --mask --outside --dtype",
+    }
+    for command, options in promised.items():
+        shown = run(command, "--help").out
+        assert [option for option in options.split() if option not in shown] == []
+    shown = run("normalise", "--help").out
+    for choice in ("zero, keep, map", "standard, target", "l2, cramer", "ndflow, affine"):
+        assert choice in shown
+    assert "density, quantile" in run("reference", "--help").out
+
+
+def test_the_version_is_the_packages(run: Run) -> None:
+    assert run("--version") == (0, f"{ndflow.__version__}\n", "")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], *([c, "--help"] for c in COMMANDS)])
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    program = (
+        "import sys; from ndflow.cli import main; code = main();"
+        "print(*sys.modules, sep='\\n', file=sys.stderr); sys.exit(code)"
+    )
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+    loaded = {name.partition(".")[0] for name in done.stderr.split()}
+    assert "cyclopts" in loaded
+    assert loaded.isdisjoint({"numpy", "scipy", "nibabel", "isal", "joblib", "matplotlib"})
+
+
+# ── spelling ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_american_spelling_does_the_same(
+    run: Run, scan: Path, target: Path, tmp_path: Path
+) -> None:
+    outputs = []
+    for verb in ("normalise", "normalize"):
+        outputs.append(tmp_path / f"{verb}.nii.gz")
+        assert run(verb, scan, "--to", target, "-o", outputs[-1]) == (0, "", "")
+    assert outputs[0].read_bytes() == outputs[1].read_bytes()
+
+
+def test_a_file_may_be_called_like_the_verb(run: Run, target: Path, tmp_path: Path) -> None:
+    image = save(tmp_path / "normalize.nii.gz", head(0))
+    assert run("normalize", image, "--to", target, "-o", tmp_path / "out.nii.gz").code == 0
+    assert (tmp_path / "out.nii.gz").exists()
+
+
+def test_options_may_come_before_the_scan_and_with_an_equals_sign(
+    run: Run, scan: Path, target: Path, tmp_path: Path
+) -> None:
+    output = tmp_path / "out.nii.gz"
+    words = (f"--to={target}", f"--output={output}", "--scale=standard", scan)
+    assert run("normalise", *words) == (0, "", "")
+    assert output.exists()
+
+
+# ── wrong usage ──────────────────────────────────────────────────────────────────────────────────
+
+NORMALISE = ("normalise", "SCAN", "--to", "TARGET", "-o", "OUT")
+WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "an unknown command": (("normalis",), ("normalis", "normalise")),
+    "an unknown option": ((*NORMALISE, "--outsid", "zero"), ("--outsid", "--outside")),
+    "no scan": (("normalise", "--to", "TARGET", "-o", "OUT"), ("IMAGE",)),
+    "a mask that takes the scan for another one": (
+        ("normalise", "--mask", "SECOND", "SCAN", "--to", "TARGET", "-o", "OUT"),
+        ("IMAGES", "--mask"),
+    ),
+    "no target": (("normalise", "SCAN", "-o", "OUT"), ("--to",)),
+    "no output": (("normalise", "SCAN", "--to", "TARGET"), ("--output",)),
+    "an option without its value": (("normalise", "SCAN", "-o", "OUT", "--to"), ("--to",)),
+    "no map": (("apply", "SCAN", "-o", "OUT"), ("--map",)),
+    "no source": (("reference", "-o", "OUT"), ("SOURCES",)),
+    "an unknown scale": ((*NORMALISE, "--scale", "x"), ("--scale", "standard", "target")),
+    "an unknown place": ((*NORMALISE, "--outside", "x"), ("--outside", "zero", "keep", "map")),
+    "an unknown method": ((*NORMALISE, "--method", "x"), ("--method", "ndflow", "affine")),
+    "an unknown objective": ((*NORMALISE, "--objective", "x"), ("--objective", "l2", "cramer")),
+    "an unknown solver": ((*NORMALISE, "--solver", "x"), ("--solver", "exact", "rk4")),
+    "an unknown type": ((*NORMALISE, "--dtype", "complex64"), ("--dtype", "float32")),
+    "an unknown average": (
+        ("reference", "SCAN", "-o", "OUT", "--average", "x"),
+        ("--average", "density", "quantile"),
+    ),
+    "half a range": ((*NORMALISE, "--range", "1"), ("--range",)),
+    "a range that falls": ((*NORMALISE, "--range", "1", "0"), ("range",)),
+    "an endless range": ((*NORMALISE, "--range", "0", "inf"), ("range",)),
+    "a range and a scale": (
+        (*NORMALISE, "--range", "0", "1", "--scale", "standard"),
+        ("range", "scale"),
+    ),
+    "no number": ((*NORMALISE, "--regularisation", "much"), ("--regularisation", "much")),
+    "a negative number": ((*NORMALISE, "--regularisation", "-1"), ("regularisation",)),
+    "no evidence": ((*NORMALISE, "--effective-count", "0"), ("effective", "count")),
+    "not a number": ((*NORMALISE, "--effective-count", "nan"), ("effective", "count")),
+    "no bytes": ((*NORMALISE, "--max-bytes", "0"), ("max", "bytes")),
+    "no workers": (
+        ("normalise", "SCAN", "SECOND", "--to", "TARGET", "-o", "FOLDER", "--jobs", "0"),
+        ("jobs",),
+    ),
+    "a mask for a model": ((*NORMALISE, "--to-mask", "SCAN"), ("TARGET", "--to-mask")),
+    "two scans to apply to": (("apply", "SCAN", "SCAN", "--map", "TARGET", "-o", "OUT"), ()),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_wrong_usage_is_one_line_and_nothing_happens(
+    run: Run, scan: Path, target: Path, tmp_path: Path, what: str
+) -> None:
+    second = save(tmp_path / "second.nii.gz", head(2))
+    before = sorted(tmp_path.rglob("*"))
+    meant = {
+        "SCAN": scan,
+        "SECOND": second,
+        "TARGET": target,
+        "OUT": tmp_path / "out.nii.gz",
+        "FOLDER": tmp_path / "out",
+    }
+    words, expected = WRONG[what]
+    done = run(*(meant.get(word, word) for word in words))
+    assert (done.code, done.out) == (2, "")
+    assert done.err.splitlines() == done.errors
+    (message,) = done.errors
+    for part in expected:
+        assert str(meant.get(part, part)) in message
+    assert "Traceback" not in message
+    assert "unexpected" not in message
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_what_cyclopts_refuses_points_to_the_help_of_the_command(run: Run) -> None:
+    assert run("fit", "--nothing").errors[0].endswith("; see ndflow fit --help")
+    assert run("fitt").errors[0].endswith("; see ndflow --help")
+
+
+# ── dry runs ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
+    run: Run, scan: Path, target: Path, tmp_path: Path
+) -> None:
+    second = save(tmp_path / "second.nii.gz", head(2))
+    ndflow.save(tmp_path / "map.json", ndflow.Affine(2.0, 100.0))
+    before = sorted(tmp_path.rglob("*"))
+    words = {
+        "normalise": (scan, second, "--to", target, "-o", tmp_path / "out"),
+        "fit": (scan, second, "-o", tmp_path / "out"),
+        "reference": (scan, second, "-o", tmp_path / "r.json"),
+        "apply": (scan, "--map", tmp_path / "map.json", "-o", tmp_path / "b.nii.gz"),
+    }
+    expected = {
+        "normalise": [(tmp_path / "out" / path.name, path) for path in (scan, second)],
+        "fit": [
+            (tmp_path / "out" / path.name.replace(".nii.gz", ".json"), path)
+            for path in (scan, second)
+        ],
+        "reference": [(tmp_path / "r.json", scan)],
+        "apply": [(tmp_path / "b.nii.gz", scan)],
+    }
+    for command, arguments in words.items():
+        done = run(command, *arguments, "--dry-run")
+        assert (done.code, done.err) == (0, "")
+        lines = done.out.splitlines()
+        assert len(lines) == len(expected[command])
+        for line, (output, image) in zip(lines, expected[command], strict=True):
+            assert line.startswith(f"would write {output} from {image}")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def refusals(scan: Path, target: Path, folder: Path) -> dict[str, tuple[tuple[object, ...], Path]]:
+    """Commands that cannot work, and the file that stands in the way."""
+    taken, missing = folder / "taken.nii.gz", folder / "missing.nii.gz"
+    normalise = ("normalise", scan, "--to", target, "-o")
+    return {
+        "missing scan": (("normalise", missing, "--to", target, "-o", folder / "b.nii"), missing),
+        "missing target": (("normalise", scan, "--to", missing, "-o", folder / "b.nii"), missing),
+        "missing mask": ((*normalise, folder / "b.nii", "--mask", missing), missing),
+        "missing lesion": ((*normalise, folder / "b.nii", "--exclude", missing), missing),
+        "missing map": (("apply", scan, "--map", missing, "-o", folder / "b.nii"), missing),
+        "missing source": (("reference", scan, missing, "-o", folder / "r.json"), missing),
+        "taken output": ((*normalise, taken), taken),
+        "taken record": ((*normalise, folder / "record.nii"), folder / "record.json"),
+        "taken model": (("fit", scan, "-o", folder / "record.json"), folder / "record.json"),
+        "an input": ((*normalise, scan, "--force"), scan),
+        "missing folder": ((*normalise, folder / "no" / "b.nii"), folder / "no" / "b.nii"),
+        "missing folder of a folder": (
+            ("normalise", scan, taken, "--to", target, "-o", folder / "no" / "out"),
+            folder / "no" / "out",
+        ),
+        "no format": ((*normalise, folder / "b.tiff"), folder / "b.tiff"),
+        "model for an image": ((*normalise, folder / "b.json"), folder / "b.json"),
+        "image for a model": (("fit", scan, "-o", folder / "b.nii"), folder / "b.nii"),
+        "image for a reference": (("reference", scan, "-o", folder / "b.nii"), folder / "b.nii"),
+    }
+
+
+@pytest.mark.parametrize("what", refusals(Path(), Path(), Path()))
+def test_a_dry_run_fails_where_the_run_would(
+    run: Run, scan: Path, target: Path, tmp_path: Path, what: str
+) -> None:
+    (tmp_path / "taken.nii.gz").write_bytes(scan.read_bytes())
+    (tmp_path / "record.json").write_bytes(b"mine")
+    before = sorted(tmp_path.rglob("*"))
+    words, culprit = refusals(scan, target, tmp_path)[what]
+    dry, real = run(*words, "--dry-run"), run(*words)
+    assert (dry.code, real.code) == (2, 2)
+    for done in (dry, real):
+        assert done.out == ""
+        assert done.errors[0].startswith(f"error: {culprit}: ")
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+# ── quiet and verbose ────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def strange(tmp_path: Path) -> dict[str, Path]:
+    """Images that give rise to warnings: one with NaN, and a mask of probabilities for it."""
+    voxels = head(3).astype(np.float32)
+    voxels[12, 14, 10] = np.nan
+    soft = np.clip(2 * (1 - radii()), 0, 1)
+    return {
+        "image": save(tmp_path / "strange.nii.gz", voxels),
+        "mask": save(tmp_path / "soft.nii.gz", soft.astype(np.float32)),
+    }
+
+
+def test_warnings_are_said_in_one_line_each(
+    run: Run, target: Path, tmp_path: Path, strange: dict[str, Path]
+) -> None:
+    words = (strange["image"], "--to", target, "-o", tmp_path / "out.nii.gz")
+    done = run("normalise", *words, "--mask", strange["mask"])
+    assert (done.code, done.out) == (0, "")
+    lines = done.err.splitlines()
+    assert len(lines) == 2
+    assert {line.split(": ")[1] for line in lines} == {str(path) for path in strange.values()}
+    assert all(line.startswith("warning: ") for line in lines)
+
+
+@pytest.mark.parametrize("flag", ["-q", "--quiet"])
+@pytest.mark.parametrize("command", ["normalise", "normalise to", "fit", "reference", "apply"])
+def test_quiet_says_nothing_but_errors(
+    run: Run,
+    scan: Path,
+    target: Path,
+    tmp_path: Path,
+    strange: dict[str, Path],
+    command: str,
+    flag: str,
+) -> None:
+    ndflow.save(tmp_path / "map.json", ndflow.Affine(2.0, 100.0))
+    mask = ("--mask", strange["mask"])
+    image, output = tmp_path / "out.nii.gz", tmp_path / "out.json"
+    words: dict[str, tuple[object, ...]] = {
+        "normalise": (strange["image"], "--to", target, "-o", image, *mask),
+        "normalise to": (scan, "--to", strange["image"], "-o", image),
+        "fit": (strange["image"], "-o", output, *mask),
+        "reference": (strange["image"], "-o", output, *mask),
+        "apply": (strange["image"], "--map", tmp_path / "map.json", "-o", image, *mask),
+    }
+    arguments = (command.split()[0], *words[command])
+    loud = run(*arguments)
+    assert loud.code == 0
+    assert loud.err.startswith("warning: ")
+    assert run(*arguments, "--force", flag) == (0, "", "")
+    # Errors are said nevertheless.
+    done = run(*arguments, flag)
+    assert done.code == 2
+    assert len(done.errors) == 1
+
+
+@pytest.mark.parametrize("flag", ["-v", "--verbose"])
+def test_verbose_says_where_an_error_happened(
+    run: Run, target: Path, tmp_path: Path, flag: str
+) -> None:
+    for words in (
+        ("normalise", tmp_path / "no.nii", "--to", target, "-o", tmp_path / "b.nii"),
+        ("normalise", target, "--to", tmp_path / "no.nii", "-o", tmp_path / "b.nii"),
+    ):
+        silent, loud = run(*words), run(*words, flag)
+        assert "Traceback" not in silent.err
+        assert "Traceback (most recent call last)" in loud.err
+        assert silent.code == loud.code == 2
+        assert loud.errors == silent.errors
+
+
+# ── progress ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def on_a_terminal(*words: object) -> tuple[int, str, str]:
+    """Run a command whose stderr is a terminal; return its exit code, stdout and stderr."""
+    controller, terminal = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "ndflow", *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    ) as child:
+        os.close(terminal)
+        shown = b""
+        while True:
+            try:
+                piece = os.read(controller, 65536)
+            except OSError:  # Linux's way to say that the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+        os.close(controller)
+        out = child.communicate(timeout=60)[0]
+    return child.returncode, out.decode(), shown.decode()
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> list[Path]:
+    (tmp_path / "study").mkdir()
+    return [save(tmp_path / "study" / f"{n}.nii", head(n, shape=(12, 14, 10))) for n in range(2)]
+
+
+@pytest.mark.parametrize("command", ["normalise", "fit", "reference"])
+def test_progress_is_shown_to_who_watches(
+    study: list[Path], target: Path, tmp_path: Path, command: str
+) -> None:
+    output = tmp_path / ("r.json" if command == "reference" else "out")
+    options = ("--to", target) if command == "normalise" else ()
+    code, out, shown = on_a_terminal(command, *study, *options, "-o", output)
+    assert (code, out) == (0, "")
+    assert "2/2" in shown
+    assert "\x1b[" in shown
+
+
+def test_progress_does_not_swallow_what_goes_wrong(
+    study: list[Path], target: Path, tmp_path: Path
+) -> None:
+    images = (study[0], tmp_path / "missing.nii", study[1])
+    code, out, shown = on_a_terminal("normalise", *images, "--to", target, "-o", tmp_path / "out")
+    assert (code, out) == (1, "")
+    assert "3/3" in shown
+    assert f"{tmp_path / 'missing.nii'}: no such file" in re.sub(r"\s+", " ", shown)
+
+
+def test_no_progress_where_it_is_not_wanted(
+    study: list[Path], target: Path, tmp_path: Path
+) -> None:
+    quiet = ("normalise", *study, "--to", target, "-o", tmp_path / "out", "-q")
+    assert on_a_terminal(*quiet) == (0, "", "")
+    single = ("normalise", study[0], "--to", target, "-o", tmp_path / "out.nii")
+    assert on_a_terminal(*single) == (0, "", "")
+
+
+def test_nothing_is_said_where_nobody_watches(
+    process: Run, study: list[Path], target: Path, tmp_path: Path
+) -> None:
+    # Not even where a terminal is pretended to, as some continuous integration does.
+    words = ("normalise", *study, "--to", target, "-o", tmp_path / "out")
+    assert process(*words, FORCE_COLOR="1", TTY_COMPATIBLE="1") == (0, "", "")
+    assert len(list((tmp_path / "out").iterdir())) == 4

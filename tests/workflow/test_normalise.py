@@ -1,0 +1,337 @@
+"""`ndflow.normalise` and `ndflow.apply`: from Python, with files, nibabel images and arrays."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+from nibabel.freesurfer.mghformat import MGHImage
+from nibabel.nifti1 import Nifti1Image
+from nibabel.nifti2 import Nifti2Image
+from numpy.typing import NDArray
+from phantoms import AFFINE, SHAPE, head, radii, save
+
+import ndflow
+from ndflow.errors import FileError, InvalidValueError
+
+SCAN = head(0)
+OTHER = head(1, tissues=((250.0, 90.0), (520.0, 40.0), (900.0, 70.0)))
+INSIDE = SCAN != 0
+FITS = [ndflow.fit(ndflow.histogram(voxels, voxels != 0)) for voxels in (SCAN, OTHER)]
+SOURCE, TARGET = (fit.mixture for fit in FITS)
+SPREAD = float(np.sqrt(TARGET.covariance()[0, 0]))
+CLOSE = 2e-4
+
+
+def values(image: Any) -> NDArray[Any]:
+    return image if isinstance(image, np.ndarray) else np.asanyarray(image.dataobj)
+
+
+def apart(one: Any, two: Any) -> float:
+    """The largest difference inside the head, in spreads of the target."""
+    return float(np.abs(values(one)[INSIDE] - values(two)[INSIDE]).max() / SPREAD)
+
+
+# ── what goes in, and what comes out ─────────────────────────────────────────────────────────────
+
+FORMS = {
+    "path": lambda folder: save(folder / "in.nii.gz", SCAN),
+    "text": lambda folder: str(save(folder / "in.nii.gz", SCAN)),
+    "loaded": lambda folder: nibabel.load(save(folder / "in.nii.gz", SCAN)),
+    "NIfTI-1": lambda _: Nifti1Image(SCAN, AFFINE),
+    "NIfTI-2": lambda _: Nifti2Image(SCAN, AFFINE),
+    "MGH": lambda _: MGHImage(SCAN, AFFINE),
+    "array": lambda _: SCAN,
+    "array in C order": lambda _: np.ascontiguousarray(SCAN),
+    "array in Fortran order": lambda _: np.asfortranarray(SCAN),
+    "array that cannot be written to": lambda _: np.broadcast_to(SCAN, SHAPE),
+}
+ARRAYS = [form for form in FORMS if form.startswith("array")]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_of_an_image_gives_the_same_voxels(tmp_path: Path, form: str) -> None:
+    given = FORMS[form](tmp_path)
+    result = ndflow.normalise(given, TARGET)
+    assert isinstance(result, ndflow.Result)
+    expected = ndflow.normalise(SCAN, TARGET).image
+    assert values(result.image).dtype == np.float32
+    assert np.array_equal(values(result.image), expected)
+    assert result.mixture == SOURCE
+    assert result.warnings == ()
+    if form in ARRAYS:
+        assert isinstance(result.image, np.ndarray)
+        return
+    kind = type(given) if hasattr(given, "dataobj") else Nifti1Image
+    assert type(result.image) is kind
+    assert np.array_equal(result.image.affine, AFFINE)
+    assert result.image.get_data_dtype().name == "float32"
+
+
+def test_a_returned_image_keeps_its_header_and_can_be_saved(tmp_path: Path) -> None:
+    image = Nifti1Image(SCAN[..., np.newaxis], None)
+    image.header.set_sform(AFFINE, 4)
+    image.header.set_qform(AFFINE, 1)
+    image.header["descrip"], image.header["cal_max"] = b"a T1", 900
+    result = ndflow.normalise(image, TARGET).image
+    assert result.shape == (*SHAPE, 1)
+    nibabel.save(result, tmp_path / "saved.nii.gz")
+    saved = nibabel.load(tmp_path / "saved.nii.gz")
+    assert (int(saved.header["sform_code"]), int(saved.header["qform_code"])) == (4, 1)
+    assert saved.header["descrip"].item() == b"a T1"
+    assert saved.header["cal_max"] == 0
+    assert np.array_equal(values(saved), values(result))
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_written_image_is_the_one_that_would_be_returned(tmp_path: Path, form: str) -> None:
+    given, output = FORMS[form](tmp_path), tmp_path / "out.nii.gz"
+    written = ndflow.normalise(given, TARGET, output=output)
+    returned = ndflow.normalise(given, TARGET)
+    assert written.image is None
+    assert np.array_equal(values(nibabel.load(output)), values(returned.image))
+    record = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert written.record == returned.record
+    assert {name: record[name] for name in written.record} == json.loads(json.dumps(written.record))
+    assert record["command"] is None
+    assert ndflow.load(tmp_path / "out.json") == written.imap == returned.imap
+
+
+@pytest.mark.parametrize("to", ["array", "image", "path", "mixture", "fit"])
+def test_every_form_of_a_target_is_the_same(tmp_path: Path, to: str) -> None:
+    given = {
+        "array": OTHER,
+        "image": Nifti1Image(OTHER, AFFINE),
+        "path": save(tmp_path / "to.nii.gz", OTHER),
+        "mixture": TARGET,
+        "fit": FITS[1],
+    }[to]
+    result = ndflow.normalise(SCAN, given)
+    assert np.array_equal(result.image, ndflow.normalise(SCAN, TARGET).image)
+    assert ndflow.GaussianMixture.from_dict(result.record["target"]["mixture"]) == TARGET
+
+
+def test_masks_come_in_every_form_too(tmp_path: Path) -> None:
+    inside = radii() < 0.8
+    mask = inside.astype(np.uint8)
+    forms = [inside, mask, Nifti1Image(mask, AFFINE), save(tmp_path / "m.nii.gz", mask)]
+    for form in forms:
+        result = ndflow.normalise(Nifti1Image(SCAN, AFFINE), OTHER, mask=form, to_mask=inside)
+        assert result.mixture == ndflow.fit(ndflow.histogram(SCAN, inside)).mixture
+        target = ndflow.GaussianMixture.from_dict(result.record["target"]["mixture"])
+        assert target == ndflow.fit(ndflow.histogram(OTHER, inside)).mixture
+        lesioned = ndflow.normalise(SCAN, TARGET, exclude=form)
+        assert lesioned.mixture == ndflow.fit(ndflow.histogram(SCAN, INSIDE & ~inside)).mixture
+
+
+def test_a_map_from_outside_the_package_would_do_as_well() -> None:
+    result = ndflow.normalise(SCAN, TARGET)
+    assert apart(result.image, result.imap(SCAN)) < 1e-6
+    assert apart(result.image, ndflow.normalising_map(SOURCE, TARGET)(SCAN)) < CLOSE
+
+
+def test_warnings_are_handed_over_and_not_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    voxels = SCAN.astype(np.float32)
+    voxels[12, 14, 10] = np.nan
+    result = ndflow.normalise(voxels, TARGET)
+    assert len(result.warnings) == 1
+    assert "NaN" in result.warnings[0]
+    assert result.record["warnings"] == list(result.warnings)
+    assert len(ndflow.normalise(SCAN, voxels).warnings) == 1
+    assert capsys.readouterr() == ("", "")
+
+
+# ── refusals ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"scal": "standard"}, "no setting 'scal'"),
+        ({"scale": "unit"}, "scale must be one of"),
+        ({"range": (1, 0)}, "range must rise"),
+        ({"range": (0, 1), "scale": "standard"}, "range and scale"),
+        ({"dtype": "float16"}, "dtype must be one of"),
+        ({"outside": "air"}, "outside must be one of"),
+        ({"effective_count": 0}, "effective_count must be"),
+        ({"method": "nyul"}, "method must be one of"),
+    ],
+)
+def test_wrong_settings_are_refused_by_name(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        ndflow.normalise(SCAN, TARGET, **settings)
+
+
+def test_settings_of_the_other_function_are_refused() -> None:
+    with pytest.raises(InvalidValueError, match="no setting 'scale'"):
+        ndflow.apply(SCAN, ndflow.Affine(2.0, 1.0), scale="standard")
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.zeros((4, 4, 4, 2), np.float32), "2 volumes"),
+        (np.zeros((4, 0, 4), np.float32), "no voxels"),
+        (SCAN.astype(complex), "complex128"),
+        (SCAN.astype(str), "float32"),
+    ],
+)
+def test_arrays_that_are_no_image_are_refused(array: NDArray[Any], message: str) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        ndflow.normalise(array, TARGET)
+    with pytest.raises(InvalidValueError, match=message):
+        ndflow.normalise(SCAN, array)
+
+
+def test_a_mask_of_another_shape_is_refused() -> None:
+    with pytest.raises(FileError, match="shape"):
+        ndflow.normalise(SCAN, TARGET, mask=INSIDE[1:])
+
+
+def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
+    output = tmp_path / "out.nii.gz"
+    output.write_bytes(b"mine")
+    with pytest.raises(FileError, match="exists already"):
+        ndflow.normalise(SCAN, TARGET, output=output)
+    with pytest.raises(FileError, match="exists already"):
+        ndflow.apply(SCAN, ndflow.Affine(2.0, 1.0), output=output)
+    assert output.read_bytes() == b"mine"
+    ndflow.normalise(SCAN, TARGET, output=output, force=True)
+    assert nibabel.load(output).shape == SHAPE
+
+
+# ── the choices ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_affine_method_is_the_alignment_of_moments() -> None:
+    result = ndflow.normalise(SCAN, TARGET, method="affine")
+    (mean, sd), (to_mean, to_sd) = (
+        (float(mixture.mean()[0]), float(np.sqrt(mixture.covariance()[0, 0])))
+        for mixture in (SOURCE, TARGET)
+    )
+    assert apart(result.image, (SCAN - mean) / sd * to_sd + to_mean) < 1e-6
+    assert apart(result.image, ndflow.normalise(SCAN, TARGET).image) > 0.05
+
+
+def test_the_solvers_agree() -> None:
+    exact, stepped = (ndflow.normalise(SCAN, TARGET, solver=solver) for solver in ("exact", "rk4"))
+    assert apart(exact.image, stepped.image) < 1e-4
+    assert exact.imap != stepped.imap  # not bit by bit: there are two of them
+
+
+@pytest.mark.parametrize("objective", ["l2", "cramer"])
+def test_each_objective_makes_itself_small(objective: str) -> None:
+    """Judged by voxels and not by mixtures: the densities, or the distributions, of the images."""
+
+    def left(image: NDArray[Any]) -> float:
+        bins = np.linspace(-4, 4, 81)
+        shares = [
+            np.histogram((voxels - TARGET.mean()[0]) / SPREAD, bins, density=True)[0]
+            for voxels in (image[INSIDE], OTHER[OTHER != 0])
+        ]
+        difference = shares[0] - shares[1]
+        if objective == "cramer":
+            difference = np.cumsum(difference) * 0.1
+        return float(np.sum(difference**2) * 0.1)
+
+    affine = ndflow.normalise(SCAN, TARGET, method="affine").image
+    matched = ndflow.normalise(SCAN, TARGET, objective=objective)
+    assert left(matched.image) < 0.5 * left(affine)
+    assert matched.record["divergence"]["objective"] == objective
+
+
+def test_the_distributions_come_nearer_where_that_is_the_objective() -> None:
+    # Hardly held back, so that nothing but the objective decides.
+    grid = np.linspace(0, 1500, 3001)
+    there = np.searchsorted(np.sort(OTHER[OTHER != 0]), grid) / np.count_nonzero(OTHER)
+    left = {}
+    for objective in ("l2", "cramer"):
+        image = ndflow.normalise(SCAN, TARGET, objective=objective, regularisation=1e-6).image
+        here = np.searchsorted(np.sort(image[INSIDE]), grid) / INSIDE.sum()
+        left[objective] = np.sum((here - there) ** 2)
+    assert left["cramer"] < 0.9 * left["l2"]
+
+
+def test_regularisation_holds_the_map_near_the_alignment() -> None:
+    affine = ndflow.normalise(SCAN, TARGET, method="affine").image
+    moved, left = [], []
+    for strength in (0, 1e-3, 1e-1, 1e4):
+        result = ndflow.normalise(SCAN, TARGET, regularisation=strength)
+        moved.append(apart(result.image, affine))
+        left.append(result.record["divergence"]["after"])
+    assert moved == sorted(moved, reverse=True)
+    assert left == sorted(left)
+    assert moved[-1] < 1e-3
+    assert moved[0] > 0.1
+
+
+def test_more_evidence_shows_more_detail() -> None:
+    counts = (50, 1e3, 1e4)
+    results = [ndflow.normalise(SCAN, TARGET, effective_count=count) for count in counts]
+    assert [result.mixture for result in results] == [
+        ndflow.fit(ndflow.histogram(SCAN, INSIDE), effective_count=count).mixture
+        for count in counts
+    ]
+    data = SCAN[INSIDE].astype(float)
+    likelihoods = [float(result.mixture.logpdf(data).mean()) for result in results]
+    assert likelihoods == sorted(likelihoods)
+
+
+def test_the_result_is_the_same_each_time() -> None:
+    first, second = (ndflow.normalise(SCAN, OTHER) for _ in range(2))
+    assert first.image.tobytes() == second.image.tobytes()
+    assert first.record == second.record
+
+
+def test_a_change_of_units_changes_nothing() -> None:
+    plain = ndflow.normalise(SCAN, TARGET).image
+    scaled = ndflow.normalise(np.where(INSIDE, 4.0 * SCAN + 8, 0), TARGET).image
+    assert apart(plain, scaled) < 0.01
+
+
+# ── apply ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_map_is_applied_to_every_form_of_an_image(
+    tmp_path: Path, form: str, stored: bool
+) -> None:
+    imap: Any = ndflow.Affine(2.0, 100.0)
+    if stored:
+        ndflow.save(tmp_path / "map.json", imap)
+    result = ndflow.apply(FORMS[form](tmp_path), tmp_path / "map.json" if stored else imap)
+    assert isinstance(result.image, np.ndarray) == (form in ARRAYS)
+    assert np.array_equal(values(result.image), np.where(INSIDE, 2.0 * SCAN + 100, 0))
+    assert result.mixture is None
+    assert result.imap == imap
+
+
+def test_a_map_takes_an_image_there_and_back(tmp_path: Path) -> None:
+    there = ndflow.normalise(SCAN, OTHER, dtype="float64")
+    back = ndflow.apply(there.image, there.imap, inverse=True, dtype="float64").image
+    assert np.abs(back - SCAN).max() < 1e-6
+    again = ndflow.apply(SCAN, there.imap, dtype="float64").image
+    assert np.array_equal(again, there.image)
+    written = ndflow.normalise(SCAN, OTHER, output=tmp_path / "a.nii.gz")
+    assert ndflow.load(tmp_path / "a.json") == written.imap == there.imap
+
+
+def test_apply_has_masks_and_settings_too(tmp_path: Path) -> None:
+    inside = radii() < 0.8
+    imap = ndflow.Affine(0.5, 1.0)
+    result = ndflow.apply(
+        SCAN, imap, mask=inside, outside="zero", dtype="int16", output=tmp_path / "o.nii"
+    )
+    image = nibabel.load(tmp_path / "o.nii")
+    assert image.get_data_dtype() == np.int16
+    assert np.array_equal(values(image), np.where(inside, np.rint(0.5 * SCAN + 1), 0))
+    assert result.record["settings"]["outside"] == "zero"
+    assert result.image is None
+
+
+def test_a_map_of_two_channels_is_refused() -> None:
+    with pytest.raises(FileError, match="2 channels"):
+        ndflow.apply(SCAN, ndflow.Affine(np.eye(2), np.zeros(2)))
