@@ -119,9 +119,7 @@ def _fitted(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], i
         values = values.view(np.uint8)
     if dtype.kind == "f":
         limit = np.finfo(dtype).max
-        # No double is beyond the last; what is just that was clipped before it came here.
-        too_large = np.greater_equal if dtype.itemsize == 8 else np.greater
-        beyond = np.isfinite(values) & too_large(np.abs(values), limit)
+        beyond = np.isfinite(values) & (np.abs(values) > limit)
         if beyond.any():
             values = np.where(beyond, np.copysign(limit, values), values)
         return values.astype(dtype), int(np.count_nonzero(beyond))
