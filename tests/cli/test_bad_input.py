@@ -355,7 +355,7 @@ def test_what_is_not_finite_is_kept_and_counted_and_not_fitted(desk: Desk, maske
     assert record["voxels"]["not_finite"] == 5
     assert record["voxels"]["fitted"] == np.count_nonzero(INSIDE) - 3
     (line,) = said
-    assert line.startswith(f"warning: {desk.folder / 'good.nii'}: 5 voxels are NaN or infinite")
+    assert line.startswith(f"warning: {desk.folder / 'good.nii'}: 5 voxels NaN or infinite")
     assert line.removeprefix("warning: ") in record["warnings"]
     without, other, _ = desk.normalised(np.where(strange, np.float32(0), odd))
     assert record["mixture"] == other["mixture"]
@@ -391,7 +391,7 @@ def few(count: int) -> NDArray[np.int16]:
         (np.zeros(SHAPE, np.int16), "no voxel.*; at least 100 .*mask"),
         (np.full(SHAPE, np.nan, np.float32), "no voxel.*; at least 100 .*mask"),
         (np.where(HEAD > 700, 7, 3 * INSIDE).astype(np.uint8), "two values only.*right file"),
-        (few(99), "only 99 voxels to fit.*; at least 100 .*mask"),
+        (few(99), "99 voxels are finite and not 0.*; at least 100 .*mask"),
         (np.maximum(few(400), 5), "9[0-9]% of the voxels .* have the value 5.*background.*--mask"),
     ],
     ids=["constant", "constant float", "zero", "NaN", "two values", "few voxels", "background"],

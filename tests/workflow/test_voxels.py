@@ -180,7 +180,7 @@ def test_what_is_not_finite_is_neither_fitted_nor_mapped(dtype: Any) -> None:
         "outliers": 0,
         "not_finite": 6,
     }
-    assert any("6 voxels are NaN or infinite" in warning for warning in result.warnings)
+    assert any("6 voxels NaN or infinite" in warning for warning in result.warnings)
 
 
 def test_without_a_mask_nothing_is_inside() -> None:

@@ -93,13 +93,12 @@ def read_scan(
     )
     total = int(counted.total) if counted else 0
     if counted is None or total < FEWEST:
-        what = "no voxel" if not total else f"only {total} voxels"
-        cause = f"{what} to fit: {_which(mask, exclude)}"
+        cause = f"{_count(total, 'voxel')} {'is' if total == 1 else 'are'} {_which(mask, exclude)}"
         raise FileError(volume.path, cause, f"at least {FEWEST} are needed; {_MASK}")
     warnings += _suspicious(volume.path, counted)
     if not_finite:
         warnings.append(
-            f"{volume.path}: {not_finite:,} voxels are NaN or infinite; they are left as they are"
+            f"{volume.path}: {_count(not_finite, 'voxel')} NaN or infinite, left as they are"
         )
     return Scan(volume, inside, counted, excluded, not_finite, warnings)
 
@@ -204,6 +203,10 @@ def _suspicious(path: str, counted: Histogram) -> list[str]:
     if levels < _FEW_LEVELS:
         return [f"{path}: holds {levels} different values only; is it a map of labels?"]
     return []
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
 def _which(mask: Source | None, exclude: Source | None) -> str:

@@ -105,6 +105,11 @@ def in_units(
     if ends is not None:
         low, high = mixture.quantile(_ENDS).tolist()
         factor = (ends[1] - ends[0]) / (high - low)
+        if not (_LEAST < factor < _MOST and abs(ends[0]) < _MOST):
+            raise InvalidValueError(
+                f"range: {ends[0]:g} to {ends[1]:g} is beyond what numbers can hold; "
+                f"choose another range"
+            )
         return mixture.transformed(np.array([[factor]]), np.array([ends[0] - factor * low]))
     if scale == "target" and not target.has_units:
         raise InvalidValueError(
