@@ -2,6 +2,7 @@
 
 from ndflow.io.atomic import check_new, new_file, remove_abandoned
 from ndflow.io.foreground import foreground
+from ndflow.io.lock import locked
 from ndflow.io.masks import FEWEST, BoolArray, Mask, nonzero, read_mask
 from ndflow.io.memory import make_array, make_image
 from ndflow.io.models import model_bytes, read_model, write_model
@@ -22,6 +23,7 @@ __all__ = [
     "check_output",
     "files_of",
     "foreground",
+    "locked",
     "make_array",
     "make_image",
     "model_bytes",

@@ -24,7 +24,7 @@ from ndflow.errors import FileError
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["AnyPath", "check_new", "new_file", "remove_abandoned", "sync"]
+__all__ = ["AnyPath", "Hashed", "check_new", "new_file", "remove_abandoned", "sync"]
 
 AnyPath = str | os.PathLike[str]
 
@@ -107,6 +107,22 @@ def new_file(
             raise _failure(path, place, error) from None
         raise
     _sync_folder(place.parent)
+
+
+class Hashed:
+    """A file that is written to, and the hash of what was."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._hash = file, hashlib.sha256()
+
+    def write(self, data: bytes) -> int:
+        """Take some more content."""
+        self._hash.update(data)
+        return self._file.write(data)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all of it, in hexadecimal."""
+        return self._hash.hexdigest()
 
 
 def sync(file: BinaryIO) -> None:

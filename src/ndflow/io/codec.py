@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import numpy as np
 from isal import isal_zlib
@@ -47,10 +47,17 @@ def inflated(path: str, file: BinaryIO) -> Iterator[bytes]:
             raise FileError(path, "trailing garbage: something follows its compressed data", _AGAIN)
 
 
+class Sink(Protocol):
+    """What takes bytes."""
+
+    def write(self, data: bytes, /) -> int:
+        """Take some more."""
+
+
 class GzipWriter:
     """Compresses what it is given, in blocks of one size; made by `gzip_writer`."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: Sink) -> None:
         self._file, self._waiting = file, bytearray()
         self._packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP_FORMAT)
 
@@ -69,7 +76,7 @@ class GzipWriter:
 
 
 @contextmanager
-def gzip_writer(file: BinaryIO) -> Iterator[GzipWriter]:
+def gzip_writer(file: Sink) -> Iterator[GzipWriter]:
     """Compress into `file`, which stays open.
 
     The same content gives the same bytes: no time and no name are written, and the compressor,

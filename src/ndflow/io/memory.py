@@ -24,7 +24,7 @@ def make_array(
 ) -> tuple[NDArray[Any], int]:
     """Return an array in the shape of an image.
 
-    Parameters and the number that comes with it are those of `write_volume`.
+    And the number of values that did not fit the type, see `Written`.
     """
     kind = np.dtype(dtype)
     flat = np.empty(like.flat.size, kind)

@@ -5,22 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from typing import Any, BinaryIO
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.io.atomic import AnyPath, check_new, new_file, sync
+from ndflow.io.atomic import AnyPath, Hashed, check_new, new_file, sync
 from ndflow.io.codec import GzipWriter, gzip_writer
 from ndflow.io.making import MGH_TYPES, mgh_ends, nifti_head
 from ndflow.io.names import IMAGE_KINDS, is_packed, kind_of, pair_names
 from ndflow.io.volume import PIECE, Volume
 
-__all__ = ["DTYPES", "check_output", "converted", "write_volume"]
+__all__ = ["DTYPES", "Written", "check_output", "converted", "write_volume"]
 
 _INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 DTYPES = ("float32", "float64", *_INTEGERS)
+
+
+class Written(NamedTuple):
+    """What was written.
+
+    Attributes
+    ----------
+    clipped : the number of values that did not fit the type, and became the nearest that does:
+        beyond its range, or NaN where the type has none (stored as 0).
+    sha256 : of each file.
+    """
+
+    clipped: int
+    sha256: tuple[str, ...]
 
 
 def check_output(
@@ -44,8 +58,8 @@ def write_volume(
     dtype: str = "float32",
     force: bool = False,
     inputs: Iterable[AnyPath] = (),
-    then: Callable[[int], None] | None = None,
-) -> int:
+    then: Callable[[Written], None] | None = None,
+) -> Written:
     """Write an image with the geometry and the header of another.
 
     Parameters
@@ -59,10 +73,6 @@ def write_volume(
     then : called with the result when all is on the disc, just before the image takes its name;
         so that what belongs to the image can be written, or both not.
 
-    Returns
-    -------
-    The number of values that did not fit the type, and became the nearest that does: beyond its
-    range, or NaN where the type has none (stored as 0).
     """
     if dtype not in DTYPES:
         raise InvalidValueError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
@@ -77,21 +87,23 @@ def write_volume(
     clipped = 0
     with ExitStack() as stack:
         files = [stack.enter_context(new_file(n, force=force, inputs=keep)) for n in names]
+        hashed = [Hashed(file) for file in files]
         with ExitStack() as packers:
-            writers: list[BinaryIO | GzipWriter] = [
+            writers: list[Hashed | GzipWriter] = [
                 packers.enter_context(gzip_writer(file)) if is_packed(name) else file
-                for name, file in zip(names, files, strict=True)
+                for name, file in zip(names, hashed, strict=True)
             ]
             writers[0].write(head)
             for piece, changed in converted(chunks, like.flat.size, stored):
                 writers[-1].write(piece.tobytes())
                 clipped += changed
             writers[-1].write(tail)
+        written = Written(clipped, tuple(file.digest() for file in hashed))
         if then is not None:
             for file in files:
                 sync(file)
-            then(clipped)
-    return clipped
+            then(written)
+    return written
 
 
 def converted(

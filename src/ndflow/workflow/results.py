@@ -93,6 +93,7 @@ def deliver(
     writing: Writing,
     mixture: GaussianMixture | None = None,
     warnings: Iterable[str] = (),
+    record_file: AnyPath | None = None,
 ) -> Result:
     """Write an image with its record, or hand it over in memory.
 
@@ -105,21 +106,23 @@ def deliver(
     output : where to; None for memory.
     inputs : files that must not be replaced.
     writing : how.
+    record_file : where the record goes, if not beside the image.
     """
+    place = record_file or (record_name(output) if output else None)
     image: NDArray[Any] | SpatialImage | None = None
     full = dict(record)
     notes = list(warnings)
     protected = _all(inputs)
 
-    def complete(clipped: int) -> None:
+    def complete(clipped: int, outputs: Sequence[str] = ()) -> None:
         if clipped:
             notes.append(
                 f"{output or like.path}: {clipped:,} voxels did not fit the type {writing.dtype} "
                 f"and became the nearest that does"
             )
-        full.update(clipped=clipped, warnings=notes, map=imap.to_dict())
-        if output is not None:
-            write_model(record_name(output), "map", full, force=writing.force, inputs=protected)
+        full.update(outputs=outputs, clipped=clipped, warnings=notes, map=imap.to_dict())
+        if place is not None:
+            write_model(place, "map", full, force=writing.force, inputs=protected)
 
     if output is None:
         make = make_array if isinstance(given, np.ndarray) else make_image
@@ -133,7 +136,7 @@ def deliver(
             dtype=writing.dtype,
             force=writing.force,
             inputs=protected,
-            then=complete,
+            then=lambda written: complete(written.clipped, written.sha256),
         )
     return Result(image, imap, mixture, full, tuple(notes))
 

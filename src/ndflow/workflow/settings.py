@@ -15,9 +15,19 @@ from typing import Any, Literal, get_args
 
 from ndflow.errors import InvalidValueError
 
-__all__ = ["Fitting", "Matching", "Reading", "Settings", "Writing", "flat", "settings_from"]
+__all__ = [
+    "Averaging",
+    "Fitting",
+    "Matching",
+    "Reading",
+    "Settings",
+    "Writing",
+    "flat",
+    "settings_from",
+]
 
 Average = Literal["density", "quantile"]
+Mode = Literal["individual", "centre"]
 DType = Literal[
     "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
 ]
@@ -143,7 +153,30 @@ class Writing:
             raise InvalidValueError(f"force must be True or False, not {self.force!r}")
 
 
-Settings = Reading | Fitting | Matching | Writing
+@dataclass(frozen=True)
+class Averaging:
+    """How the reference of a study is made and used.
+
+    Attributes
+    ----------
+    mode
+        Match each scan to the reference of all, which makes scans as alike as possible; or match
+        the reference of each centre to that of all, and apply its one map to all scans of the
+        centre, which keeps the variation within it.
+    average
+        The mean of the densities, as in the paper; or of the quantiles, which keeps peaks sharp.
+    """
+
+    mode: Mode = "individual"
+    average: Average = "density"
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        _one_of("mode", self.mode, Mode)
+        _one_of("average", self.average, Average)
+
+
+Settings = Reading | Fitting | Matching | Writing | Averaging
 
 
 def settings_from(chosen: Mapping[str, Any], *kinds: type[Settings]) -> tuple[Any, ...]:

@@ -1,0 +1,45 @@
+"""Stamps: by what goes into a result it is known whether it has to be made again.
+
+A stamp is the hash of everything that a result depends on: the contents of its input files, not
+their dates or names; the settings; the version of the program. It stands in the record of the
+result. A run that finds the stamp it would write itself leaves the result as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ndflow._version import __version__
+from ndflow.errors import FileError
+from ndflow.io import read_model, sha256_of
+
+__all__ = ["contents", "found", "stamp"]
+
+
+def contents(files: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the SHA-256 of files, by what they are to a result."""
+    return {what: [sha256_of(name) for name in names] for what, names in files.items()}
+
+
+def stamp(**parts: Any) -> str:
+    """Return one hash for all that a result depends on, as JSON can hold it."""
+    text = json.dumps({"ndflow": __version__, **parts}, sort_keys=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def found(path: Path, kind: str, wanted: str) -> dict[str, Any] | None:
+    """Return the content of a model's file if it has the stamp that is wanted.
+
+    A file that is damaged is as good as none: it will be made again.
+    """
+    if not path.exists():
+        return None
+    try:
+        _, payload = read_model(path, kind)
+    except FileError:
+        return None
+    return payload if payload.get("stamp") == wanted else None
