@@ -148,13 +148,13 @@ def test_failures_are_listed_with_a_line_each(tmp_path: Path) -> None:
         Failure("tab\there", "line\none", "", "", ""),
         Failure("caf\udce9.nii", "größer", "", "", ""),
     ]
-    record_failures(tmp_path, "fit", failures)
+    record_failures(tmp_path, {"fit": failures})
     lines = (tmp_path / "failures.tsv").read_text(encoding="utf-8").split("\n")
     assert lines == [
         "scan\tstage\tcause\ttry",
         "a.nii\tfit\ta.nii: no such file\tlook for it",
-        "tab here\tfit\tline one\t",
-        "caf\\udce9.nii\tfit\tgrößer\t",
+        "tab here\tfit\tline one\tn/a",
+        "caf\\udce9.nii\tfit\tgrößer\tn/a",
         "",
     ]
     assert list(tmp_path.iterdir()) == [tmp_path / "failures.tsv"]
@@ -162,13 +162,13 @@ def test_failures_are_listed_with_a_line_each(tmp_path: Path) -> None:
 
 def test_an_old_list_is_replaced_or_removed(tmp_path: Path) -> None:
     failure = Failure("a.nii", "cause", "hint", "", "")
-    record_failures(tmp_path, "fit", [failure, failure])
-    record_failures(tmp_path, "normalise", [failure])
+    record_failures(tmp_path, {"fit": [failure, failure]})
+    record_failures(tmp_path, {"normalise": [failure]})
     lines = (tmp_path / "failures.tsv").read_text(encoding="utf-8").splitlines()
     assert [line.split("\t")[:2] for line in lines] == [["scan", "stage"], ["a.nii", "normalise"]]
-    record_failures(tmp_path, "normalise", [])
+    record_failures(tmp_path, {"normalise": []})
     assert list(tmp_path.iterdir()) == []
-    record_failures(tmp_path, "normalise", [])
+    record_failures(tmp_path, {"normalise": []})
 
 
 # ── where results go ─────────────────────────────────────────────────────────────────────────────

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
-__all__ = ["complain", "inform", "progress", "show", "warn"]
+__all__ = ["complain", "inform", "inform_always", "progress", "show", "warn"]
 
 T = TypeVar("T")
 
@@ -27,6 +27,11 @@ def inform(message: str) -> None:
     """Print a message for somebody who watches; where nobody does, nothing."""
     if sys.stderr.isatty():
         _print(_line(message))
+
+
+def inform_always(message: str) -> None:
+    """Print a message also where nobody watches now, but may read it later."""
+    _print(_line(message))
 
 
 def show(result: str) -> None:

@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from ndflow._version import __version__
 from ndflow.cli.apply import apply
+from ndflow.cli.cohort import cohort
 from ndflow.cli.console import complain
 from ndflow.cli.fit import fit
 from ndflow.cli.normalise import normalise
@@ -27,6 +28,7 @@ __all__ = ["app", "main"]
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "normalise": normalise,
+    "cohort": cohort,
     "reference": reference,
     "fit": fit,
     "apply": apply,

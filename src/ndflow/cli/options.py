@@ -7,11 +7,13 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from ndflow.workflow.settings import Fitting, Matching, Reading, Writing
+from ndflow.workflow.settings import Averaging, Fitting, Matching, Reading, Writing
 
 __all__ = [
     "METHOD",
     "RESULT",
+    "RUN",
+    "AveragingOptions",
     "DryRun",
     "Excludes",
     "FittingOptions",
@@ -29,15 +31,15 @@ __all__ = [
 
 METHOD = Group("Method", sort_key=1)
 RESULT = Group("Result", sort_key=2)
-_RUN = Group("Run", sort_key=3)
+RUN = Group("Run", sort_key=3)
 
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
 Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
 Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=True)]
 Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=True)]
 Force = Annotated[bool, Parameter(group=RESULT)]
-Jobs = Annotated[int, Parameter(name=("--jobs", "-j"), metavar="N", group=_RUN)]
-DryRun = Annotated[bool, Parameter(group=_RUN)]
+Jobs = Annotated[int, Parameter(name=("--jobs", "-j"), metavar="N", group=RUN)]
+DryRun = Annotated[bool, Parameter(group=RUN)]
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,9 @@ class Talk:
     verbose: Annotated[bool, Parameter(name=("--verbose", "-v"))] = False
 
 
+AveragingOptions = Annotated[Averaging, Parameter(name="*", group=METHOD)]
 FittingOptions = Annotated[Fitting, Parameter(name="*", group=METHOD)]
 MatchingOptions = Annotated[Matching, Parameter(name="*", group=METHOD)]
 WritingOptions = Annotated[Writing, Parameter(name="*", group=RESULT)]
-ReadingOptions = Annotated[Reading, Parameter(name="*", group=_RUN)]
-TalkOptions = Annotated[Talk, Parameter(name="*", group=_RUN)]
+ReadingOptions = Annotated[Reading, Parameter(name="*", group=RUN)]
+TalkOptions = Annotated[Talk, Parameter(name="*", group=RUN)]

@@ -62,7 +62,7 @@ def do(
         raise
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
     if folder is not None:
-        record_failures(folder, stage, failures)
+        record_failures(folder, {stage: failures})
     if failures and len(tasks) > 1:
         listed = f"; see {folder / FAILURES}" if folder else ""
         complain(f"{len(failures)} of {len(tasks)} scans failed{listed}")

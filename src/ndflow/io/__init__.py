@@ -8,6 +8,7 @@ from ndflow.io.memory import make_array, make_image
 from ndflow.io.models import model_bytes, read_model, write_model
 from ndflow.io.reading import Source, files_of, read_volume
 from ndflow.io.stream import DEFAULT_MAX_BYTES, open_file, sha256_of
+from ndflow.io.table import Row, read_table, write_table
 from ndflow.io.volume import Volume
 from ndflow.io.writing import DTYPES, check_output, write_volume
 
@@ -17,6 +18,7 @@ __all__ = [
     "FEWEST",
     "BoolArray",
     "Mask",
+    "Row",
     "Source",
     "Volume",
     "check_new",
@@ -32,9 +34,11 @@ __all__ = [
     "open_file",
     "read_mask",
     "read_model",
+    "read_table",
     "read_volume",
     "remove_abandoned",
     "sha256_of",
     "write_model",
+    "write_table",
     "write_volume",
 ]

@@ -20,7 +20,7 @@ from ndflow.io.stream import open_file
 __all__ = ["FORMAT", "KINDS", "VERSION", "model_bytes", "read_model", "write_model"]
 
 FORMAT, VERSION = "ndflow", 1
-KINDS = ("mixture", "reference", "map")
+KINDS = ("mixture", "reference", "map", "study")
 
 _LARGEST = 64 << 20
 _DEEPEST = 64

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ndflow.errors import FileError
-from ndflow.io.atomic import AnyPath
+from ndflow.io.atomic import AnyPath, new_file
 from ndflow.io.stream import open_file
 
-__all__ = ["Row", "read_table"]
+__all__ = ["Row", "read_table", "write_table"]
 
 _FILES = ("image", "mask", "gm", "wm", "csf")
 _TEXTS = ("subject", "centre")
@@ -77,6 +77,16 @@ def read_table(path: AnyPath) -> list[Row]:
     if not rows:
         raise FileError(path, "a table without scans", "give one a row, below the names of columns")
     return rows
+
+
+def write_table(
+    path: AnyPath, columns: Sequence[str], rows: Iterable[Sequence[str | None]]
+) -> None:
+    """Write a tab-separated table, in place of one that was there; None becomes ``n/a``."""
+    with new_file(path, force=True) as file:
+        for row in [columns, *rows]:
+            cells = (" ".join((cell or "n/a").split()) for cell in row)
+            file.write("\t".join(cells).encode("utf-8", "backslashreplace") + b"\n")
 
 
 def _row(folder: Path, number: int, names: Sequence[str], cells: Sequence[str]) -> Row | None:

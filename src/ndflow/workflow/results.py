@@ -33,10 +33,20 @@ from ndflow.transport import IntensityMap
 from ndflow.values import FloatArray
 from ndflow.workflow.settings import Writing
 
-__all__ = ["AnyPath", "Result", "check_result", "deliver", "hashes", "record_name", "stem"]
+__all__ = [
+    "AnyPath",
+    "Hashes",
+    "Result",
+    "check_result",
+    "deliver",
+    "hashes",
+    "record_name",
+    "stem",
+]
 
 AnyPath = str | os.PathLike[str]
 Files = Mapping[str, Sequence[str]]
+Hashes = dict[str, list[dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -141,7 +151,7 @@ def deliver(
     return Result(image, imap, mixture, full, tuple(notes))
 
 
-def hashes(inputs: Files) -> dict[str, list[dict[str, str]]]:
+def hashes(inputs: Files) -> Hashes:
     """Return the name and the SHA-256 of every file that went in."""
     return {
         what: [{"file": name, "sha256": sha256_of(name)} for name in names]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError, NdflowError
-from ndflow.io import new_file
+from ndflow.io import write_table
 
 __all__ = ["FAILURES", "Failure", "Outcome", "Task", "check_jobs", "each", "record_failures"]
 
@@ -58,7 +58,11 @@ class Outcome(NamedTuple):
 
 
 def each(
-    function: Callable[..., Any], tasks: Sequence[Task], *, jobs: int = 1
+    function: Callable[..., Any],
+    tasks: Sequence[Task],
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
 ) -> Generator[Outcome, None, None]:
     """Do some work on each scan, and yield what became of it, in the order of the tasks.
 
@@ -67,9 +71,10 @@ def each(
     function : the work; it and its result travel between processes.
     tasks : the scans.
     jobs : how many at a time, each in a process of its own; -1 for one a core.
+    scheduler : instead, the address of a Dask scheduler, or its file.
     """
     check_jobs(jobs)
-    if jobs == 1 or len(tasks) < 2:
+    if scheduler is None and (jobs == 1 or len(tasks) < 2):
         for task in tasks:
             yield attempt(function, task)
         return
@@ -77,7 +82,8 @@ def each(
 
     waiting: dict[int, Outcome] = {}
     following = 0
-    with closing(spread(partial(attempt, function), tasks, jobs=jobs, killed=_killed)) as outcomes:
+    work = partial(attempt, function)
+    with closing(spread(work, tasks, jobs=jobs, scheduler=scheduler, killed=_killed)) as outcomes:
         for place, outcome in outcomes:
             waiting[place] = outcome
             while following in waiting:
@@ -99,15 +105,13 @@ def attempt(function: Callable[..., Any], task: Task) -> Outcome:
         return Outcome(task.scan, None, _failure(task.scan, error))
 
 
-def record_failures(folder: Path, stage: str, failures: Iterable[Failure]) -> None:
-    """Write the list of failures, or remove that of an earlier run where there are none."""
-    rows = [(f.scan, stage, f.cause, f.hint) for f in failures]
-    if not rows:
+def record_failures(folder: Path, failures: Mapping[str, Iterable[Failure]]) -> None:
+    """Write the failures of each stage, or remove the list of an earlier run if there are none."""
+    rows = [(f.scan, stage, f.cause, f.hint) for stage in failures for f in failures[stage]]
+    if rows:
+        write_table(folder / FAILURES, _COLUMNS, rows)
+    else:
         (folder / FAILURES).unlink(missing_ok=True)
-        return
-    lines = ["\t".join(" ".join(cell.split()) for cell in row) for row in [_COLUMNS, *rows]]
-    with new_file(folder / FAILURES, force=True) as file:
-        file.write("".join(f"{line}\n" for line in lines).encode("utf-8", "backslashreplace"))
 
 
 def _killed(task: Task) -> Outcome:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ndflow._version import __version__
 from ndflow.errors import FileError
-from ndflow.io import read_model, sha256_of
+from ndflow.io import read_model
+from ndflow.workflow.results import Hashes
 
 __all__ = ["contents", "found", "stamp"]
 
 
-def contents(files: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
-    """Return the SHA-256 of files, by what they are to a result."""
-    return {what: [sha256_of(name) for name in names] for what, names in files.items()}
+def contents(inputs: Hashes) -> dict[str, list[str]]:
+    """Return what files hold, by what they are to a result, and not what they are called."""
+    return {what: [file["sha256"] for file in files] for what, files in inputs.items()}
 
 
 def stamp(**parts: Any) -> str:

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Self, TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 from joblib.externals.loky import ProcessPoolExecutor, reusable_executor
+
+from ndflow.errors import FileError, InvalidValueError
 
 __all__ = ["spread"]
 
@@ -21,7 +25,12 @@ R = TypeVar("R")
 
 
 def spread(
-    function: Callable[[T], R], tasks: Sequence[T], *, jobs: int, killed: Callable[[T], R]
+    function: Callable[[T], R],
+    tasks: Sequence[T],
+    *,
+    jobs: int,
+    killed: Callable[[T], R],
+    scheduler: str | None = None,
 ) -> Generator[tuple[int, R], None, None]:
     """Yield the place of each task and the result of the function for it, as they come.
 
@@ -31,48 +40,112 @@ def spread(
     tasks : what it is done on.
     jobs : how many at a time; -1 for one a core.
     killed : the result for a task whose process died twice.
+    scheduler : the address of a Dask scheduler whose workers do the work, or its file.
     """
     left = dict(enumerate(tasks))
-    at_hand = 2 * effective_n_jobs(jobs)
-    try:
+    with _Here(jobs) if scheduler is None else _Cluster(scheduler) as pool:
         while left:
-            try:
-                for place, result in _together(function, left, jobs, at_hand):
+            with suppress(*pool.deaths):
+                for place, result in pool.together(function, left):
                     del left[place]
                     yield place, result
-            except BrokenProcessPool:
-                for place in list(left)[:at_hand]:
-                    yield place, _alone(function, left.pop(place), killed)
-    except BaseException:
-        _stop()
-        raise
+            for place in list(left)[: pool.at_hand]:  # none, unless one of them has died
+                task = left.pop(place)
+                try:
+                    result = pool.alone(function, task)
+                except pool.deaths:
+                    result = killed(task)
+                yield place, result
 
 
-def _stop() -> None:
-    """Stop the processes at once: nobody waits for them any more."""
-    pool = reusable_executor._executor  # joblib's, which has no public name
-    if pool is not None:
-        pool.shutdown(wait=True, kill_workers=True)
+class _Pool:
+    """Processes that wait for work.
 
+    Attributes
+    ----------
+    deaths : what is raised when one of them was killed.
+    at_hand : how many tasks they have at a time.
+    """
 
-def _together(
-    function: Callable[[T], R], tasks: dict[int, T], jobs: int, at_hand: int
-) -> Generator[tuple[int, R], None, None]:
-    parallel = Parallel(
-        n_jobs=jobs, return_as="generator_unordered", pre_dispatch=at_hand, batch_size=1
-    )
-    work = delayed(_placed)
-    yield from parallel(work(function, place, task) for place, task in list(tasks.items()))
+    deaths: tuple[type[Exception], ...]
+    at_hand: int
+
+    def together(
+        self, function: Callable[[T], R], tasks: dict[int, T]
+    ) -> Generator[tuple[int, R], None, None]:
+        """Do some work on all tasks, and yield results with their places as they come."""
+        parallel = self._parallel(
+            return_as="generator_unordered", pre_dispatch=self.at_hand, batch_size=1
+        )
+        work = delayed(_placed)
+        yield from parallel(work(function, place, task) for place, task in list(tasks.items()))
+
+    def _parallel(self, **options: Any) -> Parallel:
+        raise NotImplementedError
 
 
 def _placed(function: Callable[[T], R], place: int, task: T) -> tuple[int, R]:
     return place, function(task)
 
 
-def _alone(function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
-    with ProcessPoolExecutor(max_workers=1) as pool:
-        try:
+class _Here(_Pool):
+    """Processes on this machine."""
+
+    deaths = (BrokenProcessPool,)
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self.at_hand = 2 * effective_n_jobs(jobs)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        pool = reusable_executor._executor  # joblib's, which has no public name
+        if kind is not None and pool is not None:  # nobody waits for it any more
+            pool.shutdown(wait=True, kill_workers=True)
+
+    def _parallel(self, **options: Any) -> Parallel:
+        return Parallel(n_jobs=self._jobs, **options)
+
+    def alone(self, function: Callable[[T], R], task: T) -> R:
+        """Do some work in a process of its own."""
+        with ProcessPoolExecutor(max_workers=1) as pool:
             result: R = pool.submit(function, task).result()
-        except BrokenProcessPool:
-            return killed(task)
-    return result
+        return result
+
+
+class _Cluster(_Pool):
+    """Workers of a Dask scheduler, wherever they are."""
+
+    def __init__(self, scheduler: str) -> None:
+        try:
+            from distributed import Client
+            from distributed.scheduler import KilledWorker
+        except ImportError:
+            raise InvalidValueError(
+                "--scheduler needs Dask, which is not installed; pip install 'ndflow[cluster]'"
+            ) from None
+        self.deaths = (KilledWorker,)
+        by_file = Path(scheduler).is_file()
+        try:
+            self._client = Client(scheduler_file=scheduler) if by_file else Client(scheduler)
+        except (OSError, ValueError) as error:
+            cause = f"no Dask scheduler answers there ({error})"
+            raise FileError(scheduler, cause, "start one: dask scheduler") from None
+        self.at_hand = 2 * max(1, sum(self._client.ncores().values()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+    def _parallel(self, **options: Any) -> Parallel:
+        with parallel_config(backend="dask", client=self._client):
+            return Parallel(**options)
+
+    def alone(self, function: Callable[[T], R], task: T) -> R:
+        """Do some work apart from the rest."""
+        result: R = self._client.submit(function, task, pure=False).result()
+        return result

@@ -1,0 +1,124 @@
+"""``ndflow cohort``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ndflow.cli.options import (
+    METHOD,
+    RUN,
+    AveragingOptions,
+    DryRun,
+    FittingOptions,
+    Jobs,
+    MatchingOptions,
+    ReadingOptions,
+    Talk,
+    TalkOptions,
+    WritingOptions,
+)
+from ndflow.workflow.settings import Averaging, Fitting, Matching, Reading, Writing
+
+__all__ = ["cohort"]
+
+
+def cohort(
+    table: Annotated[str, Parameter(metavar="TABLE")],
+    out: Annotated[str | None, Parameter(metavar="OUT")] = None,
+    /,
+    *,
+    from_folder: Annotated[str | None, Parameter(metavar="DIR")] = None,
+    pattern: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    averaging: AveragingOptions = Averaging(),
+    reference: Annotated[str | None, Parameter(metavar="R.json", group=METHOD)] = None,
+    channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
+    matching: MatchingOptions = Matching(),
+    fitting: FittingOptions = Fitting(),
+    writing: WritingOptions = Writing(),
+    reading: ReadingOptions = Reading(),
+    jobs: Jobs = 1,
+    scheduler: Annotated[str | None, Parameter(metavar="ADDRESS", group=RUN)] = None,
+    stop_on_first_failure: Annotated[bool, Parameter(group=RUN)] = False,
+    dry_run: DryRun = False,
+    talk: TalkOptions = Talk(),
+) -> int:
+    """Bring all scans of a study to a reference, made from them or given.
+
+    OUT gets the images, the maps, the models, the references, and a list of what failed. A run
+    that was stopped goes on where it was; so does one whose table has grown or whose settings have
+    changed: only what is missing, or would not be the same, is done again.
+
+    Parameters
+    ----------
+    table
+        TSV or CSV, a scan a row, with a column `image`; and, if there are any, `subject`, `centre`
+        (or `site`), `mask`, `gm`, `wm`, `csf`. Paths are relative to the table.
+    out
+        The folder for the results.
+    from_folder
+        Instead of a table: all images in this folder and below. The folder of an image is its
+        centre.
+    pattern
+        With --from-folder: what the images are called, such as `*_T1w.nii.gz`.
+    reference
+        Use this reference instead of making one. With --mode centre, a centre whose
+        `reference_CENTRE.json` lies beside it is known; that of any other is made from its scans.
+    channel
+        What the images show, for example T1w.
+    jobs
+        How many scans at a time; -1 for one a core.
+    scheduler
+        Do the work on a Dask cluster: the address of its scheduler, or its file.
+    stop_on_first_failure
+        Do not go on after a scan has failed.
+    dry_run
+        Only say what would be done.
+    """
+    from ndflow.cli.console import complain, inform, show
+    from ndflow.cli.passes import Passes
+    from ndflow.cli.run import command_line
+    from ndflow.errors import InvalidValueError
+    from ndflow.io import read_table
+    from ndflow.workflow.cohort import members_of, rows_of_folder, run_cohort
+    from ndflow.workflow.several import FAILURES
+    from ndflow.workflow.study import Study
+
+    if from_folder is not None and out is None:
+        folder, rows, origin = Path(table), rows_of_folder(Path(from_folder), pattern), "image"
+    elif from_folder is None and out is not None and pattern is None:
+        folder, rows, origin = Path(out), read_table(table), "row"
+    else:
+        raise InvalidValueError(
+            "give either TABLE OUT, or --from-folder DIR OUT (and then perhaps --pattern)"
+        )
+    folder = folder.absolute()
+    members = members_of(rows, folder, origin)
+    if dry_run:
+        for member in members:
+            show(f"would write {member.place.image} from {member.image}")
+        return 0
+    study = Study(
+        folder,
+        members,
+        averaging,
+        fitting,
+        matching,
+        reading,
+        writing,
+        given=reference,
+        channel=channel,
+        jobs=jobs,
+        scheduler=scheduler,
+        stop_early=stop_on_first_failure,
+    )
+    with Passes(talk) as watch:
+        summary = run_cohort(study, rows, watch, command=command_line(), force=writing.force)
+    if not talk.quiet:
+        inform(f"{summary.done} scans normalised, {summary.kept} of them before; see {folder}")
+    if not summary.failures:
+        return 0
+    complain(f"{len(summary.failures)} of {len(members)} scans failed; see {folder / FAILURES}")
+    return 1 if summary.done else 2

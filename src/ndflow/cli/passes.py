@@ -1,0 +1,104 @@
+"""How far a study is: one display for all its passes, or a line now and then."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import ExitStack
+from typing import Any, Self
+
+from ndflow.cli.console import complain, inform_always, warn
+from ndflow.cli.options import Talk
+from ndflow.workflow.several import Outcome
+
+__all__ = ["Passes"]
+
+_SILENCE = 30.0  # seconds between two lines where there is no terminal
+
+
+class Passes:
+    """Shows on a terminal a bar a pass, with the rate and the time left; elsewhere, lines.
+
+    Warnings and failures are said as they come.
+    """
+
+    def __init__(self, talk: Talk) -> None:
+        self._talk = talk
+        self._stack = ExitStack()
+        self._bar: Any = None
+        self._tasks: dict[str, Any] = {}
+        self._total = self._done = 0
+        self._started = self._spoken = 0.0
+
+    def __enter__(self) -> Self:
+        if sys.stderr.isatty() and not self._talk.quiet:
+            self._bar = self._stack.enter_context(_bars())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    def begin(self, stage: str, total: int) -> None:
+        """Hear that a pass over so many scans begins."""
+        self._total, self._done = total, 0
+        self._started = self._spoken = time.monotonic()
+        if self._bar is not None:
+            self._tasks[stage] = self._bar.add_task(stage, total=total)
+        elif not self._talk.quiet:
+            inform_always(f"{stage}: {total} scans")
+
+    def step(self, stage: str, outcome: Outcome) -> None:
+        """Hear what became of a scan."""
+        self._done += 1
+        if outcome.failure:
+            complain(outcome.failure.message, outcome.failure.details if self._talk.verbose else "")
+        elif not self._talk.quiet:
+            for warning in outcome.result.warnings:
+                warn(warning)
+        if self._bar is not None:
+            self._bar.advance(self._tasks[stage])
+        elif not self._talk.quiet and time.monotonic() - self._spoken > _SILENCE:
+            self._spoken = time.monotonic()
+            inform_always(f"{stage}: {self._progress()}")
+
+    def _progress(self) -> str:
+        rate = self._done / (self._spoken - self._started)
+        left = (self._total - self._done) / rate
+        return f"{self._done} of {self._total} scans, {rate:.3g} a second, {_span(left)} left"
+
+
+def _span(seconds: float) -> str:
+    minutes, hours = seconds / 60, seconds / 3600
+    if hours > 1.5:
+        return f"{hours:.1f} hours"
+    return f"{minutes:.0f} minutes" if minutes > 1.5 else f"{seconds:.0f} seconds"
+
+
+def _bars() -> Any:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """How many scans a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if not speed else f"{speed:.3g}/s", style="progress.data.speed")
+
+    return Progress(
+        TextColumn("{task.description:<9}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        Rate(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+        console=Console(stderr=True),
+    )

@@ -1,0 +1,207 @@
+"""A study that is described by a table, or by a folder of scans, and the folder of its results.
+
+OUT/images/<name>.nii.gz   the normalised scans
+OUT/models/<name>.json     their densities
+OUT/maps/<name>.json       the maps that made the images, and how
+OUT/reference.json         the reference of all; reference_<centre>.json of each centre, and
+                           map_<centre>.json its map to that of all, where there is one
+OUT/scans.tsv              what the scans are called, and where they came from
+OUT/failures.tsv           those that failed, and why
+OUT/provenance.json        what was run
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from ndflow.errors import FileError
+from ndflow.io import Row, locked, read_model, write_model, write_table
+from ndflow.workflow.member import Member, Place
+from ndflow.workflow.outputs import make_folder
+from ndflow.workflow.results import stem
+from ndflow.workflow.several import Failure, record_failures
+from ndflow.workflow.study import (
+    Pass,
+    Study,
+    Watch,
+    build_references,
+    fit_scans,
+    normalise_scans,
+)
+
+__all__ = ["PROVENANCE", "Summary", "members_of", "rows_of_folder", "run_cohort"]
+
+PROVENANCE = "provenance.json"
+
+_IMAGES = ("*.nii", "*.nii.gz", "*.mgh", "*.mgz")
+
+
+class Summary(NamedTuple):
+    """How a study ended.
+
+    Attributes
+    ----------
+    done, kept : scans that were normalised, and those of them that had been before.
+    failures : of the others.
+    """
+
+    done: int
+    kept: int
+    failures: list[Failure]
+
+
+def rows_of_folder(folder: Path, pattern: str | None = None) -> list[Row]:
+    """Return the images in a folder and below as rows; their centre is the folder they lie in.
+
+    Parameters
+    ----------
+    folder : where to look.
+    pattern : what their names are like, for example ``"*_T1w.nii.gz"``. Default: any image.
+    """
+    if not folder.is_dir():
+        raise FileError(folder, "not a folder", "check the spelling, and the folder you are in")
+    patterns = _IMAGES if pattern is None else (pattern,)
+    found = sorted(
+        path
+        for path in folder.rglob("*")
+        if any(fnmatch(path.name, one) for one in patterns) and path.is_file()
+    )
+    if not found:
+        cause = f"no image in it is called {' or '.join(patterns)}"
+        raise FileError(folder, cause, "choose another --pattern")
+    return [
+        Row(number, str(path), centre=path.parent.name if path.parent != folder else None)
+        for number, path in enumerate(found, start=1)
+    ]
+
+
+def members_of(rows: Sequence[Row], folder: Path, origin: str = "row") -> list[Member]:
+    """Return the scans of some rows, with the places of their results.
+
+    A scan is called like its image; where two images are called the same, like subject and image.
+
+    Parameters
+    ----------
+    rows : the scans.
+    folder : of the results.
+    origin : what a row is called in messages.
+    """
+    called = Counter(stem(row.image) for row in rows)
+    members: dict[str, Member] = {}
+    for row in rows:
+        name = stem(row.image)
+        if called[name] > 1:
+            name = "_".join(part for part in (row.subject or row.centre, name) if part)
+        name = quote(name, safe=" +,()@")
+        if name in members:
+            cause = (
+                f"{origin} {row.number}: the scan would be called {name}, like that of "
+                f"{members[name].origin}"
+            )
+            raise FileError(row.image, cause, "give them different subjects, or other file names")
+        members[name] = Member(
+            name=name,
+            image=str(Path(row.image).absolute()),
+            mask=str(Path(row.mask).absolute()) if row.mask else None,
+            place=Place(
+                model=folder / "models" / f"{name}.json",
+                image=folder / "images" / f"{name}.nii.gz",
+                record=folder / "maps" / f"{name}.json",
+            ),
+            centre=row.centre,
+            origin=f"{origin} {row.number}",
+        )
+    return list(members.values())
+
+
+def run_cohort(
+    study: Study, rows: Sequence[Row], watch: Watch, *, command: Sequence[str], force: bool
+) -> Summary:
+    """Run a study from the first scan to the last.
+
+    Parameters
+    ----------
+    study : what to do.
+    rows : what its scans are, in the same order.
+    watch : who looks on.
+    command : what the user typed, for the record.
+    force : whether the folder may hold something that is not a study.
+    """
+    folder = study.folder
+    make_folder(folder)
+    with locked(folder):
+        refuse_strange(folder, force=force)
+        _record(study, command, None)
+        fitted = fit_scans(study, watch)
+        normalised = Pass({}, [])
+        if fitted.made and not (fitted.failures and study.stop_early):
+            goals = build_references(study, fitted.made)
+            normalised = normalise_scans(study, fitted.made, goals, watch)
+        failures = [*fitted.failures, *normalised.failures]
+        for failure in failures:
+            _remove_results(study, failure.scan)
+        _list_scans(study, rows)
+        record_failures(folder, {"fit": fitted.failures, "normalise": normalised.failures})
+        done = len(normalised.made)
+        _record(study, command, {"normalised": done, "failed": len(failures)})
+    return Summary(done, sum(scan.kept for scan in normalised.made.values()), failures)
+
+
+def refuse_strange(folder: Path, *, force: bool) -> None:
+    """Refuse a folder that holds something, but no study."""
+    try:
+        if force or not any(path.name[:8] != ".ndflow-" for path in folder.iterdir()):
+            return
+        read_model(folder / PROVENANCE, "study")
+    except FileError:
+        cause = "not empty, and not the result of a study"
+        raise FileError(folder, cause, "choose another folder, or --force to use it") from None
+
+
+def _record(study: Study, command: Sequence[str], counts: dict[str, int] | None) -> None:
+    """Write what is run; at the end, with what came of it."""
+    centres = Counter(member.centre for member in study.members)
+    record: dict[str, Any] = {
+        "command": list(command),
+        "settings": study.settings,
+        "reference": study.given,
+        "channel": study.channel,
+        "scans": len(study.members),
+        "centres": {centre: count for centre, count in sorted(centres.items(), key=str) if centre},
+        "finished": counts is not None,
+        **(counts or {}),
+    }
+    write_model(study.folder / PROVENANCE, "study", record, force=True)
+
+
+def _list_scans(study: Study, rows: Sequence[Row]) -> None:
+    more = sorted({name for row in rows for name in row.more})
+    columns = ("name", "subject", "centre", "image", "mask", "gm", "wm", "csf", *more)
+    lines = (
+        (
+            member.name,
+            row.subject,
+            member.centre,
+            member.image,
+            member.mask,
+            row.gm,
+            row.wm,
+            row.csf,
+            *(row.more.get(name) for name in more),
+        )
+        for member, row in zip(study.members, rows, strict=True)
+    )
+    write_table(study.folder / "scans.tsv", columns, lines)
+
+
+def _remove_results(study: Study, name: str) -> None:
+    """Remove what an earlier run made of a scan that has failed now."""
+    for member in study.members:
+        if member.name == name:
+            for path in member.place:
+                path.unlink(missing_ok=True)

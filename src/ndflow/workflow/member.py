@@ -1,0 +1,164 @@
+"""One scan of a study: its density, and its image brought to the study's reference.
+
+Both are made only if they are not there yet, as their stamps tell; so a study that was stopped, or
+whose table has grown, goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ndflow.density import GaussianMixture
+from ndflow.errors import FileError
+from ndflow.io import sha256_of
+from ndflow.workflow.fitting import fit_image
+from ndflow.workflow.goal import Goal
+from ndflow.workflow.methods import jacobian
+from ndflow.workflow.models import load_density, save
+from ndflow.workflow.results import deliver, hashes
+from ndflow.workflow.scan import input_files, read_masked
+from ndflow.workflow.settings import Fitting, Reading, Writing, flat
+from ndflow.workflow.stamps import contents, found, stamp
+from ndflow.workflow.voxels import mapped
+
+__all__ = ["Made", "Member", "Place", "fit_member", "normalise_member"]
+
+
+class Place(NamedTuple):
+    """Where the files of a scan go: its density, its image, and the record of that."""
+
+    model: Path
+    image: Path
+    record: Path
+
+
+@dataclass(frozen=True)
+class Member:
+    """A scan of a study.
+
+    Attributes
+    ----------
+    name : what its files are called; no two scans of a study share it.
+    image, mask : its files.
+    place : where results go.
+    centre : where it was scanned.
+    origin : where the user named it, for messages; for example ``"row 7"``.
+    more : what else its record should say.
+    """
+
+    name: str
+    image: str
+    mask: str | None
+    place: Place
+    centre: str | None = None
+    origin: str = ""
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Made(NamedTuple):
+    """What was made of a scan.
+
+    Attributes
+    ----------
+    mixture : its density.
+    kept : whether it was there already.
+    warnings : for the user.
+    """
+
+    mixture: GaussianMixture
+    kept: bool
+    warnings: tuple[str, ...]
+
+
+def fit_member(member: Member, *, reading: Reading, fitting: Fitting) -> Made:
+    """Estimate the density of a scan, unless that was done before."""
+    files = input_files(image=member.image, mask=member.mask)
+    inputs = contents(hashes(files))
+    mark = stamp(inputs=inputs, settings=flat(fitting), auto=member.mask == "auto")
+    if found(member.place.model, "mixture", mark):
+        mixture = load_density(member.place.model)
+        if isinstance(mixture, GaussianMixture):
+            return Made(mixture, True, ())
+    fitted = fit_image(
+        member.image, mask=member.mask, exclude=None, reading=reading, fitting=fitting
+    )
+    record = {
+        "stamp": mark,
+        "settings": flat(fitting),
+        "voxels": fitted.voxels,
+        "fit": fitted.fit.status.message,
+    }
+    member.place.model.parent.mkdir(parents=True, exist_ok=True)
+    save(member.place.model, fitted.fit, record=record, force=True)
+    return Made(fitted.fit.mixture, False, fitted.warnings)
+
+
+def normalise_member(
+    member: Member,
+    mixture: GaussianMixture,
+    goal: Goal,
+    *,
+    reading: Reading,
+    writing: Writing,
+    settings: Mapping[str, Any],
+) -> Made:
+    """Bring a scan to the goal of its study, unless that was done before.
+
+    Parameters
+    ----------
+    member, mixture : the scan and its density.
+    goal : where to.
+    reading, writing : how files are read and written.
+    settings : all that the user chose, for the record.
+    """
+    files = input_files(image=member.image, mask=member.mask)
+    chosen = {name: part for name, part in settings.items() if name not in ("force", "max_bytes")}
+    inputs = hashes(files)
+    mark = stamp(
+        inputs=contents(inputs),
+        settings=chosen,
+        mixture=mixture.to_dict(),
+        goal=goal.to_dict(),
+        more=dict(member.more),
+    )
+    before = found(member.place.record, "map", mark)
+    if before is not None and before.get("outputs") == _hashes(member.place.image):
+        return Made(mixture, True, ())
+    volume, inside, warnings = read_masked(member.image, member.mask, max_bytes=reading.max_bytes)
+    solution = goal.solve(mixture)
+    start, end = solution.divergences
+    for folder in {member.place.image.parent, member.place.record.parent}:
+        folder.mkdir(parents=True, exist_ok=True)
+    result = deliver(
+        member.image,
+        volume,
+        mapped(volume, solution.imap, inside, writing.outside),
+        solution.imap,
+        {
+            **member.more,
+            "stamp": mark,
+            "settings": chosen,
+            "inputs": inputs,
+            "centre": member.centre,
+            "mixture": mixture.to_dict(),
+            "match": solution.message,
+            "divergence": {"before": start, "after": end},
+            "jacobian": jacobian(solution, mixture),
+        },
+        output=member.place.image,
+        record_file=member.place.record,
+        inputs=files,
+        writing=replace(writing, force=True),  # whatever lies there was made by an earlier run
+        warnings=warnings,
+    )
+    return Made(mixture, False, result.warnings)
+
+
+def _hashes(image: Path) -> list[str]:
+    try:
+        return [sha256_of(image)]
+    except FileError:
+        return []
