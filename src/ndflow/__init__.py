@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     )
     from ndflow.values import Status
     from ndflow.workflow.apply import apply
+    from ndflow.workflow.fitting import fit_image
     from ndflow.workflow.models import load, save
-    from ndflow.workflow.normalise import normalise
+    from ndflow.workflow.normalise import normalise, normalize
     from ndflow.workflow.results import Result
 
 __all__ = [
@@ -85,11 +86,13 @@ __all__ = [
     "divergence",
     "divergence_gradient",
     "fit",
+    "fit_image",
     "histogram",
     "load",
     "match",
     "normalise",
     "normalising_map",
+    "normalize",
     "reference",
     "save",
     "stack",
@@ -106,6 +109,7 @@ _HOMES = (
     "transport",
     "population",
     "workflow.apply",
+    "workflow.fitting",
     "workflow.models",
     "workflow.normalise",
     "workflow.results",

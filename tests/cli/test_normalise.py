@@ -624,6 +624,8 @@ def test_the_record_says_what_was_done_to_what(run: Run, scan: Path, tmp_path: P
     assert record["ndflow"] == ndflow.__version__
     assert record["command"] == ["ndflow", *map(str, words)]
     assert record["settings"] == {
+        "mask": "given",
+        "exclude": True,
         "max_bytes": 4 << 30,
         "effective_count": 1e4,
         "method": "ndflow",

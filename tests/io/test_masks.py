@@ -86,7 +86,7 @@ def test_labels_are_all_inside_with_a_warning(image: Volume) -> None:
     inside, (warning,) = read_mask(labels, image)
     assert np.array_equal(inside, labels != 0)
     assert "other values than 0 and 1" in warning
-    assert "the array" in warning
+    assert "the mask" in warning
 
 
 def test_nan_is_outside_with_a_warning(image: Volume) -> None:

@@ -154,6 +154,29 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
             read_bytes(tmp_path / name)
 
 
+def test_a_link_to_what_is_not_here_says_so(tmp_path: Path) -> None:
+    link = tmp_path / "scan.nii.gz"
+    link.symlink_to("moved.nii.gz")
+    with pytest.raises(FileError, match="a link to a file that is not here") as caught:
+        read_bytes(link)
+    assert caught.value.path == str(link)
+    assert "moved.nii.gz" in caught.value.hint
+    assert "datalad" not in caught.value.hint
+    stored(tmp_path, PACKED, "moved.nii.gz")
+    assert read_bytes(link) == CONTENT
+
+
+@pytest.mark.parametrize(("name", "quoted"), [("scan.nii.gz", "{}"), ("a scan.nii.gz", "'{}'")])
+def test_a_scan_that_was_not_fetched_says_how_to_get_it(
+    tmp_path: Path, name: str, quoted: str
+) -> None:
+    link = tmp_path / name
+    link.symlink_to("../../.git/annex/objects/Xk/3Q/MD5E-s7--0a.nii.gz/MD5E-s7--0a.nii.gz")
+    with pytest.raises(FileError, match="a link to a file that is not here") as caught:
+        sha256_of(link)
+    assert caught.value.hint == f"get it: datalad get {quoted.format(link)}"
+
+
 def packed(*pieces: bytes) -> bytes:
     file = io.BytesIO()
     with gzip_writer(file) as writer:

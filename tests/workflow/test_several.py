@@ -148,27 +148,42 @@ def test_failures_are_listed_with_a_line_each(tmp_path: Path) -> None:
         Failure("tab\there", "line\none", "", "", ""),
         Failure("caf\udce9.nii", "größer", "", "", ""),
     ]
-    record_failures(tmp_path, {"fit": failures})
+    record_failures(tmp_path, {"fit": []}, {"fit": failures})
     lines = (tmp_path / "failures.tsv").read_text(encoding="utf-8").split("\n")
     assert lines == [
         "scan\tstage\tcause\ttry",
         "a.nii\tfit\ta.nii: no such file\tlook for it",
-        "tab here\tfit\tline one\tn/a",
+        "tab\\there\tfit\tline\\none\tn/a",
         "caf\\udce9.nii\tfit\tgrößer\tn/a",
         "",
     ]
     assert list(tmp_path.iterdir()) == [tmp_path / "failures.tsv"]
 
 
-def test_an_old_list_is_replaced_or_removed(tmp_path: Path) -> None:
-    failure = Failure("a.nii", "cause", "hint", "", "")
-    record_failures(tmp_path, {"fit": [failure, failure]})
-    record_failures(tmp_path, {"normalise": [failure]})
-    lines = (tmp_path / "failures.tsv").read_text(encoding="utf-8").splitlines()
-    assert [line.split("\t")[:2] for line in lines] == [["scan", "stage"], ["a.nii", "normalise"]]
-    record_failures(tmp_path, {"normalise": []})
+def test_a_scan_leaves_the_list_when_it_succeeds_and_the_others_stay(tmp_path: Path) -> None:
+    def listed() -> list[list[str]]:
+        lines = (tmp_path / "failures.tsv").read_text(encoding="utf-8").splitlines()
+        return [line.split("\t")[:2] for line in lines[1:]]
+
+    names = ["a\tb.nii", "c.nii"]
+    failures = [Failure(name, "cause", "hint", "", "") for name in names]
+    record_failures(tmp_path, {"fit": names}, {"fit": failures})
+    record_failures(tmp_path, {"normalise": names}, {"normalise": failures[:1]})
+    assert listed() == [["a\\tb.nii", "fit"], ["c.nii", "fit"], ["a\\tb.nii", "normalise"]]
+    record_failures(tmp_path, {"fit": names[:1]}, {"fit": []})
+    assert listed() == [["c.nii", "fit"], ["a\\tb.nii", "normalise"]]
+    record_failures(tmp_path, {"fit": names, "normalise": names}, {})
     assert list(tmp_path.iterdir()) == []
-    record_failures(tmp_path, {"normalise": []})
+    record_failures(tmp_path, {"normalise": names}, {})
+
+
+def test_a_list_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "failures.tsv"
+    path.write_text("mine\n")
+    record_failures(tmp_path, {"fit": ["a"]}, {})
+    with pytest.raises(FileError, match="not written by ndflow"):
+        record_failures(tmp_path, {"fit": ["a"]}, {"fit": [Failure("a", "cause", "", "", "")]})
+    assert path.read_text() == "mine\n"
 
 
 # ── where results go ─────────────────────────────────────────────────────────────────────────────

@@ -183,12 +183,6 @@ def test_what_is_not_finite_is_neither_fitted_nor_mapped(dtype: Any) -> None:
     assert any("6 voxels NaN or infinite" in warning for warning in result.warnings)
 
 
-def test_without_a_mask_nothing_is_inside() -> None:
-    voxels = np.arange(24, dtype=np.int16).reshape(4, 3, 2)
-    result = all_of(mapped(read_volume(voxels), AFFINE_MAP, None, "keep"), voxels.shape)
-    assert np.array_equal(result, voxels)
-
-
 def test_the_voxels_that_came_in_are_not_changed() -> None:
     voxels = KINDS["float32"].copy()
     before = voxels.copy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -55,6 +56,7 @@ def apply(
     from ndflow.workflow.apply import apply_map
     from ndflow.workflow.models import load_map
     from ndflow.workflow.outputs import outputs_for
+    from ndflow.workflow.results import check_result
     from ndflow.workflow.several import Task
 
     outputs = outputs_for([image], output, lambda image: Path(image).name)
@@ -62,7 +64,9 @@ def apply(
     if dry_run:
         load_map(map)
         new = outputs.folder is not None
-        return rehearse([((image, map, mask), file)], writing=writing, talk=talk, new_folder=new)
+        plan = [((image, map, mask), file)]
+        check = partial(check_result, writing=writing)
+        return rehearse(plan, check=check, talk=talk, new_folder=new)
     arguments = {
         "image": image,
         "imap": map,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from ndflow.cli.options import (
     DryRun,
     Excludes,
@@ -36,7 +38,7 @@ def fit(
 ) -> int:
     """Estimate the density of scans, as a Gaussian mixture.
 
-    A mixture is a few kilobytes of JSON. It names no file, and no voxel can be read from it, so
+    A mixture is about a kilobyte of JSON. It names no file, and no voxel can be read from it, so
     it can go where the scan may not: `ndflow reference` averages mixtures of several hospitals.
 
     Parameters
@@ -59,6 +61,7 @@ def fit(
     """
     from ndflow.cli.run import do, rehearse
     from ndflow.workflow.fitting import fit_to_file
+    from ndflow.workflow.models import check_model
     from ndflow.workflow.outputs import one_each, outputs_for
     from ndflow.workflow.results import stem
     from ndflow.workflow.several import Task
@@ -68,10 +71,11 @@ def fit(
     excludes = one_each(exclude, images, "--exclude")
     scans = list(zip(images, masks, excludes, outputs.files, strict=True))
     if dry_run:
+        check = partial(check_model, force=force)
         new = outputs.folder is not None
         return rehearse(
             [(given, file) for *given, file in scans],
-            writing=force,
+            check=check,
             talk=talk,
             new_folder=new,
         )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.console import warn
 from ndflow.cli.options import (
     DryRun,
     Excludes,
@@ -75,8 +75,9 @@ def normalise(
     from ndflow.workflow.models import is_model
     from ndflow.workflow.normalise import normalise_scan
     from ndflow.workflow.outputs import one_each, outputs_for
+    from ndflow.workflow.results import check_result
     from ndflow.workflow.several import Task
-    from ndflow.workflow.target import in_units, read_target
+    from ndflow.workflow.target import in_units, read_target, refuse_coarse
 
     outputs = outputs_for(images, output, lambda image: Path(image).name)
     masks = one_each(mask, images, "--mask")
@@ -87,11 +88,10 @@ def normalise(
             in_units(read_target(to, to_mask), matching.scale, matching.range)
         new = outputs.folder is not None
         plan = [((*given, to, to_mask), file) for *given, file in scans]
-        return rehearse(plan, writing=writing, talk=talk, new_folder=new)
+        check = partial(check_result, writing=writing)
+        return rehearse(plan, check=check, talk=talk, new_folder=new)
     target = read_target(to, to_mask, reading, fitting)
-    in_units(target, matching.scale, matching.range)  # refuses what makes no sense, once
-    for warning in () if talk.quiet else target.warnings:
-        warn(warning)
+    refuse_coarse(in_units(target, matching.scale, matching.range), writing)  # once, for all
     shared = {
         "target": target,
         "reading": reading,

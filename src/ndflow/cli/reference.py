@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -81,13 +82,16 @@ def reference(
             f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
         )
     images = [source for source in sources if not is_model(source)]
+    if not images and fitting != Fitting():
+        raise InvalidValueError("--effective-count: there is no image whose density is estimated")
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")
     if dry_run:
+        check = partial(check_model, force=force)
         for source in filter(is_model, sources):
             load_density(source)
-        return rehearse([((*sources, *masks, *excludes), Path(output))], writing=force, talk=talk)
-    check_model(output, force=force, inputs=sources)
+        return rehearse([((*sources, *masks, *excludes), Path(output))], check=check, talk=talk)
+    check_model(output, sources, force=force)
     shared = {"reading": reading, "fitting": fitting}
     of_images = zip(masks, excludes, strict=True)
     tasks = []
@@ -102,7 +106,7 @@ def reference(
     write_reference(
         output,
         sources,
-        [outcome.result.mixture for outcome in outcomes],
+        [outcome.result for outcome in outcomes],
         weights=weights or None,
         average=average,
         channel=channel,

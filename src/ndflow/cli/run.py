@@ -10,9 +10,9 @@ from typing import Any
 
 from ndflow.cli.console import complain, progress, show, warn
 from ndflow.cli.options import Talk
+from ndflow.errors import FileError
 from ndflow.io import remove_abandoned
 from ndflow.workflow.outputs import make_folder, preview
-from ndflow.workflow.settings import Writing
 from ndflow.workflow.several import (
     FAILURES,
     Outcome,
@@ -48,21 +48,28 @@ def do(
     talk : how much to say.
     folder : where the results go and failures are listed; made if it is not there.
     """
-    outcomes = []
+    outcomes: list[Outcome] = []
+    said: set[str] = set()
     check_jobs(jobs)
     make_folder(folder)
+    if folder is not None:
+        remove_abandoned(folder)
     try:
         with closing(each(function, tasks, jobs=jobs)) as work:
             for outcome in progress(work, len(tasks), stage, hidden=talk.quiet):
                 outcomes.append(outcome)
-                _report(outcome, talk)
+                _report(outcome, talk, said)
     except BaseException:
         if folder is not None:
             remove_abandoned(folder)  # of workers that had to stop at once
         raise
     failures = [outcome.failure for outcome in outcomes if outcome.failure]
     if folder is not None:
-        record_failures(folder, {stage: failures})
+        scans = [task.scan for task in tasks]
+        try:
+            record_failures(folder, {stage: scans}, {stage: failures})
+        except FileError as error:
+            complain(str(error))
     if failures and len(tasks) > 1:
         listed = f"; see {folder / FAILURES}" if folder else ""
         complain(f"{len(failures)} of {len(tasks)} scans failed{listed}")
@@ -70,18 +77,21 @@ def do(
     return code, outcomes
 
 
-def _report(outcome: Outcome, talk: Talk) -> None:
+def _report(outcome: Outcome, talk: Talk, said: set[str]) -> None:
+    """Say what is to be said about a scan, but a warning about the target only once."""
     if outcome.failure:
         complain(outcome.failure.message, outcome.failure.details if talk.verbose else "")
     elif not talk.quiet:
         for warning in getattr(outcome.result, "warnings", ()):
-            warn(warning)
+            if warning not in said:
+                warn(warning)
+                said.add(warning)
 
 
 def rehearse(
     plan: Sequence[tuple[Sequence[str | None], Path]],
     *,
-    writing: Writing | bool,
+    check: Callable[[Path, Sequence[str]], None],
     talk: Talk,
     new_folder: bool = False,
 ) -> int:
@@ -90,11 +100,11 @@ def rehearse(
     Parameters
     ----------
     plan : for each result the files it is made from, the scan first, and the file to write.
-    writing : how, if they are images; of models, whether they may replace others.
+    check : says why a file may not be written, see `preview`.
     talk : how much to say.
     new_folder : whether the folder of the files would be made.
     """
-    shared = {"writing": writing, "new_folder": new_folder}
+    shared = {"check": check, "new_folder": new_folder}
     tasks = [
         Task(str(inputs[0]), {"inputs": inputs, "output": output, **shared})
         for inputs, output in plan

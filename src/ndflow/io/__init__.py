@@ -1,14 +1,16 @@
 """Files: images in and out, masks, and models. No mathematics."""
 
 from ndflow.io.atomic import check_new, new_file, remove_abandoned
+from ndflow.io.bids import BidsScan, find_scans
+from ndflow.io.derivative import derivative_path, source_uri, write_dataset_files
 from ndflow.io.foreground import foreground
 from ndflow.io.lock import locked
 from ndflow.io.masks import FEWEST, BoolArray, Mask, nonzero, read_mask
 from ndflow.io.memory import make_array, make_image
-from ndflow.io.models import model_bytes, read_model, write_model
+from ndflow.io.models import check_new_model, model_bytes, read_model, write_model
 from ndflow.io.reading import Source, files_of, read_volume
 from ndflow.io.stream import DEFAULT_MAX_BYTES, open_file, sha256_of
-from ndflow.io.table import Row, read_table, write_table
+from ndflow.io.table import Row, cell, read_table, write_table
 from ndflow.io.volume import Volume
 from ndflow.io.writing import DTYPES, check_output, write_volume
 
@@ -16,14 +18,19 @@ __all__ = [
     "DEFAULT_MAX_BYTES",
     "DTYPES",
     "FEWEST",
+    "BidsScan",
     "BoolArray",
     "Mask",
     "Row",
     "Source",
     "Volume",
+    "cell",
     "check_new",
+    "check_new_model",
     "check_output",
+    "derivative_path",
     "files_of",
+    "find_scans",
     "foreground",
     "locked",
     "make_array",
@@ -38,6 +45,8 @@ __all__ = [
     "read_volume",
     "remove_abandoned",
     "sha256_of",
+    "source_uri",
+    "write_dataset_files",
     "write_model",
     "write_table",
     "write_volume",

@@ -70,7 +70,7 @@ def read_mask(source: Source, *, fewest: int = FEWEST, max_bytes: int = DEFAULT_
     fewest : how many voxels it must have; a mask of what to leave out may be empty.
     max_bytes : as for `read_volume`.
     """
-    mask = read_volume(source, max_bytes=max_bytes)
+    mask = read_volume(source, max_bytes=max_bytes, called="the mask")
     warnings = []
     seen = _survey(mask)
     within = seen.low >= 0 and seen.high <= 1 + _ROUNDING

@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.io.atomic import AnyPath, new_file
+from ndflow.io.atomic import AnyPath, check_new, new_file
 from ndflow.io.stream import open_file
 
-__all__ = ["FORMAT", "KINDS", "VERSION", "model_bytes", "read_model", "write_model"]
+__all__ = [
+    "FORMAT",
+    "KINDS",
+    "VERSION",
+    "check_new_model",
+    "model_bytes",
+    "read_model",
+    "write_model",
+]
 
 FORMAT, VERSION = "ndflow", 1
 KINDS = ("mixture", "reference", "map", "study")
@@ -41,7 +49,7 @@ def write_model(
     payload: Mapping[str, Any],
     *,
     force: bool = False,
-    inputs: Iterable[AnyPath] = (),
+    inputs: Sequence[AnyPath] = (),
 ) -> None:
     """Write a model.
 
@@ -53,9 +61,29 @@ def write_model(
     force : whether another file may be replaced.
     inputs : files that must not be replaced.
     """
+    check_new_model(path, force=force, inputs=inputs)
     content = model_bytes(kind, payload)
     with new_file(path, force=force, inputs=inputs) as file:
         file.write(content)
+
+
+def check_new_model(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> None:
+    """Say why a model may not be written to a file, if so; parameters as for `write_model`.
+
+    Even with `force` the JSON of somebody else is not replaced: beside an image it may be the
+    record of its acquisition, which nobody meant to lose.
+    """
+    place = check_new(path, force=force, inputs=inputs)
+    if not place.exists():
+        return
+    with open_file(place) as file:
+        try:
+            data = json.loads(file.read(_LARGEST))
+        except (ValueError, RecursionError):
+            return
+    if isinstance(data, dict) and data and data.get("format") != FORMAT:
+        cause = "exists, and was not written by ndflow"
+        raise FileError(path, cause, "choose another name for the output")
 
 
 def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:

@@ -36,18 +36,21 @@ Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
 _LARGEST_HEADER = 1 << 26
 
 
-def read_volume(source: Source, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Volume:
+def read_volume(
+    source: Source, *, max_bytes: int = DEFAULT_MAX_BYTES, called: str = "the image"
+) -> Volume:
     """Read one volume from a file, a nibabel image or an array.
 
     Parameters
     ----------
     source : a path (.nii, .hdr, .img, .mgh, each also compressed), an image, or an array.
     max_bytes : files whose content is larger than this are refused.
+    called : what messages call it, if it is no file.
     """
     if isinstance(source, np.ndarray):
-        return _from_array(source)
+        return _from_array(source, called)
     if isinstance(source, SpatialImage):
-        return _from_image(source)
+        return _from_image(source, called)
     path = os.fspath(source)
     if pair := _existing_pair(path):
         return _from_pair(path, *pair, max_bytes=max_bytes)
@@ -76,8 +79,11 @@ def read_volume(source: Source, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Volume
 
 def files_of(source: Source) -> tuple[str, ...]:
     """Return the files that an image is read from: none, one, or header and data."""
-    if isinstance(source, np.ndarray | SpatialImage):
+    if isinstance(source, np.ndarray):
         return ()
+    if isinstance(source, SpatialImage):
+        holders = (source.file_map or {}).values()
+        return tuple(str(holder.filename) for holder in holders if holder.filename)
     path = os.fspath(source)
     return _existing_pair(path) or (path,)
 
@@ -128,14 +134,14 @@ def _refuse_surplus(path: str, rest: bytes) -> None:
         raise FileError(path, cause, "its header is damaged, or belongs to another file")
 
 
-def _from_array(array: NDArray[Any]) -> Volume:
-    _refuse_array("the array", array)
+def _from_array(array: NDArray[Any], called: str) -> Volume:
+    _refuse_array(called, array)
     header = header_for(None, array.shape, np.eye(4))
-    return Volume("the array", (), _fortran(array), 1.0, 0.0, header, np.eye(4), placed=False)
+    return Volume(called, (), _fortran(array), 1.0, 0.0, header, np.eye(4), placed=False)
 
 
-def _from_image(image: SpatialImage) -> Volume:
-    name = image.get_filename() or "the image"
+def _from_image(image: SpatialImage, called: str) -> Volume:
+    name = image.get_filename() or called
     data: Any = image.dataobj
     slope, inter = 1.0, 0.0
     try:
@@ -148,7 +154,8 @@ def _from_image(image: SpatialImage) -> Volume:
     _refuse_array(name, array)
     affine = affine_of(name, image.header) if image.affine is None else image.affine
     header = header_for(image.header, array.shape, np.asarray(affine, dtype=np.float64))
-    return Volume(name, (), _fortran(array), slope, inter, header, affine_of(name, header))
+    place = affine_of(name, header)
+    return Volume(name, files_of(image), _fortran(array), slope, inter, header, place)
 
 
 def _refuse_array(name: str, array: NDArray[Any]) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import shlex
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,8 +139,7 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError:
-        hint = "check the spelling, and the folder you are in"
-        raise FileError(path, "no such file", hint) from None
+        raise _missing(os.fspath(path)) from None
     except PermissionError:
         raise FileError(path, "you may not read it", "check its permissions") from None
     except (OSError, ValueError) as error:
@@ -154,6 +154,16 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
             yield file
         except OSError as error:
             raise FileError(path, f"cannot be read ({_reason(error)})") from None
+
+
+def _missing(path: str) -> FileError:
+    if not Path(path).is_symlink():
+        return FileError(path, "no such file", "check the spelling, and the folder you are in")
+    target = Path(path).readlink().as_posix()
+    hint = f"it leads to {target}: mend it, or give another file"
+    if ".git/annex/objects" in target:
+        hint = f"get it: datalad get {shlex.quote(path)}"
+    return FileError(path, "a link to a file that is not here", hint)
 
 
 def _reason(error: Exception) -> str:

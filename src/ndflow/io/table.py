@@ -17,12 +17,13 @@ from ndflow.errors import FileError
 from ndflow.io.atomic import AnyPath, new_file
 from ndflow.io.stream import open_file
 
-__all__ = ["Row", "read_table", "write_table"]
+__all__ = ["Row", "cell", "read_table", "write_table"]
 
 _FILES = ("image", "mask", "gm", "wm", "csf")
 _TEXTS = ("subject", "centre")
 _SAME = {"site": "centre", "center": "centre"}
 _NOTHING = ("", "n/a")
+_ESCAPED = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _LARGEST = 256 << 20
 _SHOWN = 5  # wrong rows in one message
 
@@ -82,11 +83,19 @@ def read_table(path: AnyPath) -> list[Row]:
 def write_table(
     path: AnyPath, columns: Sequence[str], rows: Iterable[Sequence[str | None]]
 ) -> None:
-    """Write a tab-separated table, in place of one that was there; None becomes ``n/a``."""
+    """Write a tab-separated table, in place of one that was there.
+
+    None becomes ``n/a``; tabs and ends of lines within a cell are escaped.
+    """
     with new_file(path, force=True) as file:
         for row in [columns, *rows]:
-            cells = (" ".join((cell or "n/a").split()) for cell in row)
-            file.write("\t".join(cells).encode("utf-8", "backslashreplace") + b"\n")
+            file.write("\t".join(cell(part) for part in row).encode() + b"\n")
+
+
+def cell(text: str | None) -> str:
+    """Return a text as it stands in a table that we write."""
+    escaped = (text or "n/a").translate(_ESCAPED)
+    return escaped.encode("utf-8", "backslashreplace").decode()
 
 
 def _row(folder: Path, number: int, names: Sequence[str], cells: Sequence[str]) -> Row | None:

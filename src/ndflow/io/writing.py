@@ -151,5 +151,9 @@ def _files(path: AnyPath) -> tuple[str, ...]:
     """Return the files that make an image: one, or header and data."""
     name = os.fspath(path)
     if kind_of(name) not in IMAGE_KINDS:
-        raise FileError(path, "its name tells no image format", "end it with .nii.gz, for example")
+        raise FileError(
+            path,
+            "its name tells no image format",
+            "end it with .nii.gz, or with / if it is a folder",
+        )
     return pair_names(name) or (name,)

@@ -9,9 +9,9 @@ from typing import Any
 from ndflow.errors import FileError
 from ndflow.io import Source
 from ndflow.transport import IntensityMap
-from ndflow.workflow.models import AnyPath, load_map
-from ndflow.workflow.results import Result, check_result, deliver, hashes
-from ndflow.workflow.scan import input_files, read_masked
+from ndflow.workflow.models import AnyPath, load_map, outside_of
+from ndflow.workflow.results import Result, all_files, check_result, deliver, hashes
+from ndflow.workflow.scan import input_files, read_masked, selection
 from ndflow.workflow.settings import Reading, Writing, flat, settings_from
 from ndflow.workflow.voxels import mapped
 
@@ -63,17 +63,24 @@ def apply_map(
     command : what the user typed, for the record.
     """
     inputs = input_files(image=image, mask=mask)
+    doubts = []
     if isinstance(imap, IntensityMap):
         name = "the map"
     else:
         name = os.fspath(imap)
+        if inverse and mask is None and outside_of(imap) == "keep":
+            doubts.append(
+                f"{name}: was made with --outside keep, so what is outside its mask was not "
+                f"mapped; to undo it, give the same --mask and --outside"
+            )
         inputs["map"], imap = (name,), load_map(imap)
     if imap.channels != 1:
         cause = f"a map of {imap.channels} channels, but an image has one"
         raise FileError(name, cause, "use a map of one channel")
+    kind = selection(mask, None)["mask"]
     chosen = imap.inverse() if inverse else imap
     if output is not None:
-        check_result(output, inputs, writing)
+        check_result(output, all_files(inputs), writing=writing)
     volume, inside, warnings = read_masked(image, mask, max_bytes=reading.max_bytes)
     return deliver(
         image,
@@ -82,11 +89,11 @@ def apply_map(
         chosen,
         {
             "command": None if command is None else list(command),
-            "settings": {"inverse": inverse, **flat(reading, writing)},
+            "settings": {"inverse": inverse, "mask": kind, **flat(reading, writing)},
             "inputs": hashes(inputs),
         },
         output=output,
         inputs=inputs,
         writing=writing,
-        warnings=warnings,
+        warnings=doubts + warnings,
     )

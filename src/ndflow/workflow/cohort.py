@@ -146,7 +146,12 @@ def run_cohort(
         for failure in failures:
             _remove_results(study, failure.scan)
         _list_scans(study, rows)
-        record_failures(folder, {"fit": fitted.failures, "normalise": normalised.failures})
+        names = [member.name for member in study.members]
+        record_failures(
+            folder,
+            {"fit": names, "normalise": names},
+            {"fit": fitted.failures, "normalise": normalised.failures},
+        )
         done = len(normalised.made)
         _record(study, command, {"normalised": done, "failed": len(failures)})
     return Summary(done, sum(scan.kept for scan in normalised.made.values()), failures)

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 from ndflow.density import Fit
 from ndflow.io import Source, sha256_of
 from ndflow.workflow.models import AnyPath, check_model, save
-from ndflow.workflow.scan import fit_scan, input_files, read_scan
-from ndflow.workflow.settings import Fitting, Reading, flat
+from ndflow.workflow.results import all_files
+from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan, selection
+from ndflow.workflow.settings import Fitting, Reading, flat, settings_from
 
-__all__ = ["Fitted", "fit_image", "fit_to_file"]
+__all__ = ["Fitted", "fit_image", "fit_source", "fit_to_file"]
 
 
 class Fitted(NamedTuple):
@@ -33,6 +34,22 @@ class Fitted(NamedTuple):
 
 
 def fit_image(
+    image: Source, *, mask: Source | None = None, exclude: Source | None = None, **settings: Any
+) -> Fit:
+    """Estimate the density of an image, as ``ndflow fit`` does.
+
+    Parameters
+    ----------
+    image : a path, a nibabel image, or an array.
+    mask : the same, or ``"auto"``. Default: all voxels but 0.
+    exclude : voxels that do not count, for example of a lesion.
+    **settings : effective_count, max_bytes; see ``ndflow fit --help``.
+    """
+    reading, fitting = settings_from(settings, Reading, Fitting)
+    return fit_source(image, mask=mask, exclude=exclude, reading=reading, fitting=fitting).fit
+
+
+def fit_source(
     image: Source,
     *,
     mask: Source | None,
@@ -40,9 +57,11 @@ def fit_image(
     reading: Reading,
     fitting: Fitting,
 ) -> Fitted:
-    """Estimate the density of an image; parameters as for `read_scan`."""
+    """Estimate the density of an image, and tell more about it; parameters as for `read_scan`."""
     scan = read_scan(image, mask, exclude, reading)
-    return Fitted(fit_scan(scan, fitting), scan.voxels, tuple(scan.warnings))
+    fitted = fit_scan(scan, fitting)
+    warnings = scan.warnings + doubts(scan.volume.path, fitted)
+    return Fitted(fitted, scan.voxels, tuple(warnings))
 
 
 def fit_to_file(
@@ -57,12 +76,12 @@ def fit_to_file(
 ) -> Fitted:
     """Estimate the density of an image and write it to a file."""
     files = input_files(image=image, mask=mask, exclude=exclude)
-    inputs = [name for names in files.values() for name in names]
-    check_model(output, force=force, inputs=inputs)
-    fitted = fit_image(image, mask=mask, exclude=exclude, reading=reading, fitting=fitting)
+    inputs = all_files(files)
+    check_model(output, inputs, force=force)
+    fitted = fit_source(image, mask=mask, exclude=exclude, reading=reading, fitting=fitting)
     record: dict[str, Any] = {
         "sha256": [sha256_of(name) for name in files["image"]],
-        "settings": flat(reading, fitting),
+        "settings": selection(mask, exclude) | flat(reading, fitting),
         "voxels": fitted.voxels,
         "fit": fitted.fit.status.message,
     }

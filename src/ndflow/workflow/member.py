@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.io import sha256_of
-from ndflow.workflow.fitting import fit_image
+from ndflow.workflow.fitting import fit_source
 from ndflow.workflow.goal import Goal
 from ndflow.workflow.methods import jacobian
 from ndflow.workflow.models import load_density, save
@@ -82,7 +82,7 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting) -> Made:
         mixture = load_density(member.place.model)
         if isinstance(mixture, GaussianMixture):
             return Made(mixture, True, ())
-    fitted = fit_image(
+    fitted = fit_source(
         member.image, mask=member.mask, exclude=None, reading=reading, fitting=fitting
     )
     record = {

@@ -34,12 +34,18 @@ class Solution(NamedTuple):
     divergences : from the target, of the aligned scan and of the result; where the target has unit
         variance.
     message : how the match ended.
+    converged : whether it ended well.
     """
 
     imap: IntensityMap
     affine: Affine
     divergences: tuple[float, float]
     message: str
+    converged: bool = True
+
+    def doubts(self, path: str) -> list[str]:
+        """Return a warning where the match of a scan did not end well."""
+        return [] if self.converged else [f"{path}: the match to the target {self.message}"]
 
 
 def solve(source: GaussianMixture, target: GaussianMixture, matching: Matching) -> Solution:
@@ -58,7 +64,7 @@ def solve(source: GaussianMixture, target: GaussianMixture, matching: Matching) 
     sd = float(np.sqrt(target.covariance()[0, 0]))
     table = tabulate(imap, low, high, tolerance=_TOLERANCE * sd)
     ends = float(matched.divergences[0]), float(matched.divergences[-1])
-    return Solution(table, affine, ends, matched.status.message)
+    return Solution(table, affine, ends, matched.status.message, matched.status.converged)
 
 
 def _divergence(source: GaussianMixture, target: GaussianMixture, objective: str) -> float:

@@ -7,13 +7,13 @@ is a record of how it was made, for people.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.io import check_new, read_model, write_model
+from ndflow.io import check_new_model, read_model, write_model
 from ndflow.population import Reference
 from ndflow.transport import IntensityMap
 
@@ -25,6 +25,7 @@ __all__ = [
     "load",
     "load_density",
     "load_map",
+    "outside_of",
     "save",
 ]
 
@@ -58,6 +59,12 @@ def load_map(path: AnyPath) -> IntensityMap:
     return _loaded(path, "map")  # type: ignore[return-value]
 
 
+def outside_of(path: AnyPath) -> object:
+    """Return what the record of a map says about voxels outside the mask."""
+    settings = read_model(path, "map")[1].get("settings")
+    return settings.get("outside") if isinstance(settings, Mapping) else None
+
+
 def save(
     path: AnyPath,
     model: Model | Fit,
@@ -76,7 +83,7 @@ def save(
     force : whether another file may be replaced.
     inputs : files that must not be replaced, not even then.
     """
-    check_model(path, force=force, inputs=inputs)
+    check_model(path, inputs, force=force)
     value = model.mixture if isinstance(model, Fit) else model
     for kind, made in _KINDS.items():
         if isinstance(value, made):
@@ -85,11 +92,11 @@ def save(
     raise InvalidValueError(f"model must be a mixture, a reference or a map, not {model!r}")
 
 
-def check_model(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> None:
-    """Say now what `save` would say at the end."""
+def check_model(path: AnyPath, inputs: Sequence[AnyPath] = (), *, force: bool = False) -> None:
+    """Say now what `save` would say at the end, for the files that went in."""
     if not is_model(path):
         raise FileError(path, "a model is written as JSON", "let its name end with .json")
-    check_new(path, force=force, inputs=inputs)
+    check_new_model(path, force=force, inputs=inputs)
 
 
 def is_model(source: object) -> TypeGuard[AnyPath]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from ndflow.density import Fit
 from ndflow.io import Source
 from ndflow.workflow.methods import Solution, jacobian, solve
-from ndflow.workflow.results import AnyPath, Result, check_result, deliver, hashes
-from ndflow.workflow.scan import Scan, fit_scan, input_files, read_scan
+from ndflow.workflow.results import AnyPath, Result, all_files, check_result, deliver, hashes
+from ndflow.workflow.scan import Scan, doubts, fit_scan, input_files, read_scan, selection
 from ndflow.workflow.settings import (
     Fitting,
     Matching,
@@ -19,10 +18,10 @@ from ndflow.workflow.settings import (
     flat,
     settings_from,
 )
-from ndflow.workflow.target import AnyTarget, Target, in_units, read_target
+from ndflow.workflow.target import AnyTarget, Target, in_units, read_target, refuse_coarse
 from ndflow.workflow.voxels import mapped
 
-__all__ = ["normalise", "normalise_scan"]
+__all__ = ["normalise", "normalise_scan", "normalize"]
 
 
 def normalise(
@@ -52,7 +51,7 @@ def normalise(
         settings, Reading, Fitting, Matching, Writing
     )
     target = read_target(to, to_mask, reading, fitting)
-    result = normalise_scan(
+    return normalise_scan(
         image,
         target,
         mask=mask,
@@ -63,7 +62,9 @@ def normalise(
         matching=matching,
         writing=writing,
     )
-    return replace(result, warnings=(*target.warnings, *result.warnings))
+
+
+normalize = normalise  # the American spelling
 
 
 def normalise_scan(
@@ -86,15 +87,15 @@ def normalise_scan(
     command : what the user typed, for the record.
     """
     density = in_units(target, matching.scale, matching.range)
+    refuse_coarse(density, writing)
     inputs = input_files(image=image, mask=mask, exclude=exclude) | target.files
     if output is not None:
-        check_result(output, inputs, writing)
+        check_result(output, all_files(inputs), writing=writing)
     scan = read_scan(image, mask, exclude, reading)
     fitted = fit_scan(scan, fitting)
     solution = solve(fitted.mixture, density, matching)
-    warnings = list(scan.warnings)
-    if not fitted.status.converged:
-        warnings.append(f"{scan.volume.path}: the fit of its density is {fitted.status.message}")
+    path = scan.volume.path
+    warnings = [*target.warnings, *scan.warnings, *doubts(path, fitted), *solution.doubts(path)]
     return deliver(
         image,
         scan.volume,
@@ -102,7 +103,7 @@ def normalise_scan(
         solution.imap,
         {
             "command": None if command is None else list(command),
-            "settings": flat(reading, fitting, matching, writing),
+            "settings": selection(mask, exclude) | flat(reading, fitting, matching, writing),
             "inputs": hashes(inputs),
             "target": {"name": target.name, "mixture": density.to_dict()},
             **_findings(scan, fitted, solution, matching),

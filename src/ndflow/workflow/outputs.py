@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import files_of, open_file
-from ndflow.workflow.models import check_model, is_model
-from ndflow.workflow.results import check_result, stem
-from ndflow.workflow.settings import Writing
+from ndflow.workflow.models import is_model
+from ndflow.workflow.results import stem
+from ndflow.workflow.scan import AUTO
 
 __all__ = ["Outputs", "make_folder", "one_each", "outputs_for", "preview"]
+
+
+_NONE = "none"
 
 
 class Outputs(NamedTuple):
@@ -86,7 +89,11 @@ def _refuse_orphan(folder: Path) -> None:
 
 
 def preview(
-    inputs: Sequence[str | None], output: Path, *, writing: Writing | bool, new_folder: bool
+    inputs: Sequence[str | None],
+    output: Path,
+    *,
+    check: Callable[[Path, Sequence[str]], None],
+    new_folder: bool,
 ) -> None:
     """Say what can be said without reading a scan: files that are missing, or in the way.
 
@@ -94,22 +101,22 @@ def preview(
     ----------
     inputs : the files that would be read.
     output : the file that would be written.
-    writing : how, if that is an image with its record; of a model, whether it may replace another.
+    check : says why it may not be written, given the files that must not be replaced.
     new_folder : whether the folder of the output would be made.
     """
-    given = [name for source in inputs if source and source != "auto" for name in files_of(source)]
+    given = [name for source in inputs if source and source != AUTO for name in files_of(source)]
     for name in given:
         with open_file(name):
             pass
     if new_folder and not output.parent.exists():
         return _refuse_orphan(output.parent)
-    if isinstance(writing, Writing):
-        return check_result(output, {"inputs": given}, writing)
-    return check_model(output, force=writing, inputs=given)
+    return check(output, given)
 
 
 def one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:
-    """Return what belongs to each image of something given for none, for each, or as ``auto``.
+    """Return what belongs to each image, of something given for none or for each.
+
+    A mask may be ``auto``, for one image or for all; ``none`` stands for nothing.
 
     Parameters
     ----------
@@ -119,11 +126,15 @@ def one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[s
     """
     if not given:
         return [None] * len(images)
-    if list(given) == ["auto"]:
-        return ["auto"] * len(images)
+    if not images:
+        raise InvalidValueError(f"{option}: there is no image that it could belong to")
+    if AUTO in given and option != "--mask":
+        raise InvalidValueError(f"{option}: {AUTO} is for --mask only; give a file, or none")
+    if list(given) == [AUTO]:
+        return [AUTO] * len(images)
     if len(given) != len(images):
         raise InvalidValueError(
             f"{option}: one is needed for each of {len(images)} images, in their order, but "
             f"{len(given)} were given"
         )
-    return list(given)
+    return [None if name == _NONE else name for name in given]

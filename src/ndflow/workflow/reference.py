@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.io import Source, files_of, sha256_of
 from ndflow.population import Reference, reference
-from ndflow.workflow.fitting import fit_image
+from ndflow.workflow.fitting import fit_source
 from ndflow.workflow.models import AnyPath, is_model, load_density, save
 from ndflow.workflow.results import stem
-from ndflow.workflow.settings import Average, Fitting, Reading
+from ndflow.workflow.scan import selection
+from ndflow.workflow.settings import Average, Fitting, Reading, flat
 
 __all__ = ["Density", "density_of", "write_reference"]
 
 
 class Density(NamedTuple):
-    """The density of a scan, and warnings about how it came to be."""
+    """The density of a scan.
+
+    Attributes
+    ----------
+    mixture : the density.
+    record : how it was estimated, if it was not read from a file.
+    warnings : for the user.
+    """
 
     mixture: GaussianMixture
+    record: dict[str, Any]
     warnings: tuple[str, ...]
 
 
@@ -34,46 +43,52 @@ def density_of(
 ) -> Density:
     """Return the density in a file, or that of an image; parameters as for `read_scan`."""
     if not is_model(source):
-        fitted = fit_image(source, mask=mask, exclude=exclude, reading=reading, fitting=fitting)
-        return Density(fitted.fit.mixture, fitted.warnings)
+        fitted = fit_source(source, mask=mask, exclude=exclude, reading=reading, fitting=fitting)
+        record = selection(mask, exclude) | flat(fitting)
+        return Density(fitted.fit.mixture, record, fitted.warnings)
     model = load_density(source)
     if isinstance(model, Reference):
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
         raise FileError(source, "a reference, which cannot be averaged with scans", hint)
-    return Density(model, ())
+    return Density(model, {}, ())
 
 
 def write_reference(
     output: AnyPath,
     sources: Sequence[AnyPath],
-    mixtures: Sequence[GaussianMixture],
+    densities: Sequence[Density],
     *,
     weights: Sequence[float] | None,
     average: Average,
     channel: str,
     force: bool,
 ) -> Reference:
-    """Average the mixtures of some sources and write the reference to a file.
+    """Average the densities of some sources and write the reference to a file.
 
     Parameters
     ----------
     output : where to.
-    sources, mixtures : the files, and what was in them.
+    sources, densities : the files, and what was in them.
     weights, average : see `ndflow.reference`.
     channel : what the images show, for example ``"T1w"``.
     force : whether another file may be replaced.
     """
-    for source, mixture in zip(sources, mixtures, strict=True):
-        if mixture.channels != 1:
-            cause = f"a density of {mixture.channels} channels, not of one"
+    for source, density in zip(sources, densities, strict=True):
+        if density.mixture.channels != 1:
+            cause = f"a density of {density.mixture.channels} channels, not of one"
             raise FileError(source, cause, "fit one channel at a time")
     names = [stem(source) for source in sources]
+    mixtures = [density.mixture for density in densities]
     made = reference(mixtures, weights=weights, average=average, names=names, channels=channel)
     record = {
         "inputs": [
-            {"name": name, "sha256": [sha256_of(file) for file in files_of(source)]}
-            for name, source in zip(names, sources, strict=True)
-        ]
+            {
+                "name": name,
+                "sha256": [sha256_of(file) for file in files_of(source)],
+                **density.record,
+            }
+            for name, source, density in zip(names, sources, densities, strict=True)
+        ],
     }
     save(output, made, record=record, force=force, inputs=sources)
     return made

@@ -18,10 +18,11 @@ from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture
+from ndflow.errors import FileError
 from ndflow.io import (
     Source,
     Volume,
-    check_new,
+    check_new_model,
     check_output,
     make_array,
     make_image,
@@ -37,6 +38,7 @@ __all__ = [
     "AnyPath",
     "Hashes",
     "Result",
+    "all_files",
     "check_result",
     "deliver",
     "hashes",
@@ -84,11 +86,14 @@ def record_name(output: AnyPath) -> Path:
     return Path(output).with_name(f"{stem(output)}.json")
 
 
-def check_result(output: AnyPath, inputs: Files, writing: Writing) -> None:
-    """Say now what `deliver` would say at the end."""
-    given = _all(inputs)
+def check_result(output: AnyPath, given: Sequence[str], *, writing: Writing) -> None:
+    """Say now what `deliver` would say at the end, for the files that went in."""
     check_output(output, dtype=writing.dtype, force=writing.force, inputs=given)
-    check_new(record_name(output), force=writing.force, inputs=given)
+    try:
+        check_new_model(record_name(output), force=writing.force, inputs=given)
+    except FileError as error:
+        hint = f"it would be the record of {Path(output).name}: {error.hint}"
+        raise FileError(error.path, error.cause, hint) from None
 
 
 def deliver(
@@ -122,7 +127,7 @@ def deliver(
     image: NDArray[Any] | SpatialImage | None = None
     full = dict(record)
     notes = list(warnings)
-    protected = _all(inputs)
+    protected = all_files(inputs)
 
     def complete(clipped: int, outputs: Sequence[str] = ()) -> None:
         if clipped:
@@ -160,5 +165,6 @@ def hashes(inputs: Files) -> Hashes:
     }
 
 
-def _all(inputs: Files) -> list[str]:
+def all_files(inputs: Files) -> list[str]:
+    """Return the files that went in, whatever they are."""
     return [name for names in inputs.values() for name in names]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,17 @@ from ndflow.io import (
 )
 from ndflow.workflow.settings import Fitting, Reading
 
-__all__ = ["AUTO", "Scan", "about", "fit_scan", "input_files", "read_masked", "read_scan"]
+__all__ = [
+    "AUTO",
+    "Scan",
+    "about",
+    "doubts",
+    "fit_scan",
+    "input_files",
+    "read_masked",
+    "read_scan",
+    "selection",
+]
 
 AUTO = "auto"
 
@@ -94,11 +104,12 @@ def read_scan(
     total = int(counted.total) if counted else 0
     if counted is None or total < FEWEST:
         cause = f"{_count(total, 'voxel')} {'is' if total == 1 else 'are'} {_which(mask, exclude)}"
-        raise FileError(volume.path, cause, f"at least {FEWEST} are needed; {_MASK}")
+        hint = _MASK if mask is None else "check the mask, and what is excluded"
+        raise FileError(volume.path, cause, f"at least {FEWEST} are needed; {hint}")
     warnings += _suspicious(volume.path, counted)
     if not_finite:
         warnings.append(
-            f"{volume.path}: {_count(not_finite, 'voxel')} NaN or infinite, left as they are"
+            f"{volume.path}: {_count(not_finite, 'voxel')} NaN or infinite, left out of the fit"
         )
     return Scan(volume, inside, counted, excluded, not_finite, warnings)
 
@@ -136,6 +147,19 @@ def input_files(**sources: Source | None) -> dict[str, tuple[str, ...]]:
         for name, source in sources.items()
         if source is not None and not _is_auto(source)
     }
+
+
+def selection(mask: Source | None, exclude: Source | None) -> dict[str, Any]:
+    """Return which voxels were asked for, for the record."""
+    kind = "nonzero" if mask is None else AUTO if _is_auto(mask) else "given"
+    return {"mask": kind, "exclude": exclude is not None}
+
+
+def doubts(path: str, fitted: Fit) -> list[str]:
+    """Return a warning where the fit of a density did not end well."""
+    if fitted.status.converged:
+        return []
+    return [f"{path}: the fit of its density is {fitted.status.message}"]
 
 
 def _is_auto(mask: Source) -> bool:

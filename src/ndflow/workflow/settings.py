@@ -26,6 +26,8 @@ __all__ = [
     "settings_from",
 ]
 
+_GAMMA = 1e-3
+
 Average = Literal["density", "quantile"]
 Mode = Literal["individual", "centre"]
 DType = Literal[
@@ -97,7 +99,7 @@ class Matching:
 
     method: Method = "ndflow"
     objective: Objective = "l2"
-    regularisation: float = 1e-3
+    regularisation: float = _GAMMA
     solver: Solver = "exact"
     scale: Scale | None = None
     range: tuple[float, float] | None = None
@@ -113,6 +115,8 @@ class Matching:
                 f"regularisation must be 0 or a positive number, not {self.regularisation!r}"
             )
         object.__setattr__(self, "regularisation", float(self.regularisation))
+        if self.method == "affine" and (self.solver != "exact" or self.regularisation != _GAMMA):
+            raise InvalidValueError("solver and regularisation are for the method 'ndflow' only")
         if self.range is None:
             return
         try:
@@ -134,7 +138,8 @@ class Writing:
     ----------
     outside
         What becomes of voxels outside the mask: 0; what they are; or mapped like the others.
-        By default zeros stay zero and the rest is mapped. NaN and infinity stay what they are.
+        By default zeros stay zero and the rest is mapped. NaN and infinity stay what they are,
+        except outside with zero.
     dtype
         The type of the voxels.
     force

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError, NdflowError
-from ndflow.io import write_table
+from ndflow.io import cell, write_table
 
 __all__ = ["FAILURES", "Failure", "Outcome", "Task", "check_jobs", "each", "record_failures"]
 
@@ -105,13 +105,40 @@ def attempt(function: Callable[..., Any], task: Task) -> Outcome:
         return Outcome(task.scan, None, _failure(task.scan, error))
 
 
-def record_failures(folder: Path, failures: Mapping[str, Iterable[Failure]]) -> None:
-    """Write the failures of each stage, or remove the list of an earlier run if there are none."""
-    rows = [(f.scan, stage, f.cause, f.hint) for stage in failures for f in failures[stage]]
+def record_failures(
+    folder: Path, tried: Mapping[str, Sequence[str]], failures: Mapping[str, Sequence[Failure]]
+) -> None:
+    """Bring the list of failures in a folder up to date.
+
+    Scans that this run did not try stay on it; without any left, there is no list.
+
+    Parameters
+    ----------
+    folder : where it is.
+    tried : the scans of each stage.
+    failures : those of each stage that failed.
+    """
+    path = folder / FAILURES
+    try:
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+    except (OSError, UnicodeDecodeError):
+        lines = [""]
+    if lines and tuple(lines[0].split("\t")) != _COLUMNS:
+        if not any(failures.values()):
+            return
+        raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
+    done = {(cell(scan), stage) for stage in tried for scan in tried[stage]}
+    rows: list[Sequence[str]] = [line.split("\t") for line in lines[1:]]
+    rows = [row for row in rows if tuple(row[:2]) not in done]
+    rows += [
+        (cell(f.scan), stage, cell(f.cause), cell(f.hint))
+        for stage in failures
+        for f in failures[stage]
+    ]
     if rows:
-        write_table(folder / FAILURES, _COLUMNS, rows)
+        write_table(path, _COLUMNS, rows)
     else:
-        (folder / FAILURES).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def _killed(task: Task) -> Outcome:

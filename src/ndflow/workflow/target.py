@@ -13,13 +13,14 @@ from ndflow.io import Source
 from ndflow.population import Reference
 from ndflow.transport import align
 from ndflow.workflow.models import is_model, load_density
-from ndflow.workflow.scan import fit_scan, input_files, read_scan
-from ndflow.workflow.settings import Fitting, Reading, Scale
+from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan
+from ndflow.workflow.settings import Fitting, Reading, Scale, Writing
 
-__all__ = ["AnyTarget", "Target", "in_units", "read_target"]
+__all__ = ["AnyTarget", "Target", "in_units", "read_target", "refuse_coarse"]
 
 _ENDS = (0.001, 0.999)  # percentiles that `range` speaks of
 _LEAST, _MOST = 1e-100, 1e100
+_COARSEST = 5.0  # spread, in whole numbers
 _SHARPEST = 1e-9  # spread, as a share of the mean
 
 
@@ -77,8 +78,19 @@ def read_target(
         return Target(mixture, name, not isinstance(to, Reference), files, [])
     scan = read_scan(to, mask, reading=reading)
     files = input_files(target=to, target_mask=mask)
-    mixture = fit_scan(scan, fitting).mixture
-    return Target(mixture, scan.volume.path, True, files, scan.warnings)
+    fitted = fit_scan(scan, fitting)
+    warnings = scan.warnings + doubts(scan.volume.path, fitted)
+    return Target(fitted.mixture, scan.volume.path, True, files, warnings)
+
+
+def refuse_coarse(density: GaussianMixture, writing: Writing) -> None:
+    """Refuse to write a result as whole numbers where they could not tell tissues apart."""
+    sd = float(np.sqrt(density.covariance()[0, 0]))
+    if "int" in writing.dtype and sd < _COARSEST:
+        raise InvalidValueError(
+            f"{writing.dtype} holds whole numbers, but the result would have a spread of {sd:.2g} "
+            f"only; choose units with --range 0 1000, for example, or --dtype float32"
+        )
 
 
 def _refuse_absurd(name: str, mixture: GaussianMixture) -> None:

@@ -20,7 +20,7 @@ _LONGEST = 1 << 18  # of a look-up table; beyond, it would cost more than it sav
 
 
 def mapped(
-    volume: Volume, imap: IntensityMap, inside: BoolArray | None, outside: Outside | None
+    volume: Volume, imap: IntensityMap, inside: BoolArray, outside: Outside | None
 ) -> Iterator[FloatArray]:
     """Yield the image of every voxel, in the order of `Volume.flat`.
 
@@ -30,7 +30,7 @@ def mapped(
     ----------
     volume : the image.
     imap : the map.
-    inside : (voxels,), the mask; by default nothing is inside.
+    inside : (voxels,), the mask.
     outside : what becomes of voxels outside the mask, see `Writing`.
     """
     flat = volume.flat
@@ -45,7 +45,7 @@ def mapped(
         if stored.dtype.kind == "f":
             result = np.where(np.isfinite(values), result, values)
         if outside != "map":
-            beyond = np.ones(stored.shape, bool) if inside is None else ~inside[start:][:_PIECE]
+            beyond = ~inside[start : start + _PIECE]
             if outside is None:
                 beyond &= volume.is_zero(values)
             if beyond.any():
