@@ -315,7 +315,7 @@ def test_finding_nothing_says_what_was_looked_for_and_what_there_is(tmp_path: Pa
     root = dataset(tmp_path, *anat("sub-01_T2w"), "sub-01/func/sub-01_task-x_bold.nii.gz")
     with pytest.raises(FileError, match=r"sub-…_T1w\.nii.* there are T2w, bold: see --suffix$"):
         find_scans(root)
-    empty = dataset(tmp_path / "empty")
+    empty = dataset(tmp_path / "empty", "sub-01/anat/._sub-01_T2w.nii.gz")
     with pytest.raises(FileError, match=r"no scans.*check that it is the right folder"):
         find_scans(empty)
 

@@ -167,6 +167,13 @@ def test_what_others_have_added_stays(tmp_path: Path) -> None:
     assert "Authors" not in write(out, raw, force=True)
 
 
+def test_the_validator_is_told_what_else_is_there(tmp_path: Path) -> None:
+    write(tmp_path / "out", described(tmp_path / "raw"))
+    lines = (tmp_path / "out" / ".bidsignore").read_text().splitlines()
+    assert {"/models", "/maps", "/reference*.json", "/failures.tsv", ".ndflow-*"} <= set(lines)
+    assert not any(line.endswith("/") for line in lines)  # these would not be ignored
+
+
 @pytest.mark.parametrize("name", ["README.md", "README.rst", "README.txt"])
 def test_there_is_one_readme_only(tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
@@ -216,12 +223,13 @@ def test_two_datasets_do_not_share_an_output_unless_forced(tmp_path: Path) -> No
     assert write(out, other, force=True)["DatasetLinks"] == {"raw": "../other"}
 
 
-def test_a_dataset_that_was_moved_or_renamed_is_the_same(tmp_path: Path) -> None:
-    raw, out = described(tmp_path / "raw"), tmp_path / "out"
+@pytest.mark.parametrize("doi", ["doi:10.1/x", None])
+def test_a_dataset_that_was_moved_or_renamed_is_the_same(tmp_path: Path, doi: str | None) -> None:
+    raw, out = described(tmp_path / "raw", DatasetDOI=doi), tmp_path / "out"
     write(out, raw)
     raw = raw.rename(tmp_path / "moved")
     assert write(out, raw)["DatasetLinks"] == {"raw": "../moved"}
-    described(raw, Name="Renamed")
+    described(raw, Name="Renamed", DatasetDOI=doi)
     assert write(out, raw)["SourceDatasets"][0]["Name"] == "Renamed"
 
 
@@ -299,6 +307,7 @@ def written(folder: Path, **sidecar: Any) -> Path:
         "map_Centre_A.json",
         "provenance.json",
         "failures.tsv",
+        "scans.tsv",
         "report.html",
         ".ndflow-1.tmp",
         "sub-01/.ndflow-lock",

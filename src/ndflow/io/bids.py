@@ -161,8 +161,7 @@ class _Tree:
     def _leads_out(self, link: str) -> bool:
         """Tell whether a linked folder is not among those that are looked into anyway."""
         real = os.path.realpath(link)
-        inside = os.path.relpath(real, self._real)
-        if inside == "." or inside.startswith("sub-"):
+        if os.path.relpath(real, self._real).startswith("sub-"):
             return False
         return self._followed.setdefault(real, link) == link
 

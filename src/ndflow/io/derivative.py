@@ -38,7 +38,7 @@ density flows. Geometry and background are those of the images that they were ma
 - sub-*/: the images, desc-ndflow; the JSON beside each one says what it was made from, and how
 - models/, maps/: what was found for each scan: the mixture of its intensities, and the map
 - reference*.json, map_*.json: what the scans were matched to
-- failures.tsv: scans that could not be normalised, and why
+- scans.tsv, failures.tsv: all scans, and those that could not be normalised, and why
 - provenance.json, report.html, evaluation/: how it was done, and how it went
 
 Only the images are described by BIDS; .bidsignore lists the rest.
@@ -51,6 +51,7 @@ _IGNORED = (
     "/map_*.json",
     "/provenance.json",
     "/failures.tsv",
+    "/scans.tsv",
     "/report.html",
     ".ndflow-*",
 )

@@ -1,0 +1,410 @@
+"""``ndflow cohort``: a whole study, what is said on the way, and what goes wrong."""
+
+import csv
+import json
+import os
+import pty
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+from phantoms import head, save
+
+import ndflow
+from ndflow.io import read_table
+
+Run = Callable[..., Any]
+
+SHAPE = (14, 16, 12)
+GAINS = {"Aachen": 1.0, "Bonn": 2.5, "Celle": 0.6}
+
+
+def scan(path: Path, seed: int, gain: float = 1.0) -> Path:
+    path.parent.mkdir(exist_ok=True)
+    return save(path, head(seed, shape=SHAPE, gain=gain))
+
+
+class Desk:
+    """A table of five scans of three centres, and a place for the results."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out, self.table = folder, folder / "out", folder / "scans.tsv"
+        self.centres = ["Aachen", "Aachen", "Bonn", "Bonn", "Celle"]
+        for number, centre in enumerate(self.centres):
+            scan(self.image(number), number, GAINS[centre] * (1 + 0.1 * number))
+        self.write()
+
+    def image(self, number: int) -> Path:
+        return self.folder / "in" / f"s{number}.nii.gz"
+
+    def write(self) -> None:
+        lines = [f"in/s{number}.nii.gz\t{centre}" for number, centre in enumerate(self.centres)]
+        self.table.write_text("\n".join(["image\tcentre", *lines, ""]))
+
+    def failures(self) -> list[list[str]]:
+        return rows(self.out / "failures.tsv")
+
+
+def rows(path: Path) -> list[list[str]]:
+    return [line.split("\t") for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): b"" if path.is_dir() else path.read_bytes()
+        for path in folder.rglob("*")
+    }
+
+
+def done(*names: str) -> set[str]:
+    return {f"{kind}/{n}" for n in names for kind in ("models", "images", "maps")}
+
+
+def made(out: Path) -> set[str]:
+    return {f"{path.parent.name}/{path.name.partition('.')[0]}" for path in out.glob("*/*")}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+# ── a study ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_folder_of_results_is_as_promised(run: Run, desk: Desk) -> None:
+    ran = run("cohort", desk.table, desk.out, "--channel", "T1w")
+    assert (ran.code, ran.out) == (0, "")
+    names = [f"s{number}" for number in range(5)]
+    found = {name for name in tree(desk.out) if not name.startswith(".")}
+    assert found == {
+        "images",
+        "models",
+        "maps",
+        "scans.tsv",
+        "provenance.json",
+        "reference.json",
+    } | {f"reference_{centre}.json" for centre in GAINS} | {
+        f"images/{name}.nii.gz" for name in names
+    } | {f"{kind}/{name}.json" for name in names for kind in ("models", "maps")}
+    assert ndflow.load(desk.out / "reference.json").channels == ("T1w",)
+    provenance = json.loads((desk.out / "provenance.json").read_text())
+    assert provenance["command"] == ["ndflow", "cohort", *map(str, (desk.table, desk.out))] + [
+        "--channel",
+        "T1w",
+    ]
+    assert (provenance["finished"], provenance["normalised"], provenance["failed"]) == (True, 5, 0)
+    image = nibabel.load(desk.out / "images" / "s0.nii.gz")
+    given = nibabel.load(desk.image(0))
+    assert image.get_data_dtype() == np.float32
+    assert np.array_equal(image.affine, given.affine)
+    assert np.array_equal(np.asarray(image.dataobj) == 0, np.asarray(given.dataobj) == 0)
+
+
+@pytest.mark.parametrize("mode", ["individual", "centre"])
+def test_results_are_the_same_bytes_for_any_number_of_workers(
+    run: Run, desk: Desk, mode: str
+) -> None:
+    trees = []
+    for jobs in (1, 2):
+        assert run("cohort", desk.table, desk.out, "--mode", mode, "-j", jobs).code == 0
+        found = tree(desk.out)
+        provenance = json.loads(found.pop("provenance.json"))
+        assert provenance.pop("command")[-1] == str(jobs)
+        trees.append((found, provenance))
+        desk.out.rename(desk.folder / f"out{jobs}")
+    assert trees[0] == trees[1]
+
+
+def test_the_list_of_scans_is_a_table_for_another_study(run: Run, desk: Desk) -> None:
+    desk.table.write_text(
+        "image\tsite\tsubject\tmask\tname\tage\n"
+        "in/s0.nii.gz\tX\t01\tin/m.nii.gz\tAnn\t31\nin/s1.nii.gz\tX\t02\tn/a\tn/a\t32\n"
+    )
+    save(desk.folder / "in" / "m.nii.gz", (head(0, shape=SHAPE) > 400).astype(np.uint8))
+    assert run("cohort", desk.table, desk.out).code == 0
+    before, after = read_table(desk.table), read_table(desk.out / "scans.tsv")
+    for one, two in zip(before, after, strict=True):
+        assert (one.image, one.mask, one.subject, one.centre) == (
+            two.image,
+            two.mask,
+            two.subject,
+            two.centre,
+        )
+        assert two.more["age"] == one.more["age"]
+    again = desk.folder / "again"
+    assert run("cohort", desk.out / "scans.tsv", again).code == 0
+    assert [row.image for row in read_table(again / "scans.tsv")] == [row.image for row in before]
+    assert tree(again / "images") == tree(desk.out / "images")
+
+
+def test_a_mask_of_the_table_is_the_mask_of_its_scan(run: Run, desk: Desk) -> None:
+    mask = save(desk.folder / "m.nii.gz", (head(0, shape=SHAPE) > 500).astype(np.uint8))
+    desk.table.write_text("image,mask\nin/s0.nii.gz,m.nii.gz\nin/s1.nii.gz,n/a\n")
+    assert run("cohort", desk.table, desk.out).code == 0
+    models = [ndflow.load(desk.out / "models" / f"s{number}.json") for number in (0, 1)]
+    assert models[0] == ndflow.fit_image(desk.image(0), mask=mask).mixture
+    assert models[1] == ndflow.fit_image(desk.image(1)).mixture
+
+
+def test_a_folder_is_a_table_whose_centres_are_folders(run: Run, desk: Desk) -> None:
+    study = desk.folder / "study"
+    study.mkdir()
+    for number, name in enumerate(
+        ["A/a_T1w.nii.gz", "B/b_T1w.nii", "top_T1w.nii.gz", "A/a_T2w.nii"]
+    ):
+        scan(study / name, number)
+    (study / "A" / "notes.txt").write_text("mine")
+    assert run("cohort", "--from-folder", study, desk.out, "--pattern", "*_T1w.nii*").code == 0
+    with (desk.out / "scans.tsv").open() as file:
+        listed = {row["name"]: row["centre"] for row in csv.DictReader(file, delimiter="\t")}
+    assert listed == {"a_T1w": "A", "b_T1w": "B", "top_T1w": "n/a"}
+    ran = run("cohort", "--from-folder", study, desk.out, "--dry-run")
+    assert len(ran.out.splitlines()) == 4
+    ran = run("cohort", "--from-folder", study, desk.out, "--pattern", "*_bold.nii")
+    assert ran.code == 2
+    assert f"{study}: no image in it is called *_bold.nii; " in ran.errors[0]
+
+
+def test_results_inside_the_folder_of_images_are_not_taken_for_images(run: Run, desk: Desk) -> None:
+    out = desk.folder / "in" / "out"
+    for _ in range(2):
+        assert run("cohort", "--from-folder", desk.folder / "in", out).code == 0
+        assert len(rows(out / "scans.tsv")) == 6
+        assert made(out) == done(*(f"s{number}" for number in range(5)))
+
+
+# ── scans that fail ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_scans_that_fail_are_listed_and_the_others_are_done(
+    run: Run, desk: Desk, jobs: int
+) -> None:
+    assert run("cohort", desk.table, desk.out).code == 0
+    desk.image(0).unlink()
+    desk.image(1).write_bytes(desk.image(1).read_bytes()[:-200])
+    save(desk.image(3), np.full(SHAPE, 7, np.int16))
+    ran = run("cohort", desk.table, desk.out, "-j", jobs)
+    assert ran.code == 1
+    assert [line[:2] for line in desk.failures()] == [
+        ["scan", "stage"],
+        ["s0", "fit"],
+        ["s1", "fit"],
+        ["s3", "fit"],
+    ]
+    for line, number in zip(desk.failures()[1:], (0, 1, 3), strict=True):
+        assert line[2].startswith(f"{desk.image(number)}: ")
+        assert line[3] not in ("", "n/a")
+        assert any(str(desk.image(number)) in error for error in ran.errors)
+    assert "no such file" in desk.failures()[1][2]
+    assert ran.errors[-1] == f"error: 3 of 5 scans failed; see {desk.out / 'failures.tsv'}"
+    assert made(desk.out) == done("s2", "s4")  # the older results of the others are gone
+    assert ndflow.load(desk.out / "reference.json").scans == 2
+    provenance = json.loads((desk.out / "provenance.json").read_text())
+    assert (provenance["normalised"], provenance["failed"]) == (2, 3)
+    for number in (0, 1, 3):
+        scan(desk.image(number), number)
+    assert run("cohort", desk.table, desk.out, "-j", jobs).code == 0
+    assert not (desk.out / "failures.tsv").exists()
+
+
+def test_a_missing_file_is_named_with_its_row(run: Run, desk: Desk) -> None:
+    desk.image(3).unlink()
+    ran = run("cohort", desk.table, desk.out)
+    assert ran.code == 1
+    assert f"{desk.image(3)}: " in ran.errors[0]
+    assert "row 5" in ran.errors[0]
+
+
+def test_a_scan_may_fail_when_it_is_written(run: Run, desk: Desk) -> None:
+    (desk.out / "images" / "s1.nii.gz").mkdir(parents=True)
+    ran = run("cohort", desk.table, desk.out, "--force")
+    assert ran.code == 1
+    assert [line[:2] for line in desk.failures()[1:]] == [["s1", "normalise"]]
+    assert {f"images/s{number}" for number in (0, 2, 3, 4)} < made(desk.out)
+
+
+@pytest.mark.parametrize("options", [(), ("--mode", "centre"), ("-j", 2)])
+def test_a_study_whose_scans_all_fail_is_worth_a_two(
+    run: Run, desk: Desk, options: tuple[object, ...]
+) -> None:
+    for number in range(5):
+        desk.image(number).write_bytes(b"")
+    ran = run("cohort", desk.table, desk.out, *options)
+    assert ran.code == 2
+    assert len(desk.failures()) == 6
+    assert made(desk.out) == set()
+    assert not (desk.out / "reference.json").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_the_first_failure_may_be_the_last(run: Run, desk: Desk, jobs: int) -> None:
+    for number in (1, 4):
+        desk.image(number).unlink()
+    assert run("cohort", desk.table, desk.out).code == 1
+    before = made(desk.out)
+    assert [line[0] for line in desk.failures()[1:]] == ["s1", "s4"]
+    ran = run("cohort", desk.table, desk.out, "--stop-on-first-failure", "-j", jobs)
+    assert ran.code in (1, 2)
+    assert sum("no such file" in error for error in ran.errors) == 1
+    assert str(desk.image(1)) in ran.errors[0]
+    assert made(desk.out) == before
+    # The other was not tried, so it stays on the list.
+    assert sorted(line[0] for line in desk.failures()[1:]) == ["s1", "s4"]
+
+
+# ── what is refused before it begins ─────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def untouched(desk: Desk) -> Iterator[None]:
+    """Whatever the test does, it leaves no trace."""
+    before = tree(desk.folder)
+    yield
+    assert tree(desk.folder) == before
+
+
+@pytest.mark.usefixtures("untouched")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("{table} {out} --from-folder {folder}/in", "give either TABLE OUT, or --from-folder"),
+        ("{table} {out} --pattern *.nii", "give either TABLE OUT, or --from-folder"),
+        ("{table}", "give either TABLE OUT, or --from-folder"),
+        ("--from-folder {folder}/no {out}", "{folder}/no: not a folder; "),
+        ("{folder}/no.tsv {out}", "{folder}/no.tsv: no such file; "),
+        ("{table} {folder}/no/out", "{folder}/no/out: there is no folder {folder}/no; "),
+        ("{table} {out} --mode center", "center"),
+        ("{table} {out} -j 0", "jobs"),
+        ("{table} {out} --reference {folder}/no.json", "{folder}/no.json: no such file; "),
+        ("{table} {out} --dtype int16", "--range 0 1000"),
+        ("{table} {out} --scale target", "--scale standard"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything_is_made(
+    run: Run, desk: Desk, words: str, said: str
+) -> None:
+    names = {"table": desk.table, "out": desk.out, "folder": desk.folder}
+    ran = run("cohort", *(word.format(**names) for word in words.split()))
+    assert (ran.code, ran.out) == (2, "")
+    assert len(ran.errors) == 1
+    assert said.format(**names) in ran.errors[0]
+
+
+def test_centres_are_needed_for_the_mode_that_goes_by_them(run: Run, desk: Desk) -> None:
+    desk.centres[3] = "n/a"
+    desk.write()
+    ran = run("cohort", desk.table, desk.out, "--mode", "centre")
+    assert ran.code == 2
+    assert ran.errors == [
+        f"error: {desk.image(3)}: row 5: no centre; name its centre, or use --mode individual"
+    ]
+    assert made(desk.out) == set()  # it is said at once, and not after hours
+    assert run("cohort", desk.table, desk.out).code == 0
+
+
+def test_a_folder_of_something_else_is_left_alone(run: Run, desk: Desk) -> None:
+    desk.out.mkdir()
+    (desk.out / "thesis.tex").write_text("precious")
+    for option in ((), ("--dry-run",)):
+        ran = run("cohort", desk.table, desk.out, *option)
+        assert ran.code == 2
+        assert ran.errors[0].startswith(f"error: {desk.out}: not empty, and not the result of a ")
+        assert "--force" in ran.errors[0]
+        assert tree(desk.out) == {"thesis.tex": b"precious"}
+    assert run("cohort", desk.table, desk.out, "--force").code == 0
+    assert (desk.out / "thesis.tex").read_text() == "precious"
+    assert run("cohort", desk.table, desk.out).code == 0  # it is that of a study now
+
+
+def test_images_that_went_in_survive_whatever_happens(run: Run, desk: Desk) -> None:
+    (desk.folder / "in").rename(desk.folder / "images")
+    desk.table.write_text(desk.table.read_text().replace("in/", "images/"))
+    before = tree(desk.folder / "images")
+    ran = run("cohort", desk.table, desk.folder, "--force")
+    assert ran.code == 2
+    assert "one of the inputs" in ran.errors[0]
+    assert tree(desk.folder / "images") == before
+
+
+# ── what is said ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.usefixtures("untouched")
+def test_a_dry_run_says_what_would_be_done(run: Run, desk: Desk) -> None:
+    ran = run("cohort", desk.table, desk.out, "--dry-run")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.splitlines() == [
+        f"would write {desk.out}/images/s{number}.nii.gz from {desk.image(number)}"
+        for number in range(5)
+    ]
+
+
+def test_a_dry_run_sees_what_is_missing(run: Run, desk: Desk) -> None:
+    desk.image(2).unlink()
+    ran = run("cohort", desk.table, desk.out, "--dry-run")
+    assert ran.code == 1
+    assert len(ran.out.splitlines()) == 4
+    assert f"{desk.image(2)}: " in ran.errors[0]
+    assert not desk.out.exists()
+
+
+def test_help_tells_what_a_table_looks_like(run: Run) -> None:
+    ran = run("cohort", "--help")
+    assert (ran.code, ran.err) == (0, "")
+    words = "image subject centre site mask gm wm csf TSV CSV --mode --average --reference --method"
+    words += " --from-folder --pattern --jobs --scheduler --stop-on-first-failure --dry-run --range"
+    assert [word for word in words.split() if word not in ran.out] == []
+
+
+def test_lines_tell_how_far_it_is_where_nobody_watches(process: Run, desk: Desk) -> None:
+    ran = process("cohort", desk.table, desk.out)
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err.splitlines() == ["fit: 5 scans", "normalise: 5 scans"]
+
+
+@pytest.mark.parametrize("flag", ["-q", "--quiet"])
+def test_quiet_is_silent_but_for_errors(run: Run, desk: Desk, flag: str) -> None:
+    ran = run("cohort", desk.table, desk.out, flag)
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    desk.image(0).unlink()
+    ran = run("cohort", desk.table, desk.out, flag)
+    assert ran.code == 1
+    assert len(ran.err.splitlines()) == len(ran.errors) == 2
+
+
+@pytest.mark.parametrize("flags", [(), ("-q",)])
+def test_one_display_shows_both_passes_to_who_watches(desk: Desk, flags: tuple[str]) -> None:
+    desk.image(1).unlink()
+    controller, terminal = pty.openpty()
+    words = [sys.executable, "-m", "ndflow", "cohort", str(desk.table), str(desk.out), *flags]
+    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(words, stderr=terminal, env=environment) as child:
+        os.close(terminal)
+        shown = b""
+        while piece := _read(controller):
+            shown += piece
+    os.close(controller)
+    assert child.returncode == 1
+    text = shown.decode()
+    assert "no such file" in text
+    if flags:
+        assert "\x1b[" not in text
+        assert "4/4" not in text
+    else:
+        last = text.rpartition("\x1b[2K")[2] or text
+        assert all(part in text for part in ("fit", "5/5", "normalise", "4/4", "/s", "\x1b["))
+        assert "4 scans normalised" in last
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # Linux's way to say that the other end is closed
+        return b""
