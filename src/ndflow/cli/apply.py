@@ -49,8 +49,6 @@ def apply(
     mask
         What counts as inside, see --outside; or `auto`, to find the foreground. Default: all
         voxels but 0.
-    dry_run
-        Only say what would be done.
     """
     from ndflow.cli.run import command_line, do, rehearse
     from ndflow.workflow.apply import apply_map

@@ -9,13 +9,15 @@ from cyclopts import Parameter
 
 from ndflow.cli.options import (
     METHOD,
-    RUN,
+    AutoMask,
     AveragingOptions,
     DryRun,
     FittingOptions,
     Jobs,
     MatchingOptions,
     ReadingOptions,
+    Scheduler,
+    StopEarly,
     Talk,
     TalkOptions,
     WritingOptions,
@@ -35,13 +37,14 @@ def cohort(
     averaging: AveragingOptions = Averaging(),
     reference: Annotated[str | None, Parameter(metavar="R.json", group=METHOD)] = None,
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
+    auto_mask: AutoMask = False,
     matching: MatchingOptions = Matching(),
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
-    scheduler: Annotated[str | None, Parameter(metavar="ADDRESS", group=RUN)] = None,
-    stop_on_first_failure: Annotated[bool, Parameter(group=RUN)] = False,
+    scheduler: Scheduler = None,
+    stop_on_first_failure: StopEarly = False,
     dry_run: DryRun = False,
     talk: TalkOptions = Talk(),
 ) -> int:
@@ -68,22 +71,12 @@ def cohort(
         `reference_CENTRE.json` lies beside it is known; that of any other is made from its scans.
     channel
         What the images show, for example T1w.
-    jobs
-        How many scans at a time; -1 for one a core.
-    scheduler
-        Do the work on a Dask cluster: the address of its scheduler, or its file.
-    stop_on_first_failure
-        Do not go on after a scan has failed.
-    dry_run
-        Only say what would be done.
     """
-    from ndflow.cli.console import complain, inform, show
-    from ndflow.cli.passes import Passes
-    from ndflow.cli.run import command_line
+    from ndflow.cli.passes import Passes, conclude
+    from ndflow.cli.run import command_line, rehearse_study
     from ndflow.errors import InvalidValueError
     from ndflow.io import read_table
     from ndflow.workflow.cohort import members_of, rows_of_folder, run_cohort
-    from ndflow.workflow.several import FAILURES
     from ndflow.workflow.study import Study
 
     if from_folder is not None and out is None:
@@ -95,11 +88,9 @@ def cohort(
             "give either TABLE OUT, or --from-folder DIR OUT (and then perhaps --pattern)"
         )
     folder = folder.absolute()
-    members = members_of(rows, folder, origin)
+    members = members_of(rows, folder, origin, auto_mask=auto_mask)
     if dry_run:
-        for member in members:
-            show(f"would write {member.place.image} from {member.image}")
-        return 0
+        return rehearse_study(members)
     study = Study(
         folder,
         members,
@@ -116,9 +107,4 @@ def cohort(
     )
     with Passes(talk) as watch:
         summary = run_cohort(study, rows, watch, command=command_line(), force=writing.force)
-    if not talk.quiet:
-        inform(f"{summary.done} scans normalised, {summary.kept} of them before; see {folder}")
-    if not summary.failures:
-        return 0
-    complain(f"{len(summary.failures)} of {len(members)} scans failed; see {folder / FAILURES}")
-    return 1 if summary.done else 2
+    return conclude(summary, study, talk)

@@ -52,12 +52,6 @@ def fit(
         but 0.
     exclude
         For each scan, voxels that the estimate does not see, such as a lesion.
-    force
-        Replace files that exist already.
-    jobs
-        How many scans at a time; -1 for one a core.
-    dry_run
-        Only say what would be done.
     """
     from ndflow.cli.run import do, rehearse
     from ndflow.workflow.fitting import fit_to_file

@@ -17,6 +17,7 @@ from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from ndflow._version import __version__
 from ndflow.cli.apply import apply
+from ndflow.cli.bids import bids
 from ndflow.cli.cohort import cohort
 from ndflow.cli.console import complain
 from ndflow.cli.fit import fit
@@ -29,6 +30,7 @@ __all__ = ["app", "main"]
 COMMANDS: dict[str, Callable[..., int]] = {
     "normalise": normalise,
     "cohort": cohort,
+    "bids": bids,
     "reference": reference,
     "fit": fit,
     "apply": apply,
@@ -66,15 +68,21 @@ def main() -> int:
         complain(str(error), _details(typed))
         return 2
     except KeyboardInterrupt:
-        complain("interrupted; whatever stands under its final name is complete")
+        complain(f"interrupted; {_how_to_go_on(typed)}")
         return 130
     except Terminated:
-        complain("terminated; whatever stands under its final name is complete")
+        complain(f"terminated; {_how_to_go_on(typed)}")
         return 143
     except Exception as error:
         about = f"unexpected {type(error).__name__}: {error}"
         complain(f"{about}; please report it, with the output of -v", _details(typed))
         return 2
+
+
+def _how_to_go_on(typed: Sequence[str]) -> str:
+    if typed[:1] in (["cohort"], ["bids"]):
+        return "to go on where it was, type the same again"
+    return "whatever stands under its final name is complete"
 
 
 def _terminate(_: int, __: FrameType | None) -> NoReturn:

@@ -66,10 +66,6 @@ def normalise(
     exclude
         For each scan, voxels that the estimate does not see, such as a lesion. They are mapped
         like the others.
-    jobs
-        How many scans at a time; -1 for one a core.
-    dry_run
-        Only say what would be done.
     """
     from ndflow.cli.run import command_line, do, rehearse
     from ndflow.workflow.models import is_model

@@ -13,6 +13,7 @@ __all__ = [
     "METHOD",
     "RESULT",
     "RUN",
+    "AutoMask",
     "AveragingOptions",
     "DryRun",
     "Excludes",
@@ -24,6 +25,8 @@ __all__ = [
     "MatchingOptions",
     "Output",
     "ReadingOptions",
+    "Scheduler",
+    "StopEarly",
     "Talk",
     "TalkOptions",
     "WritingOptions",
@@ -37,9 +40,29 @@ Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
 Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
 Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=True)]
 Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=True)]
-Force = Annotated[bool, Parameter(group=RESULT)]
-Jobs = Annotated[int, Parameter(name=("--jobs", "-j"), metavar="N", group=RUN)]
-DryRun = Annotated[bool, Parameter(group=RUN)]
+Force = Annotated[bool, Parameter(group=RESULT, help="Replace files that exist already.")]
+Jobs = Annotated[
+    int,
+    Parameter(
+        name=("--jobs", "-j"),
+        metavar="N",
+        group=RUN,
+        help="How many scans at a time; -1 for one a core.",
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    Parameter(
+        metavar="ADDRESS",
+        group=RUN,
+        help="Do the work on a Dask cluster: the address of its scheduler, or its file.",
+    ),
+]
+StopEarly = Annotated[bool, Parameter(group=RUN, help="Do not go on after a scan has failed.")]
+AutoMask = Annotated[
+    bool, Parameter(group=METHOD, help="Look for the foreground of scans that have no mask.")
+]
+DryRun = Annotated[bool, Parameter(group=RUN, help="Only say what would be done.")]
 
 
 @dataclass(frozen=True)

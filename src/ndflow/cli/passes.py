@@ -7,11 +7,13 @@ import time
 from contextlib import ExitStack
 from typing import Any, Self
 
-from ndflow.cli.console import complain, inform_always, warn
+from ndflow.cli.console import complain, inform, inform_always, warn
 from ndflow.cli.options import Talk
-from ndflow.workflow.several import Outcome
+from ndflow.workflow.cohort import Summary
+from ndflow.workflow.several import FAILURES, Outcome
+from ndflow.workflow.study import Study
 
-__all__ = ["Passes"]
+__all__ = ["Passes", "conclude"]
 
 _SILENCE = 30.0  # seconds between two lines where there is no terminal
 
@@ -65,6 +67,18 @@ class Passes:
         rate = self._done / (self._spoken - self._started)
         left = (self._total - self._done) / rate
         return f"{self._done} of {self._total} scans, {rate:.3g} a second, {_span(left)} left"
+
+
+def conclude(summary: Summary, study: Study, talk: Talk) -> int:
+    """Say how a study ended, and return the exit code."""
+    if not talk.quiet:
+        before = f", {summary.kept} of them before" if summary.kept else ""
+        inform(f"{summary.done} of {len(study.members)} scans done{before}; see {study.folder}")
+    if not summary.failures:
+        return 0
+    listed = study.folder / FAILURES
+    complain(f"{len(summary.failures)} of {len(study.members)} scans failed; see {listed}")
+    return 1 if summary.done else 2
 
 
 def _span(seconds: float) -> str:

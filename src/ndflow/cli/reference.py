@@ -62,12 +62,6 @@ def reference(
         What the images show, for example T1w.
     average
         The mean of the densities, as in the paper; or of the quantiles, which keeps peaks sharp.
-    force
-        Replace a file that exists already.
-    jobs
-        How many images at a time; -1 for one a core.
-    dry_run
-        Only say what would be done.
     """
     from ndflow.cli.console import complain
     from ndflow.cli.run import do, rehearse

@@ -12,7 +12,9 @@ from ndflow.cli.console import complain, progress, show, warn
 from ndflow.cli.options import Talk
 from ndflow.errors import FileError
 from ndflow.io import remove_abandoned
+from ndflow.workflow.member import Member
 from ndflow.workflow.outputs import make_folder, preview
+from ndflow.workflow.scan import AUTO
 from ndflow.workflow.several import (
     FAILURES,
     Outcome,
@@ -22,7 +24,7 @@ from ndflow.workflow.several import (
     record_failures,
 )
 
-__all__ = ["command_line", "do", "rehearse"]
+__all__ = ["command_line", "do", "rehearse", "rehearse_study"]
 
 
 def command_line() -> list[str]:
@@ -114,3 +116,27 @@ def rehearse(
         if not outcome.failure:
             show(f"would write {output} from {outcome.scan}")
     return code
+
+
+def rehearse_study(members: Sequence[Member], *, images: bool = True) -> int:
+    """Say what a study would write, and which of its files are missing.
+
+    Parameters
+    ----------
+    members : the scans.
+    images : whether images would be written; if not, densities only.
+    """
+    missing = 0
+    for member in members:
+        output = member.place.image if images else member.place.model
+        lost = [name for name in (member.image, member.mask) if name and _is_lost(name)]
+        for name in lost:
+            complain(f"{name}: no such file, in {member.origin}; check the spelling")
+        if not lost:
+            show(f"would write {output} from {member.image}")
+        missing += bool(lost)
+    return 0 if not missing else 1 if missing < len(members) else 2
+
+
+def _is_lost(name: str) -> bool:
+    return name != AUTO and not Path(name).exists()

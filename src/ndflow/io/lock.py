@@ -18,7 +18,9 @@ _NAME = ".ndflow-lock"
 
 
 @contextmanager
-def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+def locked(
+    folder: Path, *, shared: bool = False, wait: bool = False, name: str = _NAME
+) -> Iterator[None]:
     """Hold a folder while the block runs; refuse one that another run holds.
 
     The lock dies with its process, so nothing has to be cleaned up after a crash. Windows has no
@@ -28,19 +30,21 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
     ----------
     folder : it must exist.
     shared : whether other runs may hold it in the same way at the same time.
+    wait : whether to wait for another run instead.
+    name : of the file that stands for what is held.
     """
     if sys.platform == "win32":
         yield
         return
     try:
-        file = (folder / _NAME).open("ab")
+        file = (folder / name).open("ab")
     except OSError as error:
         cause = f"you may not write to the folder ({error.strerror})"
         raise FileError(folder, cause, "check its permissions, or write elsewhere") from None
     with file:
         how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
-            fcntl.flock(file.fileno(), how | fcntl.LOCK_NB)
+            fcntl.flock(file.fileno(), how if wait else how | fcntl.LOCK_NB)
         except BlockingIOError:
             hint = "wait until it has ended, or choose another folder"
             raise FileError(folder, "another run of ndflow is at work in it", hint) from None

@@ -80,7 +80,9 @@ def rows_of_folder(folder: Path, pattern: str | None = None) -> list[Row]:
     ]
 
 
-def members_of(rows: Sequence[Row], folder: Path, origin: str = "row") -> list[Member]:
+def members_of(
+    rows: Sequence[Row], folder: Path, origin: str = "row", *, auto_mask: bool = False
+) -> list[Member]:
     """Return the scans of some rows, with the places of their results.
 
     A scan is called like its image; where two images are called the same, like subject and image.
@@ -90,6 +92,7 @@ def members_of(rows: Sequence[Row], folder: Path, origin: str = "row") -> list[M
     rows : the scans.
     folder : of the results.
     origin : what a row is called in messages.
+    auto_mask : whether to look for the foreground of scans without a mask.
     """
     called = Counter(stem(row.image) for row in rows)
     members: dict[str, Member] = {}
@@ -107,7 +110,7 @@ def members_of(rows: Sequence[Row], folder: Path, origin: str = "row") -> list[M
         members[name] = Member(
             name=name,
             image=str(Path(row.image).absolute()),
-            mask=str(Path(row.mask).absolute()) if row.mask else None,
+            mask=str(Path(row.mask).absolute()) if row.mask else "auto" if auto_mask else None,
             place=Place(
                 model=folder / "models" / f"{name}.json",
                 image=folder / "images" / f"{name}.nii.gz",

@@ -1,0 +1,130 @@
+"""``ndflow bids``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Group, Parameter
+
+from ndflow.cli.options import (
+    METHOD,
+    AutoMask,
+    AveragingOptions,
+    DryRun,
+    FittingOptions,
+    Jobs,
+    MatchingOptions,
+    ReadingOptions,
+    Scheduler,
+    StopEarly,
+    Talk,
+    TalkOptions,
+    WritingOptions,
+)
+from ndflow.workflow.settings import Averaging, Fitting, Matching, Reading, Writing
+
+__all__ = ["bids"]
+
+_DATASET = Group("Dataset", sort_key=0)
+
+Labels = Annotated[
+    tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=True, group=_DATASET)
+]
+
+
+def bids(
+    bids_dir: Annotated[str, Parameter(metavar="BIDS_DIR")],
+    out: Annotated[str, Parameter(metavar="OUT")],
+    level: Literal["participant", "group"],
+    /,
+    *,
+    participant_label: Labels = (),
+    session_label: Labels = (),
+    suffix: Annotated[str, Parameter(metavar="NAME", group=_DATASET)] = "T1w",
+    site_column: Annotated[str | None, Parameter(metavar="NAME", group=_DATASET)] = None,
+    masks: Annotated[str | None, Parameter(metavar="DIR", group=_DATASET)] = None,
+    auto_mask: AutoMask = False,
+    skull_stripped: Annotated[bool, Parameter(group=_DATASET)] = False,
+    averaging: AveragingOptions = Averaging(),
+    reference: Annotated[str | None, Parameter(metavar="R.json", group=METHOD)] = None,
+    matching: MatchingOptions = Matching(),
+    fitting: FittingOptions = Fitting(),
+    writing: WritingOptions = Writing(),
+    reading: ReadingOptions = Reading(),
+    jobs: Jobs = 1,
+    scheduler: Scheduler = None,
+    stop_on_first_failure: StopEarly = False,
+    dry_run: DryRun = False,
+    talk: TalkOptions = Talk(),
+) -> int:
+    """Bring all scans of a BIDS dataset to a reference: a BIDS App.
+
+    OUT becomes a BIDS derivative with images called desc-ndflow. A run that was stopped goes on
+    where it was, like `ndflow cohort`.
+
+    Parameters
+    ----------
+    bids_dir
+        The dataset.
+    out
+        The folder for the results.
+    level
+        `participant` estimates densities, and may run for many participants at once; `group`
+        makes the references and normalises all scans.
+    participant_label
+        Only these participants, with or without sub-.
+    session_label
+        Only these sessions, with or without ses-.
+    suffix
+        What the images are called.
+    site_column
+        The column of participants.tsv, or of the sessions.tsv of a participant, that names the
+        site. Default: site, or the like.
+    masks
+        A derivatives folder with masks (desc-brain_mask), for example of fMRIPrep. Default: masks
+        beside the images.
+    skull_stripped
+        Say of the results that only the brain is left in them, unless the JSON of a scan knows.
+    reference
+        Use this reference instead of making one, see `ndflow cohort --help`.
+    """
+    from ndflow.cli.passes import Passes, conclude
+    from ndflow.cli.run import command_line, rehearse_study
+    from ndflow.io import find_scans
+    from ndflow.workflow.bids import bids_members, run_group, run_participants
+    from ndflow.workflow.study import Study
+
+    scans = find_scans(
+        bids_dir,
+        suffix=suffix,
+        participants=participant_label,
+        sessions=session_label,
+        site_column=site_column,
+        masks=masks,
+    )
+    root, folder = Path(bids_dir).absolute(), Path(out).absolute()
+    members, rows = bids_members(scans, folder, auto_mask=auto_mask, skull_stripped=skull_stripped)
+    if dry_run:
+        return rehearse_study(members, images=level == "group")
+    study = Study(
+        folder,
+        members,
+        averaging,
+        fitting,
+        matching,
+        reading,
+        writing,
+        given=reference,
+        channel=suffix,
+        jobs=jobs,
+        scheduler=scheduler,
+        stop_early=stop_on_first_failure,
+    )
+    force = writing.force
+    with Passes(talk) as watch:
+        if level == "participant":
+            summary = run_participants(study, root, watch, force=force)
+        else:
+            summary = run_group(study, rows, root, watch, command=command_line(), force=force)
+    return conclude(summary, study, talk)
