@@ -11,6 +11,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from ndflow.errors import FileError
@@ -28,14 +29,14 @@ _LARGEST = 256 << 20
 _SHOWN = 5  # wrong rows in one message
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Row:
     """One scan of a table.
 
     Attributes
     ----------
     number : of its line in the file; the line of names is the first.
-    image, mask, gm, wm, csf : files; the last three are maps of the probability of a tissue.
+    image, mask, gm, wm, csf : absolute paths; of the last three, maps of a tissue's probability.
     subject, centre : who was scanned, and where.
     more : the other columns.
     """
@@ -56,6 +57,7 @@ def read_table(path: AnyPath) -> list[Row]:
     text = _text(path)
     lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(path, text)))
     names = _names(path, lines[0] if lines else [])
+    folder = Path(path).absolute().parent
     rows, wrong = [], []
     seen: dict[str, int] = {}
     for number, cells in enumerate(lines[1:], start=2):
@@ -64,7 +66,7 @@ def read_table(path: AnyPath) -> list[Row]:
         if len(cells) != len(names):
             wrong.append(f"row {number} has {len(cells)} cells instead of {len(names)}")
             continue
-        row = _row(Path(path).parent, number, names, cells)
+        row = _row(folder, number, names, cells)
         if row is None:
             wrong.append(f"row {number} names no image")
             continue
@@ -88,7 +90,7 @@ def write_table(
     None becomes ``n/a``; tabs and ends of lines within a cell are escaped.
     """
     with new_file(path, force=True) as file:
-        for row in [columns, *rows]:
+        for row in chain([columns], rows):
             file.write("\t".join(cell(part) for part in row).encode() + b"\n")
 
 

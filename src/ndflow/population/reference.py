@@ -16,14 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndflow.density import GaussianMixture, fit
 from ndflow.errors import InvalidValueError
-from ndflow.population.average import Weighted, mean_density, mean_quantiles
+from ndflow.population.average import mean_density, mean_quantiles
 from ndflow.transport import align
 from ndflow.values import Value, instance, real_array, short, whole
 
@@ -100,21 +100,25 @@ def reference(
     truncation : the most components the result can have, see `fit`.
     effective_count : how many independent voxels the average is worth, see `fit`.
     """
-    d = _channels_of(mixtures)
     if average not in _AVERAGES:
         raise InvalidValueError(f"average must be 'density' or 'quantile', not {short(average)}")
+    heavy, called = _weights_and_names(len(mixtures), weights, names)
+    together = _Together()
+    for i, mixture in enumerate(mixtures):
+        instance(mixture, f"mixtures[{i}]", GaussianMixture)
+        together.add(mixture, heavy[i], f"mixtures[{i}]")
+    d = together.channels
     if average == "quantile" and d > 1:
         raise InvalidValueError(
             f"average='quantile' is for one channel, but these mixtures have {d}; "
             f"use 'density', or make a reference of each channel"
         )
-    scans = _scans(mixtures, weights, names)
     if channels is None:
         channels = "intensity" if d == 1 else [f"intensity {i + 1}" for i in range(d)]
     fitted = fit(
-        _AVERAGES[average](_together(scans)), truncation=truncation, effective_count=effective_count
+        _AVERAGES[average](together), truncation=truncation, effective_count=effective_count
     )
-    scans.sort(key=lambda scan: (scan.name, scan.weight))
+    scans = sorted((name, weight) for name, weight in zip(called, heavy, strict=True) if weight > 0)
     return Reference(
         mixture=_standardised(_standardised(fitted.mixture)),  # again, for the last digits
         channels=(channels,) if isinstance(channels, str) else tuple(channels),
@@ -124,65 +128,85 @@ def reference(
             "truncation": int(truncation),
             "effective_count": float(effective_count),
             "fit": fitted.status.message,
-            "names": None if names is None else [scan.name for scan in scans],
-            "weights": None if weights is None else [scan.weight for scan in scans],
+            "names": None if names is None else [name for name, _ in scans],
+            "weights": None if weights is None else [weight for _, weight in scans],
         },
     )
 
 
-class _Scan(NamedTuple):
-    mixture: GaussianMixture
-    weight: float
-    name: str
-
-
-def _channels_of(mixtures: Sequence[GaussianMixture]) -> int:
-    """Return how many channels the mixtures have, all of them."""
-    if not len(mixtures):
+def _weights_and_names(
+    count: int, weights: ArrayLike | None, names: Sequence[str] | None
+) -> tuple[list[float], Sequence[str]]:
+    """Return how much each scan counts, and what it is called."""
+    if not count:
         raise InvalidValueError("mixtures must hold at least one mixture to average")
-    for i, mixture in enumerate(mixtures):
-        instance(mixture, f"mixtures[{i}]", GaussianMixture)
-        if mixture.channels != mixtures[0].channels:
-            raise InvalidValueError(
-                f"mixtures must all have the same number of channels, but mixtures[0] has "
-                f"{mixtures[0].channels} and mixtures[{i}] has {mixture.channels}"
-            )
-    if mixtures[0].channels > _MAX_CHANNELS:
-        raise InvalidValueError(
-            f"mixtures must have at most {_MAX_CHANNELS} channels to be averaged, not "
-            f"{mixtures[0].channels}; make references of some of the channels"
-        )
-    return mixtures[0].channels
-
-
-def _scans(
-    mixtures: Sequence[GaussianMixture], weights: ArrayLike | None, names: Sequence[str] | None
-) -> list[_Scan]:
-    """Return the scans that count, aligned."""
-    count = len(mixtures)
     heavy = real_array(np.ones(count) if weights is None else weights, "weights", count)
     if (heavy < 0).any() or not heavy.any() or (heavy > _HEAVIEST).any():
         raise InvalidValueError(
             f"weights must not be negative, nor all zero, nor beyond {_HEAVIEST:g}"
         )
-    called = [""] * count if names is None else list(names)
+    called = [""] * count if names is None else names
     if len(called) != count or not all(isinstance(name, str) for name in called):
         raise InvalidValueError(f"names must be {count} texts, one for each mixture")
-    return [
-        _Scan(_standardised(mixture), weight, name)
-        for mixture, weight, name in zip(mixtures, heavy.tolist(), called, strict=True)
-        if weight > 0
-    ]
+    return heavy.tolist(), called
 
 
-def _together(scans: Sequence[_Scan]) -> Weighted:
-    """Return the densities and their shares in an order of their own, equal ones joined."""
-    found: dict[tuple[bytes, ...], tuple[GaussianMixture, list[float]]] = {}
-    for mixture, weight, _ in scans:
-        parts = (mixture.weights, mixture.means, mixture.precisions)
-        found.setdefault(tuple(part.tobytes() for part in parts), (mixture, []))[1].append(weight)
-    total = math.fsum(scan.weight for scan in scans)
-    return [(found[key][0], math.fsum(found[key][1]) / total) for key in sorted(found)]
+class _Together(Sequence[tuple[GaussianMixture, float]]):
+    """Aligned densities and their shares in an order of their own, equal ones joined.
+
+    They are kept as bytes, some hundred a scan, and made into mixtures when they are looked at.
+    """
+
+    def __init__(self) -> None:
+        self.channels = 0
+        self._weights: dict[bytes, list[float]] = {}
+        self._order: list[bytes] = []
+        self._total = 0.0
+
+    def add(self, mixture: GaussianMixture, weight: float, name: str) -> None:
+        """Add a density; `name` is what messages call it."""
+        d = mixture.channels
+        if d != (self.channels or d):
+            raise InvalidValueError(
+                f"mixtures must all have the same number of channels, but mixtures[0] has "
+                f"{self.channels} and {name} has {d}"
+            )
+        if d > _MAX_CHANNELS:
+            raise InvalidValueError(
+                f"mixtures must have at most {_MAX_CHANNELS} channels to be averaged, not "
+                f"{d}; make references of some of the channels"
+            )
+        self.channels = d
+        if weight > 0:
+            own = _standardised(mixture)
+            parts = (own.weights, own.means, own.precisions)
+            packed = np.concatenate([part.ravel() for part in parts]).tobytes()
+            self._weights.setdefault(packed, []).append(weight)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+    @overload
+    def __getitem__(self, place: int) -> tuple[GaussianMixture, float]: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[tuple[GaussianMixture, float]]: ...
+
+    def __getitem__(self, place: int | slice) -> Any:
+        if isinstance(place, slice):
+            return [self[i] for i in range(*place.indices(len(self)))]
+        if len(self._order) != len(self._weights):
+            self._order = sorted(self._weights)
+            self._total = math.fsum(w for weights in self._weights.values() for w in weights)
+        packed = self._order[place]
+        return self._unpacked(packed), math.fsum(self._weights[packed]) / self._total
+
+    def _unpacked(self, packed: bytes) -> GaussianMixture:
+        d = self.channels
+        numbers = np.frombuffer(packed)
+        components = numbers.size // (1 + d + d * d)
+        weights, means, precisions = np.split(numbers, [components, components * (1 + d)])
+        return GaussianMixture(weights, means.reshape(-1, d), precisions.reshape(-1, d, d))
 
 
 def _standardised(mixture: GaussianMixture) -> GaussianMixture:

@@ -25,9 +25,10 @@ from ndflow.io import (
     write_dataset_files,
 )
 from ndflow.workflow.cohort import Summary, refuse_strange, run_cohort
-from ndflow.workflow.member import Member, Place
+from ndflow.workflow.member import Member
 from ndflow.workflow.outputs import make_folder
 from ndflow.workflow.results import record_name, stem
+from ndflow.workflow.scan import AUTO
 from ndflow.workflow.several import record_failures
 from ndflow.workflow.study import Study, Watch, fit_scans
 
@@ -51,21 +52,20 @@ def bids_members(
     skull_stripped : whether nothing but the brain is left in the images, unless their own JSON
         says so or the contrary.
     """
+    fallback = AUTO if auto_mask else None
     members, rows = [], []
     for number, scan in enumerate(scans, start=1):
-        image = folder / derivative_path(scan)
+        image = Path(derivative_path(scan))
         name = stem(scan.relative)
         more = {"Sources": [source_uri(scan)], "SkullStripped": skull_stripped, **_inherited(scan)}
         members.append(
             Member(
                 name=name,
                 image=str(Path(scan.image).absolute()),
-                mask=str(Path(scan.mask).absolute())
-                if scan.mask
-                else "auto"
-                if auto_mask
-                else None,
-                place=Place(folder / "models" / f"{name}.json", image, record_name(image)),
+                mask=str(Path(scan.mask).absolute()) if scan.mask else fallback,
+                folder=folder,
+                output=str(image),
+                record=str(record_name(image)),
                 centre=scan.site,
                 origin=scan.relative,
                 more=more,
@@ -94,8 +94,7 @@ def run_participants(study: Study, root: Path, watch: Watch, *, force: bool) -> 
         with locked(folder, name=_LIST_LOCK, wait=True):
             names = [member.name for member in study.members]
             record_failures(folder, {"fit": names}, {"fit": fitted.failures})
-    kept = sum(scan.kept for scan in fitted.made.values())
-    return Summary(len(fitted.made), kept, fitted.failures)
+    return Summary(len(fitted.made), fitted.kept, fitted.failures)
 
 
 def run_group(

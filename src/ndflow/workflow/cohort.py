@@ -16,14 +16,16 @@ from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatch
 from pathlib import Path
+from sys import intern
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ndflow.errors import FileError
 from ndflow.io import Row, locked, read_model, write_model, write_table
-from ndflow.workflow.member import Member, Place
+from ndflow.workflow.member import Member
 from ndflow.workflow.outputs import make_folder
 from ndflow.workflow.results import stem
+from ndflow.workflow.scan import AUTO
 from ndflow.workflow.several import Failure, record_failures
 from ndflow.workflow.study import (
     Pass,
@@ -63,21 +65,25 @@ def rows_of_folder(folder: Path, pattern: str | None = None) -> list[Row]:
     folder : where to look.
     pattern : what their names are like, for example ``"*_T1w.nii.gz"``. Default: any image.
     """
+    folder = folder.absolute()
     if not folder.is_dir():
         raise FileError(folder, "not a folder", "check the spelling, and the folder you are in")
     patterns = _IMAGES if pattern is None else (pattern,)
     found = sorted(
-        path
+        str(path)
         for path in folder.rglob("*")
         if any(fnmatch(path.name, one) for one in patterns) and path.is_file()
     )
     if not found:
         cause = f"no image in it is called {' or '.join(patterns)}"
         raise FileError(folder, cause, "choose another --pattern")
-    return [
-        Row(number, str(path), centre=path.parent.name if path.parent != folder else None)
-        for number, path in enumerate(found, start=1)
-    ]
+    return [Row(number, path, centre=_parent(path, folder)) for number, path in enumerate(found, 1)]
+
+
+def _parent(path: str, top: Path) -> str | None:
+    """Return the name of the folder that a file lies in, unless that is the top one."""
+    folder = Path(path).parent
+    return None if folder == top else intern(folder.name)
 
 
 def members_of(
@@ -109,13 +115,11 @@ def members_of(
             raise FileError(row.image, cause, "give them different subjects, or other file names")
         members[name] = Member(
             name=name,
-            image=str(Path(row.image).absolute()),
-            mask=str(Path(row.mask).absolute()) if row.mask else "auto" if auto_mask else None,
-            place=Place(
-                model=folder / "models" / f"{name}.json",
-                image=folder / "images" / f"{name}.nii.gz",
-                record=folder / "maps" / f"{name}.json",
-            ),
+            image=row.image,
+            mask=row.mask or (AUTO if auto_mask else None),
+            folder=folder,
+            output=f"images/{name}.nii.gz",
+            record=f"maps/{name}.json",
             centre=row.centre,
             origin=f"{origin} {row.number}",
         )
@@ -141,7 +145,7 @@ def run_cohort(
         refuse_strange(folder, force=force)
         _record(study, command, None)
         fitted = fit_scans(study, watch)
-        normalised = Pass({}, [])
+        normalised = Pass()
         if fitted.made and not (fitted.failures and study.stop_early):
             goals = build_references(study, fitted.made)
             normalised = normalise_scans(study, fitted.made, goals, watch)
@@ -157,7 +161,7 @@ def run_cohort(
         )
         done = len(normalised.made)
         _record(study, command, {"normalised": done, "failed": len(failures)})
-    return Summary(done, sum(scan.kept for scan in normalised.made.values()), failures)
+    return Summary(done, normalised.kept, failures)
 
 
 def refuse_strange(folder: Path, *, force: bool) -> None:

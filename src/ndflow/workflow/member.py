@@ -7,7 +7,8 @@ whose table has grown, goes on where it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from ndflow.workflow.settings import Fitting, Reading, Writing, flat
 from ndflow.workflow.stamps import contents, found, stamp
 from ndflow.workflow.voxels import mapped
 
-__all__ = ["Made", "Member", "Place", "fit_member", "normalise_member"]
+__all__ = ["Made", "Member", "Place", "density_of_member", "fit_member", "normalise_member"]
 
 
 class Place(NamedTuple):
@@ -35,15 +36,16 @@ class Place(NamedTuple):
     record: Path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Member:
-    """A scan of a study.
+    """A scan of a study; there may be many, so it is kept small.
 
     Attributes
     ----------
     name : what its files are called; no two scans of a study share it.
     image, mask : its files.
-    place : where results go.
+    folder : where results go.
+    output, record : the normalised image and its record, in that folder.
     centre : where it was scanned.
     origin : where the user named it, for messages; for example ``"row 7"``.
     more : what else its record should say.
@@ -52,23 +54,29 @@ class Member:
     name: str
     image: str
     mask: str | None
-    place: Place
+    folder: Path
+    output: str
+    record: str
     centre: str | None = None
     origin: str = ""
-    more: Mapping[str, Any] = field(default_factory=dict)
+    more: Mapping[str, Any] | None = None
+
+    @property
+    def place(self) -> Place:
+        """Where results go."""
+        model = self.folder / "models" / f"{self.name}.json"
+        return Place(model, self.folder / self.output, self.folder / self.record)
 
 
 class Made(NamedTuple):
-    """What was made of a scan.
+    """What was made of a scan; the rest is in its files.
 
     Attributes
     ----------
-    mixture : its density.
     kept : whether it was there already.
     warnings : for the user.
     """
 
-    mixture: GaussianMixture
     kept: bool
     warnings: tuple[str, ...]
 
@@ -79,9 +87,9 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting) -> Made:
     inputs = contents(hashes(files))
     mark = stamp(inputs=inputs, settings=flat(fitting), auto=member.mask == "auto")
     if found(member.place.model, "mixture", mark):
-        mixture = load_density(member.place.model)
-        if isinstance(mixture, GaussianMixture):
-            return Made(mixture, True, ())
+        with suppress(FileError):
+            density_of_member(member)
+            return Made(True, ())
     fitted = fit_source(
         member.image, mask=member.mask, exclude=None, reading=reading, fitting=fitting
     )
@@ -93,12 +101,19 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting) -> Made:
     }
     member.place.model.parent.mkdir(parents=True, exist_ok=True)
     save(member.place.model, fitted.fit, record=record, force=True)
-    return Made(fitted.fit.mixture, False, fitted.warnings)
+    return Made(False, fitted.warnings)
+
+
+def density_of_member(member: Member) -> GaussianMixture:
+    """Return the density that was estimated of a scan."""
+    model = load_density(member.place.model)
+    if not isinstance(model, GaussianMixture):
+        raise FileError(member.place.model, "not a mixture", "remove it, and run again")
+    return model
 
 
 def normalise_member(
     member: Member,
-    mixture: GaussianMixture,
     goal: Goal,
     *,
     reading: Reading,
@@ -109,11 +124,13 @@ def normalise_member(
 
     Parameters
     ----------
-    member, mixture : the scan and its density.
+    member : the scan.
     goal : where to.
     reading, writing : how files are read and written.
     settings : all that the user chose, for the record.
     """
+    place = member.place
+    mixture = density_of_member(member)
     files = input_files(image=member.image, mask=member.mask)
     chosen = {name: part for name, part in settings.items() if name not in ("force", "max_bytes")}
     inputs = hashes(files)
@@ -122,15 +139,15 @@ def normalise_member(
         settings=chosen,
         mixture=mixture.to_dict(),
         goal=goal.to_dict(),
-        more=dict(member.more),
+        more=dict(member.more or {}),
     )
-    before = found(member.place.record, "map", mark)
-    if before is not None and before.get("outputs") == _hashes(member.place.image):
-        return Made(mixture, True, ())
+    before = found(place.record, "map", mark)
+    if before is not None and before.get("outputs") == _hashes(place.image):
+        return Made(True, ())
     volume, inside, warnings = read_masked(member.image, member.mask, max_bytes=reading.max_bytes)
     solution = goal.solve(mixture)
     start, end = solution.divergences
-    for folder in {member.place.image.parent, member.place.record.parent}:
+    for folder in {place.image.parent, place.record.parent}:
         folder.mkdir(parents=True, exist_ok=True)
     result = deliver(
         member.image,
@@ -138,7 +155,7 @@ def normalise_member(
         mapped(volume, solution.imap, inside, writing.outside),
         solution.imap,
         {
-            **member.more,
+            **(member.more or {}),
             "stamp": mark,
             "settings": chosen,
             "inputs": inputs,
@@ -148,13 +165,13 @@ def normalise_member(
             "divergence": {"before": start, "after": end},
             "jacobian": jacobian(solution, mixture),
         },
-        output=member.place.image,
-        record_file=member.place.record,
+        output=place.image,
+        record_file=place.record,
         inputs=files,
         writing=replace(writing, force=True),  # whatever lies there was made by an earlier run
         warnings=warnings,
     )
-    return Made(mixture, False, result.warnings)
+    return Made(False, result.warnings)
 
 
 def _hashes(image: Path) -> list[str]:

@@ -11,12 +11,12 @@ workers: what they return is used in the order of the scans.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 from urllib.parse import quote
 
 from ndflow.density import GaussianMixture
@@ -24,7 +24,7 @@ from ndflow.errors import FileError
 from ndflow.io import model_bytes, new_file
 from ndflow.population import Reference, reference
 from ndflow.workflow.goal import Goal, centre_goal
-from ndflow.workflow.member import Made, Member, fit_member, normalise_member
+from ndflow.workflow.member import Made, Member, density_of_member, fit_member, normalise_member
 from ndflow.workflow.models import load_density
 from ndflow.workflow.settings import Averaging, Fitting, Matching, Reading, Writing, flat
 from ndflow.workflow.several import Failure, Outcome, Task, each
@@ -39,6 +39,9 @@ __all__ = [
     "normalise_scans",
     "reference_name",
 ]
+
+
+Arguments = dict[str, Any]
 
 
 class Watch(Protocol):
@@ -85,59 +88,70 @@ class Study:
         return flat(self.averaging, self.fitting, self.matching, self.writing)
 
 
-class Pass(NamedTuple):
+@dataclass
+class Pass:
     """What a pass over the scans gave.
 
     Attributes
     ----------
-    made : what was made of each scan that did not fail.
+    made : the names of the scans that did not fail.
+    kept : how many of them had been made before.
     failures : of the others.
     """
 
-    made: dict[str, Made]
-    failures: list[Failure]
+    made: set[str] = field(default_factory=set)
+    kept: int = 0
+    failures: list[Failure] = field(default_factory=list)
+
+
+class _Tasks(Sequence[Task]):
+    """Tasks that are made when they are handed out, because there may be many."""
+
+    def __init__(self, members: Sequence[Member], arguments: Callable[[Member], Arguments]) -> None:
+        self._members, self._arguments = members, arguments
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, place: Any) -> Any:
+        member = self._members[place]
+        return Task(member.name, self._arguments(member))
 
 
 def fit_scans(study: Study, watch: Watch) -> Pass:
     """Do the first pass."""
     work = partial(fit_member, reading=study.reading, fitting=study.fitting)
-    tasks = [Task(member.name, {"member": member}) for member in study.members]
+    tasks = _Tasks(study.members, lambda member: {"member": member})
     return _over(study, "fit", work, tasks, watch)
 
 
 def normalise_scans(
-    study: Study, made: Mapping[str, Made], goals: Mapping[str | None, Goal], watch: Watch
+    study: Study, made: Container[str], goals: Mapping[str | None, Goal], watch: Watch
 ) -> Pass:
     """Do the third pass, over the scans of the first that did not fail."""
     work = partial(
         normalise_member, reading=study.reading, writing=study.writing, settings=study.settings
     )
     by_centre = study.averaging.mode == "centre"
-    tasks = [
-        Task(
-            member.name,
-            {
-                "member": member,
-                "mixture": made[member.name].mixture,
-                "goal": goals[member.centre if by_centre else None],
-            },
-        )
-        for member in study.members
-        if member.name in made
-    ]
-    return _over(study, "normalise", work, tasks, watch)
+    present = [member for member in study.members if member.name in made]
+
+    def arguments(member: Member) -> Arguments:
+        return {"member": member, "goal": goals[member.centre if by_centre else None]}
+
+    return _over(study, "normalise", work, _Tasks(present, arguments), watch)
 
 
 def _over(
     study: Study, stage: str, work: Callable[..., Made], tasks: Sequence[Task], watch: Watch
 ) -> Pass:
-    result = Pass({}, [])
+    result = Pass()
     watch.begin(stage, len(tasks))
     with closing(each(work, tasks, jobs=study.jobs, scheduler=study.scheduler)) as outcomes:
         for outcome in outcomes:
             watch.step(stage, outcome)
             if outcome.failure is None:
-                result.made[outcome.scan] = outcome.result._replace(warnings=())
+                result.made.add(outcome.scan)
+                result.kept += outcome.result.kept
                 continue
             result.failures.append(outcome.failure)
             if study.stop_early:
@@ -145,7 +159,7 @@ def _over(
     return result
 
 
-def build_references(study: Study, made: Mapping[str, Made]) -> dict[str | None, Goal]:
+def build_references(study: Study, made: Container[str]) -> dict[str | None, Goal]:
     """Do the second pass: make and write references; return what scans are brought to.
 
     That is one goal for each centre where the study goes by centres, and one for all under None.
@@ -156,7 +170,7 @@ def build_references(study: Study, made: Mapping[str, Made]) -> dict[str | None,
                 hint = "name its centre, or use --mode individual"
                 raise FileError(member.image, f"{member.origin}: no centre", hint)
     present = [member for member in study.members if member.name in made]
-    average = partial(_average, study, made)
+    average = partial(_average, study)
     whole = average(present) if study.given is None else _given(study.given)
     target = in_units(read_target(whole), study.matching.scale, study.matching.range)
     _write(study.folder / reference_name(None), "reference", whole)
@@ -174,10 +188,24 @@ def build_references(study: Study, made: Mapping[str, Made]) -> dict[str | None,
     return goals
 
 
-def _average(study: Study, made: Mapping[str, Made], members: Sequence[Member]) -> Reference:
-    mixtures: list[GaussianMixture] = [made[member.name].mixture for member in members]
+class _Densities(Sequence[GaussianMixture]):
+    """The densities of some scans, read one after the other when they are looked at."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, place: Any) -> Any:
+        return density_of_member(self._members[place])
+
+
+def _average(study: Study, members: Sequence[Member]) -> Reference:
     names = [member.name for member in members]
-    return reference(mixtures, average=study.averaging.average, names=names, channels=study.channel)
+    return reference(
+        _Densities(members), average=study.averaging.average, names=names, channels=study.channel
+    )
 
 
 def reference_name(centre: str | None, kind: str = "reference") -> str:

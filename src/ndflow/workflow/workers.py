@@ -56,21 +56,21 @@ def spread(
 def _here(
     function: Callable[[T], R], tasks: Sequence[T], jobs: int, killed: Callable[[T], R]
 ) -> Results[R]:
-    left = dict(enumerate(tasks))
+    left = dict.fromkeys(range(len(tasks)))  # in order
     at_hand = 2 * effective_n_jobs(jobs)
     try:
         while left:
             parallel = Parallel(
                 n_jobs=jobs, return_as="generator_unordered", pre_dispatch=at_hand, batch_size=1
             )
-            work = [delayed(_placed)(function, place, task) for place, task in left.items()]
+            work = (delayed(_placed)(function, place, tasks[place]) for place in list(left))
             with suppress(BrokenProcessPool):
                 for place, result in parallel(work):
                     del left[place]
                     yield place, result
             for place in list(left)[:at_hand]:  # none, unless one of them has died
-                task = left.pop(place)
-                yield place, _alone(function, task, killed)
+                del left[place]
+                yield place, _alone(function, tasks[place], killed)
     except BaseException:
         pool = reusable_executor._executor  # joblib's, which has no public name
         if pool is not None:  # nobody waits for it any more

@@ -1,0 +1,299 @@
+"""``ndflow bids``: a BIDS dataset goes in, a BIDS derivative comes out."""
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+from phantoms import head, save
+
+import ndflow
+from ndflow.io import locked
+
+Run = Callable[..., Any]
+NDFLOW = (sys.executable, "-m", "ndflow")
+VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
+SCANS = {"sub-01_run-1_T1w": "Aachen", "sub-01_run-2_T1w": "Aachen"}  # and their sites
+SCANS |= {"sub-02_ses-a_T1w": "Bonn", "sub-02_ses-b_T1w": "Celle", "sub-03_T1w": "Celle"}
+DESCRIPTION = "dataset_description.json"
+GENERAL = {DESCRIPTION, "README", ".bidsignore"}
+STUDY = GENERAL | {"scans.tsv", "provenance.json", "reference.json"}
+
+
+def place(name: str, end: str = ".nii.gz") -> str:
+    folders = [part for part in name.split("_") if part.startswith(("sub-", "ses-"))]
+    return "/".join((*folders, "anat", name + end))
+
+
+def models(*names: str) -> set[str]:
+    return {f"models/{name}.json" for name in names}
+
+
+def results(*names: str) -> set[str]:
+    ours = [name.replace("_desc-preproc", "").replace("_T", "_desc-ndflow_T") for name in names]
+    return models(*names) | {place(name, end) for name in ours for end in (".nii.gz", ".json")}
+
+
+def scan(path: Path, seed: int, **options: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = head(seed, shape=(14, 16, 12), **options)
+    save(path, (data > 400).astype(np.uint8) if "mask" in path.name else data)
+
+
+def tree(folder: Path, *, locks: bool = False) -> dict[str, bytes]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    files = (path for path in files if locks or not path.name.startswith(".ndflow-"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+class Desk:
+    """A dataset, and a place for the results."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.raw, self.out = folder, folder / "raw", folder / "out"
+
+    def image(self, name: str) -> Path:
+        return self.raw / place(name)
+
+    def lose(self, name: str) -> None:
+        """Leave of a scan what git-annex leaves where nobody got it."""
+        self.image(name).unlink(missing_ok=True)
+        self.image(name).symlink_to("../../.git/annex/objects/Xk/3Q/0a.nii.gz/0a.nii.gz")
+
+    def bids(self, level: str, *options: object) -> list[str]:
+        return ["bids", *map(str, (self.raw, self.out, level, *options))]
+
+    def made(self) -> set[str]:
+        return set(tree(self.out))
+
+    def json(self, name: str) -> Any:
+        return json.loads((self.out / name).read_text())
+
+    def table(self, name: str) -> list[dict[str, str]]:
+        return list(csv.DictReader((self.out / name).read_text().splitlines(), delimiter="\t"))
+
+    def dates(self) -> dict[str, int]:
+        kept = self.made() - {"provenance.json", "scans.tsv"}
+        return {name: (self.out / name).stat().st_mtime_ns for name in kept}
+
+    def same_model(self, name: str, mask: str | Path | None = None) -> bool:
+        expected = ndflow.fit_image(self.image(name), mask=mask).mixture
+        return ndflow.load(self.out / "models" / f"{name}.json") == expected
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    """A study that was run, and is not to be changed."""
+    desk = Desk(tmp_path_factory.mktemp("bids"))
+    for number, name in enumerate(SCANS):
+        scan(desk.image(name), number, gain=1 + 0.3 * number)
+    (desk.raw / DESCRIPTION).write_text('{"Name": "Three sites", "BIDSVersion": "1.10.0"}')
+    sites = "sub-01\tAachen\tx\nsub-02\tBonn\tx\nsub-03\tCelle\ty\n"
+    (desk.raw / "participants.tsv").write_text(f"participant_id\tsite\tscanner\n{sites}")
+    sessions = "session_id\tsite\nses-a\tn/a\nses-b\tCelle\n"
+    (desk.raw / "sub-02" / "sub-02_sessions.tsv").write_text(sessions)
+    subprocess.run([*NDFLOW, *desk.bids("group")], check=True)
+    return desk
+
+
+@pytest.fixture
+def desk(whole: Desk, tmp_path: Path) -> Desk:
+    shutil.copytree(whole.raw, tmp_path / "raw")
+    return Desk(tmp_path)
+
+
+def test_images_are_named_and_described_as_bids_wants_it(whole: Desk) -> None:
+    references = {f"reference_{site}.json" for site in SCANS.values()}
+    assert whole.made() == STUDY | results(*SCANS) | references
+    sidecar = whole.json("sub-02/ses-b/anat/sub-02_ses-b_desc-ndflow_T1w.json")
+    assert sidecar["Sources"] == ["bids:raw:sub-02/ses-b/anat/sub-02_ses-b_T1w.nii.gz"]
+    told = whole.json(DESCRIPTION)
+    assert told["GeneratedBy"] == [{"Name": "ndflow", "Version": ndflow.__version__}]
+    assert (told["DatasetType"], told["DatasetLinks"]) == ("derivative", {"raw": "../raw"})
+    assert "/models" in (whole.out / ".bidsignore").read_text().splitlines()
+
+
+def test_a_sidecar_holds_the_map_that_undoes_it(run: Run, whole: Desk, tmp_path: Path) -> None:
+    ours, back = whole.out / place("sub-03_desc-ndflow_T1w"), tmp_path / "back.nii.gz"
+    sidecar = whole.out / place("sub-03_desc-ndflow_T1w", ".json")
+    assert run("apply", ours, "--map", sidecar, "--inverse", "-o", back).code == 0
+    files = (whole.image("sub-03_T1w"), ours, back)
+    before, between, after = (nibabel.load(file).get_fdata() for file in files)
+    assert not np.allclose(between, before, atol=1)
+    assert np.allclose(after, before, atol=0.01)
+
+
+def test_a_second_run_keeps_everything(run: Run, whole: Desk) -> None:
+    before, dates = tree(whole.out), whole.dates()
+    for level in ("group", "participant"):
+        assert run(*whole.bids(level)).code == 0
+        assert (tree(whole.out), whole.dates()) == (before, dates)
+
+
+@pytest.mark.skipif(not VALIDATOR.exists(), reason=f"no {VALIDATOR.name} beside {sys.executable}")
+def test_the_validator_is_content(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.lose("sub-01_run-1_T1w")
+    assert run(*desk.bids("group", "--mode", "centre")).code == 1
+    assert {"failures.tsv", "map_Celle.json", "reference_Celle.json"} < desk.made()
+    monkeypatch.setenv("DENO_NO_UPDATE_CHECK", "1")
+    done = subprocess.run([VALIDATOR, "--format", "json", desk.out], capture_output=True)
+    issues = json.loads(done.stdout)["issues"]["issues"]
+    assert [issue for issue in issues if issue["severity"] == "error"] == []
+    assert done.returncode == 0
+
+
+def test_skulls_are_known_from_the_option_or_better_from_the_scan(run: Run, desk: Desk) -> None:
+    cases = [("true", [], [False, True]), ("false", ["--skull-stripped"], [True, False])]
+    for own, options, expected in cases:
+        (desk.raw / place("sub-03_T1w", ".json")).write_text(f'{{"SkullStripped": {own}}}')
+        assert run(*desk.bids("group", "--participant-label", "01", "03", *options)).code == 0
+        names = [f"{who}_desc-ndflow_T1w" for who in ("sub-01_run-2", "sub-03")]
+        assert [desk.json(place(name, ".json"))["SkullStripped"] for name in names] == expected
+
+
+def test_participants_and_then_the_group_are_as_the_group_alone(run: Run, whole: Desk) -> None:
+    desk = Desk(whole.folder)
+    desk.out = desk.folder / "steps"
+    for labels, names in ((["sub-03"], ["sub-03_T1w"]), (["02", "sub-01"], SCANS)):
+        ran = run(*desk.bids("participant", "--participant-label", *labels))
+        assert (ran.code, ran.out, ran.errors) == (0, "", [])
+        assert desk.made() == GENERAL | models(*names)
+    dates = desk.dates()
+    assert run(*desk.bids("group")).code == 0
+    assert desk.dates().items() > dates.items()
+    one, other = tree(desk.out), tree(whole.out)
+    records = [json.loads(files.pop("provenance.json")) for files in (one, other)]
+    assert one == other
+    assert records[0] | {"command": 0} == records[1] | {"command": 0}
+
+
+def test_scans_that_nobody_got_are_listed_by_runs_at_the_same_time(run: Run, desk: Desk) -> None:
+    lost = ["sub-01_run-2_T1w", "sub-02_ses-b_T1w", "sub-03_run-2_T1w"]
+    for name in lost:
+        desk.lose(name)
+    desk.out.mkdir()
+    with locked(desk.out, shared=True):  # as one more of them
+        words = [*NDFLOW, *desk.bids("participant", "--participant-label")]
+        children = [subprocess.Popen([*words, label]) for label in ("01", "02", "03")]
+        assert [child.wait(60) for child in children] == [1, 1, 1]
+    assert desk.made() == GENERAL | (models(*SCANS) - models(*lost)) | {"failures.tsv"}
+    assert run(*desk.bids("group")).code == 1
+    assert results(*SCANS) - results(*lost) < desk.made()
+    rows = sorted(desk.table("failures.tsv"), key=lambda row: row["scan"])
+    assert [(row["scan"], row["stage"]) for row in rows] == [(name, "fit") for name in lost]
+    assert rows[1]["try"] == f"get it: datalad get {desk.image(lost[1])}"
+    assert run(*desk.bids("group", "--session-label", "b")).code == 2  # nothing could be done
+    for name in lost:
+        desk.image(name).unlink()
+        scan(desk.image(name), 2)
+    assert run(*desk.bids("group")).code == 0
+    assert desk.made() > results(*SCANS, *lost)
+    assert "failures.tsv" not in desk.made()
+
+
+@pytest.mark.parametrize("case", [("group", False), ("group", True), ("participant", False)])
+def test_the_group_has_the_folder_for_itself(run: Run, whole: Desk, case: tuple[str, bool]) -> None:
+    before = tree(whole.out)
+    with locked(whole.out, shared=case[1]):
+        ran = run(*whole.bids(case[0]))
+    assert (ran.code, len(ran.errors), tree(whole.out)) == (2, 1, before)
+    assert f"{whole.out}: another run of ndflow is at work" in ran.errors[0]
+
+
+def test_the_site_is_in_the_tables(run: Run, whole: Desk, desk: Desk) -> None:
+    assert {row["name"]: row["centre"] for row in whole.table("scans.tsv")} == SCANS
+    assert run(*desk.bids("group", "--mode", "centre", "--site-column", "scanner")).code == 0
+    assert [row["centre"] for row in desk.table("scans.tsv")] == ["x", "x", "x", "x", "y"]
+    by_site = {f"{kind}_{site}.json" for kind in ("reference", "map") for site in "xy"}
+    assert desk.made() == STUDY | results(*SCANS) | by_site
+
+
+def test_a_scan_without_a_site_is_named_at_once(run: Run, desk: Desk) -> None:
+    (desk.raw / "participants.tsv").write_text("participant_id\tsite\nsub-01\tA\nsub-02\tB\n")
+    ran = run(*desk.bids("group", "--mode", "centre"))
+    assert (ran.code, len(ran.errors)) == (2, 1)
+    assert f"{desk.image('sub-03_T1w')}: " in ran.errors[0]
+    assert "--mode individual" in ran.errors[0]
+    assert not (desk.out / "models").exists()  # and not after hours
+
+
+def test_masks_are_beside_the_images_or_in_a_folder_of_fmriprep(run: Run, desk: Desk) -> None:
+    fmriprep, beside = desk.folder / "fmriprep", desk.image("sub-01_run-1_desc-brain_mask")
+    both, later = (fmriprep / place(f"{who}_desc-brain_mask") for who in ("sub-01", "sub-02_ses-b"))
+    for number, mask in enumerate((both, beside, later)):
+        scan(mask, number)
+    save(fmriprep / place("sub-01_space-MNI_desc-brain_mask"), np.ones((9, 9, 9), np.uint8))
+    for options, masks in [((), [beside]), (("--masks", fmriprep), [both, both, None, later])]:
+        assert run(*desk.bids("participant", *options)).code == 0
+        used = dict(zip(SCANS, masks, strict=False))
+        assert [name for name in SCANS if not desk.same_model(name, used.get(name))] == []
+
+
+def test_other_images_and_sessions_are_chosen_and_the_head_is_found(run: Run, desk: Desk) -> None:
+    for session in "ab":  # with a background that is not 0
+        save(desk.image(f"sub-02_ses-{session}_T2w"), np.maximum(head(7), 9))
+    options = ("--suffix", "T2w", "--session-label", "ses-b", "--auto-mask")
+    assert run(*desk.bids("group", *options)).code == 0
+    assert desk.made() == STUDY | {"reference_Celle.json"} | results("sub-02_ses-b_T2w")
+    assert ndflow.load(desk.out / "reference.json").channels == ("T2w",)
+    assert desk.same_model("sub-02_ses-b_T2w", "auto")
+    assert run(*desk.bids("participant", *options[:-1])).code == 2  # without looking for it
+
+
+def test_a_derivative_is_a_dataset_too_and_results_may_lie_inside(run: Run, desk: Desk) -> None:
+    names = ["sub-1_desc-preproc_T1w", "sub-1_space-MNI_desc-preproc_T1w", "sub-2_desc-preproc_T1w"]
+    desk.raw, desk.out = desk.folder / "fmriprep", desk.folder / "fmriprep" / "derivatives"
+    for number, name in enumerate(names):
+        scan(desk.image(name), number)
+        scan(desk.image(name.replace("preproc_T1w", "brain_mask")), number)
+    (desk.raw / DESCRIPTION).write_text('{"Name": "fMRIPrep", "DatasetType": "derivative"}')
+    for _ in range(2):  # the second time, there are more images in the dataset
+        assert run(*desk.bids("group")).code == 0
+        assert desk.made() == STUDY | results(*names)
+    assert desk.same_model(names[1], desk.image("sub-1_space-MNI_desc-brain_mask"))
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["", "dry"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("raw out group --participant-label 01 ../../x", "participant must be letters and digits"),
+        ("raw out participant --participant-label 07", "no participant 07; there are 01, 02, 03"),
+        ("raw out participant --participant-label", "participant-label"),  # $EMPTY, in a script
+        ("raw out group --site-column no", "no column 'no' (its columns: participant_id, site, sc"),
+        ("raw no/out group", "there is no folder"),
+        ("raw/sub-01 out group", "raw/sub-01: not a BIDS dataset: there is no dataset_description"),
+        ("raw raw group --force", "raw: the dataset that the scans come from"),
+        ("raw raw/sub-01 participant", "raw/sub-01: not empty"),
+        ("raw other group --force", "describes a dataset that is not ours"),
+    ],
+)
+def test_wrong_usage_is_refused_before_anything_is_written(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch, words: str, said: str, dry: tuple[str]
+) -> None:
+    monkeypatch.chdir(desk.folder)
+    shutil.copytree("raw", "other")
+    before = tree(desk.folder, locks=True)
+    ran = run("bids", *dry, *words.split())
+    assert (ran.code, ran.out, len(ran.errors)) == (2, "", 1)
+    assert said in ran.errors[0]
+    assert (tree(desk.folder, locks=True), desk.out.exists()) == (before, False)
+
+
+def test_a_dry_run_says_what_would_be_done_and_what_is_missing(run: Run, desk: Desk) -> None:
+    desk.lose("sub-03_T1w")
+    for level, made in (("participant", models), ("group", results)):
+        ran = run(*desk.bids(level, "--dry-run"))
+        assert (ran.code, len(ran.errors)) == (1, 1)
+        assert f"datalad get {desk.image('sub-03_T1w')}" in ran.errors[0]
+        for name, line in zip(list(SCANS)[:-1], ran.out.splitlines(), strict=True):
+            would, source = line.removeprefix(f"would write {desk.out}/").split(" from ")
+            assert (would in made(name), source) == (True, str(desk.image(name)))
+    assert not desk.out.exists()
