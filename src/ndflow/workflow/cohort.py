@@ -18,13 +18,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
-from urllib.parse import quote
 
 from ndflow.errors import FileError
 from ndflow.io import Row, locked, read_model, write_model, write_table
 from ndflow.workflow.member import Member
 from ndflow.workflow.outputs import make_folder
-from ndflow.workflow.results import stem
+from ndflow.workflow.results import safe_name, stem
 from ndflow.workflow.scan import AUTO
 from ndflow.workflow.several import Failure, record_failures
 from ndflow.workflow.study import (
@@ -106,7 +105,7 @@ def members_of(
         name = stem(row.image)
         if called[name] > 1:
             name = "_".join(part for part in (row.subject or row.centre, name) if part)
-        name = quote(name, safe=" +,()@")
+        name = safe_name(name)
         if name in members:
             cause = (
                 f"{origin} {row.number}: the scan would be called {name}, like that of "
@@ -118,8 +117,8 @@ def members_of(
             image=row.image,
             mask=row.mask or (AUTO if auto_mask else None),
             folder=folder,
-            output=f"images/{name}.nii.gz",
-            record=f"maps/{name}.json",
+            output="images/*.nii.gz",
+            record="maps/*.json",
             centre=row.centre,
             origin=f"{origin} {row.number}",
         )

@@ -45,7 +45,7 @@ class Member:
     name : what its files are called; no two scans of a study share it.
     image, mask : its files.
     folder : where results go.
-    output, record : the normalised image and its record, in that folder.
+    output, record : the normalised image and its record, in that folder; ``*`` for its name.
     centre : where it was scanned.
     origin : where the user named it, for messages; for example ``"row 7"``.
     more : what else its record should say.
@@ -64,8 +64,8 @@ class Member:
     @property
     def place(self) -> Place:
         """Where results go."""
-        model = self.folder / "models" / f"{self.name}.json"
-        return Place(model, self.folder / self.output, self.folder / self.record)
+        names = ("models/*.json", self.output, self.record)
+        return Place(*(self.folder / name.replace("*", self.name) for name in names))
 
 
 class Made(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 from nibabel.spatialimages import SpatialImage
@@ -43,6 +44,7 @@ __all__ = [
     "deliver",
     "hashes",
     "record_name",
+    "safe_name",
     "stem",
 ]
 
@@ -79,6 +81,11 @@ def stem(path: AnyPath) -> str:
         if name.lower().endswith(end) and len(name) > len(end):
             name = name[: -len(end)]
     return name
+
+
+def safe_name(text: str) -> str:
+    """Return a text that can be part of the name of a file, and that no other text gives."""
+    return quote(os.fsencode(text), safe=" +,()@")
 
 
 def record_name(output: AnyPath) -> Path:

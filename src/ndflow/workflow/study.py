@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import quote
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
@@ -26,6 +25,7 @@ from ndflow.population import Reference, reference
 from ndflow.workflow.goal import Goal, centre_goal
 from ndflow.workflow.member import Made, Member, density_of_member, fit_member, normalise_member
 from ndflow.workflow.models import load_density
+from ndflow.workflow.results import safe_name
 from ndflow.workflow.settings import Averaging, Fitting, Matching, Reading, Writing, flat
 from ndflow.workflow.several import Failure, Outcome, Task, each
 from ndflow.workflow.target import in_units, read_target
@@ -212,7 +212,7 @@ def reference_name(centre: str | None, kind: str = "reference") -> str:
     """Return what the reference of a centre is called, or that of all."""
     if centre is None:
         return f"{kind}.json"
-    return f"{kind}_{quote(centre, safe=' +,()@')}.json"
+    return f"{kind}_{safe_name(centre)}.json"
 
 
 def _given(path: str) -> Reference:
