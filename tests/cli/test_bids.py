@@ -271,7 +271,7 @@ def test_a_derivative_is_a_dataset_too_and_results_may_lie_inside(run: Run, desk
         ("raw no/out group", "there is no folder"),
         ("raw/sub-01 out group", "raw/sub-01: not a BIDS dataset: there is no dataset_description"),
         ("raw raw group --force", "raw: the dataset that the scans come from"),
-        ("raw raw/sub-01 participant", "raw/sub-01: not empty"),
+        ("raw raw/sub-01 participant", "raw/sub-01: the dataset that the scans come from"),
         ("raw other group --force", "describes a dataset that is not ours"),
     ],
 )

@@ -288,7 +288,8 @@ def test_centres_are_needed_for_the_mode_that_goes_by_them(run: Run, desk: Desk)
     ran = run("cohort", desk.table, desk.out, "--mode", "centre")
     assert ran.code == 2
     assert ran.errors == [
-        f"error: {desk.image(3)}: row 5: no centre; name its centre, or use --mode individual"
+        f"error: {desk.image(3)}: no centre is known of it (row 5); name it in the table or in "
+        "participants.tsv, or use --mode individual"
     ]
     assert made(desk.out) == set()  # it is said at once, and not after hours
     assert run("cohort", desk.table, desk.out).code == 0
@@ -314,7 +315,7 @@ def test_images_that_went_in_survive_whatever_happens(run: Run, desk: Desk) -> N
     before = tree(desk.folder / "images")
     ran = run("cohort", desk.table, desk.folder, "--force")
     assert ran.code == 2
-    assert "one of the inputs" in ran.errors[0]
+    assert "lies in the folder for the results" in ran.errors[0]
     assert tree(desk.folder / "images") == before
 
 

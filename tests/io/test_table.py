@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.errors import FileError
-from ndflow.io import Row, cell, read_table, write_table
+from ndflow.io import Row, escaped, read_table, write_table
 
 
 def table(folder: Path, content: str | bytes, name: str = "scans.tsv") -> Path:
@@ -206,7 +206,7 @@ def test_an_image_is_not_a_table(tmp_path: Path) -> None:
 def test_a_quote_that_is_not_closed_is_named_by_its_row(
     tmp_path: Path, line: str, rows: int
 ) -> None:
-    # It swallows the rest of the table: scans that nobody would miss, or too much for a cell.
+    # It swallows the rest of the table: scans that nobody would miss, or too much for a escaped.
     text = f"image\tsite\na.nii\tX\n{line}\n" + "".join(f"{n}.nii\tX\n" for n in range(rows))
     assert "row 3" in refused(table(tmp_path, text))
 
@@ -229,15 +229,15 @@ def test_a_table_has_a_line_for_each_row_and_a_cell_for_each_column(
     assert lines[-1] == b""
     assert [line.count(b"\t") for line in lines[:-1]] == [1] * (len(rows) + 1)
     assert [tuple(line.decode().split("\t")) for line in lines[1:-1]] == [
-        (cell(one), cell(two)) for one, two in rows
+        (escaped(one), escaped(two)) for one, two in rows
     ]
 
 
 def test_what_cannot_stand_in_a_cell_is_escaped() -> None:
-    assert cell("Köln 脳") == "Köln 脳"
-    assert cell(None) == cell("") == "n/a"
-    assert cell("a\tb\nc\rd") == "a\\tb\\nc\\rd"
-    assert cell("caf\udce9") == "caf\\udce9"  # the name of a file that is not UTF-8
+    assert escaped("Köln 脳") == "Köln 脳"
+    assert escaped(None) == escaped("") == "n/a"
+    assert escaped("a\tb\nc\rd") == "a\\tb\\nc\\rd"
+    assert escaped("caf\udce9") == "caf\\udce9"  # the name of a file that is not UTF-8
 
 
 PLAIN = st.text(

@@ -29,7 +29,7 @@ __all__ = ["bids"]
 _DATASET = Group("Dataset", sort_key=0)
 
 Labels = Annotated[
-    tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=True, group=_DATASET)
+    tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1, group=_DATASET)
 ]
 
 
@@ -92,8 +92,8 @@ def bids(
     from ndflow.cli.passes import Passes, conclude
     from ndflow.cli.run import command_line, rehearse_study
     from ndflow.io import find_scans
-    from ndflow.workflow.bids import bids_members, run_group, run_participants
-    from ndflow.workflow.study import Study
+    from ndflow.workflow.bids import bids_members, check_derivative, run_group, run_participants
+    from ndflow.workflow.study import Study, check_study
 
     scans = find_scans(
         bids_dir,
@@ -105,8 +105,6 @@ def bids(
     )
     root, folder = Path(bids_dir).absolute(), Path(out).absolute()
     members, rows = bids_members(scans, folder, auto_mask=auto_mask, skull_stripped=skull_stripped)
-    if dry_run:
-        return rehearse_study(members, images=level == "group")
     study = Study(
         folder,
         members,
@@ -122,6 +120,11 @@ def bids(
         stop_early=stop_on_first_failure,
     )
     force = writing.force
+    if dry_run:
+        check_derivative(study, root, force=force)
+        if level == "group":
+            check_study(study)
+        return rehearse_study(members, images=level == "group")
     with Passes(talk) as watch:
         if level == "participant":
             summary = run_participants(study, root, watch, force=force)

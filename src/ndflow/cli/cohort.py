@@ -76,21 +76,19 @@ def cohort(
     from ndflow.cli.run import command_line, rehearse_study
     from ndflow.errors import InvalidValueError
     from ndflow.io import read_table
-    from ndflow.workflow.cohort import members_of, rows_of_folder, run_cohort
+    from ndflow.workflow.cohort import check_cohort, members_of, rows_of_folder, run_cohort
     from ndflow.workflow.study import Study
 
     if from_folder is not None and out is None:
-        folder, rows, origin = Path(table), rows_of_folder(Path(from_folder), pattern), "image"
+        folder, origin = Path(table).absolute(), "image"
+        rows = rows_of_folder(Path(from_folder), folder, pattern)
     elif from_folder is None and out is not None and pattern is None:
-        folder, rows, origin = Path(out), read_table(table), "row"
+        folder, rows, origin = Path(out).absolute(), read_table(table), "row"
     else:
         raise InvalidValueError(
             "give either TABLE OUT, or --from-folder DIR OUT (and then perhaps --pattern)"
         )
-    folder = folder.absolute()
     members = members_of(rows, folder, origin, auto_mask=auto_mask)
-    if dry_run:
-        return rehearse_study(members)
     study = Study(
         folder,
         members,
@@ -105,6 +103,9 @@ def cohort(
         scheduler=scheduler,
         stop_early=stop_on_first_failure,
     )
+    if dry_run:
+        check_cohort(study, force=writing.force)
+        return rehearse_study(members)
     with Passes(talk) as watch:
         summary = run_cohort(study, rows, watch, command=command_line(), force=writing.force)
     return conclude(summary, study, talk)

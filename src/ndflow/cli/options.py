@@ -38,8 +38,8 @@ RUN = Group("Run", sort_key=3)
 
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
 Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
-Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=True)]
-Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=True)]
+Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=1)]
+Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=1)]
 Force = Annotated[bool, Parameter(group=RESULT, help="Replace files that exist already.")]
 Jobs = Annotated[
     int,

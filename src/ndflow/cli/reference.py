@@ -33,7 +33,7 @@ def reference(
     output: Output,
     mask: Masks = (),
     exclude: Excludes = (),
-    weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=True)] = (),
+    weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=1)] = (),
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
     average: Annotated[Average, Parameter(group=METHOD)] = "density",
     fitting: FittingOptions = Fitting(),

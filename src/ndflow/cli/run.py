@@ -11,7 +11,7 @@ from typing import Any
 from ndflow.cli.console import complain, progress, show, warn
 from ndflow.cli.options import Talk
 from ndflow.errors import FileError
-from ndflow.io import remove_abandoned
+from ndflow.io import open_file, remove_abandoned
 from ndflow.workflow.member import Member
 from ndflow.workflow.outputs import make_folder, preview
 from ndflow.workflow.scan import AUTO
@@ -129,14 +129,14 @@ def rehearse_study(members: Sequence[Member], *, images: bool = True) -> int:
     missing = 0
     for member in members:
         output = member.place.image if images else member.place.model
-        lost = [name for name in (member.image, member.mask) if name and _is_lost(name)]
-        for name in lost:
-            complain(f"{name}: no such file, in {member.origin}; check the spelling")
-        if not lost:
+        try:
+            for name in (member.image, member.mask):
+                if name and name != AUTO:
+                    with open_file(name):
+                        pass
+        except FileError as error:
+            complain(f"{member.origin}: {error}")
+            missing += 1
+        else:
             show(f"would write {output} from {member.image}")
-        missing += bool(lost)
     return 0 if not missing else 1 if missing < len(members) else 2
-
-
-def _is_lost(name: str) -> bool:
-    return name != AUTO and not Path(name).exists()

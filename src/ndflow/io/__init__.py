@@ -2,7 +2,7 @@
 
 from ndflow.io.atomic import check_new, new_file, remove_abandoned
 from ndflow.io.bids import BidsScan, find_scans
-from ndflow.io.derivative import derivative_path, source_uri, write_dataset_files
+from ndflow.io.derivative import check_dataset, derivative_path, source_uri, write_dataset_files
 from ndflow.io.foreground import foreground
 from ndflow.io.lock import locked
 from ndflow.io.masks import FEWEST, BoolArray, Mask, nonzero, read_mask
@@ -10,7 +10,7 @@ from ndflow.io.memory import make_array, make_image
 from ndflow.io.models import check_new_model, model_bytes, read_model, write_model
 from ndflow.io.reading import Source, files_of, read_volume
 from ndflow.io.stream import DEFAULT_MAX_BYTES, open_file, sha256_of
-from ndflow.io.table import Row, cell, read_table, write_table
+from ndflow.io.table import Row, escaped, read_table, write_table
 from ndflow.io.volume import Volume
 from ndflow.io.writing import DTYPES, check_output, write_volume
 
@@ -24,11 +24,12 @@ __all__ = [
     "Row",
     "Source",
     "Volume",
-    "cell",
+    "check_dataset",
     "check_new",
     "check_new_model",
     "check_output",
     "derivative_path",
+    "escaped",
     "files_of",
     "find_scans",
     "foreground",

@@ -20,7 +20,7 @@ from ndflow.io.bids import DESCRIPTION, OURS, BidsScan
 from ndflow.io.bids_names import check_label, without_desc
 from ndflow.io.stream import open_file
 
-__all__ = ["derivative_path", "source_uri", "write_dataset_files"]
+__all__ = ["check_dataset", "derivative_path", "source_uri", "write_dataset_files"]
 
 Described = dict[str, Any]  # the content of a dataset_description.json
 
@@ -95,20 +95,29 @@ def write_dataset_files(
         from another dataset.
     """
     place, source = Path(folder), Path(source_root)
-    if os.path.realpath(place) == os.path.realpath(source):
-        hint = f"choose a folder of its own, for example {source / 'derivatives' / _TOOL}"
-        raise FileError(place, "the dataset that the scans come from", hint)
+    check_dataset(place, source_root=source, force=force)
     ours = _description(_read(source / DESCRIPTION), _location(source, place), name, version)
     path, ignored = place / DESCRIPTION, place / ".bidsignore"
-    content = ours
-    if os.path.lexists(path):
-        old = _read(path)
-        _check_old(path, old, ours, force=force)
-        content = ours if force else _updated(old, ours)
+    fresh = force or not os.path.lexists(path)
+    content = ours if fresh else _updated(_read(path), ours)
     _write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     _write(ignored, _lines(_text(ignored).splitlines() if os.path.lexists(ignored) else []))
     if not any(os.path.lexists(place / readme) for readme in _READMES):
         _write(place / "README", _README)
+
+
+def check_dataset(folder: AnyPath, *, source_root: AnyPath, force: bool = False) -> None:
+    """Say why a folder cannot become a derivative, if so; as for `write_dataset_files`."""
+    place, source = Path(folder), Path(source_root)
+    real, root = Path(os.path.realpath(place)), Path(os.path.realpath(source))
+    inside = real.is_relative_to(root) and real.relative_to(root).parts[:1]
+    if real == root or (inside and inside[0].startswith("sub-")):
+        hint = f"choose a folder of its own, for example {source / 'derivatives' / _TOOL}"
+        raise FileError(place, "the dataset that the scans come from", hint)
+    path = place / DESCRIPTION
+    if os.path.lexists(path):
+        ours = _description(_read(source / DESCRIPTION), _location(source, place), _TOOL, "")
+        _check_old(path, _read(path), ours, force=force)
 
 
 def _description(source: Described, location: str, name: str, version: str) -> Described:

@@ -18,7 +18,7 @@ from ndflow.errors import FileError
 from ndflow.io.atomic import AnyPath, new_file
 from ndflow.io.stream import open_file
 
-__all__ = ["Row", "cell", "read_table", "write_table"]
+__all__ = ["Row", "escaped", "read_table", "write_table"]
 
 _FILES = ("image", "mask", "gm", "wm", "csf")
 _TEXTS = ("subject", "centre")
@@ -55,12 +55,22 @@ class Row:
 def read_table(path: AnyPath) -> list[Row]:
     """Read a table of scans. Whether their files exist is not looked at."""
     text = _text(path)
-    lines = list(csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(path, text)))
-    names = _names(path, lines[0] if lines else [])
+    cut = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(path, text), strict=True)
+    lines: list[tuple[int, list[str]]] = []
+    while True:
+        number = cut.line_num + 1
+        try:
+            lines.append((number, next(cut)))
+        except StopIteration:
+            break
+        except csv.Error as error:
+            cause = f"row {number} cannot be read ({error})"
+            raise FileError(path, cause, "check its quotation marks") from None
+    names = _names(path, lines[0][1] if lines else [])
     folder = Path(path).absolute().parent
     rows, wrong = [], []
     seen: dict[str, int] = {}
-    for number, cells in enumerate(lines[1:], start=2):
+    for number, cells in lines[1:]:
         if not any(cell.strip() for cell in cells):
             continue  # an empty line
         if len(cells) != len(names):
@@ -91,13 +101,18 @@ def write_table(
     """
     with new_file(path, force=True) as file:
         for row in chain([columns], rows):
-            file.write("\t".join(cell(part) for part in row).encode() + b"\n")
+            file.write("\t".join(_cell(part) for part in row).encode() + b"\n")
 
 
-def cell(text: str | None) -> str:
-    """Return a text as it stands in a table that we write."""
-    escaped = (text or "n/a").translate(_ESCAPED)
-    return escaped.encode("utf-8", "backslashreplace").decode()
+def escaped(text: str | None) -> str:
+    """Return a text as it is read from a table that we wrote: in one line, and without tabs."""
+    plain = (text or "n/a").translate(_ESCAPED)
+    return plain.encode("utf-8", "backslashreplace").decode()
+
+
+def _cell(text: str | None) -> str:
+    plain = escaped(text)
+    return '"' + plain.replace('"', '""') + '"' if '"' in plain else plain
 
 
 def _row(folder: Path, number: int, names: Sequence[str], cells: Sequence[str]) -> Row | None:

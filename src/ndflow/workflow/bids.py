@@ -18,21 +18,22 @@ from ndflow.errors import FileError
 from ndflow.io import (
     BidsScan,
     Row,
+    check_dataset,
     derivative_path,
     locked,
     open_file,
     source_uri,
     write_dataset_files,
 )
-from ndflow.workflow.cohort import Summary, refuse_strange, run_cohort
+from ndflow.workflow.cohort import PROVENANCE, Summary, refuse_strange, run_cohort
 from ndflow.workflow.member import Member
-from ndflow.workflow.outputs import make_folder
+from ndflow.workflow.outputs import check_folder, make_folder
 from ndflow.workflow.results import record_name, stem
 from ndflow.workflow.scan import AUTO
-from ndflow.workflow.several import record_failures
-from ndflow.workflow.study import Study, Watch, fit_scans
+from ndflow.workflow.several import check_jobs, record_failures
+from ndflow.workflow.study import Study, Watch, check_study, fit_scans
 
-__all__ = ["bids_members", "run_group", "run_participants"]
+__all__ = ["bids_members", "check_derivative", "run_group", "run_participants"]
 
 _INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
 _DESCRIPTION = "dataset_description.json"
@@ -87,13 +88,13 @@ def run_participants(study: Study, root: Path, watch: Watch, *, force: bool) -> 
     force : whether the folder of the results may hold something else.
     """
     folder = study.folder
+    check_derivative(study, root, force=force)
     make_folder(folder)
     with locked(folder, shared=True):
-        _prepare(folder, root, force=force)
+        write_dataset_files(folder, source_root=root, version=__version__, force=force)
         fitted = fit_scans(study, watch)
         with locked(folder, name=_LIST_LOCK, wait=True):
-            names = [member.name for member in study.members]
-            record_failures(folder, {"fit": names}, {"fit": fitted.failures})
+            record_failures(folder, {"fit": fitted.tried}, {"fit": fitted.failures})
     return Summary(len(fitted.made), fitted.kept, fitted.failures)
 
 
@@ -107,17 +108,22 @@ def run_group(
     force: bool,
 ) -> Summary:
     """Make references and normalise; parameters as for `run_participants` and `run_cohort`."""
+    check_derivative(study, root, force=force)
+    check_study(study)
     make_folder(study.folder)
     with locked(study.folder, shared=True):
-        _prepare(study.folder, root, force=force)
+        write_dataset_files(study.folder, source_root=root, version=__version__, force=force)
     return run_cohort(study, rows, watch, command=command, force=True)
 
 
-def _prepare(folder: Path, root: Path, *, force: bool) -> None:
-    """Make the folder of the results a BIDS derivative; refuse one that is something else."""
-    if not (folder / _DESCRIPTION).exists():
-        refuse_strange(folder, force=force)
-    write_dataset_files(folder, source_root=root, version=__version__, force=force)
+def check_derivative(study: Study, root: Path, *, force: bool) -> None:
+    """Refuse a folder for the results that is something else; see `run_participants`."""
+    folder = study.folder
+    check_jobs(study.jobs)
+    check_folder(folder)
+    check_dataset(folder, source_root=root, force=force)
+    if not (folder / _DESCRIPTION).exists() or (folder / PROVENANCE).exists():
+        refuse_strange(folder, study.channel, force=force)
 
 
 def _inherited(scan: BidsScan) -> dict[str, Any]:

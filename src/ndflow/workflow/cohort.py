@@ -12,17 +12,19 @@ OUT/provenance.json        what was run
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
 
 from ndflow.errors import FileError
-from ndflow.io import Row, locked, read_model, write_model, write_table
+from ndflow.io import Row, locked, read_model, remove_abandoned, write_model, write_table
 from ndflow.workflow.member import Member
-from ndflow.workflow.outputs import make_folder
+from ndflow.workflow.outputs import check_folder, make_folder
 from ndflow.workflow.results import safe_name, stem
 from ndflow.workflow.scan import AUTO
 from ndflow.workflow.several import Failure, record_failures
@@ -31,11 +33,12 @@ from ndflow.workflow.study import (
     Study,
     Watch,
     build_references,
+    check_study,
     fit_scans,
     normalise_scans,
 )
 
-__all__ = ["PROVENANCE", "Summary", "members_of", "rows_of_folder", "run_cohort"]
+__all__ = ["PROVENANCE", "Summary", "check_cohort", "members_of", "rows_of_folder", "run_cohort"]
 
 PROVENANCE = "provenance.json"
 
@@ -56,12 +59,13 @@ class Summary(NamedTuple):
     failures: list[Failure]
 
 
-def rows_of_folder(folder: Path, pattern: str | None = None) -> list[Row]:
+def rows_of_folder(folder: Path, out: Path, pattern: str | None = None) -> list[Row]:
     """Return the images in a folder and below as rows; their centre is the folder they lie in.
 
     Parameters
     ----------
     folder : where to look.
+    out : where not to look, because results go there.
     pattern : what their names are like, for example ``"*_T1w.nii.gz"``. Default: any image.
     """
     folder = folder.absolute()
@@ -71,7 +75,10 @@ def rows_of_folder(folder: Path, pattern: str | None = None) -> list[Row]:
     found = sorted(
         str(path)
         for path in folder.rglob("*")
-        if any(fnmatch(path.name, one) for one in patterns) and path.is_file()
+        if any(fnmatch(path.name, one) for one in patterns)
+        and not path.name.startswith(".")
+        and not path.is_relative_to(out)
+        and path.is_file()
     )
     if not found:
         cause = f"no image in it is called {' or '.join(patterns)}"
@@ -139,23 +146,26 @@ def run_cohort(
     force : whether the folder may hold something that is not a study.
     """
     folder = study.folder
+    check_cohort(study, force=force)
     make_folder(folder)
     with locked(folder):
-        refuse_strange(folder, force=force)
+        _remove_leftovers(study)
         _record(study, command, None)
-        fitted = fit_scans(study, watch)
-        normalised = Pass()
-        if fitted.made and not (fitted.failures and study.stop_early):
-            goals = build_references(study, fitted.made)
-            normalised = normalise_scans(study, fitted.made, goals, watch)
-        failures = [*fitted.failures, *normalised.failures]
-        for failure in failures:
-            _remove_results(study, failure.scan)
         _list_scans(study, rows)
-        names = [member.name for member in study.members]
+        try:
+            fitted = fit_scans(study, watch)
+            normalised = Pass()
+            if fitted.made and not (fitted.failures and study.stop_early):
+                goals = build_references(study, fitted.made)
+                normalised = normalise_scans(study, fitted.made, goals, watch)
+        except BaseException:
+            _remove_leftovers(study)  # of workers that had to stop at once
+            raise
+        failures = [*fitted.failures, *normalised.failures]
+        _remove_results(study, {failure.scan for failure in failures})
         record_failures(
             folder,
-            {"fit": names, "normalise": names},
+            {"fit": fitted.tried, "normalise": normalised.tried},
             {"fit": fitted.failures, "normalise": normalised.failures},
         )
         done = len(normalised.made)
@@ -163,15 +173,33 @@ def run_cohort(
     return Summary(done, normalised.kept, failures)
 
 
-def refuse_strange(folder: Path, *, force: bool) -> None:
-    """Refuse a folder that holds something, but no study."""
+def check_cohort(study: Study, *, force: bool) -> None:
+    """Say before any work what would stand in its way, see `run_cohort`."""
+    check_study(study)
+    check_folder(study.folder)
+    refuse_strange(study.folder, study.channel, force=force)
+    inside = os.path.join(os.path.realpath(study.folder), "")  # noqa: PTH118
+    for member in study.members:
+        for name in (member.image, member.mask):
+            if name and name != AUTO and os.path.realpath(name).startswith(inside):
+                cause = f"lies in the folder for the results ({member.origin})"
+                raise FileError(name, cause, "choose another folder for the results")
+
+
+def refuse_strange(folder: Path, channel: str, *, force: bool) -> None:
+    """Refuse a folder that holds something, but no study of such images."""
+    if force or not folder.is_dir():
+        return
+    if all(path.name.startswith(".ndflow-") for path in folder.iterdir()):
+        return  # nothing but the lock of a run that begins at the same time
     try:
-        if force or not any(path.name[:8] != ".ndflow-" for path in folder.iterdir()):
-            return
-        read_model(folder / PROVENANCE, "study")
+        before = read_model(folder / PROVENANCE, "study")[1].get("channel")
     except FileError:
         cause = "not empty, and not the result of a study"
         raise FileError(folder, cause, "choose another folder, or --force to use it") from None
+    if before != channel:
+        cause = f"holds a study of {before!r}, not of {channel!r}"
+        raise FileError(folder, cause, "choose another folder, or --force to use it")
 
 
 def _record(study: Study, command: Sequence[str], counts: dict[str, int] | None) -> None:
@@ -191,7 +219,7 @@ def _record(study: Study, command: Sequence[str], counts: dict[str, int] | None)
 
 
 def _list_scans(study: Study, rows: Sequence[Row]) -> None:
-    more = sorted({name for row in rows for name in row.more})
+    more = sorted({name for row in rows for name in row.more} - {"name"})
     columns = ("name", "subject", "centre", "image", "mask", "gm", "wm", "csf", *more)
     lines = (
         (
@@ -199,7 +227,7 @@ def _list_scans(study: Study, rows: Sequence[Row]) -> None:
             row.subject,
             member.centre,
             member.image,
-            member.mask,
+            row.mask,
             row.gm,
             row.wm,
             row.csf,
@@ -210,9 +238,17 @@ def _list_scans(study: Study, rows: Sequence[Row]) -> None:
     write_table(study.folder / "scans.tsv", columns, lines)
 
 
-def _remove_results(study: Study, name: str) -> None:
-    """Remove what an earlier run made of a scan that has failed now."""
+def _remove_results(study: Study, names: Container[str]) -> None:
+    """Remove what an earlier run made of scans that have failed now."""
     for member in study.members:
-        if member.name == name:
+        if member.name in names:
             for path in member.place:
-                path.unlink(missing_ok=True)
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+
+
+def _remove_leftovers(study: Study) -> None:
+    """Remove the temporaries of runs that were killed."""
+    folders = {path.parent for member in study.members for path in member.place}
+    for folder in {study.folder, *folders}:
+        remove_abandoned(folder)

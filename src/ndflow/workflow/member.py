@@ -139,6 +139,7 @@ def normalise_member(
         settings=chosen,
         mixture=mixture.to_dict(),
         goal=goal.to_dict(),
+        centre=member.centre,
         more=dict(member.more or {}),
     )
     before = found(place.record, "map", mark)
@@ -169,7 +170,7 @@ def normalise_member(
         record_file=place.record,
         inputs=files,
         writing=replace(writing, force=True),  # whatever lies there was made by an earlier run
-        warnings=warnings,
+        warnings=warnings + solution.doubts(member.image),
     )
     return Made(False, result.warnings)
 

@@ -16,6 +16,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import check_new_model, read_model, write_model
 from ndflow.population import Reference
 from ndflow.transport import IntensityMap
+from ndflow.workflow.stamps import sealed
 
 __all__ = [
     "AnyPath",
@@ -87,7 +88,7 @@ def save(
     value = model.mixture if isinstance(model, Fit) else model
     for kind, made in _KINDS.items():
         if isinstance(value, made):
-            payload = {**(record or {}), kind: value.to_dict()}
+            payload = sealed({**(record or {}), kind: value.to_dict()})
             return write_model(path, kind, payload, force=force, inputs=inputs)
     raise InvalidValueError(f"model must be a mixture, a reference or a map, not {model!r}")
 

@@ -13,7 +13,7 @@ from ndflow.workflow.models import is_model
 from ndflow.workflow.results import stem
 from ndflow.workflow.scan import AUTO
 
-__all__ = ["Outputs", "make_folder", "one_each", "outputs_for", "preview"]
+__all__ = ["Outputs", "check_folder", "make_folder", "one_each", "outputs_for", "preview"]
 
 
 _NONE = "none"
@@ -74,7 +74,7 @@ def make_folder(folder: Path | None) -> None:
     """Make the folder for the results, but not the one that it lies in."""
     if folder is None or _is_folder(folder):
         return
-    _refuse_orphan(folder)
+    check_folder(folder)
     try:
         folder.mkdir(exist_ok=True)
     except OSError as error:
@@ -82,7 +82,8 @@ def make_folder(folder: Path | None) -> None:
         raise FileError(folder, cause, "choose another folder") from None
 
 
-def _refuse_orphan(folder: Path) -> None:
+def check_folder(folder: Path) -> None:
+    """Refuse a new folder whose parent does not exist."""
     if not folder.absolute().parent.is_dir():
         hint = f'create it: mkdir -p "{folder.parent}"'
         raise FileError(folder, f"there is no folder {folder.parent}", hint)
@@ -109,7 +110,7 @@ def preview(
         with open_file(name):
             pass
     if new_folder and not output.parent.exists():
-        return _refuse_orphan(output.parent)
+        return check_folder(output.parent)
     return check(output, given)
 
 

@@ -34,6 +34,7 @@ from ndflow.io import (
 from ndflow.transport import IntensityMap
 from ndflow.values import FloatArray
 from ndflow.workflow.settings import Writing
+from ndflow.workflow.stamps import sealed
 
 __all__ = [
     "AnyPath",
@@ -144,7 +145,7 @@ def deliver(
             )
         full.update(outputs=outputs, clipped=clipped, warnings=notes, map=imap.to_dict())
         if place is not None:
-            write_model(place, "map", full, force=writing.force, inputs=protected)
+            write_model(place, "map", sealed(full), force=writing.force, inputs=protected)
 
     if output is None:
         make = make_array if isinstance(given, np.ndarray) else make_image

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError, NdflowError
-from ndflow.io import cell, write_table
+from ndflow.io import escaped, write_table
 
 __all__ = ["FAILURES", "Failure", "Outcome", "Task", "check_jobs", "each", "record_failures"]
 
@@ -26,10 +27,12 @@ class Task(NamedTuple):
     ----------
     scan : its name, as the user gave it.
     arguments : what the function is called with.
+    origin : where the user named it, for messages.
     """
 
     scan: str
     arguments: Mapping[str, Any]
+    origin: str = ""
 
 
 class Failure(NamedTuple):
@@ -102,7 +105,7 @@ def attempt(function: Callable[..., Any], task: Task) -> Outcome:
     try:
         return Outcome(task.scan, function(**task.arguments), None)
     except Exception as error:  # whatever it is, the other scans go on
-        return Outcome(task.scan, None, _failure(task.scan, error))
+        return Outcome(task.scan, None, _placed(_failure(task.scan, error), task.origin))
 
 
 def record_failures(
@@ -127,18 +130,22 @@ def record_failures(
         if not any(failures.values()):
             return
         raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
-    done = {(cell(scan), stage) for stage in tried for scan in tried[stage]}
-    rows: list[Sequence[str]] = [line.split("\t") for line in lines[1:]]
-    rows = [row for row in rows if tuple(row[:2]) not in done]
-    rows += [
-        (cell(f.scan), stage, cell(f.cause), cell(f.hint))
-        for stage in failures
-        for f in failures[stage]
-    ]
+    done = {(escaped(scan), stage) for stage in tried for scan in tried[stage]}
+    before = csv.reader(lines[1:], delimiter="\t")
+    rows: list[Sequence[str]] = [row for row in before if tuple(row[:2]) not in done]
+    rows += [(f.scan, stage, f.cause, f.hint) for stage in failures for f in failures[stage]]
     if rows:
         write_table(path, _COLUMNS, rows)
     else:
         path.unlink(missing_ok=True)
+
+
+def _placed(failure: Failure, origin: str) -> Failure:
+    """Say where the user named the scan."""
+    if not origin:
+        return failure
+    cause = f"{failure.cause} ({origin})"
+    return failure._replace(cause=cause, message=failure.message.replace(failure.cause, cause, 1))
 
 
 def _killed(task: Task) -> Outcome:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ndflow._version import __version__
 from ndflow.errors import FileError
 from ndflow.io import read_model
-from ndflow.workflow.results import Hashes
 
-__all__ = ["contents", "found", "stamp"]
+__all__ = ["contents", "found", "sealed", "stamp"]
 
 
-def contents(inputs: Hashes) -> dict[str, list[str]]:
+def contents(inputs: Mapping[str, Sequence[Mapping[str, str]]]) -> dict[str, list[str]]:
     """Return what files hold, by what they are to a result, and not what they are called."""
     return {what: [file["sha256"] for file in files] for what, files in inputs.items()}
 
@@ -29,6 +29,16 @@ def stamp(**parts: Any) -> str:
     """Return one hash for all that a result depends on, as JSON can hold it."""
     text = json.dumps({"ndflow": __version__, **parts}, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def sealed(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the content of a file with a hash by which damage to it is noticed.
+
+    What was typed is not part of it, so that one result has one hash, however it was asked for.
+    """
+    content = {name: part for name, part in payload.items() if name not in ("seal", "command")}
+    text = json.dumps(content, sort_keys=True, default=repr)
+    return {**payload, "seal": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def found(path: Path, kind: str, wanted: str) -> dict[str, Any] | None:
@@ -42,4 +52,5 @@ def found(path: Path, kind: str, wanted: str) -> dict[str, Any] | None:
         _, payload = read_model(path, kind)
     except FileError:
         return None
-    return payload if payload.get("stamp") == wanted else None
+    intact = payload.get("seal") == sealed(payload)["seal"]
+    return payload if intact and payload.get("stamp") == wanted else None

@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
+import numpy as np
+
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.io import model_bytes, new_file
@@ -27,14 +29,15 @@ from ndflow.workflow.member import Made, Member, density_of_member, fit_member, 
 from ndflow.workflow.models import load_density
 from ndflow.workflow.results import safe_name
 from ndflow.workflow.settings import Averaging, Fitting, Matching, Reading, Writing, flat
-from ndflow.workflow.several import Failure, Outcome, Task, each
-from ndflow.workflow.target import in_units, read_target
+from ndflow.workflow.several import Failure, Outcome, Task, check_jobs, each
+from ndflow.workflow.target import in_units, read_target, refuse_coarse
 
 __all__ = [
     "Pass",
     "Study",
     "Watch",
     "build_references",
+    "check_study",
     "fit_scans",
     "normalise_scans",
     "reference_name",
@@ -42,6 +45,9 @@ __all__ = [
 
 
 Arguments = dict[str, Any]
+
+# What any reference is like, in mean and spread.
+_STANDARD = GaussianMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
 
 
 class Watch(Protocol):
@@ -96,12 +102,17 @@ class Pass:
     ----------
     made : the names of the scans that did not fail.
     kept : how many of them had been made before.
-    failures : of the others.
+    failures : of the others that were tried.
     """
 
     made: set[str] = field(default_factory=set)
     kept: int = 0
     failures: list[Failure] = field(default_factory=list)
+
+    @property
+    def tried(self) -> list[str]:
+        """The names of all scans that were tried."""
+        return [*self.made, *(failure.scan for failure in self.failures)]
 
 
 class _Tasks(Sequence[Task]):
@@ -115,7 +126,28 @@ class _Tasks(Sequence[Task]):
 
     def __getitem__(self, place: Any) -> Any:
         member = self._members[place]
-        return Task(member.name, self._arguments(member))
+        return Task(member.name, self._arguments(member), member.origin)
+
+
+def check_study(study: Study) -> None:
+    """Say before any work what would stand in its way: a wrong option, a scan without a centre."""
+    check_jobs(study.jobs)
+    if study.given is not None:
+        _goal_density(study, _given(study.given))
+    elif study.matching.range is None:
+        _goal_density(study, Reference(_STANDARD, (study.channel,), 1))
+    if study.averaging.mode == "centre":
+        for member in study.members:
+            if member.centre is None:
+                hint = "name it in the table or in participants.tsv, or use --mode individual"
+                raise FileError(member.image, f"no centre is known of it ({member.origin})", hint)
+
+
+def _goal_density(study: Study, whole: Reference) -> GaussianMixture:
+    """Return the reference of all in the units of the result."""
+    density = in_units(read_target(whole), study.matching.scale, study.matching.range)
+    refuse_coarse(density, study.writing)
+    return density
 
 
 def fit_scans(study: Study, watch: Watch) -> Pass:
@@ -164,15 +196,10 @@ def build_references(study: Study, made: Container[str]) -> dict[str | None, Goa
 
     That is one goal for each centre where the study goes by centres, and one for all under None.
     """
-    if study.averaging.mode == "centre":
-        for member in study.members:
-            if member.centre is None:
-                hint = "name its centre, or use --mode individual"
-                raise FileError(member.image, f"{member.origin}: no centre", hint)
     present = [member for member in study.members if member.name in made]
     average = partial(_average, study)
     whole = average(present) if study.given is None else _given(study.given)
-    target = in_units(read_target(whole), study.matching.scale, study.matching.range)
+    target = _goal_density(study, whole)
     _write(study.folder / reference_name(None), "reference", whole)
     goals: dict[str | None, Goal] = {None: Goal(target, study.matching)}
     for centre in sorted({member.centre for member in present if member.centre is not None}):

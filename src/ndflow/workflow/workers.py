@@ -11,12 +11,13 @@ a worker that was killed; so futures are used as they are.)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
+from warnings import catch_warnings, simplefilter
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky import ProcessPoolExecutor, reusable_executor
@@ -64,8 +65,8 @@ def _here(
                 n_jobs=jobs, return_as="generator_unordered", pre_dispatch=at_hand, batch_size=1
             )
             work = (delayed(_placed)(function, place, tasks[place]) for place in list(left))
-            with suppress(BrokenProcessPool):
-                for place, result in parallel(work):
+            with suppress(BrokenProcessPool), _unadvised(parallel(work)) as results:
+                for place, result in results:
                     del left[place]
                     yield place, result
             for place in list(left)[:at_hand]:  # none, unless one of them has died
@@ -76,6 +77,17 @@ def _here(
         if pool is not None:  # nobody waits for it any more
             pool.shutdown(wait=True, kill_workers=True)
         raise
+
+
+@contextmanager
+def _unadvised(results: Any) -> Iterator[Any]:
+    """Close a generator of joblib's without its advice not to do so."""
+    try:
+        yield results
+    finally:
+        with catch_warnings():
+            simplefilter("ignore")
+            results.close()
 
 
 def _placed(function: Callable[[T], R], place: int, task: T) -> tuple[int, R]:
