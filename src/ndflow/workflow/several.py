@@ -126,6 +126,8 @@ def record_failures(
         lines = path.read_text("utf-8").splitlines() if path.exists() else []
     except (OSError, UnicodeDecodeError):
         lines = [""]
+    if not lines and not any(failures.values()):
+        return
     if lines and tuple(lines[0].split("\t")) != _COLUMNS:
         if not any(failures.values()):
             return
