@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
 from ndflow.errors import FileError
 from ndflow.io.atomic import AnyPath, new_file
@@ -27,6 +28,9 @@ _NOTHING = ("", "n/a")
 _ESCAPED = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
 _LARGEST = 256 << 20
 _SHOWN = 5  # wrong rows in one message
+
+
+_NO_MORE: Mapping[str, str] = MappingProxyType({})  # one for all rows, of which there may be many
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Row:
     csf: str | None = None
     subject: str | None = None
     centre: str | None = None
-    more: dict[str, str] = field(default_factory=dict)
+    more: Mapping[str, str] = field(default_factory=lambda: _NO_MORE)
 
 
 def read_table(path: AnyPath) -> list[Row]:
@@ -124,7 +128,7 @@ def _row(folder: Path, number: int, names: Sequence[str], cells: Sequence[str]) 
     files = {name: str(folder / given[name]) for name in _FILES if name in given}
     texts = {name: given[name] for name in _TEXTS if name in given}
     more = {name: part for name, part in given.items() if name not in (*_FILES, *_TEXTS)}
-    return Row(number, **files, **texts, more=more) if "image" in files else None
+    return Row(number, **files, **texts, more=more or _NO_MORE) if "image" in files else None
 
 
 def _names(path: AnyPath, first: Sequence[str]) -> list[str]:

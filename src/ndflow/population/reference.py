@@ -159,7 +159,7 @@ class _Together(Sequence[tuple[GaussianMixture, float]]):
 
     def __init__(self) -> None:
         self.channels = 0
-        self._weights: dict[bytes, list[float]] = {}
+        self._weights: dict[bytes, tuple[float, ...]] = {}
         self._order: list[bytes] = []
         self._total = 0.0
 
@@ -181,7 +181,7 @@ class _Together(Sequence[tuple[GaussianMixture, float]]):
             own = _standardised(mixture)
             parts = (own.weights, own.means, own.precisions)
             packed = np.concatenate([part.ravel() for part in parts]).tobytes()
-            self._weights.setdefault(packed, []).append(weight)
+            self._weights[packed] = (*self._weights.get(packed, ()), weight)
 
     def __len__(self) -> int:
         return len(self._weights)

@@ -119,13 +119,13 @@ class _Tasks(Sequence[Task]):
     """Tasks that are made when they are handed out, because there may be many."""
 
     def __init__(self, members: Sequence[Member], arguments: Callable[[Member], Arguments]) -> None:
-        self._members, self._arguments = members, arguments
+        self.members, self._arguments = members, arguments
 
     def __len__(self) -> int:
-        return len(self._members)
+        return len(self.members)
 
     def __getitem__(self, place: Any) -> Any:
-        member = self._members[place]
+        member = self.members[place]
         return Task(member.name, self._arguments(member), member.origin)
 
 
@@ -173,16 +173,14 @@ def normalise_scans(
     return _over(study, "normalise", work, _Tasks(present, arguments), watch)
 
 
-def _over(
-    study: Study, stage: str, work: Callable[..., Made], tasks: Sequence[Task], watch: Watch
-) -> Pass:
+def _over(study: Study, stage: str, work: Callable[..., Made], tasks: _Tasks, watch: Watch) -> Pass:
     result = Pass()
     watch.begin(stage, len(tasks))
     with closing(each(work, tasks, jobs=study.jobs, scheduler=study.scheduler)) as outcomes:
-        for outcome in outcomes:
+        for member, outcome in zip(tasks.members, outcomes, strict=False):
             watch.step(stage, outcome)
             if outcome.failure is None:
-                result.made.add(outcome.scan)
+                result.made.add(member.name)
                 result.kept += outcome.result.kept
                 continue
             result.failures.append(outcome.failure)
