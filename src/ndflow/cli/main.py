@@ -6,12 +6,9 @@ done; 130 and 143, interrupted or terminated.
 
 from __future__ import annotations
 
-import signal
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import NoReturn
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
@@ -23,6 +20,7 @@ from ndflow.cli.console import complain
 from ndflow.cli.fit import fit
 from ndflow.cli.normalise import normalise
 from ndflow.cli.reference import reference
+from ndflow.cli.signals import Terminated, listening
 from ndflow.errors import NdflowError
 
 __all__ = ["app", "main"]
@@ -48,17 +46,13 @@ for _place, (_name, _command) in enumerate(COMMANDS.items()):
     app.command(_command, name=_name, sort_key=_place)
 
 
-class Terminated(BaseException):
-    """The system asks us to stop."""
-
-
 def main() -> int:
     """Run the command that was typed, and return its exit code."""
     typed = ["normalise" if word == "normalize" else word for word in sys.argv[1:2]]
     typed += sys.argv[2:]
-    signal.signal(signal.SIGTERM, _terminate)
     try:
-        code = app(typed, exit_on_error=False, print_error=False)
+        with listening():
+            code = app(typed, exit_on_error=False, print_error=False)
         return code if isinstance(code, int) else 0
     except CycloptsError as error:
         command = f"{typed[0]} " if typed and typed[0] in COMMANDS else ""
@@ -83,10 +77,6 @@ def _how_to_go_on(typed: Sequence[str]) -> str:
     if typed[:1] in (["cohort"], ["bids"]):
         return "to go on where it was, type the same again"
     return "whatever stands under its final name is complete"
-
-
-def _terminate(_: int, __: FrameType | None) -> NoReturn:
-    raise Terminated
 
 
 def _details(typed: Sequence[str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from ndflow.cli.console import complain, inform, inform_always, warn
 from ndflow.cli.options import Talk
+from ndflow.cli.signals import obey
 from ndflow.workflow.cohort import Summary
 from ndflow.workflow.several import FAILURES, Outcome
 from ndflow.workflow.study import Study
@@ -51,6 +52,7 @@ class Passes:
 
     def step(self, stage: str, outcome: Outcome) -> None:
         """Hear what became of a scan."""
+        obey()
         self._done += 1
         if outcome.failure:
             complain(outcome.failure.message, outcome.failure.details if self._talk.verbose else "")

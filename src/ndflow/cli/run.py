@@ -10,6 +10,7 @@ from typing import Any
 
 from ndflow.cli.console import complain, progress, show, warn
 from ndflow.cli.options import Talk
+from ndflow.cli.signals import obey
 from ndflow.errors import FileError
 from ndflow.io import open_file, remove_abandoned
 from ndflow.workflow.member import Member
@@ -59,6 +60,7 @@ def do(
     try:
         with closing(each(function, tasks, jobs=jobs)) as work:
             for outcome in progress(work, len(tasks), stage, hidden=talk.quiet):
+                obey()
                 outcomes.append(outcome)
                 _report(outcome, talk, said)
     except BaseException:
