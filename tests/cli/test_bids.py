@@ -230,10 +230,24 @@ def test_masks_are_beside_the_images_or_in_a_folder_of_fmriprep(run: Run, desk: 
     for number, mask in enumerate((both, beside, later)):
         scan(mask, number)
     save(fmriprep / place("sub-01_space-MNI_desc-brain_mask"), np.ones((9, 9, 9), np.uint8))
-    for options, masks in [((), [beside]), (("--masks", fmriprep), [both, both, None, later])]:
+    rest = len(SCANS) - 4
+    choices = {(): [beside, *[None] * (3 + rest)]}
+    prepared = ("--masks", fmriprep)
+    choices[*prepared, "--auto-mask"] = [both, both, "auto", later, *["auto"] * rest]
+    for options, masks in choices.items():
         assert run(*desk.bids("participant", *options)).code == 0
-        used = dict(zip(SCANS, masks, strict=False))
-        assert [name for name in SCANS if not desk.same_model(name, used.get(name))] == []
+        used = dict(zip(SCANS, masks, strict=True))
+        assert [name for name in SCANS if not desk.same_model(name, used[name])] == []
+    ran = run(*desk.bids("participant", *prepared))  # some would silently go without
+    assert (ran.code, "no mask for 2 of 5 scans" in ran.err) == (2, True)
+
+
+def test_two_scans_of_one_name_are_refused(run: Run, desk: Desk) -> None:
+    name = next(iter(SCANS))
+    other = desk.image(name).parent.parent / "extra" / desk.image(name).name
+    scan(other, 5)
+    ran = run(*desk.bids("group"))
+    assert (ran.code, "called like" in ran.err) == (2, True)
 
 
 def test_other_images_and_sessions_are_chosen_and_the_head_is_found(run: Run, desk: Desk) -> None:

@@ -392,3 +392,19 @@ def _read(descriptor: int) -> bytes:
         return os.read(descriptor, 65536)
     except OSError:  # Linux's way to say that the other end is closed
         return b""
+
+
+def test_results_of_other_scans_are_not_mixed_in_silently(run: Run, desk: Desk) -> None:
+    assert run("cohort", desk.table, desk.out).code == 0
+    desk.table.write_text("".join(desk.table.read_text().splitlines(keepends=True)[:-1]))
+    ran = run("cohort", desk.table, desk.out)
+    assert (ran.code, "not in this study, such as s4" in ran.err) == (2, True)
+    assert run("cohort", desk.table, desk.out, "--force").code == 0
+
+
+def test_a_reference_of_other_images_is_refused(run: Run, desk: Desk) -> None:
+    assert run("cohort", desk.table, desk.out, "--channel", "T2w").code == 0
+    reference = ("--reference", desk.out / "reference.json")
+    ran = run("cohort", desk.table, desk.folder / "new", *reference, "--channel", "T1w")
+    assert (ran.code, "a reference of T2w" in ran.err) == (2, True)
+    assert run("cohort", desk.table, desk.folder / "new", *reference).code == 0

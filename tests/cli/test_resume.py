@@ -346,7 +346,7 @@ def test_workers_that_are_stopped_leave_nothing_half_written(desk: Desk) -> None
     noise = np.random.default_rng(0).integers(1, 3000, (160, 160, 160), dtype=np.int16)
     save(desk.folder / "s6.nii", noise)
     desk.table.write_text("image\ns6.nii\ns0.nii.gz\ns1.nii.gz\n")
-    with started(desk.words("-j", 2)) as child:
+    with started(desk.words("-j", 2, "--force")) as child:
         while not any(size(path) > 1 << 20 for path in desk.out.glob("images/*.tmp")):
             assert child.poll() is None
             time.sleep(0.001)

@@ -91,6 +91,7 @@ def bids(
     """
     from ndflow.cli.passes import Passes, conclude
     from ndflow.cli.run import command_line, rehearse_study
+    from ndflow.errors import FileError
     from ndflow.io import find_scans
     from ndflow.workflow.bids import bids_members, check_derivative, run_group, run_participants
     from ndflow.workflow.study import Study, check_study
@@ -103,6 +104,10 @@ def bids(
         site_column=site_column,
         masks=masks,
     )
+    bare = [scan.relative for scan in scans if scan.mask is None]
+    if masks is not None and bare and not auto_mask:
+        cause = f"no mask for {len(bare)} of {len(scans)} scans, such as {bare[0]}"
+        raise FileError(masks, cause, "add --auto-mask to find their foreground")
     root, folder = Path(bids_dir).absolute(), Path(out).absolute()
     members, rows = bids_members(scans, folder, auto_mask=auto_mask, skull_stripped=skull_stripped)
     study = Study(

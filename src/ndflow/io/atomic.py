@@ -83,21 +83,20 @@ def new_file(
     """
     place = check_new(path, force=force, inputs=inputs)
     _remove(place.parent, f"{_mark(place)}*.tmp")
-    temporary = place.with_name(f"{_mark(place)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
     try:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
-        file = os.fdopen(os.open(temporary, flags, 0o666), "wb")
+        temporary, file = _temporary(place)
     except OSError as error:
         raise _failure(path, place, error) from None
     try:
         with file:
-            with suppress(OSError):  # a disc that knows no locks
-                _lock(file.fileno())
             yield file
             sync(file)
-        if not force and os.path.lexists(place):
-            raise FileError(path, "was written by somebody else meanwhile", "compare the two")
-        temporary.replace(place)
+            if not force and os.path.lexists(place):
+                raise FileError(path, "was written by somebody else meanwhile", "compare the two")
+            if sys.platform != "win32":  # where a file cannot be renamed while it is open
+                temporary.replace(place)
+        if sys.platform == "win32":
+            temporary.replace(place)
     except BaseException as error:
         with suppress(OSError):
             file.close()  # once more: what a full disc has no room for is still waiting
@@ -107,6 +106,22 @@ def new_file(
             raise _failure(path, place, error) from None
         raise
     _sync_folder(place.parent)
+
+
+def _temporary(place: Path) -> tuple[Path, BinaryIO]:
+    """Return a temporary of ours, open and locked.
+
+    Between the two, another writer of the same file may take it for abandoned, and remove it.
+    """
+    while True:
+        path = place.with_name(f"{_mark(place)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
+        file = os.fdopen(os.open(path, flags, 0o666), "wb")
+        with suppress(OSError):  # a disc that knows no locks
+            _lock(file.fileno(), wait=True)
+        if os.fstat(file.fileno()).st_nlink:
+            return path, file
+        file.close()
 
 
 class Hashed:
@@ -149,9 +164,9 @@ def _remove(folder: Path, pattern: str) -> None:
                 left.unlink()
 
 
-def _lock(descriptor: int) -> None:
+def _lock(descriptor: int, *, wait: bool = False) -> None:
     if sys.platform != "win32":  # there, an open file cannot be removed in the first place
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sync_folder(folder: Path) -> None:

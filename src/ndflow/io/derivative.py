@@ -36,7 +36,7 @@ The intensities of these images were made comparable across scanners by ndflow, 
 density flows. Geometry and background are those of the images that they were made from.
 
 - sub-*/: the images, desc-ndflow; the JSON beside each one says what it was made from, and how
-- models/, maps/: what was found for each scan: the mixture of its intensities, and the map
+- models/: what was found for each scan: the mixture of its intensities
 - reference*.json, map_*.json: what the scans were matched to
 - scans.tsv, failures.tsv: all scans, and those that could not be normalised, and why
 - provenance.json, report.html, evaluation/: how it was done, and how it went

@@ -37,7 +37,7 @@ __all__ = ["bids_members", "check_derivative", "run_group", "run_participants"]
 
 _INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
 _DESCRIPTION = "dataset_description.json"
-_LIST_LOCK = ".ndflow-failures-lock"
+_LIST_LOCK, _DATASET_LOCK = ".ndflow-failures-lock", ".ndflow-dataset-lock"
 
 
 def bids_members(
@@ -54,10 +54,15 @@ def bids_members(
         says so or the contrary.
     """
     fallback = AUTO if auto_mask else None
-    members, rows = [], []
+    members: list[Member] = []
+    rows: list[Row] = []
+    seen: dict[str, str] = {}
     for number, scan in enumerate(scans, start=1):
         image = Path(derivative_path(scan))
         name = stem(scan.relative)
+        if seen.setdefault(name, scan.relative) != scan.relative:
+            cause = f"called like {seen[name]}"
+            raise FileError(scan.image, cause, "one of them is in a folder that is not of BIDS")
         more = {"Sources": [source_uri(scan)], "SkullStripped": skull_stripped, **_inherited(scan)}
         members.append(
             Member(
@@ -73,7 +78,8 @@ def bids_members(
             )
         )
         subject = f"sub-{scan.entities['sub']}"
-        rows.append(Row(number, scan.image, scan.mask, subject=subject, centre=scan.site))
+        known = members[-1].mask if scan.mask else None
+        rows.append(Row(number, members[-1].image, known, subject=subject, centre=scan.site))
     return members, rows
 
 
@@ -91,10 +97,11 @@ def run_participants(study: Study, root: Path, watch: Watch, *, force: bool) -> 
     check_derivative(study, root, force=force)
     make_folder(folder)
     with locked(folder, shared=True):
-        write_dataset_files(folder, source_root=root, version=__version__, force=force)
+        _describe(folder, root, force=force)
         fitted = fit_scans(study, watch)
         with locked(folder, name=_LIST_LOCK, wait=True):
-            record_failures(folder, {"fit": fitted.tried}, {"fit": fitted.failures})
+            tried = {"fit": fitted.tried, "normalise": fitted.tried}
+            record_failures(folder, tried, {"fit": fitted.failures})
     return Summary(len(fitted.made), fitted.kept, fitted.failures)
 
 
@@ -112,8 +119,14 @@ def run_group(
     check_study(study)
     make_folder(study.folder)
     with locked(study.folder, shared=True):
-        write_dataset_files(study.folder, source_root=root, version=__version__, force=force)
-    return run_cohort(study, rows, watch, command=command, force=True)
+        _describe(study.folder, root, force=force)
+    return run_cohort(study, rows, watch, command=command, force=force, prepared=True)
+
+
+def _describe(folder: Path, root: Path, *, force: bool) -> None:
+    """Make a folder a BIDS derivative, while many runs may begin at the same time."""
+    with locked(folder, name=_DATASET_LOCK, wait=True):
+        write_dataset_files(folder, source_root=root, version=__version__, force=force)
 
 
 def check_derivative(study: Study, root: Path, *, force: bool) -> None:
@@ -122,8 +135,12 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
     check_jobs(study.jobs)
     check_folder(folder)
     check_dataset(folder, source_root=root, force=force)
-    if not (folder / _DESCRIPTION).exists() or (folder / PROVENANCE).exists():
+    try:
         refuse_strange(folder, study.channel, force=force)
+    except FileError:
+        # Densities of participants may be there before there is a study; and other runs may begin.
+        if (folder / PROVENANCE).exists() or not (folder / _DESCRIPTION).exists():
+            raise
 
 
 def _inherited(scan: BidsScan) -> dict[str, Any]:

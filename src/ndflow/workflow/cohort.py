@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
@@ -22,7 +22,15 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from ndflow.errors import FileError
-from ndflow.io import Row, locked, read_model, remove_abandoned, write_model, write_table
+from ndflow.io import (
+    Row,
+    locked,
+    read_model,
+    read_table,
+    remove_abandoned,
+    write_model,
+    write_table,
+)
 from ndflow.workflow.member import Member
 from ndflow.workflow.outputs import check_folder, make_folder
 from ndflow.workflow.results import safe_name, stem
@@ -41,6 +49,7 @@ from ndflow.workflow.study import (
 __all__ = ["PROVENANCE", "Summary", "check_cohort", "members_of", "rows_of_folder", "run_cohort"]
 
 PROVENANCE = "provenance.json"
+_SCANS = "scans.tsv"
 
 _IMAGES = ("*.nii", "*.nii.gz", "*.mgh", "*.mgz")
 
@@ -133,7 +142,13 @@ def members_of(
 
 
 def run_cohort(
-    study: Study, rows: Sequence[Row], watch: Watch, *, command: Sequence[str], force: bool
+    study: Study,
+    rows: Sequence[Row],
+    watch: Watch,
+    *,
+    command: Sequence[str],
+    force: bool,
+    prepared: bool = False,
 ) -> Summary:
     """Run a study from the first scan to the last.
 
@@ -143,10 +158,11 @@ def run_cohort(
     rows : what its scans are, in the same order.
     watch : who looks on.
     command : what the user typed, for the record.
-    force : whether the folder may hold something that is not a study.
+    force : whether the folder may hold something else, or a study of other scans.
+    prepared : whether the caller has looked at what else the folder holds.
     """
     folder = study.folder
-    check_cohort(study, force=force)
+    check_cohort(study, force=force, prepared=prepared)
     make_folder(folder)
     with locked(folder):
         _remove_leftovers(study)
@@ -162,22 +178,22 @@ def run_cohort(
             _remove_leftovers(study)  # of workers that had to stop at once
             raise
         failures = [*fitted.failures, *normalised.failures]
-        _remove_results(study, {failure.scan for failure in failures})
-        record_failures(
-            folder,
-            {"fit": fitted.tried, "normalise": normalised.tried},
-            {"fit": fitted.failures, "normalise": normalised.failures},
-        )
+        _remove_results(study, fitted.failures, normalised.failures)
+        tried = {"fit": fitted.tried, "normalise": fitted.tried} if study.stop_early else None
+        record_failures(folder, tried, {"fit": fitted.failures, "normalise": normalised.failures})
         done = len(normalised.made)
         _record(study, command, {"normalised": done, "failed": len(failures)})
     return Summary(done, normalised.kept, failures)
 
 
-def check_cohort(study: Study, *, force: bool) -> None:
+def check_cohort(study: Study, *, force: bool, prepared: bool = False) -> None:
     """Say before any work what would stand in its way, see `run_cohort`."""
     check_study(study)
     check_folder(study.folder)
-    refuse_strange(study.folder, study.channel, force=force)
+    if not prepared:
+        refuse_strange(study.folder, study.channel, force=force)
+    if not force:
+        _refuse_others(study)
     inside = os.path.join(os.path.realpath(study.folder), "")  # noqa: PTH118
     for member in study.members:
         for name in (member.image, member.mask):
@@ -235,14 +251,32 @@ def _list_scans(study: Study, rows: Sequence[Row]) -> None:
         )
         for member, row in zip(study.members, rows, strict=True)
     )
-    write_table(study.folder / "scans.tsv", columns, lines)
+    write_table(study.folder / _SCANS, columns, lines)
 
 
-def _remove_results(study: Study, names: Container[str]) -> None:
-    """Remove what an earlier run made of scans that have failed now."""
+def _refuse_others(study: Study) -> None:
+    """Refuse a folder with results of other scans, which were brought to another reference."""
+    path = study.folder / _SCANS
+    if not path.exists():
+        return
+    names = {member.name for member in study.members}
+    others = [row.more.get("name", "") for row in read_table(path)]
+    others = [name for name in others if name not in names]
+    if others:
+        cause = f"holds {len(others)} scans that are not in this study, such as {others[0]}"
+        raise FileError(study.folder, cause, "choose another folder, or --force to mix them")
+
+
+def _remove_results(
+    study: Study, unfitted: Sequence[Failure], unwritten: Sequence[Failure]
+) -> None:
+    """Remove what an earlier run made of scans that have failed now; densities that hold stay."""
+    without_model = {failure.scan for failure in unfitted}
+    without_image = without_model | {failure.scan for failure in unwritten}
     for member in study.members:
-        if member.name in names:
-            for path in member.place:
+        if member.name in without_image:
+            model, *others = member.place
+            for path in (*others, *([model] if member.name in without_model else [])):
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
 

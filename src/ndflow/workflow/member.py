@@ -20,12 +20,15 @@ from ndflow.workflow.goal import Goal
 from ndflow.workflow.methods import jacobian
 from ndflow.workflow.models import load_density, save
 from ndflow.workflow.results import deliver, hashes
-from ndflow.workflow.scan import input_files, read_masked
+from ndflow.workflow.scan import input_files, read_masked, selection
 from ndflow.workflow.settings import Fitting, Reading, Writing, flat
 from ndflow.workflow.stamps import contents, found, stamp
 from ndflow.workflow.voxels import mapped
 
 __all__ = ["Made", "Member", "Place", "density_of_member", "fit_member", "normalise_member"]
+
+
+_SEEN_OTHERWISE = ("average", "mode", "effective_count")
 
 
 class Place(NamedTuple):
@@ -95,7 +98,7 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting) -> Made:
     )
     record = {
         "stamp": mark,
-        "settings": flat(fitting),
+        "settings": selection(member.mask, None) | flat(fitting),
         "voxels": fitted.voxels,
         "fit": fitted.fit.status.message,
     }
@@ -134,9 +137,12 @@ def normalise_member(
     files = input_files(image=member.image, mask=member.mask)
     chosen = {name: part for name, part in settings.items() if name not in ("force", "max_bytes")}
     inputs = hashes(files)
+    which = selection(member.mask, None)
     mark = stamp(
         inputs=contents(inputs),
-        settings=chosen,
+        # What made the goal and the mixture shows in them.
+        settings={name: chosen[name] for name in chosen if name not in _SEEN_OTHERWISE},
+        mask=which["mask"],
         mixture=mixture.to_dict(),
         goal=goal.to_dict(),
         centre=member.centre,
@@ -158,7 +164,7 @@ def normalise_member(
         {
             **(member.more or {}),
             "stamp": mark,
-            "settings": chosen,
+            "settings": which | chosen,
             "inputs": inputs,
             "centre": member.centre,
             "mixture": mixture.to_dict(),

@@ -51,6 +51,8 @@ __all__ = [
 
 AnyPath = str | os.PathLike[str]
 Files = Mapping[str, Sequence[str]]
+_UNSAFE = '%/\\:*?"<>|'
+
 Hashes = dict[str, list[dict[str, str]]]
 
 
@@ -86,7 +88,9 @@ def stem(path: AnyPath) -> str:
 
 def safe_name(text: str) -> str:
     """Return a text that can be part of the name of a file, and that no other text gives."""
-    return quote(os.fsencode(text), safe=" +,()@")
+    return "".join(
+        c if c.isprintable() and c not in _UNSAFE else quote(os.fsencode(c), safe="") for c in text
+    )
 
 
 def record_name(output: AnyPath) -> Path:

@@ -109,7 +109,9 @@ def attempt(function: Callable[..., Any], task: Task) -> Outcome:
 
 
 def record_failures(
-    folder: Path, tried: Mapping[str, Sequence[str]], failures: Mapping[str, Sequence[Failure]]
+    folder: Path,
+    tried: Mapping[str, Sequence[str]] | None,
+    failures: Mapping[str, Sequence[Failure]],
 ) -> None:
     """Bring the list of failures in a folder up to date.
 
@@ -118,7 +120,7 @@ def record_failures(
     Parameters
     ----------
     folder : where it is.
-    tried : the scans of each stage.
+    tried : the scans of each stage; None if all there are were tried.
     failures : those of each stage that failed.
     """
     path = folder / FAILURES
@@ -132,9 +134,11 @@ def record_failures(
         if not any(failures.values()):
             return
         raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
-    done = {(escaped(scan), stage) for stage in tried for scan in tried[stage]}
-    before = csv.reader(lines[1:], delimiter="\t")
-    rows: list[Sequence[str]] = [row for row in before if tuple(row[:2]) not in done]
+    rows: list[Sequence[str]] = []
+    if tried is not None:
+        done = {(escaped(scan), stage) for stage in tried for scan in tried[stage]}
+        before = csv.reader(lines[1:], delimiter="\t")
+        rows += [row for row in before if tuple(row[:2]) not in done]
     rows += [(f.scan, stage, f.cause, f.hint) for stage in failures for f in failures[stage]]
     if rows:
         write_table(path, _COLUMNS, rows)
@@ -151,7 +155,8 @@ def _placed(failure: Failure, origin: str) -> Failure:
 
 
 def _killed(task: Task) -> Outcome:
-    cause, hint = "its process was killed, twice", "it may need more memory: use fewer --jobs"
+    cause = "its process was killed, twice or more"
+    hint = "it may need more memory: use fewer --jobs, or larger workers"
     return Outcome(
         task.scan, None, Failure(task.scan, cause, hint, f"{task.scan}: {cause}; {hint}", "")
     )

@@ -46,6 +46,8 @@ __all__ = [
 
 Arguments = dict[str, Any]
 
+_ANY = "intensity"  # a channel of which nobody said what it shows
+
 # What any reference is like, in mean and spread.
 _STANDARD = GaussianMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
 
@@ -83,7 +85,7 @@ class Study:
     reading: Reading = field(default_factory=Reading)
     writing: Writing = field(default_factory=Writing)
     given: str | None = None
-    channel: str = "intensity"
+    channel: str = _ANY
     jobs: int = 1
     scheduler: str | None = None
     stop_early: bool = False
@@ -133,7 +135,11 @@ def check_study(study: Study) -> None:
     """Say before any work what would stand in its way: a wrong option, a scan without a centre."""
     check_jobs(study.jobs)
     if study.given is not None:
-        _goal_density(study, _given(study.given))
+        given = _given(study.given)
+        _goal_density(study, given)
+        if _ANY not in (study.channel, *given.channels) and given.channels != (study.channel,):
+            cause = f"a reference of {given.channels[0]}, but the images show {study.channel}"
+            raise FileError(study.given, cause, "use a reference of such images")
     elif study.matching.range is None:
         _goal_density(study, Reference(_STANDARD, (study.channel,), 1))
     if study.averaging.mode == "centre":

@@ -11,6 +11,8 @@ a worker that was killed; so futures are used as they are.)
 
 from __future__ import annotations
 
+import signal
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing, contextmanager, suppress
@@ -25,6 +27,9 @@ from joblib.externals.loky import ProcessPoolExecutor, reusable_executor
 from ndflow.errors import FileError, InvalidValueError
 
 __all__ = ["spread"]
+
+_FEWEST = 64  # tasks to hand out at least: a cluster may grow when it sees that there is work
+_A_WHILE = 5.0  # seconds
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -62,7 +67,11 @@ def _here(
     try:
         while left:
             parallel = Parallel(
-                n_jobs=jobs, return_as="generator_unordered", pre_dispatch=at_hand, batch_size=1
+                n_jobs=jobs,
+                return_as="generator_unordered",
+                pre_dispatch=at_hand,
+                batch_size=1,
+                initializer=_deaf,
             )
             work = (delayed(_placed)(function, place, tasks[place]) for place in list(left))
             with suppress(BrokenProcessPool), _unadvised(parallel(work)) as results:
@@ -77,6 +86,11 @@ def _here(
         if pool is not None:  # nobody waits for it any more
             pool.shutdown(wait=True, kill_workers=True)
         raise
+
+
+def _deaf() -> None:
+    """Let a worker not hear Ctrl-C, which goes to all processes: the first one stops the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 @contextmanager
@@ -96,7 +110,10 @@ def _placed(function: Callable[[T], R], place: int, task: T) -> tuple[int, R]:
 
 def _alone(function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
     for _ in range(2):  # it may not have been the culprit before
-        with ProcessPoolExecutor(max_workers=1) as pool, suppress(BrokenProcessPool):
+        with (
+            ProcessPoolExecutor(max_workers=1, initializer=_deaf) as pool,
+            suppress(BrokenProcessPool),
+        ):
             result: R = pool.submit(function, task).result()
             return result
     return killed(task)
@@ -120,15 +137,22 @@ def _on_cluster(
                 futures.append(future)
             return futures
 
-        at_hand = 2 * max(1, sum(client.ncores().values()))
-        ended = as_completed(hand_out(at_hand))
+        ended = as_completed(hand_out(_FEWEST))
+        asked = float("-inf")
+        enough = _FEWEST
         for future in ended:
             place = places.pop(future)
             try:
                 result: R = future.result()
             except KilledWorker:
                 result = killed(tasks[place])
-            ended.update(hand_out(1))
+            except Exception as error:  # not of the work itself, which never raises
+                cause = f"the cluster was lost ({type(error).__name__})"
+                raise FileError(scheduler, cause, "type the same again to go on") from error
+            if time.monotonic() - asked > _A_WHILE:  # workers come and go
+                asked = time.monotonic()
+                enough = max(_FEWEST, 2 * sum(client.ncores().values()))
+            ended.update(hand_out(max(1, enough - len(places))))
             yield place, result
 
 
