@@ -127,6 +127,7 @@ def _on_cluster(
         from distributed.scheduler import KilledWorker
 
         places: dict[Any, int] = {}
+        suspects: list[int] = []
         waiting = iter(enumerate(tasks))
 
         def hand_out(count: int) -> list[Any]:
@@ -143,17 +144,30 @@ def _on_cluster(
         for future in ended:
             place = places.pop(future)
             try:
-                result: R = future.result()
+                yield place, _result(future, scheduler)
             except KilledWorker:
-                result = killed(tasks[place])
-            except Exception as error:  # not of the work itself, which never raises
-                cause = f"the cluster was lost ({type(error).__name__})"
-                raise FileError(scheduler, cause, "type the same again to go on") from error
+                suspects.append(place)
             if time.monotonic() - asked > _A_WHILE:  # workers come and go
                 asked = time.monotonic()
                 enough = max(_FEWEST, 2 * sum(client.ncores().values()))
             ended.update(hand_out(max(1, enough - len(places))))
-            yield place, result
+        for place in suspects:  # tasks that only waited for the same worker are suspected too
+            try:
+                yield place, _result(client.submit(function, tasks[place], pure=False), scheduler)
+            except KilledWorker:
+                yield place, killed(tasks[place])
+
+
+def _result(future: Any, scheduler: str) -> Any:
+    from distributed.scheduler import KilledWorker
+
+    try:
+        return future.result()
+    except KilledWorker:
+        raise
+    except Exception as error:  # not of the work itself, which never raises
+        cause = f"the cluster was lost ({type(error).__name__})"
+        raise FileError(scheduler, cause, "type the same again to go on") from error
 
 
 def _client(scheduler: str) -> Any:
