@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -408,3 +409,14 @@ def test_a_reference_of_other_images_is_refused(run: Run, desk: Desk) -> None:
     ran = run("cohort", desk.table, desk.folder / "new", *reference, "--channel", "T1w")
     assert (ran.code, "a reference of T2w" in ran.err) == (2, True)
     assert run("cohort", desk.table, desk.folder / "new", *reference).code == 0
+
+
+def test_a_line_now_and_then_says_how_far_it_is(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ndflow.cli.passes._SILENCE", -1.0)  # now and then is always
+    lines = run("cohort", desk.table, desk.out).err.splitlines()
+    for stage in ("fit", "normalise"):
+        said = [line for line in lines if line.startswith(f"{stage}: ")]
+        assert len(said) == 6
+        assert re.fullmatch(rf"{stage}: 2 of 5 scans, \S+ a second, \d+ seconds left", said[2])

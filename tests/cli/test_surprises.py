@@ -54,6 +54,7 @@ def test_whole_numbers_that_could_not_tell_tissues_apart_are_refused(run, folder
     done = run(*words, folder / "x.nii.gz", "--dtype", "int16")
     assert done.code == 2
     assert "--range 0 1000" in done.errors[0]
+    assert run(*words, folder / "x.nii.gz", "--dtype", "int16", "--dry-run") == done
     assert run(*words, folder / "x.nii.gz", "--dtype", "int16", "--range", 0, 1000).code == 0
     assert len(np.unique(nibabel.load(folder / "x.nii.gz").dataobj)) > 500
 

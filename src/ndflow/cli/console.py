@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
-__all__ = ["complain", "inform", "inform_always", "progress", "show", "warn"]
+__all__ = ["bars", "complain", "inform", "inform_always", "progress", "show", "warn"]
 
 T = TypeVar("T")
 
@@ -44,26 +44,42 @@ def progress(items: Iterable[T], total: int, what: str, *, hidden: bool = False)
     if hidden or total < 2 or not sys.stderr.isatty():
         yield from items
         return
+    with bars() as bar:
+        task = bar.add_task(what, total=total)
+        for item in items:
+            yield item
+            bar.advance(task)
+
+
+def bars() -> Any:
+    """Return a display of bars, a task each, with the rate and the time left."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
         MofNCompleteColumn,
         Progress,
+        ProgressColumn,
+        Task,
         TextColumn,
         TimeRemainingColumn,
     )
+    from rich.text import Text
 
-    columns = (
-        TextColumn("{task.description}"),
+    class Rate(ProgressColumn):
+        """How many scans a second."""
+
+        def render(self, task: Task) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if not speed else f"{speed:.3g}/s", style="progress.data.speed")
+
+    return Progress(
+        TextColumn("{task.description:<9}"),
         BarColumn(),
         MofNCompleteColumn(),
+        Rate(),
         TimeRemainingColumn(elapsed_when_finished=True),
+        console=Console(stderr=True),
     )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(what, total=total)
-        for item in items:
-            yield item
-            bar.advance(task)
 
 
 def _line(message: str) -> str:

@@ -81,7 +81,8 @@ def normalise(
     scans = list(zip(images, masks, excludes, outputs.files, strict=True))
     if dry_run:
         if is_model(to):
-            in_units(read_target(to, to_mask), matching.scale, matching.range)
+            target = read_target(to, to_mask)
+            refuse_coarse(in_units(target, matching.scale, matching.range), writing)
         new = outputs.folder is not None
         plan = [((*given, to, to_mask), file) for *given, file in scans]
         check = partial(check_result, writing=writing)

@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack
 from typing import Any, Self
 
-from ndflow.cli.console import complain, inform, inform_always, warn
+from ndflow.cli.console import bars, complain, inform, inform_always, warn
 from ndflow.cli.options import Talk
 from ndflow.cli.signals import obey
 from ndflow.workflow.cohort import Summary
@@ -35,7 +35,7 @@ class Passes:
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and not self._talk.quiet:
-            self._bar = self._stack.enter_context(_bars())
+            self._bar = self._stack.enter_context(bars())
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -88,33 +88,3 @@ def _span(seconds: float) -> str:
     if hours > 1.5:
         return f"{hours:.1f} hours"
     return f"{minutes:.0f} minutes" if minutes > 1.5 else f"{seconds:.0f} seconds"
-
-
-def _bars() -> Any:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        ProgressColumn,
-        Task,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-    from rich.text import Text
-
-    class Rate(ProgressColumn):
-        """How many scans a second."""
-
-        def render(self, task: Task) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text("" if not speed else f"{speed:.3g}/s", style="progress.data.speed")
-
-    return Progress(
-        TextColumn("{task.description:<9}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        Rate(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        console=Console(stderr=True),
-    )

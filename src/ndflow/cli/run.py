@@ -137,7 +137,7 @@ def rehearse_study(members: Sequence[Member], *, images: bool = True) -> int:
                     with open_file(name):
                         pass
         except FileError as error:
-            complain(f"{member.origin}: {error}")
+            complain(str(FileError(error.path, f"{error.cause} ({member.origin})", error.hint)))
             missing += 1
         else:
             show(f"would write {output} from {member.image}")

@@ -1,6 +1,6 @@
 """Files: images in and out, masks, and models. No mathematics."""
 
-from ndflow.io.atomic import check_new, new_file, remove_abandoned
+from ndflow.io.atomic import AnyPath, check_new, new_file, remove_abandoned
 from ndflow.io.bids import BidsScan, find_scans
 from ndflow.io.derivative import check_dataset, derivative_path, source_uri, write_dataset_files
 from ndflow.io.foreground import foreground
@@ -18,6 +18,7 @@ __all__ = [
     "DEFAULT_MAX_BYTES",
     "DTYPES",
     "FEWEST",
+    "AnyPath",
     "BidsScan",
     "BoolArray",
     "Mask",

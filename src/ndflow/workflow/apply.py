@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndflow.errors import FileError
-from ndflow.io import Source
+from ndflow.io import AnyPath, Source
 from ndflow.transport import IntensityMap
-from ndflow.workflow.models import AnyPath, load_map, outside_of
+from ndflow.workflow.models import load_map, outside_of
 from ndflow.workflow.results import Result, all_files, check_result, deliver, hashes
 from ndflow.workflow.scan import input_files, read_masked, selection
 from ndflow.workflow.settings import Reading, Writing, flat, settings_from

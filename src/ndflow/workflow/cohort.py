@@ -180,9 +180,9 @@ def run_cohort(
         failures = [*fitted.failures, *normalised.failures]
         _remove_results(study, fitted.failures, normalised.failures)
         tried = {"fit": fitted.tried, "normalise": fitted.tried} if study.stop_early else None
-        record_failures(folder, tried, {"fit": fitted.failures, "normalise": normalised.failures})
         done = len(normalised.made)
         _record(study, command, {"normalised": done, "failed": len(failures)})
+        record_failures(folder, tried, {"fit": fitted.failures, "normalise": normalised.failures})
     return Summary(done, normalised.kept, failures)
 
 

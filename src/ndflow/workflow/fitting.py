@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ndflow.density import Fit
-from ndflow.io import Source, sha256_of
-from ndflow.workflow.models import AnyPath, check_model, save
+from ndflow.io import AnyPath, Source, sha256_of
+from ndflow.workflow.models import check_model, save
 from ndflow.workflow.results import all_files
 from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan, selection
 from ndflow.workflow.settings import Fitting, Reading, flat, settings_from

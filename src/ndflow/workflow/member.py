@@ -7,7 +7,6 @@ whose table has grown, goes on where it was.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -87,18 +86,16 @@ class Made(NamedTuple):
 def fit_member(member: Member, *, reading: Reading, fitting: Fitting) -> Made:
     """Estimate the density of a scan, unless that was done before."""
     files = input_files(image=member.image, mask=member.mask)
-    inputs = contents(hashes(files))
-    mark = stamp(inputs=inputs, settings=flat(fitting), auto=member.mask == "auto")
+    chosen = selection(member.mask, None) | flat(fitting)
+    mark = stamp(inputs=contents(hashes(files)), settings=chosen)
     if found(member.place.model, "mixture", mark):
-        with suppress(FileError):
-            density_of_member(member)
-            return Made(True, ())
+        return Made(True, ())
     fitted = fit_source(
         member.image, mask=member.mask, exclude=None, reading=reading, fitting=fitting
     )
     record = {
         "stamp": mark,
-        "settings": selection(member.mask, None) | flat(fitting),
+        "settings": chosen,
         "voxels": fitted.voxels,
         "fit": fitted.fit.status.message,
     }

@@ -13,13 +13,12 @@ from typing import Any, TypeGuard
 
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.io import check_new_model, read_model, write_model
+from ndflow.io import AnyPath, check_new_model, read_model, write_model
 from ndflow.population import Reference
 from ndflow.transport import IntensityMap
 from ndflow.workflow.stamps import sealed
 
 __all__ = [
-    "AnyPath",
     "Model",
     "check_model",
     "is_model",
@@ -31,7 +30,6 @@ __all__ = [
 ]
 
 Model = GaussianMixture | Reference | IntensityMap
-AnyPath = str | os.PathLike[str]
 
 _KINDS: dict[str, Any] = {
     "mixture": GaussianMixture,

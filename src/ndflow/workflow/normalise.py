@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndflow.density import Fit
-from ndflow.io import Source
+from ndflow.io import AnyPath, Source
 from ndflow.workflow.methods import Solution, jacobian, solve
-from ndflow.workflow.results import AnyPath, Result, all_files, check_result, deliver, hashes
+from ndflow.workflow.results import Result, all_files, check_result, deliver, hashes
 from ndflow.workflow.scan import Scan, doubts, fit_scan, input_files, read_scan, selection
 from ndflow.workflow.settings import (
     Fitting,

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
-from ndflow.io import Source, files_of, sha256_of
+from ndflow.io import AnyPath, Source, files_of, sha256_of
 from ndflow.population import Reference, reference
 from ndflow.workflow.fitting import fit_source
-from ndflow.workflow.models import AnyPath, is_model, load_density, save
+from ndflow.workflow.models import is_model, load_density, save
 from ndflow.workflow.results import stem
 from ndflow.workflow.scan import selection
 from ndflow.workflow.settings import Average, Fitting, Reading, flat

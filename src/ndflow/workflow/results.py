@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.io import (
+    AnyPath,
     Source,
     Volume,
     check_new_model,
@@ -37,7 +38,6 @@ from ndflow.workflow.settings import Writing
 from ndflow.workflow.stamps import sealed
 
 __all__ = [
-    "AnyPath",
     "Hashes",
     "Result",
     "all_files",
@@ -49,7 +49,6 @@ __all__ = [
     "stem",
 ]
 
-AnyPath = str | os.PathLike[str]
 Files = Mapping[str, Sequence[str]]
 _UNSAFE = '%/\\:*?"<>|'
 

@@ -157,9 +157,8 @@ def _placed(failure: Failure, origin: str) -> Failure:
 def _killed(task: Task) -> Outcome:
     cause = "its process was killed, twice or more"
     hint = "it may need more memory: use fewer --jobs, or larger workers"
-    return Outcome(
-        task.scan, None, Failure(task.scan, cause, hint, f"{task.scan}: {cause}; {hint}", "")
-    )
+    failure = Failure(task.scan, cause, hint, f"{task.scan}: {cause}; {hint}", "")
+    return Outcome(task.scan, None, _placed(failure, task.origin))
 
 
 def _failure(scan: str, error: Exception) -> Failure:

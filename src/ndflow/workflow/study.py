@@ -1,12 +1,12 @@
 """A whole study in three passes.
 
-1. Every scan → its density; only that comes back from the workers, some hundred bytes.
+1. Every scan → its density, in a file of its own; nothing else comes back from the workers.
 2. Densities → the reference of all, and one of each centre.
 3. Every scan → its map → its normalised image.
 
 A scan that fails is left out and reported, and the others go on. What is there already, with the
 stamp it should have, is kept (`ndflow.workflow.stamps`). Results are the same for any number of
-workers: what they return is used in the order of the scans.
+workers: the densities are averaged in an order that does not depend on them.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ def _over(study: Study, stage: str, work: Callable[..., Made], tasks: _Tasks, wa
     result = Pass()
     watch.begin(stage, len(tasks))
     with closing(each(work, tasks, jobs=study.jobs, scheduler=study.scheduler)) as outcomes:
-        for member, outcome in zip(tasks.members, outcomes, strict=False):
+        for member, outcome in zip(tasks.members, outcomes, strict=True):
             watch.step(stage, outcome)
             if outcome.failure is None:
                 result.made.add(member.name)
