@@ -19,6 +19,7 @@ MOST_INFLATION = 1032  # a code for 258 bytes and one for their distance take tw
 BLOCK = 1 << 20  # unpacked bytes at a time
 
 _PACKED = 1 << 17
+_BLOCK = 1 << 18  # bytes that are compressed at a time
 _LEVEL, _GZIP_FORMAT = 2, 31  # zlib's number for deflate with gzip's header, checksum and length
 _AGAIN = "copy or download it again"
 
@@ -64,9 +65,9 @@ class GzipWriter:
     def write(self, data: bytes | NDArray[np.generic]) -> None:
         """Take some more content."""
         self._waiting += data if isinstance(data, bytes) else data.tobytes()
-        full = len(self._waiting) - len(self._waiting) % BLOCK
-        for start in range(0, full, BLOCK):
-            self._file.write(self._packer.compress(self._waiting[start : start + BLOCK]))
+        full = len(self._waiting) - len(self._waiting) % _BLOCK
+        for start in range(0, full, _BLOCK):
+            self._file.write(self._packer.compress(self._waiting[start : start + _BLOCK]))
         del self._waiting[:full]
 
     def finish(self) -> None:

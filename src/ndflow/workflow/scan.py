@@ -193,7 +193,7 @@ def _counted(
     total: Histogram | None = None
     excluded = not_finite = 0
     flat = volume.flat
-    length = _PIECE if flat.itemsize < 8 else _PIECE // 4  # large types leave less room
+    length = _PIECE if flat.itemsize < 8 else _PIECE // 8  # large types leave less room
     for start in range(0, flat.size, length):
         piece = slice(start, start + length)
         stored, keep = flat[piece], inside[piece]

@@ -13,7 +13,7 @@ from ndflow.workflow.settings import Outside
 
 __all__ = ["mapped"]
 
-_PIECE = 1 << 15  # voxels at a time: what is computed for them stays in the processor's cache
+_PIECE = 1 << 14  # voxels at a time: what is computed for them stays in the processor's cache
 _LARGEST = np.finfo(np.float64).max
 _EXACT = 1 << 53  # up to here doubles tell integers apart
 _LONGEST = 1 << 18  # of a look-up table; beyond, it would cost more than it saves
