@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ndflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from ndflow.baselines import Landmarks
     from ndflow.density import (
         Fit,
         GaussianMixture,
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
         LinearTails,
         Lookup,
         Match,
+        PiecewiseLinear,
         QuantileMap,
         Tabulated,
         align,
@@ -71,10 +73,12 @@ __all__ = [
     "IntensityMap",
     "InvalidValueError",
     "InverseTabulated",
+    "Landmarks",
     "LinearTails",
     "Lookup",
     "Match",
     "NdflowError",
+    "PiecewiseLinear",
     "QuantileMap",
     "Reference",
     "Result",
@@ -107,6 +111,7 @@ _HOMES = (
     "values",
     "density",
     "transport",
+    "baselines",
     "population",
     "workflow.apply",
     "workflow.fitting",

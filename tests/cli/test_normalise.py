@@ -632,6 +632,7 @@ def test_the_record_says_what_was_done_to_what(run: Run, scan: Path, tmp_path: P
         "objective": "l2",
         "regularisation": 1e-3,
         "solver": "exact",
+        "landmarks": 11,
         "scale": None,
         "range": [0, 100],
         "outside": "zero",

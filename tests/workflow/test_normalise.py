@@ -159,7 +159,7 @@ def test_warnings_are_handed_over_and_not_printed(capsys: pytest.CaptureFixture[
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"outside": "air"}, "outside must be one of"),
         ({"effective_count": 0}, "effective_count must be"),
-        ({"method": "nyul"}, "method must be one of"),
+        ({"method": "median"}, "method must be one of"),
     ],
 )
 def test_wrong_settings_are_refused_by_name(settings: dict[str, Any], message: str) -> None:

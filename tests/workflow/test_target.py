@@ -11,7 +11,7 @@ from scipy import stats
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.workflow.settings import Fitting
+from ndflow.workflow.settings import Fitting, Matching
 from ndflow.workflow.target import in_units, read_target
 
 VOXELS = head(1, tissues=((250.0, 90.0), (520.0, 40.0), (900.0, 70.0)))
@@ -86,13 +86,13 @@ def test_a_map_is_no_target(tmp_path: Path) -> None:
 def test_units_are_the_targets_own_unless_others_are_asked_for() -> None:
     for model in (FIT.mixture, REFERENCE):
         target = read_target(model)
-        assert in_units(target, None, None) == target.mixture
-    assert in_units(read_target(FIT.mixture), "target", None) == FIT.mixture
+        assert in_units(target, Matching()).mixture == target.mixture
+    assert in_units(read_target(FIT.mixture), Matching(scale="target")).mixture == FIT.mixture
 
 
 def test_the_standard_scale_has_zero_mean_and_unit_spread() -> None:
     for model in (FIT.mixture, REFERENCE):
-        density = in_units(read_target(model), "standard", None)
+        density = in_units(read_target(model), Matching(scale="standard")).mixture
         assert density.mean()[0] == pytest.approx(0, abs=1e-12)
         assert density.covariance()[0, 0] == pytest.approx(1, abs=1e-12)
 
@@ -101,13 +101,13 @@ def test_a_reference_has_no_units_of_its_own(tmp_path: Path) -> None:
     ndflow.save(tmp_path / "reference.json", REFERENCE)
     for given, name in ((REFERENCE, "Reference"), (tmp_path / "reference.json", "reference.json")):
         with pytest.raises(InvalidValueError, match=rf"{name}: .*--scale standard.*--range"):
-            in_units(read_target(given), "target", None)
+            in_units(read_target(given), Matching(scale="target"))
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-1000.0, 3000.5), (-2.0, -1.0)])
 @pytest.mark.parametrize("model", [FIT.mixture, REFERENCE])
 def test_a_range_lies_between_the_outer_percentiles(model: Any, ends: tuple[float, float]) -> None:
-    density = in_units(read_target(model), None, ends)
+    density = in_units(read_target(model), Matching(range=ends)).mixture
     means, sds = density.means[:, 0], 1 / np.sqrt(density.precisions[:, 0, 0])
     # The distribution function by hand, and not by the mixture's own.
     shares = [float(np.sum(density.weights * stats.norm.cdf((end - means) / sds))) for end in ends]

@@ -81,14 +81,14 @@ def normalise(
     scans = list(zip(images, masks, excludes, outputs.files, strict=True))
     if dry_run:
         if is_model(to):
-            target = read_target(to, to_mask)
-            refuse_coarse(in_units(target, matching.scale, matching.range), writing)
+            target = read_target(to, to_mask, matching=matching)
+            refuse_coarse(in_units(target, matching).mixture, writing)
         new = outputs.folder is not None
         plan = [((*given, to, to_mask), file) for *given, file in scans]
         check = partial(check_result, writing=writing)
         return rehearse(plan, check=check, talk=talk, new_folder=new)
-    target = read_target(to, to_mask, reading, fitting)
-    refuse_coarse(in_units(target, matching.scale, matching.range), writing)  # once, for all
+    target = read_target(to, to_mask, reading, fitting, matching)
+    refuse_coarse(in_units(target, matching).mixture, writing)  # once, for all
     shared = {
         "target": target,
         "reading": reading,

@@ -21,7 +21,7 @@ from ndflow.cli.options import (
     Talk,
     TalkOptions,
 )
-from ndflow.workflow.settings import Average, Fitting, Reading
+from ndflow.workflow.settings import Average, Fitting, Matching, Method, Reading
 
 __all__ = ["reference"]
 
@@ -36,6 +36,8 @@ def reference(
     weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=1)] = (),
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
     average: Annotated[Average, Parameter(group=METHOD)] = "density",
+    method: Annotated[Method, Parameter(group=METHOD)] = "ndflow",
+    landmarks: Annotated[int, Parameter(metavar="N", group=METHOD)] = Matching().landmarks,
     fitting: FittingOptions = Fitting(),
     force: Force = False,
     reading: ReadingOptions = Reading(),
@@ -62,6 +64,10 @@ def reference(
         What the images show, for example T1w.
     average
         The mean of the densities, as in the paper; or of the quantiles, which keeps peaks sharp.
+    method
+        What the reference is for: some methods look at landmarks beside the density.
+    landmarks
+        How many percentiles nyul joins.
     """
     from ndflow.cli.console import complain
     from ndflow.cli.run import do, rehearse
@@ -75,6 +81,7 @@ def reference(
         raise InvalidValueError(
             f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
         )
+    matching = Matching(method=method, landmarks=landmarks)
     images = [source for source in sources if not is_model(source)]
     if not images and fitting != Fitting():
         raise InvalidValueError("--effective-count: there is no image whose density is estimated")
@@ -86,7 +93,7 @@ def reference(
             load_density(source)
         return rehearse([((*sources, *masks, *excludes), Path(output))], check=check, talk=talk)
     check_model(output, sources, force=force)
-    shared = {"reading": reading, "fitting": fitting}
+    shared = {"reading": reading, "fitting": fitting, "matching": matching}
     of_images = zip(masks, excludes, strict=True)
     tasks = []
     for source in sources:

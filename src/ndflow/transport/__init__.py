@@ -8,7 +8,8 @@ from ndflow.transport.lookup import Lookup
 from ndflow.transport.maps import Chain, IntensityMap
 from ndflow.transport.match import Match, match
 from ndflow.transport.normalising import DETERMINED, Modelled, along, normalising_map
-from ndflow.transport.tabulated import InverseTabulated, Tabulated, tabulate
+from ndflow.transport.piecewise import PiecewiseLinear
+from ndflow.transport.tabulated import InverseTabulated, Tabulated, smooth_table, tabulate
 
 __all__ = [
     "DETERMINED",
@@ -22,6 +23,7 @@ __all__ = [
     "Lookup",
     "Match",
     "Modelled",
+    "PiecewiseLinear",
     "QuantileMap",
     "Tabulated",
     "align",
@@ -30,5 +32,6 @@ __all__ = [
     "divergence_gradient",
     "match",
     "normalising_map",
+    "smooth_table",
     "tabulate",
 ]

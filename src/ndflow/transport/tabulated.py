@@ -22,7 +22,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
 from ndflow.values import FloatArray, instance, positive, real_array, whole
 
-__all__ = ["InverseTabulated", "Tabulated", "tabulate"]
+__all__ = ["InverseTabulated", "Tabulated", "smooth_table", "tabulate"]
 
 _MAX_POINTS = 1 << 16
 _LARGEST = 1e150  # of what is multiplied on the way
@@ -187,7 +187,7 @@ def tabulate(
     values, slopes = _values_and_slopes(imap, knots)
     while True:
         knots, values, slopes = _rising(knots, values, slopes)
-        table = Tabulated(knots, values, _limited(knots, values, slopes))
+        table = smooth_table(knots, values, slopes)
         widths = np.diff(knots)
         middles = knots[:-1] + 0.5 * widths
         truth, true_slopes = _values_and_slopes(imap, middles)
@@ -211,6 +211,11 @@ def tabulate(
         knots = np.insert(knots, where, middles[off])
         values = np.insert(values, where, truth[off])
         slopes = np.insert(slopes, where, true_slopes[off])
+
+
+def smooth_table(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> Tabulated:
+    """Return the table through points that rise, with slopes shortened where they must be."""
+    return Tabulated(knots, values, _limited(knots, values, slopes))
 
 
 def _values_and_slopes(imap: IntensityMap, x: FloatArray) -> tuple[FloatArray, FloatArray]:

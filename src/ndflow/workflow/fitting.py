@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ndflow.baselines import Landmarks
 from ndflow.density import Fit
 from ndflow.io import AnyPath, Source, sha256_of
 from ndflow.workflow.models import check_model, save
+from ndflow.workflow.portrait import landmarks_of
 from ndflow.workflow.results import all_files
 from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan, selection
-from ndflow.workflow.settings import Fitting, Reading, flat, settings_from
+from ndflow.workflow.settings import Fitting, Matching, Reading, flat, settings_from
 
 __all__ = ["Fitted", "fit_image", "fit_source", "fit_to_file"]
 
@@ -26,11 +28,13 @@ class Fitted(NamedTuple):
     fit : the density.
     voxels : how many were used, and how many not.
     warnings : for the user.
+    landmarks : of the same scan, for methods that look at them.
     """
 
     fit: Fit
     voxels: dict[str, int]
     warnings: tuple[str, ...]
+    landmarks: Landmarks | None = None
 
 
 def fit_image(
@@ -56,12 +60,14 @@ def fit_source(
     exclude: Source | None,
     reading: Reading,
     fitting: Fitting,
+    matching: Matching | None = None,
 ) -> Fitted:
     """Estimate the density of an image, and tell more about it; parameters as for `read_scan`."""
     scan = read_scan(image, mask, exclude, reading)
     fitted = fit_scan(scan, fitting)
     warnings = scan.warnings + doubts(scan.volume.path, fitted)
-    return Fitted(fitted, scan.voxels, tuple(warnings))
+    landmarks = landmarks_of(scan, matching or Matching())
+    return Fitted(fitted, scan.voxels, tuple(warnings), landmarks)
 
 
 def fit_to_file(

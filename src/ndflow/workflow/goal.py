@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ndflow.density import GaussianMixture
 from ndflow.transport import Affine, Chain, align
 from ndflow.workflow.methods import Solution, solve
+from ndflow.workflow.portrait import Portrait
 from ndflow.workflow.settings import Matching
 
 __all__ = ["Goal", "centre_goal"]
@@ -24,33 +24,33 @@ class Goal:
 
     Attributes
     ----------
-    density : the reference of all, in the units of the result.
+    reference : that of all, in the units of the result.
     matching : how.
     centre : the reference of the scan's centre, and its way to the reference of all; None where
         each scan goes there by itself.
     """
 
-    density: GaussianMixture
+    reference: Portrait
     matching: Matching
-    centre: tuple[GaussianMixture, Solution] | None = None
+    centre: tuple[Portrait, Solution] | None = None
 
-    def solve(self, mixture: GaussianMixture) -> Solution:
-        """Return the map for a scan with this density."""
+    def solve(self, scan: Portrait) -> Solution:
+        """Return the map for a scan."""
         if self.centre is None:
-            return solve(mixture, self.density, self.matching)
+            return solve(scan, self.reference, self.matching)
         _, way = self.centre
-        own = align(mixture)
+        own = align(scan.mixture)
         whole = Affine(way.affine.matrix @ own.matrix, way.affine(own.offset))
         return way._replace(imap=Chain((own, way.imap)), affine=whole)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what results depend on, for stamps."""
         return {
-            "density": self.density.to_dict(),
+            "reference": self.reference.to_dict(),
             "centre": None if self.centre is None else self.centre[0].to_dict(),
         }
 
 
-def centre_goal(density: GaussianMixture, centre: GaussianMixture, matching: Matching) -> Goal:
+def centre_goal(reference: Portrait, centre: Portrait, matching: Matching) -> Goal:
     """Return the goal for all scans of a centre, given its reference."""
-    return Goal(density, matching, (centre, solve(centre, density, matching)))
+    return Goal(reference, matching, (centre, solve(centre, reference, matching)))

@@ -16,15 +16,15 @@ from ndflow.errors import FileError
 from ndflow.io import sha256_of
 from ndflow.workflow.fitting import fit_source
 from ndflow.workflow.goal import Goal
-from ndflow.workflow.methods import jacobian
-from ndflow.workflow.models import load_density, save
+from ndflow.workflow.models import load_density, load_landmarks, save
+from ndflow.workflow.portrait import Portrait, needs_landmarks
 from ndflow.workflow.results import deliver, hashes
 from ndflow.workflow.scan import input_files, read_masked, selection
-from ndflow.workflow.settings import Fitting, Reading, Writing, flat
+from ndflow.workflow.settings import Fitting, Matching, Reading, Writing, flat
 from ndflow.workflow.stamps import contents, found, stamp
 from ndflow.workflow.voxels import mapped
 
-__all__ = ["Made", "Member", "Place", "density_of_member", "fit_member", "normalise_member"]
+__all__ = ["Made", "Member", "Place", "fit_member", "normalise_member", "portrait_of_member"]
 
 
 _SEEN_OTHERWISE = ("average", "mode", "effective_count")
@@ -83,33 +83,42 @@ class Made(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def fit_member(member: Member, *, reading: Reading, fitting: Fitting) -> Made:
-    """Estimate the density of a scan, unless that was done before."""
+def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: Matching) -> Made:
+    """Estimate the density of a scan, and its landmarks, unless that was done before."""
     files = input_files(image=member.image, mask=member.mask)
     chosen = selection(member.mask, None) | flat(fitting)
+    if needs_landmarks(matching):
+        chosen |= {"method": matching.method, "landmarks": matching.landmarks}
     mark = stamp(inputs=contents(hashes(files)), settings=chosen)
     if found(member.place.model, "mixture", mark):
         return Made(True, ())
     fitted = fit_source(
-        member.image, mask=member.mask, exclude=None, reading=reading, fitting=fitting
+        member.image,
+        mask=member.mask,
+        exclude=None,
+        reading=reading,
+        fitting=fitting,
+        matching=matching,
     )
-    record = {
+    record: dict[str, Any] = {
         "stamp": mark,
         "settings": chosen,
         "voxels": fitted.voxels,
         "fit": fitted.fit.status.message,
     }
+    if fitted.landmarks is not None:
+        record["landmarks"] = fitted.landmarks.to_dict()
     member.place.model.parent.mkdir(parents=True, exist_ok=True)
     save(member.place.model, fitted.fit, record=record, force=True)
     return Made(False, fitted.warnings)
 
 
-def density_of_member(member: Member) -> GaussianMixture:
-    """Return the density that was estimated of a scan."""
+def portrait_of_member(member: Member) -> Portrait:
+    """Return what was found out about a scan."""
     model = load_density(member.place.model)
     if not isinstance(model, GaussianMixture):
         raise FileError(member.place.model, "not a mixture", "remove it, and run again")
-    return model
+    return Portrait(model, load_landmarks(member.place.model))
 
 
 def normalise_member(
@@ -130,7 +139,7 @@ def normalise_member(
     settings : all that the user chose, for the record.
     """
     place = member.place
-    mixture = density_of_member(member)
+    portrait = portrait_of_member(member)
     files = input_files(image=member.image, mask=member.mask)
     chosen = {name: part for name, part in settings.items() if name not in ("force", "max_bytes")}
     inputs = hashes(files)
@@ -140,7 +149,7 @@ def normalise_member(
         # What made the goal and the mixture shows in them.
         settings={name: chosen[name] for name in chosen if name not in _SEEN_OTHERWISE},
         mask=which["mask"],
-        mixture=mixture.to_dict(),
+        **portrait.to_dict(),
         goal=goal.to_dict(),
         centre=member.centre,
         more=dict(member.more or {}),
@@ -149,8 +158,7 @@ def normalise_member(
     if before is not None and before.get("outputs") == _hashes(place.image):
         return Made(True, ())
     volume, inside, warnings = read_masked(member.image, member.mask, max_bytes=reading.max_bytes)
-    solution = goal.solve(mixture)
-    start, end = solution.divergences
+    solution = goal.solve(portrait)
     for folder in {place.image.parent, place.record.parent}:
         folder.mkdir(parents=True, exist_ok=True)
     result = deliver(
@@ -164,10 +172,8 @@ def normalise_member(
             "settings": which | chosen,
             "inputs": inputs,
             "centre": member.centre,
-            "mixture": mixture.to_dict(),
-            "match": solution.message,
-            "divergence": {"before": start, "after": end},
-            "jacobian": jacobian(solution, mixture),
+            "mixture": portrait.mixture.to_dict(),
+            **solution.findings(portrait.mixture, settings["objective"]),
         },
         output=place.image,
         record_file=place.record,

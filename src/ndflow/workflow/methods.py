@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndflow.density import GaussianMixture
+from ndflow.errors import InvalidValueError
 from ndflow.transport import (
     DETERMINED,
     Affine,
@@ -17,9 +18,10 @@ from ndflow.transport import (
     match,
     tabulate,
 )
+from ndflow.workflow.portrait import Portrait, needs_landmarks
 from ndflow.workflow.settings import Matching
 
-__all__ = ["Solution", "jacobian", "solve"]
+__all__ = ["Solution", "solve"]
 
 _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
 
@@ -32,14 +34,14 @@ class Solution(NamedTuple):
     imap : the map, in the units of the scan and of the result.
     affine : the alignment of mean and spread alone.
     divergences : from the target, of the aligned scan and of the result; where the target has unit
-        variance.
+        variance. None for methods that do not look at densities.
     message : how the match ended.
     converged : whether it ended well.
     """
 
     imap: IntensityMap
     affine: Affine
-    divergences: tuple[float, float]
+    divergences: tuple[float, float] | None
     message: str
     converged: bool = True
 
@@ -47,10 +49,30 @@ class Solution(NamedTuple):
         """Return a warning where the match of a scan did not end well."""
         return [] if self.converged else [f"{path}: the match to the target {self.message}"]
 
+    def findings(self, source: GaussianMixture, objective: str) -> dict[str, Any]:
+        """Return what there is to know about the map of a scan with this density."""
+        ends = self.divergences
+        return {
+            "match": self.message,
+            "divergence": ends and {"objective": objective, "before": ends[0], "after": ends[1]},
+            "jacobian": _jacobian(self, source),
+        }
 
-def solve(source: GaussianMixture, target: GaussianMixture, matching: Matching) -> Solution:
+
+def solve(source: Portrait, target: Portrait, matching: Matching) -> Solution:
     """Return the map from a source to a target."""
-    affine = align(source, target)
+    affine = align(source.mixture, target.mixture)
+    if not needs_landmarks(matching):
+        return _by_density(source.mixture, target.mixture, affine, matching)
+    if source.landmarks is None or target.landmarks is None:
+        raise InvalidValueError(f"the method {matching.method!r} needs landmarks")
+    joined = source.landmarks.to(target.landmarks)
+    return Solution(joined.imap, affine, None, joined.message, joined.as_meant)
+
+
+def _by_density(
+    source: GaussianMixture, target: GaussianMixture, affine: Affine, matching: Matching
+) -> Solution:
     aligned = source.transformed(affine.matrix, affine.offset)
     if matching.method == "affine":
         apart = _divergence(aligned, target, matching.objective)
@@ -74,7 +96,7 @@ def _divergence(source: GaussianMixture, target: GaussianMixture, objective: str
     return divergence(one, two, objective)
 
 
-def jacobian(solution: Solution, source: GaussianMixture) -> dict[str, Any]:
+def _jacobian(solution: Solution, source: GaussianMixture) -> dict[str, Any]:
     """Return the least and the greatest slope of a map where the scan has intensities.
 
     Both in the units of the scan and of the result, and as multiples of the alignment's slope.

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
 
+from ndflow.baselines import Landmarks
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import AnyPath, check_new_model, read_model, write_model
@@ -24,6 +25,7 @@ __all__ = [
     "is_model",
     "load",
     "load_density",
+    "load_landmarks",
     "load_map",
     "outside_of",
     "save",
@@ -51,6 +53,17 @@ def load(path: AnyPath) -> Model:
 def load_density(path: AnyPath) -> GaussianMixture | Reference:
     """Read a mixture or a reference."""
     return _loaded(path, "mixture", "reference")  # type: ignore[return-value]
+
+
+def load_landmarks(path: AnyPath) -> Landmarks | None:
+    """Read the landmarks that stand beside a mixture or a reference, if there are any."""
+    _, payload = read_model(path, "mixture", "reference")
+    if "landmarks" not in payload:
+        return None
+    try:
+        return Landmarks.from_dict(payload["landmarks"])
+    except InvalidValueError as error:
+        raise FileError(path, f"not valid landmarks: {error}", "the file is damaged") from None
 
 
 def load_map(path: AnyPath) -> IntensityMap:

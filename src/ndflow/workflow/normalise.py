@@ -7,7 +7,8 @@ from typing import Any
 
 from ndflow.density import Fit
 from ndflow.io import AnyPath, Source
-from ndflow.workflow.methods import Solution, jacobian, solve
+from ndflow.workflow.methods import Solution, solve
+from ndflow.workflow.portrait import Portrait, landmarks_of
 from ndflow.workflow.results import Result, all_files, check_result, deliver, hashes
 from ndflow.workflow.scan import Scan, doubts, fit_scan, input_files, read_scan, selection
 from ndflow.workflow.settings import (
@@ -44,13 +45,13 @@ def normalise(
         voxels but 0.
     exclude : voxels that the density does not see, for example of a lesion; they are mapped.
     output : where to write the image, with its record beside it. Default: it is returned.
-    **settings : method, objective, regularisation, solver, scale, range, outside, dtype, force,
-        effective_count, max_bytes; see ``ndflow normalise --help``.
+    **settings : method, objective, regularisation, solver, landmarks, scale, range, outside,
+        dtype, force, effective_count, max_bytes; see ``ndflow normalise --help``.
     """
     reading, fitting, matching, writing = settings_from(
         settings, Reading, Fitting, Matching, Writing
     )
-    target = read_target(to, to_mask, reading, fitting)
+    target = read_target(to, to_mask, reading, fitting, matching)
     return normalise_scan(
         image,
         target,
@@ -86,14 +87,14 @@ def normalise_scan(
     ----------
     command : what the user typed, for the record.
     """
-    density = in_units(target, matching.scale, matching.range)
-    refuse_coarse(density, writing)
+    aim = in_units(target, matching)
+    refuse_coarse(aim.mixture, writing)
     inputs = input_files(image=image, mask=mask, exclude=exclude) | target.files
     if output is not None:
         check_result(output, all_files(inputs), writing=writing)
     scan = read_scan(image, mask, exclude, reading)
     fitted = fit_scan(scan, fitting)
-    solution = solve(fitted.mixture, density, matching)
+    solution = solve(Portrait(fitted.mixture, landmarks_of(scan, matching)), aim, matching)
     path = scan.volume.path
     warnings = [*target.warnings, *scan.warnings, *doubts(path, fitted), *solution.doubts(path)]
     return deliver(
@@ -105,7 +106,7 @@ def normalise_scan(
             "command": None if command is None else list(command),
             "settings": selection(mask, exclude) | flat(reading, fitting, matching, writing),
             "inputs": hashes(inputs),
-            "target": {"name": target.name, "mixture": density.to_dict()},
+            "target": {"name": target.name, **aim.to_dict()},
             **_findings(scan, fitted, solution, matching),
         },
         output=output,
@@ -118,12 +119,9 @@ def normalise_scan(
 
 def _findings(scan: Scan, fitted: Fit, solution: Solution, matching: Matching) -> dict[str, Any]:
     """Return what there is to know about a scan and its map."""
-    before, after = solution.divergences
     return {
         "voxels": scan.voxels,
         "mixture": fitted.mixture.to_dict(),
         "fit": fitted.status.message,
-        "match": solution.message,
-        "divergence": {"objective": matching.objective, "before": before, "after": after},
-        "jacobian": jacobian(solution, fitted.mixture),
+        **solution.findings(fitted.mixture, matching.objective),
     }

@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ndflow.baselines import Landmarks, of_density, standard
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.io import AnyPath, Source, files_of, sha256_of
 from ndflow.population import Reference, reference
+from ndflow.transport import align
 from ndflow.workflow.fitting import fit_source
 from ndflow.workflow.models import is_model, load_density, save
+from ndflow.workflow.portrait import needs_landmarks
 from ndflow.workflow.results import stem
 from ndflow.workflow.scan import selection
-from ndflow.workflow.settings import Average, Fitting, Reading, flat
+from ndflow.workflow.settings import Average, Fitting, Matching, Reading, flat
 
 __all__ = ["Density", "density_of", "write_reference"]
 
@@ -24,11 +27,13 @@ class Density(NamedTuple):
     Attributes
     ----------
     mixture : the density.
+    landmarks : for methods that look at them.
     record : how it was estimated, if it was not read from a file.
     warnings : for the user.
     """
 
     mixture: GaussianMixture
+    landmarks: Landmarks | None
     record: dict[str, Any]
     warnings: tuple[str, ...]
 
@@ -40,17 +45,26 @@ def density_of(
     exclude: Source | None,
     reading: Reading,
     fitting: Fitting,
+    matching: Matching,
 ) -> Density:
     """Return the density in a file, or that of an image; parameters as for `read_scan`."""
     if not is_model(source):
-        fitted = fit_source(source, mask=mask, exclude=exclude, reading=reading, fitting=fitting)
+        fitted = fit_source(
+            source, mask=mask, exclude=exclude, reading=reading, fitting=fitting, matching=matching
+        )
         record = selection(mask, exclude) | flat(fitting)
-        return Density(fitted.fit.mixture, record, fitted.warnings)
+        return Density(fitted.fit.mixture, fitted.landmarks, record, fitted.warnings)
     model = load_density(source)
     if isinstance(model, Reference):
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
         raise FileError(source, "a reference, which cannot be averaged with scans", hint)
-    return Density(model, {}, ())
+    landmarks = None
+    if needs_landmarks(matching):
+        landmarks = of_density(matching.method, model, matching.landmarks)
+        if landmarks is None:
+            cause = f"a mixture, in which {matching.method} finds no landmarks"
+            raise FileError(source, cause, "give the image")
+    return Density(model, landmarks, {}, ())
 
 
 def write_reference(
@@ -80,7 +94,7 @@ def write_reference(
     names = [stem(source) for source in sources]
     mixtures = [density.mixture for density in densities]
     made = reference(mixtures, weights=weights, average=average, names=names, channels=channel)
-    record = {
+    record: dict[str, Any] = {
         "inputs": [
             {
                 "name": name,
@@ -90,5 +104,12 @@ def write_reference(
             for name, source, density in zip(names, sources, densities, strict=True)
         ],
     }
+    known = [
+        (density.landmarks, align(density.mixture), weight)
+        for density, weight in zip(densities, weights or [1.0] * len(densities), strict=True)
+        if density.landmarks is not None
+    ]
+    if known:
+        record["landmarks"] = standard(known).to_dict()
     save(output, made, record=record, force=force, inputs=sources)
     return made

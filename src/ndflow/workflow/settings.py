@@ -27,13 +27,25 @@ __all__ = [
 ]
 
 _GAMMA = 1e-3
+_NYUL = 11
 
 Average = Literal["density", "quantile"]
 Mode = Literal["individual", "centre"]
 DType = Literal[
     "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
 ]
-Method = Literal["ndflow", "affine"]
+Method = Literal[
+    "ndflow",
+    "affine",
+    "zscore",
+    "nyul",
+    "quantile",
+    "hellier",
+    "whitestripe",
+    "kde",
+    "fcm",
+    "lsq",
+]
 Objective = Literal["l2", "cramer"]
 Outside = Literal["zero", "keep", "map"]
 Scale = Literal["standard", "target"]
@@ -82,7 +94,10 @@ class Matching:
     Attributes
     ----------
     method
-        The whole density flow, or the alignment of mean and spread alone.
+        The whole density flow, or the alignment of mean and spread alone, of the density or
+        (zscore) of the voxels; or another method to compare with: percentiles joined one by one
+        (nyul), whole distributions (quantile), five classes joined by a polynomial (hellier), or
+        one of the package intensity-normalization (whitestripe, kde, fcm, lsq).
     objective
         What the flow makes small: the paper's L2 divergence, or the Cramér distance,
         which sees light tails too.
@@ -90,6 +105,8 @@ class Matching:
         How strongly the components of the scan are held back from moving.
     solver
         The flow in closed form, or integrated step by step as in the paper.
+    landmarks
+        How many percentiles nyul joins, from the 1st to the 99th.
     scale
         The units of the result: zero mean and unit spread, or those of the target image.
         By default the latter where there are any; a reference has none.
@@ -101,6 +118,7 @@ class Matching:
     objective: Objective = "l2"
     regularisation: float = _GAMMA
     solver: Solver = "exact"
+    landmarks: int = _NYUL
     scale: Scale | None = None
     range: tuple[float, float] | None = None
 
@@ -115,8 +133,7 @@ class Matching:
                 f"regularisation must be 0 or a positive number, not {self.regularisation!r}"
             )
         object.__setattr__(self, "regularisation", float(self.regularisation))
-        if self.method == "affine" and (self.solver != "exact" or self.regularisation != _GAMMA):
-            raise InvalidValueError("solver and regularisation are for the method 'ndflow' only")
+        self._refuse_ignored()
         if self.range is None:
             return
         try:
@@ -128,6 +145,19 @@ class Matching:
         if self.scale is not None:
             raise InvalidValueError("range and scale both choose the units; give one of them")
         object.__setattr__(self, "range", (float(low), float(high)))
+
+    def _refuse_ignored(self) -> None:
+        """Refuse what the method would ignore."""
+        if self.method != "ndflow" and (self.solver != "exact" or self.regularisation != _GAMMA):
+            raise InvalidValueError("solver and regularisation are for the method 'ndflow' only")
+        if self.method not in ("ndflow", "affine") and self.objective != "l2":
+            raise InvalidValueError("objective is for the methods 'ndflow' and 'affine' only")
+        if isinstance(self.landmarks, bool) or not (
+            isinstance(self.landmarks, int) and 2 <= self.landmarks <= 1000
+        ):
+            raise InvalidValueError(f"landmarks must be 2 to 1000, not {self.landmarks!r}")
+        if self.method != "nyul" and self.landmarks != _NYUL:
+            raise InvalidValueError("landmarks is for the method 'nyul' only")
 
 
 @dataclass(frozen=True)

@@ -15,22 +15,14 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
-from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
-from ndflow.io import model_bytes, new_file
-from ndflow.population import Reference, reference
-from ndflow.workflow.goal import Goal, centre_goal
-from ndflow.workflow.member import Made, Member, density_of_member, fit_member, normalise_member
-from ndflow.workflow.models import load_density
-from ndflow.workflow.results import safe_name
-from ndflow.workflow.settings import Averaging, Fitting, Matching, Reading, Writing, flat
+from ndflow.workflow.goal import Goal
+from ndflow.workflow.member import Made, Member, fit_member, normalise_member
+from ndflow.workflow.plan import Study
+from ndflow.workflow.references import check_references, make_references, write_references
 from ndflow.workflow.several import Failure, Outcome, Task, check_jobs, each
-from ndflow.workflow.target import in_units, read_target, refuse_coarse
 
 __all__ = [
     "Pass",
@@ -40,16 +32,10 @@ __all__ = [
     "check_study",
     "fit_scans",
     "normalise_scans",
-    "reference_name",
 ]
 
 
 Arguments = dict[str, Any]
-
-_ANY = "intensity"  # a channel of which nobody said what it shows
-
-# What any reference is like, in mean and spread.
-_STANDARD = GaussianMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
 
 
 class Watch(Protocol):
@@ -60,40 +46,6 @@ class Watch(Protocol):
 
     def step(self, stage: str, outcome: Outcome) -> None:
         """Hear what became of a scan."""
-
-
-@dataclass(frozen=True)
-class Study:
-    """What is to be done, and how.
-
-    Attributes
-    ----------
-    folder : where the references go.
-    members : the scans.
-    averaging, fitting, matching, reading, writing : what the user chose.
-    given : the path of a reference to use, instead of one made from these scans.
-    channel : what the images show.
-    jobs, scheduler : how many workers, or where they are; see `each`.
-    stop_early : whether the first failure ends the run.
-    """
-
-    folder: Path
-    members: Sequence[Member]
-    averaging: Averaging = field(default_factory=Averaging)
-    fitting: Fitting = field(default_factory=Fitting)
-    matching: Matching = field(default_factory=Matching)
-    reading: Reading = field(default_factory=Reading)
-    writing: Writing = field(default_factory=Writing)
-    given: str | None = None
-    channel: str = _ANY
-    jobs: int = 1
-    scheduler: str | None = None
-    stop_early: bool = False
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All that was chosen and may change a result."""
-        return flat(self.averaging, self.fitting, self.matching, self.writing)
 
 
 @dataclass
@@ -134,14 +86,7 @@ class _Tasks(Sequence[Task]):
 def check_study(study: Study) -> None:
     """Say before any work what would stand in its way: a wrong option, a scan without a centre."""
     check_jobs(study.jobs)
-    if study.given is not None:
-        given = _given(study.given)
-        _goal_density(study, given)
-        if _ANY not in (study.channel, *given.channels) and given.channels != (study.channel,):
-            cause = f"a reference of {given.channels[0]}, but the images show {study.channel}"
-            raise FileError(study.given, cause, "use a reference of such images")
-    elif study.matching.range is None:
-        _goal_density(study, Reference(_STANDARD, (study.channel,), 1))
+    check_references(study)
     if study.averaging.mode == "centre":
         for member in study.members:
             if member.centre is None:
@@ -149,16 +94,11 @@ def check_study(study: Study) -> None:
                 raise FileError(member.image, f"no centre is known of it ({member.origin})", hint)
 
 
-def _goal_density(study: Study, whole: Reference) -> GaussianMixture:
-    """Return the reference of all in the units of the result."""
-    density = in_units(read_target(whole), study.matching.scale, study.matching.range)
-    refuse_coarse(density, study.writing)
-    return density
-
-
 def fit_scans(study: Study, watch: Watch) -> Pass:
     """Do the first pass."""
-    work = partial(fit_member, reading=study.reading, fitting=study.fitting)
+    work = partial(
+        fit_member, reading=study.reading, fitting=study.fitting, matching=study.matching
+    )
     tasks = _Tasks(study.members, lambda member: {"member": member})
     return _over(study, "fit", work, tasks, watch)
 
@@ -201,68 +141,6 @@ def build_references(study: Study, made: Container[str]) -> dict[str | None, Goa
     That is one goal for each centre where the study goes by centres, and one for all under None.
     """
     present = [member for member in study.members if member.name in made]
-    average = partial(_average, study)
-    whole = average(present) if study.given is None else _given(study.given)
-    target = _goal_density(study, whole)
-    _write(study.folder / reference_name(None), "reference", whole)
-    goals: dict[str | None, Goal] = {None: Goal(target, study.matching)}
-    for centre in sorted({member.centre for member in present if member.centre is not None}):
-        own = _known(study.given, centre)
-        if own is None:
-            own = average([member for member in present if member.centre == centre])
-        _write(study.folder / reference_name(centre), "reference", own)
-        if study.averaging.mode == "centre":
-            goals[centre] = centre_goal(target, own.mixture, study.matching)
-            way = goals[centre].centre
-            if way is not None:
-                _write(study.folder / reference_name(centre, "map"), "map", way[1].imap)
-    return goals
-
-
-class _Densities(Sequence[GaussianMixture]):
-    """The densities of some scans, read one after the other when they are looked at."""
-
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._members = members
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __getitem__(self, place: Any) -> Any:
-        return density_of_member(self._members[place])
-
-
-def _average(study: Study, members: Sequence[Member]) -> Reference:
-    names = [member.name for member in members]
-    return reference(
-        _Densities(members), average=study.averaging.average, names=names, channels=study.channel
-    )
-
-
-def reference_name(centre: str | None, kind: str = "reference") -> str:
-    """Return what the reference of a centre is called, or that of all."""
-    if centre is None:
-        return f"{kind}.json"
-    return f"{kind}_{safe_name(centre)}.json"
-
-
-def _given(path: str) -> Reference:
-    model = load_density(path)
-    if not isinstance(model, Reference):
-        raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
-    return model
-
-
-def _known(given: str | None, centre: str) -> Reference | None:
-    """Return the reference of a centre that was made together with the one given."""
-    beside = None if given is None else Path(given).with_name(reference_name(centre))
-    return _given(str(beside)) if beside is not None and beside.exists() else None
-
-
-def _write(path: Path, kind: str, model: Any) -> None:
-    """Write a model, unless it stands there already."""
-    content = model_bytes(kind, {kind: model.to_dict()})
-    if path.exists() and path.read_bytes() == content:
-        return
-    with new_file(path, force=True) as file:
-        file.write(content)
+    references = make_references(study, present)
+    write_references(study.folder, references)
+    return references.goals

@@ -7,16 +7,18 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ndflow.baselines import BASELINES, Landmarks, of_density
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import Source
 from ndflow.population import Reference
-from ndflow.transport import align
-from ndflow.workflow.models import is_model, load_density
+from ndflow.transport import Affine, align
+from ndflow.workflow.models import is_model, load_density, load_landmarks
+from ndflow.workflow.portrait import Portrait, landmarks_of, needs_landmarks
 from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan
-from ndflow.workflow.settings import Fitting, Reading, Scale, Writing
+from ndflow.workflow.settings import Fitting, Matching, Reading, Writing
 
-__all__ = ["AnyTarget", "Target", "in_units", "read_target", "refuse_coarse"]
+__all__ = ["AnyTarget", "Target", "in_units", "read_target", "refuse_coarse", "refuse_other_units"]
 
 _ENDS = (0.001, 0.999)  # percentiles that `range` speaks of
 _LEAST, _MOST = 1e-100, 1e100
@@ -34,6 +36,7 @@ class Target(NamedTuple):
     has_units : whether intensities there mean anything; those of a reference do not.
     files : everything that was read, by what it is: ``target``, ``target_mask``.
     warnings : for the user.
+    landmarks : for methods that look at them.
     """
 
     mixture: GaussianMixture
@@ -41,6 +44,7 @@ class Target(NamedTuple):
     has_units: bool
     files: dict[str, tuple[str, ...]]
     warnings: list[str]
+    landmarks: Landmarks | None = None
 
 
 AnyTarget = Target | Reference | Fit | GaussianMixture | Source
@@ -51,6 +55,7 @@ def read_target(
     mask: Source | None = None,
     reading: Reading | None = None,
     fitting: Fitting | None = None,
+    matching: Matching | None = None,
 ) -> Target:
     """Return the target that a user means.
 
@@ -59,13 +64,17 @@ def read_target(
     to : a reference or a mixture, or the path of one (.json); or an image.
     mask : of an image: as for `read_scan`.
     reading, fitting : how an image is read, and its density estimated.
+    matching : what for; some methods look at landmarks.
     """
     if isinstance(to, Target):
         return to
+    matching = matching or Matching()
     name = os.fspath(to) if isinstance(to, str | os.PathLike) else f"the {type(to).__name__}"
     files: dict[str, tuple[str, ...]] = {}
+    landmarks = None
     if is_model(to):
         files = {"target": (name,)}
+        landmarks = load_landmarks(to)
         to = load_density(to)
     if isinstance(to, Reference | Fit | GaussianMixture):
         if mask is not None:
@@ -75,12 +84,37 @@ def read_target(
             cause = f"a density of {mixture.channels} channels, but an image has one"
             raise FileError(name, cause, "make a reference of that channel alone")
         _refuse_absurd(name, mixture)
-        return Target(mixture, name, not isinstance(to, Reference), files, [])
+        has_units = not isinstance(to, Reference)
+        return Target(
+            mixture, name, has_units, files, [], _known(name, mixture, landmarks, matching)
+        )
     scan = read_scan(to, mask, reading=reading)
     files = input_files(target=to, target_mask=mask)
     fitted = fit_scan(scan, fitting)
     warnings = scan.warnings + doubts(scan.volume.path, fitted)
-    return Target(fitted.mixture, scan.volume.path, True, files, warnings)
+    return Target(
+        fitted.mixture, scan.volume.path, True, files, warnings, landmarks_of(scan, matching)
+    )
+
+
+def _known(
+    name: str, mixture: GaussianMixture, saved: Landmarks | None, matching: Matching
+) -> Landmarks | None:
+    """Return the landmarks of a model: those saved with it, or else those of its density."""
+    if not needs_landmarks(matching):
+        return None
+    method = matching.method
+    if saved is not None and saved.method == method:
+        if method == "nyul" and saved.values.size != matching.landmarks:
+            cause = f"holds {saved.values.size} landmarks, not {matching.landmarks}"
+            raise FileError(name, cause, f"use --landmarks {saved.values.size}")
+        return saved
+    known = of_density(method, mixture, matching.landmarks)
+    if known is None:
+        cause = f"holds no landmarks of {method}, and a density has none"
+        hint = f"make a reference from images with 'ndflow reference --method {method}'"
+        raise FileError(name, cause, hint)
+    return known
 
 
 def refuse_coarse(density: GaussianMixture, writing: Writing) -> None:
@@ -90,6 +124,16 @@ def refuse_coarse(density: GaussianMixture, writing: Writing) -> None:
         raise InvalidValueError(
             f"{writing.dtype} holds whole numbers, but the result would have a spread of {sd:.2g} "
             f"only; choose units with --range 0 1000, for example, or --dtype float32"
+        )
+
+
+def refuse_other_units(matching: Matching) -> None:
+    """Refuse to choose the units of a method that has its own, or those of a target image."""
+    own = matching.method in BASELINES and BASELINES[matching.method].own_units
+    if own and (matching.range is not None or matching.scale == "standard"):
+        raise InvalidValueError(
+            f"the method {matching.method!r} has units of its own, or those of a target image; "
+            f"leave out --range and --scale"
         )
 
 
@@ -103,17 +147,17 @@ def _refuse_absurd(name: str, mixture: GaussianMixture) -> None:
         raise FileError(name, cause, "check that it is the right file")
 
 
-def in_units(
-    target: Target, scale: Scale | None, ends: tuple[float, float] | None
-) -> GaussianMixture:
-    """Return the target's density in the units in which the result is wanted.
+def in_units(target: Target, matching: Matching) -> Portrait:
+    """Return what is known of the target, in the units in which the result is wanted."""
+    given = Portrait(target.mixture, target.landmarks)
+    units = _units(target, matching)
+    return given if units is None else given.transformed(units)
 
-    Parameters
-    ----------
-    target : the target.
-    scale, ends : see `Matching`; `ends` is its range.
-    """
-    mixture = target.mixture
+
+def _units(target: Target, matching: Matching) -> Affine | None:
+    """Return the way from the target's units to those of the result."""
+    mixture, scale, ends = target.mixture, matching.scale, matching.range
+    refuse_other_units(matching)
     if ends is not None:
         low, high = mixture.quantile(_ENDS).tolist()
         factor = (ends[1] - ends[0]) / (high - low)
@@ -122,13 +166,10 @@ def in_units(
                 f"range: {ends[0]:g} to {ends[1]:g} is beyond what numbers can hold; "
                 f"choose another range"
             )
-        return mixture.transformed(np.array([[factor]]), np.array([ends[0] - factor * low]))
+        return Affine(np.array([[factor]]), np.array([ends[0] - factor * low]))
     if scale == "target" and not target.has_units:
         raise InvalidValueError(
             f"{target.name}: a reference has no units of its own for --scale target; "
             f"use --scale standard, or choose units with --range LOW HIGH"
         )
-    if scale == "standard":
-        affine = align(mixture)
-        return mixture.transformed(affine.matrix, affine.offset)
-    return mixture
+    return align(mixture) if scale == "standard" else None

@@ -1,0 +1,21 @@
+"""What people use now: each of these methods ends in an `IntensityMap`, like ours."""
+
+from ndflow.baselines.landmarks import (
+    BASELINES,
+    NYUL_LANDMARKS,
+    Joined,
+    Landmarks,
+    measure,
+    of_density,
+    standard,
+)
+
+__all__ = [
+    "BASELINES",
+    "NYUL_LANDMARKS",
+    "Joined",
+    "Landmarks",
+    "measure",
+    "of_density",
+    "standard",
+]

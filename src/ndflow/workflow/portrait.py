@@ -1,0 +1,52 @@
+"""What a method looks at: the density of a scan or of a target, and perhaps landmarks."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ndflow.baselines import BASELINES, Landmarks, measure
+from ndflow.density import GaussianMixture
+from ndflow.transport import Affine
+from ndflow.workflow.scan import Scan, about
+from ndflow.workflow.settings import Matching
+
+__all__ = ["Portrait", "landmarks_of", "needs_landmarks"]
+
+
+class Portrait(NamedTuple):
+    """What is known of the intensities of a scan, or of a target.
+
+    Attributes
+    ----------
+    mixture : their density.
+    landmarks : what a baseline looks at; None for methods that look at the density alone.
+    """
+
+    mixture: GaussianMixture
+    landmarks: Landmarks | None = None
+
+    def transformed(self, affine: Affine) -> Portrait:
+        """Return the portrait of the same intensities in other units."""
+        landmarks = self.landmarks
+        return Portrait(
+            self.mixture.transformed(affine.matrix, affine.offset),
+            None if landmarks is None else landmarks.transformed(affine),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON can hold it, with entries only for what there is."""
+        parts = {"mixture": self.mixture, "landmarks": self.landmarks}
+        return {name: part.to_dict() for name, part in parts.items() if part is not None}
+
+
+def needs_landmarks(matching: Matching) -> bool:
+    """Tell whether a method looks at landmarks."""
+    return matching.method in BASELINES
+
+
+def landmarks_of(scan: Scan, matching: Matching) -> Landmarks | None:
+    """Return the landmarks of a scan, if the method needs any."""
+    if not needs_landmarks(matching):
+        return None
+    with about(scan.volume.path):
+        return measure(matching.method, scan.histogram, matching.landmarks)

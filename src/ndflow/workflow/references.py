@@ -1,0 +1,182 @@
+"""What the scans of a study are brought to, made from their densities and landmarks.
+
+One reference of all scans, and one of each centre; or those that the user gives. They do not depend
+on the order of the scans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ndflow.baselines import Landmarks, standard
+from ndflow.density import GaussianMixture
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.io import model_bytes, new_file
+from ndflow.population import Reference, reference
+from ndflow.transport import align
+from ndflow.workflow.goal import Goal, centre_goal
+from ndflow.workflow.member import Member, portrait_of_member
+from ndflow.workflow.models import load_density, load_landmarks
+from ndflow.workflow.plan import ANY_CHANNEL, Study
+from ndflow.workflow.portrait import Portrait, needs_landmarks
+from ndflow.workflow.results import safe_name
+from ndflow.workflow.target import in_units, read_target, refuse_coarse, refuse_other_units
+
+__all__ = [
+    "References",
+    "Standard",
+    "check_references",
+    "make_references",
+    "reference_name",
+    "write_references",
+]
+
+# What any reference is like, in mean and spread.
+_STANDARD = GaussianMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
+
+
+class Standard(NamedTuple):
+    """A reference, and the landmarks that belong to it, where the method looks at any."""
+
+    reference: Reference
+    landmarks: Landmarks | None
+
+
+class References(NamedTuple):
+    """What the scans of a study are brought to.
+
+    Attributes
+    ----------
+    whole : the reference of all scans.
+    centres : that of each centre.
+    goals : one for each centre where the study goes by centres, and one for all under None.
+    """
+
+    whole: Standard
+    centres: dict[str, Standard]
+    goals: dict[str | None, Goal]
+
+
+def check_references(study: Study) -> None:
+    """Say before any work what would stand in the way of references."""
+    matching = study.matching
+    if needs_landmarks(matching) and study.averaging.mode == "centre":
+        raise InvalidValueError(
+            f"the method {matching.method!r} knows no centres; leave out --mode centre"
+        )
+    refuse_other_units(matching)
+    if study.given is not None:
+        given = _given(study.given)
+        _in_units(study, given, study.given)
+        channels = given.reference.channels
+        if ANY_CHANNEL not in (study.channel, *channels) and channels != (study.channel,):
+            cause = f"a reference of {channels[0]}, but the images show {study.channel}"
+            raise FileError(study.given, cause, "use a reference of such images")
+    elif matching.range is None:
+        _in_units(study, Standard(Reference(_STANDARD, (study.channel,), 1), None))
+
+
+def make_references(study: Study, members: Sequence[Member]) -> References:
+    """Return the references made from some scans of a study, and what the scans are brought to."""
+    given = study.given
+    whole = _average(study, members) if given is None else _given(given)
+    target = _in_units(study, whole, given)
+    centres: dict[str, Standard] = {}
+    goals: dict[str | None, Goal] = {None: Goal(target, study.matching)}
+    for centre in sorted({member.centre for member in members if member.centre is not None}):
+        own = _known(given, centre)
+        if own is None:
+            own = _average(study, [member for member in members if member.centre == centre])
+        centres[centre] = own
+        if study.averaging.mode == "centre":
+            goals[centre] = centre_goal(target, Portrait(own.reference.mixture), study.matching)
+    return References(whole, centres, goals)
+
+
+def write_references(folder: Path, references: References) -> None:
+    """Write references, and the maps of centres where there are any."""
+    for centre, made in [(None, references.whole), *references.centres.items()]:
+        payload = {"reference": made.reference.to_dict()}
+        if made.landmarks is not None:
+            payload["landmarks"] = made.landmarks.to_dict()
+        _write(folder / reference_name(centre), "reference", payload)
+    for centre, goal in references.goals.items():
+        if goal.centre is not None:
+            way = {"map": goal.centre[1].imap.to_dict()}
+            _write(folder / reference_name(centre, "map"), "map", way)
+
+
+def _in_units(study: Study, whole: Standard, path: str | None = None) -> Portrait:
+    """Return the reference of all in the units of the result."""
+    if path is not None:
+        target = read_target(path, matching=study.matching)
+    else:
+        target = read_target(whole.reference)._replace(landmarks=whole.landmarks)
+    aim = in_units(target, study.matching)
+    refuse_coarse(aim.mixture, study.writing)
+    return aim
+
+
+class _Densities(Sequence[GaussianMixture]):
+    """The densities of some scans, read one after the other when they are looked at."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, place: Any) -> Any:
+        return portrait_of_member(self._members[place]).mixture
+
+
+def _average(study: Study, members: Sequence[Member]) -> Standard:
+    names = [member.name for member in members]
+    average = reference(
+        _Densities(members), average=study.averaging.average, names=names, channels=study.channel
+    )
+    if not needs_landmarks(study.matching):
+        return Standard(average, None)
+    ordered = sorted(members, key=lambda member: member.name)
+    portraits = (portrait_of_member(member) for member in ordered)
+    return Standard(
+        average,
+        standard(
+            (portrait.landmarks, align(portrait.mixture), 1.0)
+            for portrait in portraits
+            if portrait.landmarks is not None
+        ),
+    )
+
+
+def reference_name(centre: str | None, kind: str = "reference") -> str:
+    """Return what the reference of a centre is called, or that of all."""
+    if centre is None:
+        return f"{kind}.json"
+    return f"{kind}_{safe_name(centre)}.json"
+
+
+def _given(path: str) -> Standard:
+    model = load_density(path)
+    if not isinstance(model, Reference):
+        raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
+    return Standard(model, load_landmarks(path))
+
+
+def _known(given: str | None, centre: str) -> Standard | None:
+    """Return the reference of a centre that was made together with the one given."""
+    beside = None if given is None else Path(given).with_name(reference_name(centre))
+    return _given(str(beside)) if beside is not None and beside.exists() else None
+
+
+def _write(path: Path, kind: str, payload: dict[str, Any]) -> None:
+    """Write a model, unless it stands there already."""
+    content = model_bytes(kind, payload)
+    if path.exists() and path.read_bytes() == content:
+        return
+    with new_file(path, force=True) as file:
+        file.write(content)
