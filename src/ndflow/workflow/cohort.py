@@ -46,10 +46,19 @@ from ndflow.workflow.study import (
     normalise_scans,
 )
 
-__all__ = ["PROVENANCE", "Summary", "check_cohort", "members_of", "rows_of_folder", "run_cohort"]
+__all__ = [
+    "PROVENANCE",
+    "SCANS",
+    "Summary",
+    "check_cohort",
+    "members_of",
+    "refuse_strange",
+    "rows_of_folder",
+    "run_cohort",
+]
 
 PROVENANCE = "provenance.json"
-_SCANS = "scans.tsv"
+SCANS = "scans.tsv"
 
 _IMAGES = ("*.nii", "*.nii.gz", "*.mgh", "*.mgz")
 
@@ -235,11 +244,13 @@ def _record(study: Study, command: Sequence[str], counts: dict[str, int] | None)
 
 
 def _list_scans(study: Study, rows: Sequence[Row]) -> None:
-    more = sorted({name for row in rows for name in row.more} - {"name"})
-    columns = ("name", "subject", "centre", "image", "mask", "gm", "wm", "csf", *more)
+    ours = ("name", "output", "record")
+    more = sorted({name for row in rows for name in row.more} - set(ours))
+    columns = (*ours, "subject", "centre", "image", "mask", "gm", "wm", "csf", *more)
     lines = (
         (
             member.name,
+            *(str(path.relative_to(study.folder)) for path in member.place[1:]),
             row.subject,
             member.centre,
             member.image,
@@ -251,12 +262,12 @@ def _list_scans(study: Study, rows: Sequence[Row]) -> None:
         )
         for member, row in zip(study.members, rows, strict=True)
     )
-    write_table(study.folder / _SCANS, columns, lines)
+    write_table(study.folder / SCANS, columns, lines)
 
 
 def _refuse_others(study: Study) -> None:
     """Refuse a folder with results of other scans, which were brought to another reference."""
-    path = study.folder / _SCANS
+    path = study.folder / SCANS
     if not path.exists():
         return
     names = {member.name for member in study.members}

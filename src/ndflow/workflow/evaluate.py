@@ -1,0 +1,231 @@
+"""Finished runs compared: every scan looked at under every condition, and what follows from it.
+
+The conditions are the scans as they came, the same aligned by mean and spread, and the runs. Each
+condition is brought to common units by one straight line for all its scans: their mean has the
+mean 0, and their spread the mean 1. So a method gains nothing by shrinking everything, and those
+with units of their own can be compared with the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ndflow.errors import InvalidValueError
+from ndflow.evaluation import SHARES, Empirical, average
+from ndflow.io import DEFAULT_MAX_BYTES, AnyPath
+from ndflow.values import FloatArray
+from ndflow.workflow.observe import Observation, Seen, observe
+from ndflow.workflow.plan import Study
+from ndflow.workflow.runs import Run, Subject, read_runs, shared_scans
+from ndflow.workflow.several import Failure, Task, check_jobs, each
+from ndflow.workflow.study import Watch
+from ndflow.workflow.telling import Told, common_voxels, tell_centres
+
+__all__ = ["AFFINE", "RAW", "Comparison", "Condition", "compare"]
+
+RAW, AFFINE = "unnormalised", "affine"
+
+_FEWEST_VOXELS = 100
+
+
+@dataclass(frozen=True)
+class Condition:
+    """All scans under one condition, in common units.
+
+    Attributes
+    ----------
+    name : what tables call it.
+    distributions : of each scan.
+    quartiles : (scans, 3, 3), of the tissues; None where there are no maps of them.
+    slopes : (scans, n), of the maps, in units of standard deviations; None where there is none.
+    study : of a run; None for scans as they came, or aligned.
+    """
+
+    name: str
+    distributions: list[Empirical]
+    quartiles: FloatArray | None
+    slopes: FloatArray | None
+    study: Study | None = None
+
+    @property
+    def quantiles(self) -> FloatArray:
+        """The 199 quantiles of each scan, (scans, 199)."""
+        return np.array([scan.quantile(SHARES) for scan in self.distributions])
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What was seen of all scans under all conditions.
+
+    Attributes
+    ----------
+    subjects : the scans.
+    runs : that were compared.
+    conditions : the first is `RAW`; `AFFINE` is among them.
+    target : the average density of aligned scans, in common units.
+    told : how well centres were told apart, by the name of the condition.
+    notes : what could not be done, and why.
+    failures : of scans that were left out.
+    """
+
+    subjects: list[Subject]
+    runs: list[Run]
+    conditions: list[Condition]
+    target: Empirical
+    told: dict[str, Told]
+    notes: list[str]
+    failures: list[Failure]
+
+    @property
+    def affine(self) -> Condition:
+        """The condition that others are tested against."""
+        return next(one for one in self.conditions if one.name == AFFINE)
+
+    @property
+    def centres(self) -> list[str] | None:
+        """The centre of each scan; None where some are not known, or all are the same."""
+        return _centres(self.subjects)
+
+
+def compare(
+    folders: Sequence[AnyPath],
+    watch: Watch,
+    *,
+    seed: int = 0,
+    permutations: int = 100,
+    trees: int = 200,
+    jobs: int = 1,
+    max_bytes: int = DEFAULT_MAX_BYTES,
+) -> Comparison:
+    """Look at the scans that all runs have, under every condition.
+
+    Parameters
+    ----------
+    folders : of finished runs.
+    watch : who looks on.
+    seed, permutations, trees : of the classification of centres; no permutations, no chance level.
+    jobs : how many scans at a time.
+    max_bytes : the largest file to read.
+    """
+    check_jobs(jobs)
+    runs = read_runs(folders)
+    subjects = shared_scans(runs)
+    notes = _left_out(runs, subjects)
+    tasks = [Task(subject.name, {"subject": subject}) for subject in subjects]
+    seen, failures = _each(partial(observe, max_bytes=max_bytes), tasks, "read", watch, jobs)
+    subjects = [subject for subject in subjects if subject.name in seen]
+    if len(subjects) < 2:
+        raise InvalidValueError("fewer than two scans could be read; there is nothing to compare")
+    scans: list[Observation] = [seen[subject.name] for subject in subjects]
+    conditions = _conditions(runs, scans)
+    if conditions[0].quartiles is None:
+        notes.append("no tissue statistics: not all scans have maps of WM, GM and CSF")
+    affine = next(one for one in conditions if one.name == AFFINE)
+    told: dict[str, Told] = {}
+    reason = _cannot_tell(subjects, scans)
+    if reason:
+        notes.append(f"no classification of centres: {reason}")
+    else:
+        tasks = _tellings(subjects, scans, runs, conditions)
+        tell = partial(tell_centres, seed=seed, permutations=permutations, trees=trees)
+        told, lost = _each(tell, tasks, "classify", watch, jobs)
+        notes += [f"no classification of centres for {one.scan}: {one.message}" for one in lost]
+    target = average(affine.distributions)
+    return Comparison(subjects, runs, conditions, target, told, notes, failures)
+
+
+def _each(
+    function: Callable[..., Any], tasks: Sequence[Task], stage: str, watch: Watch, jobs: int
+) -> tuple[dict[str, Any], list[Failure]]:
+    """Return the results by the names of their tasks, and what failed."""
+    done: dict[str, Any] = {}
+    failures: list[Failure] = []
+    watch.begin(stage, len(tasks))
+    with closing(each(function, tasks, jobs=jobs)) as outcomes:
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            watch.step(stage, outcome)
+            if outcome.failure is None:
+                done[task.scan] = outcome.result
+            else:
+                failures.append(outcome.failure)
+    return done, failures
+
+
+def _left_out(runs: Sequence[Run], subjects: Sequence[Subject]) -> list[str]:
+    known = {name for run in runs for name in run.rows}
+    missing = len(known) - len(subjects)
+    return [f"{missing} scans are not in all of the runs, and were left out"] if missing else []
+
+
+def _conditions(runs: Sequence[Run], scans: Sequence[Observation]) -> list[Condition]:
+    conditions = [_condition(RAW, [scan.raw for scan in scans])]
+    if not any(run.is_affine for run in runs):
+        conditions.append(_condition(AFFINE, [scan.affine for scan in scans]))
+    named = False
+    for place, run in enumerate(runs):
+        # The first run that only aligns is what others are tested against.
+        name = AFFINE if run.is_affine and not named else run.name
+        named = named or run.is_affine
+        conditions.append(_condition(name, [scan.runs[place] for scan in scans], run.study))
+    return conditions
+
+
+def _condition(name: str, scans: Sequence[Seen], study: Study | None = None) -> Condition:
+    centre = float(np.mean([scan.distribution.mean() for scan in scans]))
+    spread = float(np.mean([scan.distribution.sd() for scan in scans]))
+    tissues = [scan.quartiles for scan in scans if scan.quartiles is not None]
+    slopes = [scan.slopes for scan in scans if scan.slopes is not None]
+    return Condition(
+        name,
+        [scan.distribution.transformed(1 / spread, -centre / spread) for scan in scans],
+        (np.array(tissues) - centre) / spread if len(tissues) == len(scans) else None,
+        np.array(slopes) / spread if slopes else None,
+        study,
+    )
+
+
+def _centres(subjects: Sequence[Subject]) -> list[str] | None:
+    centres = [subject.row.centre for subject in subjects]
+    known = [centre for centre in centres if centre is not None]
+    return known if len(known) == len(centres) and len(set(known)) > 1 else None
+
+
+def _cannot_tell(subjects: Sequence[Subject], scans: Sequence[Observation]) -> str:
+    """Return why centres cannot be told apart by voxels, if so."""
+    centres = _centres(subjects)
+    if centres is None:
+        return "the scans are not of two centres or more that are known"
+    if min(centres.count(centre) for centre in set(centres)) < 2:
+        return "a centre has one scan only"
+    if len({scan.grid for scan in scans}) > 1:
+        return "the scans are not in a common space"
+    if common_voxels([scan.lattice for scan in scans]).shape[1] < _FEWEST_VOXELS:
+        return "the masks of the scans have too few voxels in common"
+    return ""
+
+
+def _tellings(
+    subjects: Sequence[Subject],
+    scans: Sequence[Observation],
+    runs: Sequence[Run],
+    conditions: Sequence[Condition],
+) -> list[Task]:
+    voxels = common_voxels([scan.lattice for scan in scans])
+    places = {id(run.study): place for place, run in enumerate(runs)}
+    tasks = []
+    for condition in conditions:
+        place = 0 if condition.study is None else places[id(condition.study)]
+        arguments = {
+            "voxels": voxels,
+            "members": [subject.members[place] for subject in subjects],
+            "study": condition.study,
+            "aligned": condition.name == AFFINE,
+        }
+        tasks.append(Task(condition.name, arguments))
+    return tasks

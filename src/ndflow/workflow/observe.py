@@ -1,0 +1,167 @@
+"""One scan, looked at under every condition that is compared: as it came, aligned, and in each run.
+
+What is kept of it is small: distributions, quartiles of tissues, the slopes of its maps, and a
+lattice of its voxels for the classification of centres.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.errors import FileError
+from ndflow.evaluation import Empirical, average, empirical, quartiles
+from ndflow.io import BoolArray, Volume, read_model, read_volume
+from ndflow.transport import DETERMINED, IntensityMap, align
+from ndflow.values import FloatArray
+from ndflow.workflow.member import Member, portrait_of_member
+from ndflow.workflow.models import load_map
+from ndflow.workflow.runs import Subject
+from ndflow.workflow.scan import AUTO, read_masked
+
+__all__ = ["TISSUES", "Observation", "Seen", "observe"]
+
+TISSUES = ("WM", "GM", "CSF")
+
+_LATTICE = 40_000  # voxels of the whole grid that are kept
+_CORNERS = 2001  # of a distribution
+_SLOPES = 1001  # of a map
+_GRID = 1e-3  # two grids are the same, in millimetres
+
+
+class Seen(NamedTuple):
+    """A scan under one condition.
+
+    Attributes
+    ----------
+    distribution : of the intensities inside the mask.
+    quartiles : (3, 3), of the tissues in the order of `TISSUES`; None without maps of them.
+    slopes : of the map that made it, evenly spaced over the range where it is determined, in units
+        of the scan's own standard deviation; None where there is no map.
+    """
+
+    distribution: Empirical
+    quartiles: FloatArray | None
+    slopes: FloatArray | None
+
+
+class Observation(NamedTuple):
+    """A scan under all conditions.
+
+    Attributes
+    ----------
+    raw, affine : as it came, and with zero mean and unit spread.
+    runs : in each of the runs.
+    grid : the shape and the affine of the image; scans with equal grids are in a common space.
+    lattice : voxels of the image as it came, at the same places of the grid for every scan of a
+        grid; NaN outside the mask.
+    warnings : for the user.
+    """
+
+    raw: Seen
+    affine: Seen
+    runs: list[Seen]
+    grid: tuple[tuple[int, ...], tuple[float, ...]]
+    lattice: NDArray[np.float32]
+    warnings: tuple[str, ...] = ()
+
+
+def observe(subject: Subject, *, max_bytes: int) -> Observation:
+    """Look at a scan under every condition."""
+    first = subject.members[0]
+    volume, inside, _ = read_masked(first.image, _mask(first), max_bytes=max_bytes)
+    raw = volume.values(volume.flat)
+    inside &= np.isfinite(raw)
+    tissues = _tissues(subject, volume, inside, max_bytes)
+    portrait = portrait_of_member(first)
+    alignment = align(portrait.mixture)
+    low, high = portrait.mixture.quantile(DETERMINED).tolist()
+    grid = np.linspace(low, high, _SLOPES)
+    own = 1 / float(alignment.matrix[0, 0])
+
+    def slopes(imap: IntensityMap) -> FloatArray:
+        return own * np.exp(imap.log_det_jacobian(grid))
+
+    voxels = raw[inside]
+    runs = []
+    for member in subject.members:
+        after = _same_grid(member, volume, max_bytes)[inside]
+        runs.append(_seen(after, tissues, slopes(load_map(member.place.record)), member))
+    return Observation(
+        raw=_seen(voxels, tissues, None, first),
+        affine=_seen(alignment(voxels), tissues, slopes(alignment), first),
+        runs=runs,
+        grid=_grid(volume),
+        lattice=_lattice(raw, inside),
+    )
+
+
+def _seen(
+    voxels: FloatArray, tissues: Sequence[FloatArray] | None, slopes: FloatArray | None, of: Member
+) -> Seen:
+    if not np.isfinite(voxels).all():
+        cause = "holds NaN or infinity inside the mask, where the scan does not"
+        raise FileError(of.place.image, cause, "run the study again")
+    levels, which = np.unique(voxels, return_inverse=True)
+    distribution = empirical(levels, np.bincount(which))
+    if distribution.edges.size > _CORNERS:
+        distribution = average([distribution], points=_CORNERS)
+    found = None
+    if tissues is not None:
+        weights = (np.bincount(which, share, minlength=levels.size) for share in tissues)
+        found = np.array([quartiles(levels, weight) for weight in weights])
+    return Seen(distribution, found, slopes)
+
+
+def _mask(member: Member) -> str | None:
+    """Return the mask that a run used; whether it looked for one itself stands in the record."""
+    settings = read_model(member.place.record, "map")[1].get("settings", {})
+    return AUTO if settings.get("mask") == AUTO else member.mask
+
+
+def _same_grid(member: Member, volume: Volume, max_bytes: int) -> FloatArray:
+    result = read_volume(member.place.image, max_bytes=max_bytes)
+    if result.spatial_shape != volume.spatial_shape:
+        cause = f"has the shape {result.spatial_shape}, but the scan {volume.spatial_shape}"
+        raise FileError(member.place.image, cause, "run the study again")
+    return result.values(result.flat)
+
+
+def _tissues(
+    subject: Subject, volume: Volume, inside: BoolArray, max_bytes: int
+) -> list[FloatArray] | None:
+    """Return the probability of each tissue in the voxels inside the mask."""
+    row = subject.row
+    names = {"WM": row.wm, "GM": row.gm, "CSF": row.csf}
+    if None in names.values():
+        return None
+    return list(_probabilities([str(names[one]) for one in TISSUES], volume, inside, max_bytes))
+
+
+def _probabilities(
+    names: Sequence[str], volume: Volume, inside: BoolArray, max_bytes: int
+) -> Iterator[FloatArray]:
+    for name in names:
+        read = read_volume(name, max_bytes=max_bytes)
+        if read.spatial_shape != volume.spatial_shape:
+            cause = f"has the shape {read.spatial_shape}, but the scan {volume.spatial_shape}"
+            raise FileError(name, cause, "give a map on the grid of the scan")
+        share = np.nan_to_num(np.asarray(read.values(read.flat)[inside], np.float64))
+        if share.min() < 0 or not share.any():
+            cause = "no probability is positive inside the mask, or some are negative"
+            raise FileError(name, cause, "check that it is the map of a tissue")
+        yield share
+
+
+def _grid(volume: Volume) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    places = np.rint(np.asarray(volume.affine) / _GRID) * _GRID
+    return volume.spatial_shape, tuple(places.ravel().tolist())
+
+
+def _lattice(raw: FloatArray, inside: BoolArray) -> NDArray[np.float32]:
+    step = -(-raw.size // _LATTICE)
+    kept = np.where(inside[::step], raw[::step], np.nan)
+    return kept.astype(np.float32)

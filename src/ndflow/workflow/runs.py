@@ -1,0 +1,164 @@
+"""Finished studies, read back from their folders to be compared."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.io import AnyPath, Row, read_model, read_table
+from ndflow.workflow.cohort import PROVENANCE, SCANS
+from ndflow.workflow.member import Member
+from ndflow.workflow.plan import Study
+from ndflow.workflow.references import reference_name
+from ndflow.workflow.settings import Averaging, Fitting, Matching, Writing, settings_from
+
+__all__ = ["Run", "Subject", "covariate_of", "read_runs", "shared_scans"]
+
+_UNFINISHED = "finish it: type the command again that made it"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A finished study.
+
+    Attributes
+    ----------
+    name : what tables call it.
+    study : what was done, and how.
+    rows : what is known of each scan that was normalised, by its name.
+    """
+
+    name: str
+    study: Study
+    rows: Mapping[str, Row]
+
+    @property
+    def members(self) -> dict[str, Member]:
+        """The scans that were normalised, by name."""
+        return {member.name: member for member in self.study.members}
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether it is the plain alignment that others are compared with."""
+        averaging, matching = self.study.averaging, self.study.matching
+        return matching.method == "affine" and averaging.mode == "individual"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A scan that all runs have.
+
+    Attributes
+    ----------
+    name : of the scan.
+    row : what is known of it.
+    members : the scan in each of the runs.
+    """
+
+    name: str
+    row: Row
+    members: Sequence[Member]
+
+
+def read_runs(folders: Sequence[AnyPath]) -> list[Run]:
+    """Read finished studies; they are called like their folders."""
+    paths = [Path(os.path.realpath(folder)) for folder in folders]
+    for place, path in enumerate(paths):
+        if path in paths[:place]:
+            raise FileError(folders[place], "given twice", "leave one out")
+    names = [path.name for path in paths]
+    depth = 1
+    while len(set(names)) < len(names):  # called alike: with the folder they lie in, and so on
+        depth += 1
+        names = ["/".join(path.parts[-depth:]) for path in paths]
+    return [_read(Path(folder), name) for folder, name in zip(folders, names, strict=True)]
+
+
+def _read(folder: Path, name: str) -> Run:
+    if not folder.is_dir():
+        raise FileError(folder, "not a folder", "give the OUT of 'ndflow cohort' or 'ndflow bids'")
+    _, record = read_model(folder / PROVENANCE, "study")
+    if record.get("finished") is not True:
+        raise FileError(folder, "holds a study that was stopped", _UNFINISHED)
+    rows = {row.more.get("name", ""): row for row in read_table(folder / SCANS)}
+    members = [
+        member
+        for name, row in rows.items()
+        if (member := _member(folder, name, row)).place.image.exists()
+    ]
+    if not members:
+        raise FileError(folder, "holds no normalised scan", "look at its failures.tsv")
+    try:
+        study = _study(folder, members, record)
+    except (InvalidValueError, TypeError) as error:
+        raise FileError(folder / PROVENANCE, f"{error}", "the file is damaged") from None
+    return Run(name, study, {member.name: rows[member.name] for member in members})
+
+
+def _member(folder: Path, name: str, row: Row) -> Member:
+    return Member(
+        name=name,
+        image=row.image,
+        mask=row.mask,
+        folder=folder,
+        output=row.more.get("output", "images/*.nii.gz"),
+        record=row.more.get("record", "maps/*.json"),
+        centre=row.centre,
+        origin=f"row {row.number}",
+    )
+
+
+def _study(folder: Path, members: Sequence[Member], record: Mapping[str, Any]) -> Study:
+    settings = dict(record["settings"])
+    averaging, fitting, matching, writing = settings_from(
+        settings, Averaging, Fitting, Matching, Writing
+    )
+    return Study(
+        folder,
+        members,
+        averaging,
+        fitting,
+        matching,
+        writing=writing,
+        # The reference that was given stands in the folder too, also where the original has gone.
+        given=None if record.get("reference") is None else str(folder / reference_name(None)),
+        channel=record.get("channel", "intensity"),
+    )
+
+
+def shared_scans(runs: Sequence[Run]) -> list[Subject]:
+    """Return the scans that all runs have, in the order of the first."""
+    members = [run.members for run in runs]
+    shared = [
+        Subject(name, row, [those[name] for those in members])
+        for name, row in runs[0].rows.items()
+        if all(name in those for those in members)
+    ]
+    for subject in shared:
+        if len({os.path.realpath(member.image) for member in subject.members}) > 1:
+            images = " and ".join(sorted({member.image for member in subject.members}))
+            cause = f"different scans are called {subject.name}: {images}"
+            raise InvalidValueError(f"{cause}; compare runs of the same table")
+    if len(shared) < 2:
+        raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")
+    return shared
+
+
+def covariate_of(subject: Subject, name: str) -> float:
+    """Return a covariate of a scan; NaN where it is not known."""
+    text = subject.row.more.get(name)
+    if text is None:
+        return math.nan
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        cause = f"{name} of {subject.name} is {text!r}, which is not a number"
+        raise InvalidValueError(f"{cause}; choose a covariate of numbers")
+    return number

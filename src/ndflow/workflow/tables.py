@@ -1,0 +1,224 @@
+"""The numbers of a comparison, in tables: one file each, a row a scan or a condition."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ndflow.errors import InvalidValueError
+from ndflow.evaluation import (
+    Cell,
+    Fitness,
+    Smoothness,
+    accuracy,
+    average,
+    between,
+    confidence,
+    effect,
+    entropy,
+    fitness,
+    paired_t,
+    pairwise,
+    repeats,
+    smoothness,
+    table,
+    within,
+)
+from ndflow.workflow.evaluate import AFFINE, RAW, Comparison, Condition
+from ndflow.workflow.observe import TISSUES
+from ndflow.workflow.runs import covariate_of
+
+__all__ = ["Part", "Table", "check_covariate", "tables", "tissue_cells"]
+
+Part = float | int | str | None
+
+
+class Table(NamedTuple):
+    """A table.
+
+    Attributes
+    ----------
+    name : of its file.
+    columns : their names.
+    rows : as many parts each.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Part, ...]]
+
+
+def tables(comparison: Comparison, covariate: str | None = None) -> list[Table]:
+    """Return all tables that the scans allow."""
+    made = [_fitness(comparison), _fitness_summary(comparison)]
+    if comparison.conditions[0].quartiles is not None:
+        made += [_tissue_scans(comparison), _tissue(comparison)]
+    if comparison.centres is not None:
+        made.append(_centres(comparison, comparison.centres))
+    if comparison.told and comparison.centres is not None:
+        made += [_classification(comparison, comparison.centres), _predictions(comparison)]
+    made += _repeats(comparison)
+    if covariate is not None:
+        made.append(_covariate(comparison, covariate))
+    return made
+
+
+def tissue_cells(comparison: Comparison, condition: Condition) -> list[Cell]:
+    """Return the quartiles of tissues under one condition, tested against the alignment."""
+    if condition.quartiles is None:
+        return []
+    medians = condition.quartiles[:, :, 1].mean(axis=0)
+    gap = abs(float(medians[TISSUES.index("WM")] - medians[TISSUES.index("GM")]))
+    # What is not normalised, and the alignment itself, are not tested against it.
+    tested = condition.name not in (RAW, AFFINE)
+    baseline = comparison.affine.quartiles if tested else None
+    return table(condition.quartiles, baseline, TISSUES, gap)
+
+
+def check_covariate(comparison: Comparison, name: str) -> None:
+    """Refuse a covariate that no scan has."""
+    known = sorted({more for subject in comparison.subjects for more in subject.row.more})
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise InvalidValueError(f"covariate: no column is called {name!r}; there are: {there}")
+
+
+def _fitness(comparison: Comparison) -> Table:
+    measures = (*Fitness._fields, *(f"{name}_own" for name in ("rmse", "w1")), *Smoothness._fields)
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        own = average(condition.distributions)
+        for place, subject in enumerate(comparison.subjects):
+            scan = condition.distributions[place]
+            to_own = fitness(scan, own)
+            smooth: tuple[Part, ...] = (None, None)
+            if condition.slopes is not None:
+                smooth = smoothness(condition.slopes[place])
+            parts = (*fitness(scan, comparison.target), to_own.rmse, to_own.w1, *smooth)
+            rows.append((condition.name, subject.name, subject.row.centre, *parts))
+    return Table("fitness_scans", ("condition", "scan", "centre", *measures), rows)
+
+
+def _fitness_summary(comparison: Comparison) -> Table:
+    """The medians over scans; of the jump, also the largest."""
+    whole = _fitness(comparison)
+    measures = whole.columns[3:]
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        own = [row[3:] for row in whole.rows if row[0] == condition.name]
+        columns = list(zip(*own, strict=True))
+        rows.append((condition.name, *(_over(np.median, column) for column in columns)))
+    return Table("fitness", ("condition", *measures), rows)
+
+
+def _over(function: Callable[[Sequence[float]], float], column: Sequence[Part]) -> Part:
+    known = [float(part) for part in column if isinstance(part, float | int)]
+    return float(function(known)) if known else None
+
+
+def _tissue_scans(comparison: Comparison) -> Table:
+    names = tuple(f"{tissue}_Q{quartile}" for tissue in TISSUES for quartile in (1, 2, 3))
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        if condition.quartiles is not None:
+            for subject, own in zip(comparison.subjects, condition.quartiles, strict=True):
+                rows.append((condition.name, subject.name, subject.row.centre, *own.ravel()))
+    return Table("tissue_scans", ("condition", "scan", "centre", *names), rows)
+
+
+def _tissue(comparison: Comparison) -> Table:
+    rows: list[tuple[Part, ...]] = [
+        (condition.name, *cell)
+        for condition in comparison.conditions
+        for cell in tissue_cells(comparison, condition)
+    ]
+    return Table("tissue", ("condition", *Cell._fields), rows)
+
+
+def _centres(comparison: Comparison, centres: list[str]) -> Table:
+    """Distances between and within centres, and both as shares of what the alignment leaves."""
+
+    def distances(condition: Condition) -> tuple[float, float | None, float]:
+        quantiles = condition.quantiles
+        inside = within(quantiles, centres) if len(set(centres)) < len(centres) else None
+        return between(quantiles, centres), inside, pairwise(quantiles, centres)
+
+    base = distances(comparison.affine)
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        own = distances(condition)
+        shares = [None if a is None or not b else a / b for a, b in zip(own, base, strict=True)]
+        rows.append((condition.name, *own, *shares[:2]))
+    columns = ("condition", "between", "within", "pairwise", "between_share", "within_share")
+    return Table("centres", columns, rows)
+
+
+def _classification(comparison: Comparison, centres: list[str]) -> Table:
+    names = sorted(set(centres))
+    rows: list[tuple[Part, ...]] = []
+    base = comparison.told.get(AFFINE)
+    for condition, told in comparison.told.items():
+        right = accuracy(told.predictions, centres)
+        bits = entropy(told.predictions.probabilities)
+        p = None
+        if base is not None and condition not in (RAW, AFFINE):
+            p = paired_t(bits, entropy(base.predictions.probabilities)).p
+        parts: tuple[Part, ...] = (right.pooled, right.balanced, *(told.chance or (None, None)))
+        sure = confidence(told.predictions.probabilities).mean()
+        per_class = (right.per_class[name] for name in names)
+        rows.append((condition, *per_class, *parts, float(bits.mean()), float(sure), p))
+    columns = ("pooled", "balanced", "chance", "chance_95", "entropy", "confidence", "entropy_p")
+    return Table("classification", ("condition", *names, *columns), rows)
+
+
+def _predictions(comparison: Comparison) -> Table:
+    rows: list[tuple[Part, ...]] = []
+    names: tuple[str, ...] = ()
+    for condition, told in comparison.told.items():
+        probabilities, names = told.predictions
+        sure = zip(entropy(probabilities), confidence(probabilities), strict=True)
+        for subject, own, (bits, most) in zip(
+            comparison.subjects, probabilities, sure, strict=True
+        ):
+            guess = names[int(np.argmax(own))]
+            known = (condition, subject.name, subject.row.centre, guess)
+            rows.append((*known, *own.tolist(), float(bits), float(most)))
+    columns = ("condition", "scan", "centre", "predicted", *names, "entropy", "confidence")
+    return Table("predictions", columns, rows)
+
+
+def _repeats(comparison: Comparison) -> list[Table]:
+    subjects = [subject.row.subject for subject in comparison.subjects]
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        found = repeats(condition.quantiles, subjects)
+        if found is not None:
+            rows.append((condition.name, *found))
+    columns = ("condition", "pairs", "within_subjects", "between_subjects", "ratio")
+    return [Table("repeats", columns, rows)] if rows else []
+
+
+def _covariate(comparison: Comparison, name: str) -> Table:
+    """What a covariate does to the median of each tissue, within centres."""
+    check_covariate(comparison, name)
+    values = [covariate_of(subject, name) for subject in comparison.subjects]
+    centres = [subject.row.centre or "" for subject in comparison.subjects]
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        if condition.quartiles is None:
+            raise InvalidValueError(
+                "covariate: its effect is on the medians of tissues, but not all scans have maps "
+                "of WM, GM and CSF"
+            )
+        for tissue, medians in zip(TISSUES, condition.quartiles[:, :, 1].T, strict=True):
+            found = effect(medians, values, centres)
+            rows.append((condition.name, tissue, *(_plain(part) for part in found)))
+    columns = ("condition", "tissue", "slope", "se", "correlation", "p", "scans")
+    return Table("covariate", columns, rows)
+
+
+def _plain(part: float) -> Part:
+    return None if isinstance(part, float) and math.isnan(part) else part

@@ -1,0 +1,114 @@
+"""Whether centres can be told apart by the voxels of their scans, under one condition.
+
+The references of a run are made again from the training scans of each fold alone, by the settings
+of the run, and the voxels go through the maps to these: nothing of a test scan has gone into what
+it is brought to. Where a run was given a reference, that one is used. (With one map a centre, the
+centre of a test scan chooses its map, as it does in practice.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.evaluation import Chance, Predictions, chance, classify, folds
+from ndflow.transport import align
+from ndflow.values import FloatArray
+from ndflow.workflow.member import Member, portrait_of_member
+from ndflow.workflow.plan import Study
+from ndflow.workflow.references import make_references
+
+__all__ = ["Told", "common_voxels", "tell_centres"]
+
+Voxels = NDArray[np.float32]
+
+
+class Told(NamedTuple):
+    """How well centres were told apart.
+
+    Attributes
+    ----------
+    predictions : for every scan, by a forest that has not seen it.
+    chance : what shuffled centres give; None where that was not asked for.
+    warnings : for the user.
+    """
+
+    predictions: Predictions
+    chance: Chance | None
+    warnings: tuple[str, ...] = ()
+
+
+def common_voxels(lattices: Sequence[Voxels]) -> Voxels:
+    """Return the voxels that lie inside the mask of every scan, (scans, voxels)."""
+    together = np.array(lattices)
+    common: Voxels = together[:, np.isfinite(together).all(axis=0)]
+    return common
+
+
+def tell_centres(
+    voxels: Voxels,
+    members: Sequence[Member],
+    study: Study | None,
+    *,
+    aligned: bool,
+    seed: int,
+    permutations: int,
+    trees: int,
+) -> Told:
+    """Predict the centre of each scan from its voxels.
+
+    Parameters
+    ----------
+    voxels : (scans, voxels), as the scans came.
+    members : the scans, in a run.
+    study : of the run; None for the voxels as they came or aligned.
+    aligned : whether they are aligned, without a run.
+    seed, permutations, trees : of the classification.
+    """
+    centres = [str(member.centre) for member in members]
+
+    def features(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Any, Any]:
+        if study is None:
+            ready = _aligned(voxels, members) if aligned else voxels.astype(np.float64)
+        else:
+            ready = _normalised(voxels, members, study, train)
+        return ready[train], ready[test]
+
+    kept: dict[bytes, tuple[Any, Any]] = {}  # for chance, which goes over the same folds again
+
+    def remembered(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Any, Any]:
+        key = train.tobytes()
+        if key not in kept:
+            kept[key] = features(train, test)
+        return kept[key]
+
+    predictions = classify(remembered, centres, seed=seed, trees=trees)
+    if not permutations:
+        return Told(predictions, None)
+    parts = [remembered(*part) for part in folds(centres, seed)]
+    level = chance(parts, centres, seed=seed, permutations=permutations, trees=trees)
+    return Told(predictions, level)
+
+
+def _aligned(voxels: Voxels, members: Sequence[Member]) -> FloatArray:
+    return np.array(
+        [
+            align(portrait_of_member(member).mixture)(own)
+            for own, member in zip(voxels, members, strict=True)
+        ]
+    )
+
+
+def _normalised(
+    voxels: Voxels, members: Sequence[Member], study: Study, train: NDArray[np.intp]
+) -> FloatArray:
+    goals = make_references(study, [members[place] for place in train]).goals
+    by_centre = study.averaging.mode == "centre"
+    ready = np.empty(voxels.shape)
+    for place, member in enumerate(members):
+        goal = goals[member.centre if by_centre else None]
+        ready[place] = goal.solve(portrait_of_member(member)).imap(voxels[place])
+    return ready
