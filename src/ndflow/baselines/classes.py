@@ -37,7 +37,7 @@ _STARTS = np.arange(1, 2 * CLASSES, 2) / (2 * CLASSES)  # quantiles: 10, 30, …
 _KNOWN = 0.5  # voxels known to belong to a class, as a share of all voxels
 _SWEEPS = 500
 _SETTLED = 1e-7  # gain in log-likelihood a voxel and sweep
-_FLATTEST = 1e-2  # slope of a polynomial that rises, as a share of its mean slope
+_FLATTEST = 0.1  # slope of a polynomial that rises, as a share of its mean slope
 _POINTS = 201
 
 

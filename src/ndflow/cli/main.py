@@ -17,6 +17,7 @@ from ndflow.cli.apply import apply
 from ndflow.cli.bids import bids
 from ndflow.cli.cohort import cohort
 from ndflow.cli.console import complain
+from ndflow.cli.evaluate import evaluate
 from ndflow.cli.fit import fit
 from ndflow.cli.normalise import normalise
 from ndflow.cli.reference import reference
@@ -32,6 +33,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "reference": reference,
     "fit": fit,
     "apply": apply,
+    "evaluate": evaluate,
 }
 
 app = App(

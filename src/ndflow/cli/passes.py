@@ -16,6 +16,7 @@ from ndflow.workflow.study import Study
 
 __all__ = ["Passes", "conclude"]
 
+_OTHERS = {"classify": "conditions"}  # what a pass goes over, if not scans
 _SILENCE = 30.0  # seconds between two lines where there is no terminal
 
 
@@ -31,6 +32,7 @@ class Passes:
         self._bar: Any = None
         self._tasks: dict[str, Any] = {}
         self._total = self._done = 0
+        self._what = "scans"
         self._started = self._spoken = 0.0
 
     def __enter__(self) -> Self:
@@ -44,11 +46,12 @@ class Passes:
     def begin(self, stage: str, total: int) -> None:
         """Hear that a pass over so many scans begins."""
         self._total, self._done = total, 0
+        self._what = _OTHERS.get(stage, "scans")
         self._started = self._spoken = time.monotonic()
         if self._bar is not None:
             self._tasks[stage] = self._bar.add_task(stage, total=total)
         elif not self._talk.quiet:
-            inform_always(f"{stage}: {total} scans")
+            inform_always(f"{stage}: {total} {self._what}")
 
     def step(self, stage: str, outcome: Outcome) -> None:
         """Hear what became of a scan."""
@@ -68,7 +71,8 @@ class Passes:
     def _progress(self) -> str:
         rate = self._done / (self._spoken - self._started)
         left = (self._total - self._done) / rate
-        return f"{self._done} of {self._total} scans, {rate:.3g} a second, {_span(left)} left"
+        done = f"{self._done} of {self._total} {self._what}"
+        return f"{done}, {rate:.3g} a second, {_span(left)} left"
 
 
 def conclude(summary: Summary, study: Study, talk: Talk) -> int:

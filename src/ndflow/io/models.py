@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 FORMAT, VERSION = "ndflow", 1
-KINDS = ("mixture", "reference", "map", "study")
+KINDS = ("mixture", "reference", "map", "study", "evaluation")
 
 _LARGEST = 64 << 20
 _DEEPEST = 64

@@ -19,10 +19,10 @@ import numpy as np
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation import SHARES, Empirical, average
 from ndflow.io import DEFAULT_MAX_BYTES, AnyPath
-from ndflow.values import FloatArray
+from ndflow.values import FloatArray, whole
 from ndflow.workflow.observe import Observation, Seen, observe
 from ndflow.workflow.plan import Study
-from ndflow.workflow.runs import Run, Subject, read_runs, shared_scans
+from ndflow.workflow.runs import Run, Subject, check_covariate, read_runs, shared_scans
 from ndflow.workflow.several import Failure, Task, check_jobs, each
 from ndflow.workflow.study import Watch
 from ndflow.workflow.telling import Told, common_voxels, tell_centres
@@ -45,13 +45,15 @@ class Condition:
     quartiles : (scans, 3, 3), of the tissues; None where there are no maps of them.
     slopes : (scans, n), of the maps, in units of standard deviations; None where there is none.
     study : of a run; None for scans as they came, or aligned.
+    units : offset and scale of the common units, in those of the condition's own.
     """
 
     name: str
     distributions: list[Empirical]
     quartiles: FloatArray | None
     slopes: FloatArray | None
-    study: Study | None = None
+    study: Study | None
+    units: tuple[float, float]
 
     @property
     def quantiles(self) -> FloatArray:
@@ -100,6 +102,7 @@ def compare(
     seed: int = 0,
     permutations: int = 100,
     trees: int = 200,
+    covariate: str | None = None,
     jobs: int = 1,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Comparison:
@@ -110,12 +113,18 @@ def compare(
     folders : of finished runs.
     watch : who looks on.
     seed, permutations, trees : of the classification of centres; no permutations, no chance level.
+    covariate : the column whose effect will be asked for.
     jobs : how many scans at a time.
     max_bytes : the largest file to read.
     """
     check_jobs(jobs)
+    whole(seed, "seed", 0, (1 << 32) - 1)
+    whole(permutations, "permutations", 0, 1 << 20)
+    whole(trees, "trees", 1, 1 << 20)
     runs = read_runs(folders)
     subjects = shared_scans(runs)
+    if covariate is not None:
+        check_covariate(subjects, covariate)
     notes = _left_out(runs, subjects)
     tasks = [Task(subject.name, {"subject": subject}) for subject in subjects]
     seen, failures = _each(partial(observe, max_bytes=max_bytes), tasks, "read", watch, jobs)
@@ -164,16 +173,16 @@ def _left_out(runs: Sequence[Run], subjects: Sequence[Subject]) -> list[str]:
 
 
 def _conditions(runs: Sequence[Run], scans: Sequence[Observation]) -> list[Condition]:
-    conditions = [_condition(RAW, [scan.raw for scan in scans])]
-    if not any(run.is_affine for run in runs):
-        conditions.append(_condition(AFFINE, [scan.affine for scan in scans]))
-    named = False
+    raw = _condition(RAW, [scan.raw for scan in scans])
+    affine = _condition(AFFINE, [scan.affine for scan in scans])
+    others = []
     for place, run in enumerate(runs):
-        # The first run that only aligns is what others are tested against.
-        name = AFFINE if run.is_affine and not named else run.name
-        named = named or run.is_affine
-        conditions.append(_condition(name, [scan.runs[place] for scan in scans], run.study))
-    return conditions
+        own = [scan.runs[place] for scan in scans]
+        if run.is_affine and affine.study is None:
+            affine = _condition(AFFINE, own, run.study)  # the same, as the run has written it
+        else:
+            others.append(_condition(run.name, own, run.study))
+    return [raw, affine, *others]
 
 
 def _condition(name: str, scans: Sequence[Seen], study: Study | None = None) -> Condition:
@@ -187,6 +196,7 @@ def _condition(name: str, scans: Sequence[Seen], study: Study | None = None) -> 
         (np.array(tissues) - centre) / spread if len(tissues) == len(scans) else None,
         np.array(slopes) / spread if slopes else None,
         study,
+        (centre, spread),
     )
 
 

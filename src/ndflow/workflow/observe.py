@@ -22,7 +22,7 @@ from ndflow.workflow.models import load_map
 from ndflow.workflow.runs import Subject
 from ndflow.workflow.scan import AUTO, read_masked
 
-__all__ = ["TISSUES", "Observation", "Seen", "observe"]
+__all__ = ["TISSUES", "Observation", "Seen", "mask_of", "observe"]
 
 TISSUES = ("WM", "GM", "CSF")
 
@@ -72,7 +72,7 @@ class Observation(NamedTuple):
 def observe(subject: Subject, *, max_bytes: int) -> Observation:
     """Look at a scan under every condition."""
     first = subject.members[0]
-    volume, inside, _ = read_masked(first.image, _mask(first), max_bytes=max_bytes)
+    volume, inside, _ = read_masked(first.image, mask_of(first), max_bytes=max_bytes)
     raw = volume.values(volume.flat)
     inside &= np.isfinite(raw)
     tissues = _tissues(subject, volume, inside, max_bytes)
@@ -116,7 +116,7 @@ def _seen(
     return Seen(distribution, found, slopes)
 
 
-def _mask(member: Member) -> str | None:
+def mask_of(member: Member) -> str | None:
     """Return the mask that a run used; whether it looked for one itself stands in the record."""
     settings = read_model(member.place.record, "map")[1].get("settings", {})
     return AUTO if settings.get("mask") == AUTO else member.mask

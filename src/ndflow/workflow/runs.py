@@ -17,8 +17,9 @@ from ndflow.workflow.plan import Study
 from ndflow.workflow.references import reference_name
 from ndflow.workflow.settings import Averaging, Fitting, Matching, Writing, settings_from
 
-__all__ = ["Run", "Subject", "covariate_of", "read_runs", "shared_scans"]
+__all__ = ["Run", "Subject", "check_covariate", "covariate_of", "read_runs", "shared_scans"]
 
+_OURS = {"name", "output", "record"}  # columns that are not the user's
 _UNFINISHED = "finish it: type the command again that made it"
 
 
@@ -147,6 +148,20 @@ def shared_scans(runs: Sequence[Run]) -> list[Subject]:
     if len(shared) < 2:
         raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")
     return shared
+
+
+def check_covariate(subjects: Sequence[Subject], name: str) -> None:
+    """Refuse a covariate that no scan has, that is not a number, or that has nothing to act on."""
+    known = sorted({more for subject in subjects for more in subject.row.more} - _OURS)
+    if name not in known:
+        there = ", ".join(known) or "none"
+        raise InvalidValueError(f"covariate: no column is called {name!r}; there are: {there}")
+    for subject in subjects:
+        covariate_of(subject, name)
+    if any(None in (subject.row.gm, subject.row.wm, subject.row.csf) for subject in subjects):
+        raise InvalidValueError(
+            "covariate: its effect is on tissues, but not all scans have maps of WM, GM and CSF"
+        )
 
 
 def covariate_of(subject: Subject, name: str) -> float:

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndflow.errors import InvalidValueError
 from ndflow.evaluation import (
     Cell,
     Fitness,
@@ -31,7 +30,7 @@ from ndflow.workflow.evaluate import AFFINE, RAW, Comparison, Condition
 from ndflow.workflow.observe import TISSUES
 from ndflow.workflow.runs import covariate_of
 
-__all__ = ["Part", "Table", "check_covariate", "tables", "tissue_cells"]
+__all__ = ["Part", "Table", "tables", "tissue_cells"]
 
 Part = float | int | str | None
 
@@ -76,14 +75,6 @@ def tissue_cells(comparison: Comparison, condition: Condition) -> list[Cell]:
     tested = condition.name not in (RAW, AFFINE)
     baseline = comparison.affine.quartiles if tested else None
     return table(condition.quartiles, baseline, TISSUES, gap)
-
-
-def check_covariate(comparison: Comparison, name: str) -> None:
-    """Refuse a covariate that no scan has."""
-    known = sorted({more for subject in comparison.subjects for more in subject.row.more})
-    if name not in known:
-        there = ", ".join(known) or "none"
-        raise InvalidValueError(f"covariate: no column is called {name!r}; there are: {there}")
 
 
 def _fitness(comparison: Comparison) -> Table:
@@ -203,16 +194,12 @@ def _repeats(comparison: Comparison) -> list[Table]:
 
 def _covariate(comparison: Comparison, name: str) -> Table:
     """What a covariate does to the median of each tissue, within centres."""
-    check_covariate(comparison, name)
     values = [covariate_of(subject, name) for subject in comparison.subjects]
     centres = [subject.row.centre or "" for subject in comparison.subjects]
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
         if condition.quartiles is None:
-            raise InvalidValueError(
-                "covariate: its effect is on the medians of tissues, but not all scans have maps "
-                "of WM, GM and CSF"
-            )
+            continue
         for tissue, medians in zip(TISSUES, condition.quartiles[:, :, 1].T, strict=True):
             found = effect(medians, values, centres)
             rows.append((condition.name, tissue, *(_plain(part) for part in found)))

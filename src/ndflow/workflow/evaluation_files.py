@@ -1,0 +1,94 @@
+"""What a comparison leaves behind: tables, the same for people, figures, and how it was made.
+
+OUT/*.tsv            the numbers, see `ndflow.workflow.tables`
+OUT/summary.txt      the tables in the layout of the paper
+OUT/*.svg, *.png     the figures
+OUT/evaluation.json  what was compared, and how
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.io import new_file, write_model, write_table
+from ndflow.report import png, svg
+from ndflow.workflow.evaluate import Comparison
+from ndflow.workflow.outputs import check_folder, make_folder
+from ndflow.workflow.pictures import figures
+from ndflow.workflow.summary import as_text, sections
+from ndflow.workflow.tables import Part, tables
+
+__all__ = ["check_evaluation", "write_evaluation"]
+
+_RECORD = "evaluation.json"
+
+
+def check_evaluation(folder: Path, *, force: bool) -> None:
+    """Say before any work why an evaluation may not be written to a folder, if so."""
+    check_folder(folder)
+    for package in ("matplotlib", "sklearn"):
+        if find_spec(package) is None:
+            raise InvalidValueError(
+                f"an evaluation needs {package}, which is not installed; "
+                f"try pip install 'ndflow[evaluate]'"
+            )
+    if not force and folder.is_dir() and any(folder.iterdir()):
+        raise FileError(folder, "not empty", "choose another folder, or --force to write there")
+
+
+def write_evaluation(
+    comparison: Comparison,
+    folder: Path,
+    *,
+    covariate: str | None,
+    settings: dict[str, Any],
+    command: Sequence[str],
+) -> str:
+    """Write all of it, and return the tables as text.
+
+    Parameters
+    ----------
+    comparison : what was seen.
+    folder : where to.
+    covariate : the column whose effect is looked at.
+    settings : what the user chose, for the record.
+    command : what the user typed, for the record.
+    """
+    made = tables(comparison, covariate)
+    text = as_text(sections(comparison, made), comparison.notes)
+    make_folder(folder)
+    for table in made:
+        rows = ([_cell(part) for part in row] for row in table.rows)
+        write_table(folder / f"{table.name}.tsv", table.columns, rows)
+    _write(folder / "summary.txt", text.encode())
+    for name, figure in figures(comparison):
+        _write(folder / f"{name}.svg", svg(figure))
+        _write(folder / f"{name}.png", png(figure))
+    record = {
+        "command": list(command),
+        "settings": settings,
+        "runs": {run.name: str(run.study.folder) for run in comparison.runs},
+        "conditions": [condition.name for condition in comparison.conditions],
+        "scans": [subject.name for subject in comparison.subjects],
+        "failed": [failure.scan for failure in comparison.failures],
+        "notes": comparison.notes,
+    }
+    write_model(folder / _RECORD, "evaluation", record, force=True)
+    return text
+
+
+def _cell(part: Part) -> str | None:
+    """Return a number with all its digits."""
+    if part is None or (isinstance(part, float) and math.isnan(part)):
+        return None
+    return repr(float(part)) if isinstance(part, float) else str(part)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with new_file(path, force=True) as file:
+        file.write(content)

@@ -1,0 +1,124 @@
+"""Two scans of a comparison as the paper shows a pair: slices, densities, and the map between.
+
+The source is the scan that the alignment leaves furthest from the average of all, the target the
+nearest to it among those of other centres. The map is made by the settings of the first run, from
+the one scan to the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from nibabel.orientations import apply_orientation, io_orientation
+from numpy.typing import NDArray
+
+from ndflow.density import GaussianMixture
+from ndflow.evaluation import empirical, fitness
+from ndflow.io import DEFAULT_MAX_BYTES
+from ndflow.report import MapCurve, PairSide, pair
+from ndflow.transport import IntensityMap, align
+from ndflow.values import FloatArray
+from ndflow.workflow.evaluate import Comparison
+from ndflow.workflow.member import Member, portrait_of_member
+from ndflow.workflow.methods import solve
+from ndflow.workflow.observe import mask_of
+from ndflow.workflow.portrait import Portrait
+from ndflow.workflow.scan import read_masked
+from ndflow.workflow.settings import Matching
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["pair_figure"]
+
+_ENDS = (0.0005, 0.9995)
+_POINTS = 240
+
+
+class _Side(NamedTuple):
+    """A scan: a slice of it, NaN outside the mask; its voxels; and what is known of them."""
+
+    name: str
+    slice_: FloatArray
+    voxels: NDArray[np.generic]
+    portrait: Portrait
+
+
+def pair_figure(comparison: Comparison) -> Figure:
+    """Draw a pair of scans."""
+    off = [fitness(scan, comparison.target).w1 for scan in comparison.affine.distributions]
+    subjects = comparison.subjects
+    far = int(np.argmax(off))
+    centre = subjects[far].row.centre
+    others = [i for i, one in enumerate(subjects) if i != far and one.row.centre != centre]
+    near = min(others or [i for i in range(len(subjects)) if i != far], key=lambda i: off[i])
+    source, target = (_read(subjects[i].members[0]) for i in (far, near))
+    matching = comparison.runs[0].study.matching
+    chosen = Matching(
+        method=matching.method,
+        objective=matching.objective,
+        regularisation=matching.regularisation,
+        solver=matching.solver,
+        landmarks=matching.landmarks,
+    )
+    imap = solve(source.portrait, target.portrait, chosen).imap
+    x = _grid(source.portrait.mixture)
+    y, log_slope = imap.with_log_det_jacobian(x)
+    straight = align(source.portrait.mixture, target.portrait.mixture)(x)
+    return pair(
+        _side(source, None),
+        _side(target, None),
+        _side(source._replace(name=f"after {comparison.runs[0].name}"), imap),
+        MapCurve(x, y, np.exp(log_slope), straight),
+    )
+
+
+def _side(scan: _Side, imap: IntensityMap | None) -> PairSide:
+    """Return a scan as it is, or through a map: densities go along by the change of variables."""
+    mixture = scan.portrait.mixture
+    x = _grid(mixture)
+    components = _components(mixture, x)
+    voxels, slice_ = np.asarray(scan.voxels, np.float64), scan.slice_
+    if imap is not None:
+        inside = np.isfinite(slice_)
+        slice_ = slice_.copy()
+        slice_[inside] = imap(slice_[inside])
+        x, log_slope = imap.with_log_det_jacobian(x)
+        components = components / np.exp(log_slope)
+        levels, counts = np.unique(voxels, return_counts=True)
+        found = empirical(imap(levels), counts)
+    else:
+        found = empirical(voxels)
+    edges = np.concatenate([[1.5 * x[0] - 0.5 * x[1]], 0.5 * (x[1:] + x[:-1]), [x[-1]]])
+    edges[-1] = 1.5 * x[-1] - 0.5 * x[-2]
+    total = components.sum(axis=0)
+    return PairSide(scan.name, slice_, x, found.density(edges), total, components)
+
+
+def _grid(mixture: GaussianMixture) -> FloatArray:
+    low, high = mixture.quantile(_ENDS).tolist()
+    return np.linspace(low, high, _POINTS)
+
+
+def _components(mixture: GaussianMixture, x: FloatArray) -> FloatArray:
+    """Return the density of each component, times its weight, (K, n)."""
+    shares = mixture.responsibilities(x)
+    density = np.exp(mixture.logpdf(x))
+    parts: FloatArray = (shares * density[:, np.newaxis]).T
+    return parts
+
+
+def _read(member: Member) -> _Side:
+    volume, inside, _ = read_masked(member.image, mask_of(member), max_bytes=DEFAULT_MAX_BYTES)
+    values = np.asarray(volume.values(volume.flat), np.float64)
+    inside = inside & np.isfinite(values)
+    picture = np.where(inside, values, np.nan).reshape(volume.spatial_shape, order="F")
+    turn = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
+    upright = apply_orientation(picture, turn)  # type: ignore[no-untyped-call]
+    areas = np.isfinite(upright).sum(axis=(0, 1))
+    slice_ = np.rot90(upright[:, :, int(np.argmax(areas))])
+    filled = np.isfinite(slice_)
+    rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
+    cut = slice_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    return _Side(member.name, cut, values[inside], portrait_of_member(member))

@@ -1,0 +1,140 @@
+"""The figures of a comparison, after those of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ndflow.evaluation import SHARES, Empirical, confidence, entropy, fitness
+from ndflow.report import (
+    FitRow,
+    Panel,
+    TissueRow,
+    ViolinPanel,
+    fitness_figure,
+    populations,
+    tissues,
+    violin_panels,
+)
+from ndflow.values import FloatArray
+from ndflow.workflow.evaluate import RAW, Comparison, Condition
+from ndflow.workflow.observe import TISSUES
+from ndflow.workflow.pair import pair_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["figures"]
+
+_BINS = 200
+_ENDS = (0.0005, 0.9995)
+_BEYOND = 0.08  # of the range, on either side
+_LOGARITHMIC = 3.0  # medians of scans that differ so many times need such an axis
+_UNITS = "standard deviations"
+
+
+def figures(comparison: Comparison) -> Iterator[tuple[str, Figure]]:
+    """Yield the name of each figure that the scans allow, and the figure."""
+    yield "populations", _populations(comparison)
+    yield "fitness", _fitness(comparison)
+    shown = [one for one in comparison.conditions if one.name != RAW]
+    centres = [subject.row.centre or "all scans" for subject in comparison.subjects]
+    rows = [
+        TissueRow(one.name, one.quartiles, centres, _UNITS)
+        for one in shown
+        if one.quartiles is not None
+    ]
+    if rows:
+        yield "tissues", tissues(rows, TISSUES)
+    if comparison.told:
+        yield "predictions", _predictions(comparison)
+    yield "pair", pair_figure(comparison)
+
+
+def _populations(comparison: Comparison) -> Figure:
+    panels = [_panel(comparison, condition) for condition in comparison.conditions]
+    return populations(panels)
+
+
+def _panel(comparison: Comparison, condition: Condition) -> Panel:
+    scans = condition.distributions
+    edges = _edges([comparison.target], 1 + 2 * _BEYOND)
+    options: dict[str, Any] = {"units": _UNITS}
+    if condition.name == RAW:
+        offset, scale = condition.units
+        scans = [scan.transformed(scale, offset) for scan in scans]
+        edges, options = _raw_edges(scans)
+    densities: dict[str, list[FloatArray]] = {}
+    for subject, scan in zip(comparison.subjects, scans, strict=True):
+        densities.setdefault(subject.row.centre or "all scans", []).append(scan.density(edges))
+    return Panel(condition.name, _middles(edges), densities, **options)
+
+
+def _raw_edges(scans: Sequence[Empirical]) -> tuple[FloatArray, dict[str, Any]]:
+    """Return bins for scans in units of their own, which may differ many times."""
+    medians = [float(scan.quantile(0.5)) for scan in scans]
+    least = min(float(scan.quantile(0.01)) for scan in scans)
+    if min(medians) > 0 and least > 0 and max(medians) > _LOGARITHMIC * min(medians):
+        most = max(float(scan.quantile(_ENDS[1])) for scan in scans)
+        return np.geomspace(least, most, _BINS + 1), {"logarithmic": True}
+    return _edges(scans, 1.0), {}
+
+
+def _edges(scans: Sequence[Empirical], reach: float) -> FloatArray:
+    ends = np.array([scan.quantile(_ENDS) for scan in scans])
+    low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
+    more = 0.5 * (reach - 1) * (high - low)
+    return np.linspace(low - more, high + more, _BINS + 1)
+
+
+def _middles(edges: FloatArray) -> FloatArray:
+    middles: FloatArray = 0.5 * (edges[1:] + edges[:-1])
+    return middles
+
+
+def _fitness(comparison: Comparison) -> Figure:
+    """Draw one scan under all conditions: that which the alignment leaves as far off as most."""
+    off = [fitness(scan, comparison.target).w1 for scan in comparison.affine.distributions]
+    typical = int(np.argsort(off, kind="stable")[len(off) // 2])
+    target = comparison.target
+    edges = _edges([target], 1 + 2 * _BEYOND)
+    rows = []
+    for condition in comparison.conditions:
+        if condition.name == RAW:
+            continue
+        scan = condition.distributions[typical]
+        found = fitness(scan, target)
+        rows.append(
+            FitRow(
+                condition.name,
+                _middles(edges),
+                scan.density(edges),
+                target.density(edges),
+                scan.quantile(SHARES),
+                target.quantile(SHARES),
+                found.rmse,
+                found.w1,
+            )
+        )
+    return fitness_figure(rows, columns=1 if len(rows) < 3 else 2)
+
+
+def _predictions(comparison: Comparison) -> Figure:
+    sure = {name: told.predictions.probabilities for name, told in comparison.told.items()}
+    classes = len(next(iter(comparison.told.values())).predictions.classes)
+    return violin_panels(
+        [
+            ViolinPanel(
+                [(name, entropy(each)) for name, each in sure.items()],
+                "entropy of a prediction, bits (dashed: guessing)",
+                float(np.log2(classes)),
+            ),
+            ViolinPanel(
+                [(name, confidence(each)) for name, each in sure.items()],
+                "its confidence (dashed: guessing)",
+                1 / classes,
+            ),
+        ]
+    )
