@@ -2,7 +2,7 @@
 
 A finite mixture of five Gaussians is fitted to the histogram by expectation maximisation; for a
 brain they are read as fluid, grey and white matter and what lies between. The means of
-corresponding classes are the landmarks, and a polynomial goes through them (Hellier, 2003).
+corresponding classes are the landmarks, and a polynomial goes through them [hellier2003].
 
 Classes of the greatest likelihood do not correspond: from scan to scan one of them may describe a
 tail, or split what was one class before. So each is held near the place where it starts, a fixed

@@ -1,6 +1,6 @@
 """Landmarks that are percentiles: Nyúl's few, and as many as describe a distribution exactly.
 
-Nyúl's are the percentiles 1, 10, 20, … 90, 99 of the voxels, read as `numpy.percentile` reads them.
+Those of Nyúl [nyul2000] are the percentiles 1, 10, 20, … 90, 99 of the voxels, read as `numpy.percentile` reads them.
 With another number of landmarks the inner ones still go from 10 to 90 in equal steps.
 
 Exact matching of histograms is the same with very many landmarks. For it, the mass of a level is

@@ -1,4 +1,4 @@
-"""How well a scan's histogram meets a target density [Castro2018, Fig. 3].
+"""How well a scan's histogram meets a target density [castro2018, Fig. 3].
 
 A cell is a scan, or a method: the histogram with the density it should have, the quantiles of the
 one against those of the other, and their difference, ``Q_scan(p) − Q_target(p)`` over

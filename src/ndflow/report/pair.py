@@ -1,4 +1,4 @@
-"""One scan on its way to another: slices, densities, and the map [Castro2018, Fig. 1].
+"""One scan on its way to another: slices, densities, and the map [castro2018, Fig. 1].
 
 Columns are the source, the result and the target. Result and target are in the same units and have
 the same grey window, the target's; the source has its own. Beside them stands the map ``f`` with

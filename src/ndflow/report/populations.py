@@ -1,4 +1,4 @@
-"""The densities of a cohort's scans, centre by centre, before and after [Castro2018, Fig. 2].
+"""The densities of a cohort's scans, centre by centre, before and after [castro2018, Fig. 2].
 
 A panel is a condition: as scanned, aligned, normalised. Every scan is a thin line and every centre
 a thick one, the mean of its scans: ``q̄(x) = Σ_i q_i(x)/n``. Where there are too many scans to see
