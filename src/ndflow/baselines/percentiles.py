@@ -1,7 +1,7 @@
 """Landmarks that are percentiles: Nyúl's few, and as many as describe a distribution exactly.
 
-Those of Nyúl [nyul2000] are the percentiles 1, 10, 20, … 90, 99 of the voxels, read as `numpy.percentile` reads them.
-With another number of landmarks the inner ones still go from 10 to 90 in equal steps.
+Those of Nyúl [nyul2000] are the percentiles 1, 10, 20, … 90, 99 of the voxels, as `numpy.percentile`
+reads them. With another number of landmarks the inner ones still go from 10 to 90 in equal steps.
 
 Exact matching of histograms is the same with very many landmarks. For it, the mass of a level is
 spread up to half-way to its neighbours: integers would tie otherwise, and a map needs points that
