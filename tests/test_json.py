@@ -21,9 +21,11 @@ from ndflow import (
     Histogram,
     IntensityMap,
     InverseTabulated,
+    Landmarks,
     LinearTails,
     Lookup,
     Match,
+    PiecewiseLinear,
     QuantileMap,
     Status,
     Tabulated,
@@ -121,6 +123,8 @@ KINDS: dict[str, st.SearchStrategy[Any]] = {
     "Tabulated": tables(),
     "InverseTabulated": st.builds(InverseTabulated, tables()),
     "Lookup": lookups(),
+    "PiecewiseLinear": tables().map(lambda table: PiecewiseLinear(table.knots, table.knots)),
+    "Landmarks": tables().map(lambda table: Landmarks("nyul", table.values)),
     "Chain": st.builds(Chain, st.lists(one_channel | with_tails(), min_size=1, max_size=3)),
 }
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -193,6 +197,8 @@ EXAMPLES: list[Value] = [
     TABLE,
     InverseTabulated(TABLE),
     Lookup(TABLE, 0, 5),
+    PiecewiseLinear([0.0, 1.0], [2.0, 5.0]),
+    Landmarks("nyul", [1.0, 2.0]),
     Chain((SHIFT, LinearTails(TABLE, 0.0, 1.0))),
 ]
 

@@ -17,6 +17,7 @@ from ndflow import (
     InvalidValueError,
     LinearTails,
     Lookup,
+    PiecewiseLinear,
     QuantileMap,
     tabulate,
 )
@@ -37,6 +38,7 @@ def one_of_each(seed=0):
         table,
         table.inverse(),
         Lookup(table, -5, 5),
+        PiecewiseLinear([-1.5, 0.3, 1.0], [-2.0, 0.0, 3.0]),
         Chain((Affine(0.5, 0.1), table)),
     ]
 

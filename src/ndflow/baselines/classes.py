@@ -11,9 +11,9 @@ over Gaussians at the five starts. That makes the baseline far better than it wo
 (docs/study.md).
 
 A polynomial need not rise. Where that of the fourth degree, which passes through all five pairs,
-does not, that of the next lower degree is taken, the closest in the sense of least squares, and
-the user is told; a straight line always rises. Beyond the outer classes the map goes on straight,
-with the slope it has there.
+does not (or hardly), that of the next lower degree is taken, the closest in the sense of least
+squares, and the user is told; a straight line always rises. Beyond the outer classes the map goes
+on straight, with the slope it has there.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ _SWEEPS = 500
 _SETTLED = 1e-7  # gain in log-likelihood a voxel and sweep
 _FLATTEST = 0.1  # slope of a polynomial that rises, as a share of its mean slope
 _POINTS = 201
+_SAME = 1e-9  # distance of classes that have not parted, as a share of the range
 
 
 def class_means(histogram: Histogram) -> FloatArray:
@@ -83,7 +84,8 @@ def through_classes(own: FloatArray, target: FloatArray) -> tuple[IntensityMap, 
     """Return the polynomial of the highest degree that rises, and that degree."""
     low, high = own[0], own[-1]
     knots = np.linspace(low, high, _POINTS)
-    for degree in range(CLASSES - 1, 1, -1):
+    apart = 1 + np.count_nonzero(np.diff(own) > _SAME * (high - low))
+    for degree in range(apart - 1, 1, -1):
         curve: Any = Polynomial.fit(own, target, degree, domain=[low, high])
         slope = curve.deriv()
         turns = slope.deriv().roots()

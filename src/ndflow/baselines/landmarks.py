@@ -31,13 +31,14 @@ from ndflow.baselines import classes, package, percentiles
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.errors import InvalidValueError
 from ndflow.transport import Affine, IntensityMap
-from ndflow.values import FloatArray, Value, einsum, real_array
+from ndflow.values import FloatArray, Value, einsum, real_array, short
 
 __all__ = [
     "BASELINES",
     "NYUL_LANDMARKS",
     "Joined",
     "Landmarks",
+    "check_installed",
     "measure",
     "of_density",
     "standard",
@@ -63,10 +64,16 @@ class Landmarks(Value):
         """Validate."""
         baseline = _baseline(self.method)
         values = real_array(self.values, "values", None)
-        if values.size < 1 or (baseline.size or values.size) != values.size:
-            raise InvalidValueError(f"values of {self.method} must be {baseline.size}")
-        if (np.diff(values) < 0).any() or not values[-1] > (values[0] if values.size > 1 else 0):
-            raise InvalidValueError("values must rise, and a single one must be positive")
+        if values.size != baseline.size if baseline.size else values.size < 2:
+            wanted = baseline.size or "two or more"
+            raise InvalidValueError(f"values of {self.method} must be {wanted}, not {values.size}")
+        if (np.diff(values) < 0).any() or (values.size > 1 and not values[-1] > values[0]):
+            raise InvalidValueError("landmarks must rise; check image and mask")
+        if baseline.join is _factor and not values[0] > 0:
+            raise InvalidValueError(
+                f"the tissues that {self.method} looks for must be brighter than 0, "
+                f"not at {values[0]:g}"
+            )
         object.__setattr__(self, "values", values)
 
     @property
@@ -138,6 +145,12 @@ def measure(method: str, histogram: Histogram, count: int = NYUL_LANDMARKS) -> L
     return Landmarks(method, _baseline(method).measure(histogram, count))
 
 
+def check_installed(method: str) -> None:
+    """Refuse a method whose package is not there."""
+    if _baseline(method).own_units:
+        package.check_installed()
+
+
 def of_density(
     method: str, mixture: GaussianMixture, count: int = NYUL_LANDMARKS
 ) -> Landmarks | None:
@@ -156,29 +169,21 @@ def standard(scans: Iterable[tuple[Landmarks, Affine, float]]) -> Landmarks:
     method, total, weights = "", np.zeros(0), 0.0
     for own, aligned, weight in scans:
         method = method or own.method
-        if (fixed := BASELINES[method].fixed) is not None:
-            return Landmarks(method, np.array(fixed))
-        values = _multiples(own.values) if own.own_units else aligned(own.values)
+        values = own.values / own.values[0] if own.own_units else aligned(own.values)
         if (own.method, total.size or values.size) != (method, values.size):
             raise InvalidValueError("landmarks must all be of one method, and of the same number")
         total = (total if total.size else np.zeros(values.size)) + weight * values
         weights += weight
     if not weights > 0:
         raise InvalidValueError("there are no landmarks to average")
-    return Landmarks(method, total / weights)
-
-
-def _multiples(values: FloatArray) -> FloatArray:
-    """Return landmarks as multiples of the first."""
-    if not values[0] > 0:
-        raise InvalidValueError("landmarks must be positive to be compared by their ratios")
-    multiples: FloatArray = values / values[0]
-    return multiples
+    fixed = BASELINES[method].fixed
+    return Landmarks(method, total / weights if fixed is None else np.array(fixed))
 
 
 def _baseline(method: str) -> _Baseline:
-    if method not in BASELINES:
-        raise InvalidValueError(f"method must be one of {', '.join(BASELINES)}, not {method!r}")
+    if not isinstance(method, str) or method not in BASELINES:
+        known = ", ".join(BASELINES)
+        raise InvalidValueError(f"method must be one of {known}, not {short(method)}")
     return BASELINES[method]
 
 
@@ -196,14 +201,14 @@ def _polynomial(own: FloatArray, target: FloatArray) -> Joined:
     imap, degree = classes.through_classes(own, target)
     if degree == classes.CLASSES - 1:
         return Joined(imap, f"joined by a polynomial of degree {degree}")
-    message = f"was joined by a polynomial of degree {degree}, because one of higher degree falls"
+    message = (
+        f"was joined by a polynomial of degree {degree}, because none of higher degree rises enough"
+    )
     return Joined(imap, message, as_meant=False)
 
 
 def _factor(own: FloatArray, target: FloatArray) -> Joined:
     factor = einsum("i,i->", own, target) / einsum("i,i->", own, own)
-    if not factor > 0:
-        raise InvalidValueError("landmarks must be positive to be joined by a factor")
     return Joined(Affine(np.array([[factor]]), np.zeros(1)), "multiplied")
 
 

@@ -13,6 +13,7 @@ All suppose an image in which white matter is the brightest, such as T1w.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -24,15 +25,24 @@ from ndflow.density import Histogram
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.values import FloatArray
 
-__all__ = ["fcm", "kde", "lsq", "white_stripe"]
+__all__ = ["check_installed", "fcm", "kde", "lsq", "white_stripe"]
 
 _SEED = 1806  # of fuzzy c-means, which begins at random
 
 
+def check_installed() -> None:
+    """Refuse to go on without the package."""
+    _imported("adapters.images")
+
+
 def kde(histogram: Histogram) -> FloatArray:
     """Return the peak of white matter, (1,)."""
-    fitted, _ = _fitted("individual.kde", "KDENormalizer", histogram)
-    return np.array([fitted.tissue_mode])
+    # Its kernel is as wide as the brightest voxel says, whatever the units: too wide to see any
+    # peak unless they are about the spread of the scan.
+    unit = float(np.sqrt(histogram.covariance()[0, 0])) or 1.0
+    scaled = Histogram(histogram.values / unit, histogram.counts)
+    fitted, _ = _fitted("individual.kde", "KDENormalizer", scaled)
+    return np.array([unit * fitted.tissue_mode])
 
 
 def white_stripe(histogram: Histogram) -> FloatArray:
@@ -60,7 +70,9 @@ def _tissue_mean(tissue: str, histogram: Histogram) -> float:
     fitted, voxels = _fitted(
         "individual.fcm", "FCMNormalizer", histogram, tissue_type=kinds[tissue]
     )
-    before, after = voxels.get_data(), fitted.transform(voxels).get_data()
+    before = voxels.get_data()
+    with _steady():
+        after = fitted.transform(voxels).get_data()
     most = int(np.argmax(np.abs(before)))  # where the quotient is the most precise
     return float(before[most]) / float(after[most])
 
@@ -92,7 +104,9 @@ def _steady() -> Iterator[None]:
     state = np.random.get_state()  # noqa: NPY002 - the package uses no other
     np.random.seed(_SEED)  # noqa: NPY002
     try:
-        yield
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # what is not a number is refused later
+            yield
     except Exception as error:  # of its own kinds, which are not those of a library of ours
         raise DegenerateDataError(f"intensity-normalization says: {error}") from error
     finally:

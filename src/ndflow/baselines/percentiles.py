@@ -1,7 +1,8 @@
 """Landmarks that are percentiles: Nyúl's few, and as many as describe a distribution exactly.
 
-Those of Nyúl [nyul2000] are the percentiles 1, 10, 20, … 90, 99 of the voxels, as `numpy.percentile`
-reads them. With another number of landmarks the inner ones still go from 10 to 90 in equal steps.
+Those of Nyúl [nyul2000] are the percentiles 1, 10, 20, … 90, 99 of the voxels, as NumPy's function
+`percentile` reads them. With another number of landmarks the inner ones still go from 10 to 90 in
+equal steps.
 
 Exact matching of histograms is the same with very many landmarks. For it, the mass of a level is
 spread up to half-way to its neighbours: integers would tie otherwise, and a map needs points that
@@ -14,6 +15,7 @@ import numpy as np
 from scipy import special
 
 from ndflow.density import GaussianMixture, Histogram
+from ndflow.errors import DegenerateDataError
 from ndflow.transport import PiecewiseLinear
 from ndflow.values import FloatArray
 
@@ -57,6 +59,8 @@ def density_percentiles(mixture: GaussianMixture, count: int) -> FloatArray:
 def quantiles(histogram: Histogram) -> FloatArray:
     """Return the whole distribution of a scan, as values at fixed normal scores."""
     levels, counts = histogram.values[:, 0], histogram.counts
+    if levels.size < 2:
+        raise DegenerateDataError(f"all voxels that count have the value {levels[0]:g}")
     middles = 0.5 * (levels[1:] + levels[:-1])
     edges = np.concatenate([[2 * levels[0] - middles[0]], middles, [2 * levels[-1] - middles[-1]]])
     below = np.concatenate([[0.0], np.cumsum(counts)])

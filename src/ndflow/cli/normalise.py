@@ -73,8 +73,9 @@ def normalise(
     from ndflow.workflow.outputs import one_each, outputs_for
     from ndflow.workflow.results import check_result
     from ndflow.workflow.several import Task
-    from ndflow.workflow.target import in_units, read_target, refuse_coarse
+    from ndflow.workflow.target import in_units, read_target, refuse_coarse, refuse_other_units
 
+    refuse_other_units(matching)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -72,7 +72,7 @@ def reference(
     from ndflow.cli.console import complain
     from ndflow.cli.run import do, rehearse
     from ndflow.errors import InvalidValueError
-    from ndflow.workflow.models import check_model, is_model, load_density
+    from ndflow.workflow.models import check_model, is_model
     from ndflow.workflow.outputs import one_each
     from ndflow.workflow.reference import density_of, write_reference
     from ndflow.workflow.several import Task
@@ -87,13 +87,13 @@ def reference(
         raise InvalidValueError("--effective-count: there is no image whose density is estimated")
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")
+    shared: dict[str, Any] = {"reading": reading, "fitting": fitting, "matching": matching}
     if dry_run:
         check = partial(check_model, force=force)
         for source in filter(is_model, sources):
-            load_density(source)
+            density_of(source, mask=None, exclude=None, **shared)
         return rehearse([((*sources, *masks, *excludes), Path(output))], check=check, talk=talk)
     check_model(output, sources, force=force)
-    shared = {"reading": reading, "fitting": fitting, "matching": matching}
     of_images = zip(masks, excludes, strict=True)
     tasks = []
     for source in sources:

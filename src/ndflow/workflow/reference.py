@@ -110,6 +110,7 @@ def write_reference(
         if density.landmarks is not None
     ]
     if known:
+        known.sort(key=lambda one: (one[0].values.tolist(), one[2]))  # in any order, the same sum
         record["landmarks"] = standard(known).to_dict()
     save(output, made, record=record, force=force, inputs=sources)
     return made

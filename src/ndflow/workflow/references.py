@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndflow.baselines import Landmarks, standard
+from ndflow.baselines import Landmarks, check_installed, standard
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import model_bytes, new_file
@@ -69,6 +69,8 @@ def check_references(study: Study) -> None:
             f"the method {matching.method!r} knows no centres; leave out --mode centre"
         )
     refuse_other_units(matching)
+    if needs_landmarks(matching):
+        check_installed(matching.method)
     if study.given is not None:
         given = _given(study.given)
         _in_units(study, given, study.given)

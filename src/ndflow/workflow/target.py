@@ -130,7 +130,7 @@ def refuse_coarse(density: GaussianMixture, writing: Writing) -> None:
 def refuse_other_units(matching: Matching) -> None:
     """Refuse to choose the units of a method that has its own, or those of a target image."""
     own = matching.method in BASELINES and BASELINES[matching.method].own_units
-    if own and (matching.range is not None or matching.scale == "standard"):
+    if own and (matching.range is not None or matching.scale is not None):
         raise InvalidValueError(
             f"the method {matching.method!r} has units of its own, or those of a target image; "
             f"leave out --range and --scale"

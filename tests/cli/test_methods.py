@@ -1,0 +1,428 @@
+"""``--method``: every baseline in every command, by hand and by the command the same."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from phantoms import head, save
+
+import ndflow
+from ndflow import Landmarks, PiecewiseLinear
+from ndflow.baselines import BASELINES, measure, of_density, standard
+from ndflow.cli import main
+
+Run = Callable[..., Any]
+
+SHAPE = (14, 16, 12)
+HEADS = {
+    "s0": head(0, shape=SHAPE),
+    "s1": head(1, shape=SHAPE, tissues=((300.0, 60.0), (660.0, 50.0), (1000.0, 40.0)), gain=2.0),
+    "s2": head(2, shape=SHAPE, tissues=((350.0, 50.0), (740.0, 40.0), (1000.0, 50.0)), gain=0.5),
+    "new": head(3, shape=SHAPE, tissues=((280.0, 50.0), (720.0, 50.0), (1000.0, 40.0)), gain=1.3),
+}
+BRAINS = {name: voxels[voxels != 0] for name, voxels in HEADS.items()}
+SCANS = ["s0", "s1", "s2"]
+SHARES = [1, *range(10, 100, 10), 99]
+OWN_UNITS = ["whitestripe", "kde", "fcm", "lsq"]
+methods = pytest.mark.parametrize("method", ["affine", *BASELINES])
+baselines = pytest.mark.parametrize("method", BASELINES)
+with_and_without_a_rehearsal = pytest.mark.parametrize("more", [(), ("--dry-run",)])
+
+
+@pytest.fixture(autouse=True)
+def _extra(request: pytest.FixtureRequest) -> None:
+    if (
+        hasattr(request.node, "callspec")
+        and request.node.callspec.params.get("method") in OWN_UNITS
+    ):
+        pytest.importorskip("intensity_normalization")
+
+
+class Desk:
+    """Some scans, a table of three of them, and the results of the study with each method."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.table = folder, folder / "scans.tsv"
+        for name, voxels in HEADS.items():
+            save(self.scan(name), voxels)
+        rows = [f"{name}.nii.gz\t{centre}" for name, centre in zip(SCANS, "AAB", strict=True)]
+        self.table.write_text("\n".join(["image\tcentre", *rows, ""]))
+
+    def scan(self, name: str) -> Path:
+        return self.folder / f"{name}.nii.gz"
+
+    def study(self, method: str) -> Path:
+        out = self.folder / f"study-{method}"
+        if not out.exists():
+            with pytest.MonkeyPatch.context() as patch:
+                words = ["ndflow", "cohort", self.table, out, "-q", "--method", method]
+                patch.setattr(sys, "argv", list(map(str, words)))
+                assert main() == 0
+        return out
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return Desk(tmp_path_factory.mktemp("methods"))
+
+
+def voxels_of(path: Path) -> NDArray[np.float64]:
+    return np.asanyarray(nibabel.load(path).dataobj).astype(float)
+
+
+def record_of(path: Path) -> dict[str, Any]:
+    record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return record
+
+
+# ── by hand ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def counted(name: str) -> ndflow.Histogram:
+    return ndflow.histogram(BRAINS[name])
+
+
+def mixture_of(name: str) -> ndflow.GaussianMixture:
+    return ndflow.fit(counted(name)).mixture
+
+
+def aligned(name: str, values: Any) -> NDArray[np.float64]:
+    return ndflow.align(mixture_of(name))(values)
+
+
+def average(method: str) -> Landmarks:
+    return standard(
+        (measure(method, counted(name)), ndflow.align(mixture_of(name)), 1.0) for name in SCANS
+    )
+
+
+def by_hand(method: str, name: str, target: str | None = None) -> NDArray[np.float64]:
+    """A scan, brought to another or to the average of the study; zeros stay zero."""
+    voxels, own = HEADS[name].astype(float), BRAINS[name]
+    other = np.array([-1.0, 1.0]) if target is None else BRAINS[target]
+    if method == "affine":
+        to = None if target is None else mixture_of(target)
+        mapped = ndflow.align(mixture_of(name), to)(voxels)
+    elif method == "zscore":
+        mapped = (voxels - own.mean()) / own.std() * other.std() + other.mean()
+    elif method == "nyul":
+        rows = [aligned(scan, np.percentile(BRAINS[scan], SHARES)) for scan in SCANS]
+        values = np.mean(rows, axis=0) if target is None else np.percentile(other, SHARES)
+        mapped = PiecewiseLinear(np.percentile(own, SHARES), values)(voxels)
+    else:
+        landmarks = average(method) if target is None else measure(method, counted(target))
+        mapped = measure(method, counted(name)).to(landmarks).imap(voxels)
+    return np.where(voxels == 0, 0.0, mapped)
+
+
+def same(found: NDArray[Any], expected: NDArray[Any]) -> None:
+    """As far as float32 holds it."""
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5 * expected.std())
+
+
+# ── normalise, cohort, reference, apply ──────────────────────────────────────────────────────────
+
+
+@methods
+def test_a_scan_is_brought_to_another(run: Run, desk: Desk, tmp_path: Path, method: str) -> None:
+    out = tmp_path / "out.nii.gz"
+    done = run("normalise", desk.scan("s0"), "--to", desk.scan("s1"), "--method", method, "-o", out)
+    assert (done.code, done.err) == (0, "")
+    same(voxels_of(out), by_hand(method, "s0", "s1"))
+
+
+@methods
+def test_a_study_is_brought_to_its_average(desk: Desk, method: str) -> None:
+    for name in SCANS:
+        image = desk.study(method) / "images" / f"{name}.nii.gz"
+        same(voxels_of(image), by_hand(method, name))
+
+
+@methods
+def test_the_map_of_a_scan_applies_and_is_undone(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    image, record = (desk.study(method) / part for part in ("images/s1.nii.gz", "maps/s1.json"))
+    again, back = tmp_path / "again.nii.gz", tmp_path / "back.nii.gz"
+    assert run("apply", desk.scan("s1"), "--map", record, "-o", again).code == 0
+    np.testing.assert_array_equal(voxels_of(again), voxels_of(image))
+    assert run("apply", image, "--map", record, "--inverse", "-o", back).code == 0
+    np.testing.assert_allclose(voxels_of(back), HEADS["s1"], atol=0.02)
+
+
+@baselines
+def test_a_reference_serves_a_scan_it_has_never_seen(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    made, chosen = tmp_path / "r.json", ("--method", method)
+    assert run("reference", *map(desk.scan, SCANS), *chosen, "-o", made).code == 0
+    saved = Landmarks.from_dict(record_of(made)["landmarks"])
+    np.testing.assert_allclose(saved.values, average(method).values, rtol=1e-9, atol=1e-9)
+    # Also the reference that a study has made, and a study to which one is given.
+    for to, out in ((made, "one.nii.gz"), (desk.study(method) / "reference.json", "two.nii.gz")):
+        done = run("normalise", desk.scan("new"), "--to", to, *chosen, "-o", tmp_path / out)
+        assert done.code == 0, done.err
+        same(voxels_of(tmp_path / out), by_hand(method, "new"))
+    (tmp_path / "t.tsv").write_text(f"image\n{desk.scan('new')}\n")
+    out = tmp_path / "out"
+    assert run("cohort", tmp_path / "t.tsv", out, *chosen, "--reference", made).code == 0
+    same(voxels_of(out / "images" / "new.nii.gz"), by_hand(method, "new"))
+
+
+def test_a_weight_counts_in_a_reference(run: Run, desk: Desk, tmp_path: Path) -> None:
+    words = ("reference", *map(desk.scan, SCANS), "--method", "nyul", "-o", tmp_path / "r.json")
+    assert run(*words, "--weights", 3, 1, 2).code == 0
+    rows = [aligned(name, np.percentile(BRAINS[name], SHARES)) for name in SCANS]
+    found = record_of(tmp_path / "r.json")["landmarks"]["values"]
+    np.testing.assert_allclose(found, np.average(rows, axis=0, weights=[3, 1, 2]), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["zscore", "nyul", "quantile"])
+def test_a_density_serves_where_it_has_landmarks(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    to, out, mixture = tmp_path / "m.json", tmp_path / "out.nii.gz", mixture_of("s1")
+    ndflow.save(to, mixture)
+    assert run("normalise", desk.scan("s0"), "--to", to, "--method", method, "-o", out).code == 0
+    target = of_density(method, mixture)
+    assert target is not None
+    mapped = measure(method, counted("s0")).to(target).imap(HEADS["s0"])
+    same(voxels_of(out), np.where(HEADS["s0"] == 0, 0, mapped))
+
+
+@pytest.mark.parametrize("method", ["hellier", *OWN_UNITS])
+def test_where_it_has_none_it_is_said_what_to_do(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    plain = tmp_path / "plain.json"
+    ndflow.save(plain, ndflow.reference([mixture_of("s1")]))
+    for words in (
+        ("normalise", desk.scan("s0"), "--to", plain, "-o", tmp_path / "out.nii.gz"),
+        ("cohort", desk.table, tmp_path / "out", "--reference", plain),
+        ("cohort", desk.table, tmp_path / "out", "--reference", plain, "--dry-run"),
+    ):
+        done = run(*words, "--method", method)
+        assert (done.code, done.errors) == (
+            2,
+            [
+                f"error: {plain}: holds no landmarks of {method}, and a density has none; "
+                f"make a reference from images with 'ndflow reference --method {method}'"
+            ],
+        )
+    assert list(tmp_path.iterdir()) == [plain]
+
+
+@with_and_without_a_rehearsal
+def test_a_mixture_without_landmarks_makes_no_reference(
+    run: Run, desk: Desk, tmp_path: Path, more: Any
+) -> None:
+    mixture, out = tmp_path / "m.json", tmp_path / "r.json"
+    ndflow.save(mixture, mixture_of("s0"))
+    done = run("reference", mixture, desk.scan("s1"), "--method", "hellier", "-o", out, *more)
+    assert done.code == 2
+    line = f"error: {mixture}: a mixture, in which hellier finds no landmarks; give the image"
+    assert done.errors[0] == line
+    assert not out.exists()
+
+
+# ── options that some methods have ───────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("count", [2, 5, 20])
+def test_the_number_of_landmarks_is_the_users(
+    run: Run, desk: Desk, tmp_path: Path, count: int
+) -> None:
+    shares = [1, *(np.linspace(10, 90, count - 2) if count > 2 else []), 99]
+    options, out = ("--method", "nyul", "--landmarks", count), tmp_path / "out"
+    assert run("cohort", desk.table, out, *options).code == 0
+    own = {name: np.percentile(BRAINS[name], shares) for name in SCANS}
+    lines = record_of(out / "maps" / "s2.json")["map"]
+    np.testing.assert_allclose(lines["knots"], own["s2"], rtol=1e-12)
+    expected = np.mean([aligned(name, values) for name, values in own.items()], axis=0)
+    np.testing.assert_allclose(lines["values"], expected, atol=1e-9)
+    # Its reference knows how many there are.
+    to, one = out / "reference.json", tmp_path / "one.nii.gz"
+    words = ("normalise", desk.scan("s2"), "--to", to, "-o", one, "--method", "nyul")
+    assert run(*words, "--landmarks", count).code == 0
+    same(voxels_of(one), voxels_of(out / "images" / "s2.nii.gz"))
+    line = f"error: {to}: holds {count} landmarks, not 11; use --landmarks {count}"
+    assert run(*words, "--force").errors == [line]
+
+
+@pytest.mark.parametrize("method", ["ndflow", "affine", "quantile", "hellier"])
+def test_other_methods_have_no_number_of_landmarks(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    scan = desk.scan("s0")
+    for words in (
+        ("normalise", scan, "--to", scan, "-o", tmp_path / "o.nii.gz"),
+        ("cohort", desk.table, tmp_path / "out"),
+        ("reference", scan, "-o", tmp_path / "r.json"),
+    ):
+        done = run(*words, "--method", method, "--landmarks", 5)
+        assert (done.code, len(done.errors)) == (2, 1)
+        assert "landmarks is for the method 'nyul' only" in done.errors[0]
+    assert not list(tmp_path.iterdir())
+
+
+@with_and_without_a_rehearsal
+@baselines
+def test_no_baseline_goes_by_centres(
+    run: Run, desk: Desk, tmp_path: Path, method: str, more: Any
+) -> None:
+    out = tmp_path / "out"
+    done = run("cohort", desk.table, out, "--mode", "centre", "--method", method, *more)
+    line = f"error: the method '{method}' knows no centres; leave out --mode centre"
+    assert (done.code, done.errors) == (2, [line])
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("method", OWN_UNITS)
+def test_a_method_with_units_of_its_own_has_no_others(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    start = f"error: the method '{method}' has units of its own, or those of a target image; "
+    normalise = ("normalise", desk.scan("s0"), "-o", tmp_path / "out.nii.gz", "--to")
+    for words in (
+        (*normalise, desk.scan("s1")),
+        (*normalise, desk.study(method) / "reference.json"),
+        ("cohort", desk.table, tmp_path / "out"),
+    ):
+        for units in (("--range", 0, 1), ("--scale", "standard")):
+            done = run(*words, "--method", method, *units)
+            assert (done.code, done.errors) == (2, [f"{start}leave out --range and --scale"])
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("method", ["fcm"])
+def test_a_rehearsal_refuses_other_units_too(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    words = ("normalise", desk.scan("s0"), "--to", desk.scan("s1"), "-o", tmp_path / "o.nii.gz")
+    done = run(*words, "--method", method, "--range", 0, 1, "--dry-run")
+    assert (done.code, len(done.errors)) == (2, 1)
+
+
+@pytest.mark.parametrize("method", ["fcm"])
+def test_no_advice_is_given_that_would_be_refused(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    done = run("cohort", desk.table, tmp_path / "out", "--method", method, "--scale", "target")
+    assert done.code == 2
+    assert "use --scale standard" not in done.err
+    assert "--range LOW HIGH" not in done.err
+
+
+@pytest.mark.parametrize("method", ["zscore", "nyul", "quantile", "hellier"])
+def test_other_results_are_in_the_units_of_the_user(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    to, out = desk.study(method) / "reference.json", tmp_path / "out.nii.gz"
+    words = ("normalise", desk.scan("s0"), "--to", to, "--method", method, "-o", out)
+    assert run(*words, "--range", 0, 1000).code == 0
+    low, high = ndflow.load(to).mixture.quantile([0.001, 0.999])
+    inside = HEADS["s0"] != 0
+    same(voxels_of(out)[inside], 1000 * (by_hand(method, "s0")[inside] - low) / (high - low))
+
+
+# ── runs ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+ACCOUNTS = ("provenance.json", "scans.tsv")
+
+
+def files(out: Path) -> Iterator[tuple[str, Path]]:
+    """All results, but for the accounts of the last run."""
+    for path in out.rglob("*"):
+        if path.is_file() and path.name[0] != "." and path.name not in ACCOUNTS:
+            yield str(path.relative_to(out)), path
+
+
+def written(out: Path) -> dict[str, tuple[int, int]]:
+    return {name: (path.stat().st_mtime_ns, path.stat().st_ino) for name, path in files(out)}
+
+
+def contents(out: Path) -> dict[str, bytes]:
+    return {name: path.read_bytes() for name, path in files(out)}
+
+
+@baselines
+def test_a_second_run_keeps_everything(run: Run, desk: Desk, method: str) -> None:
+    out = desk.study(method)
+    before = written(out)
+    assert len(before) == 12
+    assert run("cohort", desk.table, out, "--method", method).code == 0
+    assert written(out) == before
+
+
+def test_another_method_is_done_from_the_beginning(run: Run, desk: Desk, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    fewer = ("--landmarks", 5)
+    for method, *more in (("nyul",), ("hellier",), ("affine",), ("nyul", *fewer), ("nyul",)):
+        before = written(out)
+        assert run("cohort", desk.table, out, "-q", "--method", method, *more).code == 0
+        kept = {name for name, when in written(out).items() if before.get(name) == when}
+        assert not {name for name in kept if name.startswith(("images", "maps", "models"))}
+        assert (contents(out) == contents(desk.study(method))) == (not more)
+
+
+@pytest.mark.parametrize("method", ["fcm"])
+def test_chance_has_no_part_in_a_study_of_several_workers(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    assert run("cohort", desk.table, tmp_path / "out", "--method", method, "-j", 2).code == 0
+    assert contents(tmp_path / "out") == contents(desk.study(method))
+
+
+def test_a_polynomial_that_would_fall_is_said(run: Run, desk: Desk, tmp_path: Path) -> None:
+    tissues = ((300.0, 60.0), (900.0, 50.0), (1000.0, 40.0))
+    scan = save(tmp_path / "odd.nii.gz", head(1, shape=SHAPE, tissues=tissues))
+    out = tmp_path / "out.nii.gz"
+    words = ("normalise", scan, "--to", desk.scan("s0"), "--method", "hellier", "-o", out)
+    done = run(*words)
+    assert done.code == 0
+    (line,) = done.err.splitlines()
+    assert line.startswith(f"warning: {scan}: the match to the target was joined by a polynomial")
+    assert line.endswith("because none of higher degree rises enough")
+    assert record_of(tmp_path / "out.json")["warnings"] == [line.removeprefix("warning: ")]
+    inside = voxels_of(scan) != 0
+    order = np.argsort(voxels_of(scan)[inside])
+    assert (np.diff(voxels_of(out)[inside][order]) >= 0).all()
+
+
+@pytest.mark.parametrize("method", ["fcm", "lsq"])
+def test_a_scan_that_a_method_cannot_do_does_not_stop_the_others(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    # Fluid and white matter below zero, for methods that divide by them.
+    odd = np.where(HEADS["s0"] != 0, HEADS["s0"] - 2000, 0).astype(np.int16)
+    images = [*map(desk.scan, SCANS), save(tmp_path / "odd.nii.gz", odd)]
+    (tmp_path / "scans.tsv").write_text("\n".join(["image", *map(str, images), ""]))
+    done = run("cohort", tmp_path / "scans.tsv", tmp_path / "out", "--method", method)
+    assert done.code == 1
+    assert done.errors[0].startswith(f"error: {tmp_path / 'odd.nii.gz'}: ")
+    for name in SCANS:
+        same(voxels_of(tmp_path / "out" / "images" / f"{name}.nii.gz"), by_hand(method, name))
+
+
+@pytest.mark.parametrize("absent", OWN_UNITS)
+def test_where_the_extra_is_missing_it_is_named(
+    run: Run, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: str
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("intensity_normalization.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "intensity_normalization", None)
+    for words in (
+        ("normalise", desk.scan("s0"), "--to", desk.scan("s1"), "-o", tmp_path / "out.nii.gz"),
+        ("reference", desk.scan("s0"), "-o", tmp_path / "r.json"),
+        ("cohort", desk.table, tmp_path / "out"),
+    ):
+        done = run(*words, "--method", absent)
+        assert done.code == 2
+        assert "pip install 'ndflow[evaluate]'" in done.errors[0]
