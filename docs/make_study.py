@@ -137,7 +137,7 @@ def page(tables: dict[str, Table], scans: Table) -> str:
         "tissue_table": tissue_table(study),
         "classification_table": classification_table(study),
         "fitness_table": plain_table(
-            study, "fitness", "rmse mae w1 ks js qq rmse_own w1_own variation jump"
+            study, "fitness", "rmse mae w1 ks js qq rmse_own w1_own variation jump largest_jump"
         ),
         "centres_table": plain_table(
             study, "centres", "between within pairwise between_share within_share"

@@ -26,6 +26,7 @@ __all__ = ["FitRow", "fitness_figure"]
 
 _WIDTH, _HEIGHT = 4.8, 2.0  # inches, of a cell
 _LETTERS = 12  # an inch
+_SPIKE = 1.6  # times the height of the target: what is higher is cut off
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,19 +72,22 @@ class FitRow:
             object.__setattr__(self, name, positive(getattr(self, name), name, zero=True))
 
 
-def fitness_figure(rows: Sequence[FitRow], *, columns: int = 1) -> Figure:
+def fitness_figure(rows: Sequence[FitRow], *, columns: int = 1, units: str = "intensity") -> Figure:
     """Draw histograms and Q–Q plots.
 
     Parameters
     ----------
     rows : the cells, in reading order.
     columns : how many cells stand side by side, for example one a method.
+    units : of the intensities.
     """
     if not rows:
         raise InvalidValueError("rows must hold one at least")
     across = min(whole(columns, "columns", 1, 8), len(rows))
     down = -(-len(rows) // across)
     width = _WIDTH * across if across > 1 else 1.4 * _WIDTH
+    top = max(float(row.target.max()) for row in rows)
+    tops = [min(float(row.histogram.max()), _SPIKE * top) for row in rows]
     reach = max(float(np.abs(row.quantiles - row.target_quantiles).max()) for row in rows)
     with style.new_figure(width, _HEIGHT * down + 0.3) as figure:
         cells = figure.add_gridspec(down, across)
@@ -97,21 +101,22 @@ def fitness_figure(rows: Sequence[FitRow], *, columns: int = 1) -> Figure:
             upper = figure.add_subplot(parts[0, 1])
             lower = figure.add_subplot(parts[1, 1], sharex=upper)
             last = i + across >= len(rows)
-            _histogram(left, row, int(_LETTERS * width / across), last=last, legend=i == 0)
+            _histogram(left, row, int(_LETTERS * width / across), legend=i == 0)
+            left.set_ylim(0, 1.05 * max(top, *tops))
+            if last:
+                left.set_xlabel(units)
             _quantiles(upper, lower, row, 1.1 * reach or 1.0, last=last)
             figure.align_ylabels([upper, lower])
     return figure
 
 
-def _histogram(axes: Axes, row: FitRow, letters: int, *, last: bool, legend: bool) -> None:
+def _histogram(axes: Axes, row: FitRow, letters: int, *, legend: bool) -> None:
     axes.fill_between(row.x, row.histogram, step="mid", color=style.FAINT, lw=0, label="scan")
     axes.plot(row.x, row.target, color=style.INK, lw=1, label="target")
     title = style.label(row.name, letters)
     axes.set_title(f"{title}\nRMSE {row.rmse:.3g} · W1 {row.w1:.3g}", fontsize=8.5)
     axes.set_xlim(row.x[0], row.x[-1])
     style.density_axes(axes)
-    if last:
-        axes.set_xlabel("intensity")
     if legend:
         axes.legend(loc="upper left", handlelength=1.2, fontsize=7, borderaxespad=0.1)
 

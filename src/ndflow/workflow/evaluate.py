@@ -73,7 +73,8 @@ class Comparison:
     target : the average density of aligned scans, in common units.
     told : how well centres were told apart, by the name of the condition.
     notes : what could not be done, and why.
-    failures : of scans that were left out.
+    failures : of scans that were left out, and of conditions that could not be classified.
+    max_bytes : the largest file to read.
     """
 
     subjects: list[Subject]
@@ -83,6 +84,7 @@ class Comparison:
     told: dict[str, Told]
     notes: list[str]
     failures: list[Failure]
+    max_bytes: int
 
     @property
     def affine(self) -> Condition:
@@ -145,8 +147,9 @@ def compare(
         tell = partial(tell_centres, seed=seed, permutations=permutations, trees=trees)
         told, lost = _each(tell, tasks, "classify", watch, jobs)
         notes += [f"no classification of centres for {one.scan}: {one.message}" for one in lost]
+        failures += lost
     target = average(affine.distributions)
-    return Comparison(subjects, runs, conditions, target, told, notes, failures)
+    return Comparison(subjects, runs, conditions, target, told, notes, failures, max_bytes)
 
 
 def _each(
@@ -169,7 +172,7 @@ def _each(
 def _left_out(runs: Sequence[Run], subjects: Sequence[Subject]) -> list[str]:
     known = {name for run in runs for name in run.rows}
     missing = len(known) - len(subjects)
-    return [f"{missing} scans are not in all of the runs, and were left out"] if missing else []
+    return [f"scans left out because they are not in all runs: {missing}"] if missing else []
 
 
 def _conditions(runs: Sequence[Run], scans: Sequence[Observation]) -> list[Condition]:
@@ -181,7 +184,9 @@ def _conditions(runs: Sequence[Run], scans: Sequence[Observation]) -> list[Condi
         if run.is_affine and affine.study is None:
             affine = _condition(AFFINE, own, run.study)  # the same, as the run has written it
         else:
-            others.append(_condition(run.name, own, run.study))
+            # A folder may be called like one of our own conditions.
+            name = f"{run.name} (run)" if run.name in (RAW, AFFINE) else run.name
+            others.append(_condition(name, own, run.study))
     return [raw, affine, *others]
 
 

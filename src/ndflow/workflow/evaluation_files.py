@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.io import new_file, write_model, write_table
+from ndflow.io import new_file, read_model, write_model, write_table
 from ndflow.report import png, svg
 from ndflow.workflow.evaluate import Comparison
 from ndflow.workflow.outputs import check_folder, make_folder
@@ -31,6 +31,8 @@ _RECORD = "evaluation.json"
 def check_evaluation(folder: Path, *, force: bool) -> None:
     """Say before any work why an evaluation may not be written to a folder, if so."""
     check_folder(folder)
+    if folder.exists() and not folder.is_dir():
+        raise FileError(folder, "not a folder", "choose another name for the results")
     for package in ("matplotlib", "sklearn"):
         if find_spec(package) is None:
             raise InvalidValueError(
@@ -59,16 +61,20 @@ def write_evaluation(
     settings : what the user chose, for the record.
     command : what the user typed, for the record.
     """
+    files = ["summary.txt"]
     made = tables(comparison, covariate)
     text = as_text(sections(comparison, made), comparison.notes)
     make_folder(folder)
+    _remove_former(folder)
     for table in made:
         rows = ([_cell(part) for part in row] for row in table.rows)
         write_table(folder / f"{table.name}.tsv", table.columns, rows)
+        files.append(f"{table.name}.tsv")
     _write(folder / "summary.txt", text.encode())
     for name, figure in figures(comparison):
         _write(folder / f"{name}.svg", svg(figure))
         _write(folder / f"{name}.png", png(figure))
+        files += [f"{name}.svg", f"{name}.png"]
     record = {
         "command": list(command),
         "settings": settings,
@@ -77,9 +83,17 @@ def write_evaluation(
         "scans": [subject.name for subject in comparison.subjects],
         "failed": [failure.scan for failure in comparison.failures],
         "notes": comparison.notes,
+        "files": sorted(files),
     }
     write_model(folder / _RECORD, "evaluation", record, force=True)
     return text
+
+
+def _remove_former(folder: Path) -> None:
+    """Remove what an earlier evaluation has left, which this one may not replace."""
+    if (folder / _RECORD).exists():
+        for name in read_model(folder / _RECORD, "evaluation")[1].get("files", []):
+            (folder / Path(name).name).unlink(missing_ok=True)
 
 
 def _cell(part: Part) -> str | None:

@@ -19,8 +19,10 @@ from ndflow.transport import DETERMINED, IntensityMap, align
 from ndflow.values import FloatArray
 from ndflow.workflow.member import Member, portrait_of_member
 from ndflow.workflow.models import load_map
+from ndflow.workflow.results import hashes
 from ndflow.workflow.runs import Subject
-from ndflow.workflow.scan import AUTO, read_masked
+from ndflow.workflow.scan import AUTO, input_files, read_masked
+from ndflow.workflow.stamps import contents
 
 __all__ = ["TISSUES", "Observation", "Seen", "mask_of", "observe"]
 
@@ -72,6 +74,7 @@ class Observation(NamedTuple):
 def observe(subject: Subject, *, max_bytes: int) -> Observation:
     """Look at a scan under every condition."""
     first = subject.members[0]
+    _refuse_changed(subject)
     volume, inside, _ = read_masked(first.image, mask_of(first), max_bytes=max_bytes)
     raw = volume.values(volume.flat)
     inside &= np.isfinite(raw)
@@ -120,6 +123,17 @@ def mask_of(member: Member) -> str | None:
     """Return the mask that a run used; whether it looked for one itself stands in the record."""
     settings = read_model(member.place.record, "map")[1].get("settings", {})
     return AUTO if settings.get("mask") == AUTO else member.mask
+
+
+def _refuse_changed(subject: Subject) -> None:
+    """Refuse a scan or a mask that is no longer what a run has seen."""
+    first = subject.members[0]
+    now = hashes(input_files(image=first.image, mask=first.mask))
+    for member in subject.members:
+        seen = read_model(member.place.record, "map")[1].get("inputs")
+        if seen is None or contents(seen) != contents(now):
+            cause = f"it, or its mask, is not what {member.place.record} was made from"
+            raise FileError(first.image, cause, "run the study again; compare runs of one table")
 
 
 def _same_grid(member: Member, volume: Volume, max_bytes: int) -> FloatArray:

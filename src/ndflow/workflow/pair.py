@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture
 from ndflow.evaluation import empirical, fitness
-from ndflow.io import DEFAULT_MAX_BYTES
 from ndflow.report import MapCurve, PairSide, pair
 from ndflow.transport import IntensityMap, align
 from ndflow.values import FloatArray
@@ -53,7 +52,7 @@ def pair_figure(comparison: Comparison) -> Figure:
     centre = subjects[far].row.centre
     others = [i for i, one in enumerate(subjects) if i != far and one.row.centre != centre]
     near = min(others or [i for i in range(len(subjects)) if i != far], key=lambda i: off[i])
-    source, target = (_read(subjects[i].members[0]) for i in (far, near))
+    source, target = (_read(subjects[i].members[0], comparison.max_bytes) for i in (far, near))
     matching = comparison.runs[0].study.matching
     chosen = Matching(
         method=matching.method,
@@ -109,8 +108,8 @@ def _components(mixture: GaussianMixture, x: FloatArray) -> FloatArray:
     return parts
 
 
-def _read(member: Member) -> _Side:
-    volume, inside, _ = read_masked(member.image, mask_of(member), max_bytes=DEFAULT_MAX_BYTES)
+def _read(member: Member, max_bytes: int) -> _Side:
+    volume, inside, _ = read_masked(member.image, mask_of(member), max_bytes=max_bytes)
     values = np.asarray(volume.values(volume.flat), np.float64)
     inside = inside & np.isfinite(values)
     picture = np.where(inside, values, np.nan).reshape(volume.spatial_shape, order="F")

@@ -118,7 +118,7 @@ def _fitness(comparison: Comparison) -> Figure:
                 found.w1,
             )
         )
-    return fitness_figure(rows, columns=1 if len(rows) < 3 else 2)
+    return fitness_figure(rows, columns=1 if len(rows) < 3 else 2, units=_UNITS)
 
 
 def _predictions(comparison: Comparison) -> Figure:

@@ -82,8 +82,15 @@ def check_references(study: Study) -> None:
         _in_units(study, Standard(Reference(_STANDARD, (study.channel,), 1), None))
 
 
-def make_references(study: Study, members: Sequence[Member]) -> References:
-    """Return the references made from some scans of a study, and what the scans are brought to."""
+def make_references(study: Study, members: Sequence[Member], *, nested: bool = False) -> References:
+    """Return the references made from some scans of a study, and what the scans are brought to.
+
+    Parameters
+    ----------
+    study : the settings, and the reference that was given, if any.
+    members : the scans to make them from.
+    nested : whether what other scans of the study went into is not to be used.
+    """
     given = study.given
     whole = _average(study, members) if given is None else _given(given)
     target = _in_units(study, whole, given)
@@ -91,6 +98,8 @@ def make_references(study: Study, members: Sequence[Member]) -> References:
     goals: dict[str | None, Goal] = {None: Goal(target, study.matching)}
     for centre in sorted({member.centre for member in members if member.centre is not None}):
         own = _known(given, centre)
+        if nested and own is not None and _is_of(own, study, centre):
+            own = None
         if own is None:
             own = _average(study, [member for member in members if member.centre == centre])
         centres[centre] = own
@@ -173,6 +182,12 @@ def _known(given: str | None, centre: str) -> Standard | None:
     """Return the reference of a centre that was made together with the one given."""
     beside = None if given is None else Path(given).with_name(reference_name(centre))
     return _given(str(beside)) if beside is not None and beside.exists() else None
+
+
+def _is_of(own: Standard, study: Study, centre: str) -> bool:
+    """Tell whether scans of the study itself went into the reference of a centre."""
+    names = {member.name for member in study.members if member.centre == centre}
+    return not names.isdisjoint(own.reference.provenance.get("names") or ())
 
 
 def _write(path: Path, kind: str, payload: dict[str, Any]) -> None:

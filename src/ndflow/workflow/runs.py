@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.evaluation import effect
 from ndflow.io import AnyPath, Row, read_model, read_table
 from ndflow.workflow.cohort import PROVENANCE, SCANS
 from ndflow.workflow.member import Member
@@ -90,13 +91,13 @@ def _read(folder: Path, name: str) -> Run:
     members = [
         member
         for name, row in rows.items()
-        if (member := _member(folder, name, row)).place.image.exists()
+        if (member := _member(folder, name, row)).place.record.exists()
     ]
     if not members:
         raise FileError(folder, "holds no normalised scan", "look at its failures.tsv")
     try:
         study = _study(folder, members, record)
-    except (InvalidValueError, TypeError) as error:
+    except (InvalidValueError, TypeError, ValueError) as error:
         raise FileError(folder / PROVENANCE, f"{error}", "the file is damaged") from None
     return Run(name, study, {member.name: rows[member.name] for member in members})
 
@@ -115,7 +116,9 @@ def _member(folder: Path, name: str, row: Row) -> Member:
 
 
 def _study(folder: Path, members: Sequence[Member], record: Mapping[str, Any]) -> Study:
-    settings = dict(record["settings"])
+    settings = record.get("settings")
+    if not isinstance(settings, dict):
+        raise InvalidValueError("it holds no settings")
     averaging, fitting, matching, writing = settings_from(
         settings, Averaging, Fitting, Matching, Writing
     )
@@ -156,12 +159,13 @@ def check_covariate(subjects: Sequence[Subject], name: str) -> None:
     if name not in known:
         there = ", ".join(known) or "none"
         raise InvalidValueError(f"covariate: no column is called {name!r}; there are: {there}")
-    for subject in subjects:
-        covariate_of(subject, name)
+    values = [covariate_of(subject, name) for subject in subjects]
     if any(None in (subject.row.gm, subject.row.wm, subject.row.csf) for subject in subjects):
         raise InvalidValueError(
             "covariate: its effect is on tissues, but not all scans have maps of WM, GM and CSF"
         )
+    # It refuses a covariate that is the same for all scans of a centre, or known of too few.
+    effect(range(len(values)), values, [subject.row.centre or "" for subject in subjects])
 
 
 def covariate_of(subject: Subject, name: str) -> float:

@@ -40,7 +40,7 @@ def sections(comparison: Comparison, made: Sequence[Table]) -> list[Section]:
             known["fitness"],
             "Histograms against the average density of the aligned scans",
             "Medians over scans; rmse_own and w1_own: against the average of the condition itself; "
-            "variation, jump: of the slope of the maps.",
+            "variation, jump: of the slope of the maps; largest_jump: of any scan.",
         )
     )
     titles = {

@@ -96,12 +96,13 @@ def _fitness(comparison: Comparison) -> Table:
 def _fitness_summary(comparison: Comparison) -> Table:
     """The medians over scans; of the jump, also the largest."""
     whole = _fitness(comparison)
-    measures = whole.columns[3:]
+    measures = (*whole.columns[3:], "largest_jump")
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
         own = [row[3:] for row in whole.rows if row[0] == condition.name]
         columns = list(zip(*own, strict=True))
-        rows.append((condition.name, *(_over(np.median, column) for column in columns)))
+        medians = (_over(np.median, column) for column in columns)
+        rows.append((condition.name, *medians, _over(max, columns[-1])))
     return Table("fitness", ("condition", *measures), rows)
 
 

@@ -105,7 +105,7 @@ def _aligned(voxels: Voxels, members: Sequence[Member]) -> FloatArray:
 def _normalised(
     voxels: Voxels, members: Sequence[Member], study: Study, train: NDArray[np.intp]
 ) -> FloatArray:
-    goals = make_references(study, [members[place] for place in train]).goals
+    goals = make_references(study, [members[place] for place in train], nested=True).goals
     by_centre = study.averaging.mode == "centre"
     ready = np.empty(voxels.shape)
     for place, member in enumerate(members):
