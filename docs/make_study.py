@@ -44,7 +44,7 @@ def main() -> None:
         for name, words in RUNS.items():
             ndflow("cohort", table, folder / name, "--channel", "T1w", "-j", "2", *words)
         out = folder / "evaluation"
-        words = ("--covariate", "age", "--permutations", "100", "-j", "2", "--force")
+        words = ("--covariate", "age", "-j", "2", "--force")
         ndflow("evaluate", *(folder / name for name in RUNS), "-o", out, *words)
         for name in FIGURES:
             content = (out / f"{name}.svg").read_bytes()
@@ -52,7 +52,7 @@ def main() -> None:
         scans = read(table)
         names = ("tissue", "fitness", "centres", "classification", "covariate")
         (HERE / "study.md").write_text(
-            page({name: read(out / f"{name}.tsv") for name in names}, scans)
+            page({name: read(out / f"{name}.tsv") for name in names}, scans), encoding="utf-8"
         )
 
 
@@ -161,7 +161,12 @@ def facts(study: Study) -> dict[str, str]:
     }
     below, likely = study.below_affine("individual", matter)
     of_rmse = study.of("fitness", "individual", "rmse") / study.of("fitness", "nyul", "rmse")
-    of_jump = study.of("fitness", "individual", "jump") / study.of("fitness", "nyul", "jump")
+    own = {name: study.of("fitness", name, "rmse_own") for name in ("individual", "nyul")}
+    jumps = {
+        f"jump_{which}{name}": f"{study.of('fitness', name, column):.2g}"
+        for name in ("individual", "nyul")
+        for which, column in (("", "jump"), ("most_", "largest_jump"))
+    }
     csf = {
         name: [f"{number(cell, 'sd'):.3f}" for cell in study.cells(name)[6:]]
         for name in ("affine", "individual", "nyul", "centre")
@@ -185,11 +190,12 @@ def facts(study: Study) -> dict[str, str]:
         | ages
         | balanced
         | entropies
+        | jumps
         | {
             "below": str(below),
             "likely": str(likely),
             "of_rmse": f"{of_rmse:.2f}",
-            "of_jump": f"{of_jump:.3f}",
+            "of_rmse_own": f"{own['individual'] / own['nyul']:.2f}",
             "chance_high": f"{max(chances):.2f}",
             "csf_affine": ", ".join(csf["affine"]),
             "csf_individual": ", ".join(csf["individual"]),
@@ -221,8 +227,8 @@ def tissue_table(study: Study) -> str:
             sd = f"{number(cell, 'sd'):.3f}"
             paired, unpaired = number(cell, "paired_holm"), number(cell, "unpaired_holm")
             bold = f"**{sd}**" if paired < LIKELY else sd
-            dagger = "†" if paired < LIKELY <= unpaired else ""
-            texts.append(f"{number(cell, 'mean'):.2f} ± {bold}{dagger}")
+            only = "‡" if paired < LIKELY <= unpaired else ""
+            texts.append(f"{number(cell, 'mean'):.2f} ± {bold}{only}")
         means = (study.mean_sd(condition), study.mean_sd(condition, "relative_sd"))
         rows.append([condition, *texts, *(f"{mean:.4f}" for mean in means)])
     return markdown([*head, "mean sd", "÷ gap"], rows)

@@ -34,6 +34,8 @@ VALUES: dict[str, Value] = {
     "InverseTabulated": ndflow.InverseTabulated(TABLE),
     "Lookup": ndflow.Lookup(TABLE, -2, 5),
     "Chain": ndflow.Chain((AFFINE, TABLE)),
+    "PiecewiseLinear": ndflow.PiecewiseLinear([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0]),
+    "Landmarks": ndflow.Landmarks("nyul", [1.0, 2.0, 5.0]),
     "Reference": ndflow.Reference(STANDARD, ("T1w",), 3, {"average": "density"}),
 }
 every_value = pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)

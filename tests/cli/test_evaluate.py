@@ -210,7 +210,7 @@ def test_runs_of_any_kind_are_taken(
     assert (ran.code, ran.errors) == (0, [])
     made = record(tmp_path / "out")
     assert made["conditions"] == ["unnormalised", "affine", *kinds, "nyul"]
-    assert made["notes"] == []
+    assert [note.split(" was given a reference")[0] for note in made["notes"]] == ["given", "both"]
     found = {row["condition"]: row for row in rows(tmp_path / "out" / "centres.tsv")}
     for name in kinds:
         assert float(found[name]["between_share"]) < 0.7
@@ -291,7 +291,7 @@ def test_scans_that_all_runs_have_are_compared_and_the_rest_is_said(
     twins = studies.run("twins", table=studies.table("twins", rows=moved))
     ran = run("evaluate", studies.folder / "flow", twins, "-o", tmp_path / "new", *QUICK)
     assert (ran.code, len(ran.errors)) == (2, 1)
-    assert "different scans are called s0: " in ran.errors[0]
+    assert "the image of s0 is " in ran.errors[0]
     assert not (tmp_path / "new").exists()
 
 
@@ -327,7 +327,8 @@ def test_centres_that_cannot_be_told_apart_are_said(
     elif why == "another grid":
         moved = AFFINE + np.diag([0, 0, 0.5, 0])
         save(studies.folder / "g.nii.gz", head(5, shape=SHAPE), moved)
-        chosen = [*studies.rows[:5], {**studies.rows[5], "image": "g.nii.gz"}]
+        other = {"image": "g.nii.gz", "wm": "", "gm": "", "csf": ""}
+        chosen = [*studies.rows[:5], {**studies.rows[5], **other}]
     else:
         halves = np.arange(SHAPE[0]) < SHAPE[0] // 2
         reason = "too few voxels in common"
@@ -340,13 +341,14 @@ def test_centres_that_cannot_be_told_apart_are_said(
     out = studies.run(name, table=studies.table(name, (*COLUMNS, "mask"), chosen))
     ran = run("evaluate", out, *QUICK)
     assert (ran.code, ran.errors) == (0, [])
-    (note,) = record(out / "evaluation")["notes"]
+    *_, note = record(out / "evaluation")["notes"]
     assert note.startswith("no classification of centres: ")
     assert reason in note
     assert note in ran.out
     made = set(tree(out / "evaluation"))
     assert not {"classification.tsv", "predictions.tsv"} & made
-    assert {"tissue.tsv", "fitness.tsv", "repeats.tsv"} < made
+    assert {"fitness.tsv", "repeats.tsv"} < made
+    assert ("tissue.tsv" in made) == (why != "another grid")
     assert ("centres.tsv" in made) == (why != "one centre")
 
 
@@ -508,3 +510,49 @@ def test_help_tells_what_there_is(run: Run) -> None:
     assert (ran.code, ran.err) == (0, "")
     words = "RUN --output --covariate --permutations --trees --seed --force --jobs --max-bytes"
     assert [word for word in words.split() if word not in ran.out] == []
+
+
+def test_a_scan_that_is_no_longer_what_a_run_has_seen_is_left_out(
+    run: Run, studies: Studies, tmp_path: Path, unseen: None
+) -> None:
+    # The first scan is replaced by a brighter one after the run.
+    rows = [dict(row) for row in studies.rows]
+    other = nibabel.load(studies.folder / "s0.nii.gz").get_fdata() * 2
+    (studies.folder / "new").mkdir(exist_ok=True)
+    after = studies.folder / "new" / "s0.nii.gz"
+    after.write_bytes((studies.folder / "s0.nii.gz").read_bytes())
+    rows[0]["image"] = "new/s0.nii.gz"
+    table = studies.table("replaced", rows=rows)
+    first = studies.run("old", table=table)
+    after.unlink()
+    save(after, other.astype(np.int16))
+    ran = run("evaluate", first, "-o", tmp_path / "out", *QUICK)
+    assert (ran.code, len(ran.errors)) == (1, 1)
+    assert f"{after}: it, or its mask, is not what" in ran.errors[0]
+    assert "s0" not in record(tmp_path / "out")["scans"]
+
+
+def test_runs_that_disagree_about_centres_are_refused(
+    run: Run, studies: Studies, tmp_path: Path
+) -> None:
+    other = [{**row, "centre": f"not {row['centre']}"} for row in studies.rows]
+    named = studies.run("renamed", table=studies.table("renamed", rows=other))
+    ran = run("evaluate", studies.folder / "flow", named, "-o", tmp_path / "out", *QUICK)
+    assert ran.code == 2
+    assert "the centre of s0 is " in ran.errors[0]
+
+
+def test_a_map_of_a_tissue_that_lies_elsewhere_is_refused(
+    run: Run, studies: Studies, tmp_path: Path, unseen: None
+) -> None:
+    share = nibabel.load(studies.folder / "gm.nii.gz").get_fdata(dtype=np.float32)
+    mirrored = AFFINE @ np.diag([-1, 1, 1, 1])
+    save(studies.folder / "flipped.nii.gz", share[::-1], mirrored)
+    chosen = [*studies.rows[:5], {**studies.rows[5], "gm": "flipped.nii.gz"}]
+    out = studies.run("flipped", table=studies.table("flipped", rows=chosen))
+    ran = run("evaluate", out, *QUICK)
+    assert (ran.code, len(ran.errors)) == (1, 1)
+    assert "flipped.nii.gz: lies " in ran.errors[0]
+    listed = rows(out / "evaluation" / "failures.tsv")
+    assert [row["scan"] for row in listed] == ["s5"]
+    assert "s5: " in (out / "evaluation" / "summary.txt").read_text()

@@ -226,9 +226,23 @@ def test_a_mixture_without_landmarks_makes_no_reference(
     ndflow.save(mixture, mixture_of("s0"))
     done = run("reference", mixture, desk.scan("s1"), "--method", "hellier", "-o", out, *more)
     assert done.code == 2
-    line = f"error: {mixture}: a mixture, in which hellier finds no landmarks; give the image"
-    assert done.errors[0] == line
+    assert f"{mixture}: holds no landmarks of hellier, and a density has none" in done.errors[0]
     assert not out.exists()
+
+
+@pytest.mark.parametrize("method", ["hellier", "nyul"])
+def test_a_reference_of_models_has_the_landmarks_that_were_saved_with_them(
+    run: Run, desk: Desk, tmp_path: Path, method: str
+) -> None:
+    assert run("cohort", desk.table, tmp_path / "out", "--method", method).code == 0
+    models = sorted((tmp_path / "out" / "models").iterdir())
+    done = run("reference", *models, "--method", method, "-o", tmp_path / "r.json")
+    assert (done.code, done.err) == (0, "")
+    made, own = (
+        json.loads(path.read_text())["landmarks"]["values"]
+        for path in (tmp_path / "r.json", tmp_path / "out" / "reference.json")
+    )
+    assert made == pytest.approx(own, rel=1e-12)
 
 
 # ── options that some methods have ───────────────────────────────────────────────────────────────

@@ -142,3 +142,18 @@ def test_without_scikit_learn_the_error_names_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
     with pytest.raises(InvalidValueError, match=r"pip install 'ndflow\[evaluate\]'"):
         folds(LABELS, 0)
+
+
+def test_scans_of_one_subject_stay_together_and_every_class_is_known():
+    labels, people = [*"aaabbbcccc"], [*"ppqqrrsstt"]  # q was scanned at two centres
+    for seed in range(5):
+        parts = folds(labels, seed, groups=people)
+        assert sorted(np.concatenate([test for _, test in parts])) == list(range(10))
+        for train, test in parts:
+            assert {people[i] for i in train}.isdisjoint({people[i] for i in test})
+            assert {labels[i] for i in train} == set(labels)
+
+
+def test_a_class_of_one_subject_cannot_be_both_trained_and_tested_on():
+    with pytest.raises(InvalidValueError, match="scans of one subject stay together"):
+        folds([*"aabbbb"], 0, groups=[*"ppqqrr"])

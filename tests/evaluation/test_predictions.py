@@ -8,7 +8,7 @@ from scipy import stats
 from sklearn import metrics
 
 from ndflow.errors import InvalidValueError
-from ndflow.evaluation import Chance, Predictions, accuracy, confidence, entropy, paired_t
+from ndflow.evaluation import Predictions, accuracy, confidence, entropy, paired_t
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -24,13 +24,6 @@ def test_accuracies_are_those_of_scikit_learn(seed, more):
     assert list(found.per_class.values()) == pytest.approx(recalls.tolist())
     assert found.pooled == pytest.approx(metrics.accuracy_score(labels, predicted))
     assert found.balanced == pytest.approx(metrics.balanced_accuracy_score(labels, predicted))
-    assert (found.chance, found.chance_high) == (None, None)
-
-
-def test_a_chance_level_that_is_known_is_passed_on():
-    predictions = Predictions(np.eye(2), ("a", "b"))
-    found = accuracy(predictions, ["a", "b"], Chance(mean=0.4, high=0.6))
-    assert (found.chance, found.chance_high) == (0.4, 0.6)
 
 
 def test_labels_of_other_scans_are_refused():

@@ -19,7 +19,7 @@ from ndflow.io import foreground, read_table
 from ndflow.workflow import telling
 from ndflow.workflow.cohort import members_of, run_cohort
 from ndflow.workflow.evaluate import Comparison, compare
-from ndflow.workflow.observe import TISSUES
+from ndflow.workflow.observe import TISSUES, _lattice
 from ndflow.workflow.runs import Run, read_runs
 from ndflow.workflow.settings import Averaging, Matching
 from ndflow.workflow.several import Outcome
@@ -100,7 +100,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 
 
 def compared(*runs: Path) -> Comparison:
-    return compare(runs, Silent(), permutations=2, trees=TREES)
+    return compare(read_runs(runs), Silent(), permutations=2, trees=TREES)
 
 
 def numbers(comparison: Comparison, covariate: str | None = None) -> Rows:
@@ -327,10 +327,13 @@ def test_the_effect_of_age_is_that_of_a_regression_on_age_and_centres(
 def forest(features: Callable[[Sequence[int]], Array]) -> Array:
     """Return the probabilities of centres; features are made from the scans of a training fold."""
     from sklearn.ensemble import RandomForestClassifier
-    from sklearn.model_selection import StratifiedKFold
+    from sklearn.model_selection import StratifiedGroupKFold
 
     found = np.zeros((12, 3))
-    for train, test in StratifiedKFold(2, shuffle=True, random_state=0).split(CENTRE, CENTRE):
+    for train, test in StratifiedGroupKFold(2, shuffle=True, random_state=0).split(
+        CENTRE, CENTRE, SUBJECT
+    ):
+        assert {SUBJECT[place] for place in train}.isdisjoint(SUBJECT[place] for place in test)
         ready = features(train)
         model = RandomForestClassifier(TREES, random_state=0)
         model.fit(ready[train], np.array(CENTRE)[train])
@@ -423,6 +426,7 @@ def features_of(run: Run, patch: pytest.MonkeyPatch) -> Callable[[], tuple[Array
     members = list(run.members.values())
     voxels = np.random.default_rng(0).uniform(300, 900, (12, 50)).astype(np.float32)
     options = {"aligned": False, "seed": 0, "permutations": 0, "trees": TREES}
+    options["people"] = list(run.members)
 
     def features() -> tuple[Array, ...]:
         telling.tell_centres(voxels, members, run.study, **options)
@@ -508,3 +512,16 @@ def test_a_mask_that_was_looked_for_is_the_one_to_look_inside(tmp_path: Path) ->
     alike(*runs, {"unnormalised": "unnormalised", "affine": "affine", "found": "given"}, rel=1e-12)
     assert "repeats" not in runs[0]  # nobody was scanned twice, as far as is known
     assert "tissue" not in runs[0]
+
+
+@pytest.mark.parametrize("shape", [(192, 208, 192), (160, 200, 200), (91, 109, 91), (7, 5, 3)])
+def test_voxels_are_taken_from_everywhere_in_the_grid(shape: tuple[int, ...]) -> None:
+    places = np.indices(shape).reshape(3, -1)
+    number = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    kept = _lattice(number).astype(int)
+    assert min(2000, number.size) <= kept.size <= 40_000
+    for axis, length in enumerate(shape):
+        found = np.unique(places[axis][kept])
+        assert found[0] <= length // 20 + 2
+        assert found[-1] >= length - length // 20 - 3
+        assert np.diff(found).max() <= length // 20 + 1

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ndflow.baselines import NYUL_LANDMARKS
 from ndflow.errors import InvalidValueError
 from ndflow.workflow.settings import Fitting, Matching, Reading, Writing, flat, settings_from
 
@@ -15,7 +16,12 @@ WRONG: list[tuple[type[Any], dict[str, Any]]] = [
     *((Reading, {"max_bytes": value}) for value in (0, -1, np.nan, "many", None, True)),
     *((Fitting, {"effective_count": value}) for value in (0, -5.0, np.inf, np.nan, "1", True)),
     *((Matching, {"regularisation": value}) for value in (-1e-9, np.nan, np.inf, None, False)),
-    (Matching, {"method": "nyul"}),
+    (Matching, {"method": "median"}),
+    (Matching, {"solver": "rk4", "method": "nyul"}),
+    (Matching, {"regularisation": 1.0, "method": "affine"}),
+    (Matching, {"objective": "cramer", "method": "hellier"}),
+    (Matching, {"landmarks": 7, "method": "quantile"}),
+    *((Matching, {"landmarks": value, "method": "nyul"}) for value in (1, 1001, 7.0, True, None)),
     (Matching, {"method": None}),
     (Matching, {"objective": "kl"}),
     (Matching, {"solver": "euler"}),
@@ -68,6 +74,7 @@ def test_the_defaults_are_those_of_the_paper_and_the_issue() -> None:
         "objective": "l2",
         "regularisation": 1e-3,
         "solver": "exact",
+        "landmarks": 11,
         "scale": None,
         "range": None,
         "outside": None,
@@ -109,3 +116,7 @@ def test_a_keyword_that_nobody_knows_is_refused_with_those_that_are_known() -> N
 def test_settings_do_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Writing().force = True  # type: ignore[misc]
+
+
+def test_nyul_has_as_many_landmarks_here_as_by_itself() -> None:
+    assert Matching().landmarks == NYUL_LANDMARKS

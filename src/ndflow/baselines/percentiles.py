@@ -1,8 +1,9 @@
 """Landmarks that are percentiles: Nyúl's few, and as many as describe a distribution exactly.
 
 Those of Nyúl [nyul2000] are the percentiles 1, 10, 20, … 90, 99 of the voxels, as NumPy's function
-`percentile` reads them. With another number of landmarks the inner ones still go from 10 to 90 in
-equal steps.
+`percentile` reads them; of float images with very many levels, which a histogram joins, to about
+1e-4 of the spread. With another number of landmarks the inner ones still go from 10 to 90 in equal
+steps.
 
 Exact matching of histograms is the same with very many landmarks. For it, the mass of a level is
 spread up to half-way to its neighbours: integers would tie otherwise, and a map needs points that

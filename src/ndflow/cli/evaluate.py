@@ -55,15 +55,17 @@ def evaluate(
     from ndflow.errors import InvalidValueError
     from ndflow.workflow.evaluate import compare
     from ndflow.workflow.evaluation_files import check_evaluation, write_evaluation
+    from ndflow.workflow.runs import read_runs
 
     if output is None and len(runs) != 1:
         raise InvalidValueError("say with --output DIR where a comparison of several runs goes")
     folder = Path(output) if output is not None else Path(runs[0]) / "evaluation"
     chosen = {"covariate": covariate, "permutations": permutations, "trees": trees, "seed": seed}
+    finished = read_runs(runs)
     check_evaluation(folder, force=force)
     with Passes(talk) as watch:
         comparison = compare(
-            runs,
+            finished,
             watch,
             seed=seed,
             permutations=permutations,

@@ -29,10 +29,21 @@ Indices = NDArray[np.intp]
 Features = tuple[FloatArray, FloatArray]  # of the training and of the test scans, a row each
 
 _SEEDS = 1 << 32
+_ATTEMPTS = 100
 
 
-def folds(labels: Sequence[str], seed: int, count: int = 2) -> list[tuple[Indices, Indices]]:
-    """Return the indices of training and test scans of each fold, with the same mix of labels."""
+def folds(
+    labels: Sequence[str], seed: int, count: int = 2, groups: Sequence[str] | None = None
+) -> list[tuple[Indices, Indices]]:
+    """Return the indices of training and test scans of each fold, with the same mix of labels.
+
+    Parameters
+    ----------
+    labels : of all scans.
+    seed : of the random choice.
+    count : of folds.
+    groups : scans that have to stay together, such as those of one subject, have the same.
+    """
     whole(count, "count", 2, 1 << 20)
     sizes = Counter(labels)
     if len(sizes) < 2:
@@ -43,10 +54,21 @@ def folds(labels: Sequence[str], seed: int, count: int = 2) -> list[tuple[Indice
             f"each class needs at least {count} scans, one for each fold, "
             f"but {few[0]!r} has {sizes[few[0]]}; leave it out, or use fewer folds"
         )
-    splitter = _sklearn("model_selection").StratifiedKFold(
-        count, shuffle=True, random_state=whole(seed, "seed", 0, _SEEDS - 1)
+    if groups is not None and len(set(groups)) == len(groups):
+        groups = None
+    kind = "StratifiedKFold" if groups is None else "StratifiedGroupKFold"
+    first = whole(seed, "seed", 0, _SEEDS - 1)
+    for attempt in range(_ATTEMPTS):  # scans that stay together may leave a fold without a class
+        splitter = getattr(_sklearn("model_selection"), kind)(
+            count, shuffle=True, random_state=(first + attempt) % _SEEDS
+        )
+        parts = list(splitter.split(np.zeros(len(labels)), np.array(labels), groups))
+        if all({labels[place] for place in train} == set(labels) for train, _ in parts):
+            return parts
+    raise InvalidValueError(
+        f"scans of one subject stay together, and so each class needs scans of {count} subjects "
+        f"or more; leave out the subjects that were scanned everywhere"
     )
-    return list(splitter.split(np.zeros(len(labels)), np.array(labels)))
 
 
 def classify(
@@ -56,6 +78,7 @@ def classify(
     seed: int,
     trees: int = 200,
     count: int = 2,
+    groups: Sequence[str] | None = None,
 ) -> Predictions:
     """Predict the label of each scan, by a forest that was trained on the other folds.
 
@@ -66,8 +89,9 @@ def classify(
     seed : of folds and forests.
     trees : in a forest.
     count : of folds.
+    groups : see `folds`.
     """
-    parts = folds(labels, seed, count)
+    parts = folds(labels, seed, count, groups)
     classes = tuple(sorted(set(labels)))
     probabilities = np.zeros((len(labels), len(classes)))
     for train, test in parts:
@@ -83,6 +107,7 @@ def chance(
     seed: int,
     permutations: int,
     trees: int = 200,
+    groups: Sequence[str] | None = None,
 ) -> Chance:
     """Return the balanced accuracy of forests that are trained, and tested, on shuffled labels.
 
@@ -93,9 +118,10 @@ def chance(
     seed : that of the folds; also of forests and permutations.
     permutations : how often labels are shuffled.
     trees : in a forest.
+    groups : see `folds`.
     """
     whole(permutations, "permutations", 1, 1 << 30)
-    parts = folds(labels, seed, len(fold_features))
+    parts = folds(labels, seed, len(fold_features), groups)
     features = [_checked(both, *part) for both, part in zip(fold_features, parts, strict=True)]
     classes = tuple(sorted(set(labels)))
     generator = np.random.default_rng(seed)
@@ -118,7 +144,7 @@ def _predicted(features: Features, labels: NDArray[Any], seed: int, trees: int) 
     forest = _sklearn("ensemble").RandomForestClassifier(
         whole(trees, "trees", 1, 1 << 20), random_state=seed, n_jobs=1
     )
-    # Folds have the same mix of labels, so each forest knows every class, in this order.
+    # Each training fold has every label, so forests know the classes in this order.
     probabilities: FloatArray = forest.fit(features[0], labels).predict_proba(features[1])
     return probabilities
 

@@ -57,19 +57,14 @@ class Accuracy(NamedTuple):
     per_class : the share of each class that is recognised.
     pooled : the share of all scans that is.
     balanced : the mean over the classes.
-    chance, chance_high : mean and 95th percentile of the balanced accuracy by chance, if known.
     """
 
     per_class: dict[str, float]
     pooled: float
     balanced: float
-    chance: float | None
-    chance_high: float | None
 
 
-def accuracy(
-    predictions: Predictions, labels: Sequence[str], chance: Chance | None = None
-) -> Accuracy:
+def accuracy(predictions: Predictions, labels: Sequence[str]) -> Accuracy:
     """Return how often the likeliest class is the right one."""
     classes = np.array(predictions.classes)
     if len(labels) != len(predictions.probabilities) or set(labels) != set(predictions.classes):
@@ -78,8 +73,7 @@ def accuracy(
     right = classes[predictions.probabilities.argmax(axis=1)] == truth
     per_class = {name: float(right[truth == name].mean()) for name in predictions.classes}
     balanced = float(np.mean(list(per_class.values())))
-    mean, high = (None, None) if chance is None else chance
-    return Accuracy(per_class, float(right.mean()), balanced, mean, high)
+    return Accuracy(per_class, float(right.mean()), balanced)
 
 
 def entropy(probabilities: ArrayLike) -> FloatArray:

@@ -5,7 +5,7 @@ from ndflow.io.bids import BidsScan, find_scans
 from ndflow.io.derivative import check_dataset, derivative_path, source_uri, write_dataset_files
 from ndflow.io.foreground import foreground
 from ndflow.io.lock import locked
-from ndflow.io.masks import FEWEST, BoolArray, Mask, nonzero, read_mask
+from ndflow.io.masks import FEWEST, BoolArray, Mask, misplaced, nonzero, read_mask
 from ndflow.io.memory import make_array, make_image
 from ndflow.io.models import check_new_model, model_bytes, read_model, write_model
 from ndflow.io.reading import Source, files_of, read_volume
@@ -37,6 +37,7 @@ __all__ = [
     "locked",
     "make_array",
     "make_image",
+    "misplaced",
     "model_bytes",
     "new_file",
     "nonzero",

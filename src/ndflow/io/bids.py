@@ -12,8 +12,8 @@ a scan that is left out silently may be missed too late.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,6 +55,7 @@ class BidsScan:
     suffix : of what kind it is, for example ``T1w``.
     site : where it was made.
     mask : the file with the mask of its brain.
+    more : what else ``participants.tsv`` says of the participant, such as age.
     """
 
     image: str
@@ -63,6 +64,7 @@ class BidsScan:
     suffix: str
     site: str | None = None
     mask: str | None = None
+    more: Mapping[str, str] = field(default_factory=dict)
 
 
 def find_scans(
@@ -110,6 +112,7 @@ def find_scans(
                 suffix=suffix,
                 site=sites.of(place.subject, place.session),
                 mask=mask or fitting_mask(folder, names, entities, exactly=True),
+                more=sites.said_of(place.subject),
             )
             scans.append(scan)
     if not scans:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ndflow.errors import FileError
@@ -35,6 +35,7 @@ class Sites:
     def __init__(self, root: Path, column: str | None = None) -> None:
         self._root, self._column = root, column
         self._seen: dict[str, None] = {}  # columns, in their order
+        self._said: dict[str, dict[str, str]] = {}
         self._table = root / "participants.tsv"
         self._subjects = self._read(self._table, "participant_id", "sub-")
         self._sessions: dict[str, dict[str, list[str]]] = {}
@@ -48,6 +49,10 @@ class Sites:
             if site := _only(table, session, self._sessions[subject]):
                 return site
         return _only(self._table, subject, self._subjects)
+
+    def said_of(self, subject: str) -> Mapping[str, str]:
+        """Return what ``participants.tsv`` says of a subject, besides the site."""
+        return self._said.get(subject, {})
 
     def check(self) -> None:
         """Refuse a column that none of the tables has which were read so far."""
@@ -70,7 +75,13 @@ class Sites:
         for row in rows:
             cells = dict(zip(columns, row, strict=False))
             site = cells.get(column, "") if column else ""
-            known = sites.setdefault(cells.get(key, "").removeprefix(prefix), [])
+            label = cells.get(key, "").removeprefix(prefix)
+            if table == self._table:
+                own = self._said.setdefault(label, {})
+                for name, cell in cells.items():
+                    if name not in ("", key, column) and cell.lower() not in _NOTHING:
+                        own.setdefault(name, cell)
+            known = sites.setdefault(label, [])
             if site.lower() not in _NOTHING and site not in known:
                 known.append(site)
         return sites

@@ -16,7 +16,7 @@ from ndflow.io.stream import DEFAULT_MAX_BYTES
 from ndflow.io.volume import Volume
 from ndflow.values import FloatArray
 
-__all__ = ["FEWEST", "BoolArray", "Mask", "nonzero", "read_mask"]
+__all__ = ["FEWEST", "BoolArray", "Mask", "misplaced", "nonzero", "read_mask"]
 
 BoolArray = NDArray[np.bool_]
 
@@ -55,7 +55,7 @@ class Mask:
                 f"a mask of the shape {self.inside.shape}, but {like.path} is {like.spatial_shape}"
             )
             raise FileError(self.path, cause, "resample the mask onto the image's grid")
-        return [*_misplaced(self, like), *self.warnings]
+        return [*misplaced(self, like), *self.warnings]
 
 
 def read_mask(source: Source, *, fewest: int = FEWEST, max_bytes: int = DEFAULT_MAX_BYTES) -> Mask:
@@ -126,8 +126,8 @@ def _other_than_0_and_1(values: NDArray[Any]) -> bool:
     return bool(((values != 0) & (np.abs(values - 1.0) > _ROUNDING)).any())
 
 
-def _misplaced(mask: Mask, like: Volume) -> list[str]:
-    """Compare where mask and image lie, corner by corner."""
+def misplaced(mask: Mask | Volume, like: Volume) -> list[str]:
+    """Compare where an image and its mask, or another map of it, lie, corner by corner."""
     if not (mask.placed and like.placed) or np.array_equal(mask.affine, like.affine, True):
         return []
     ends = [(0, length - 1) for length in (*like.spatial_shape, 1, 1)[:3]]
@@ -139,5 +139,6 @@ def _misplaced(mask: Mask, like: Volume) -> list[str]:
         return []
     if drift < _WARNED:
         return [f"{mask.path}: lies {drift:.2g} voxels away from {like.path}; used nevertheless"]
-    cause = f"a mask that lies {drift:.3g} voxels away from {like.path}"
+    what = "a mask that lies" if isinstance(mask, Mask) else "lies"
+    cause = f"{what} {drift:.3g} voxels away from {like.path}"
     raise FileError(mask.path, cause, "resample it onto the image's grid, or mend its header")

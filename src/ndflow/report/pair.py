@@ -104,8 +104,10 @@ def pair(source: PairSide, target: PairSide, result: PairSide, imap: MapCurve) -
             below.append(figure.add_subplot(grid[1, i]))
             _histogram(below[i], side, colours[i], legend=i == 0)
         top = max(axes.get_ylim()[1] for axes in below[1:])  # of one unit, so of one scale
+        ends = [axes.get_xlim() for axes in below[1:]]
         for axes in below[1:]:
             axes.set_ylim(0, top)
+            axes.set_xlim(min(end[0] for end in ends), max(end[1] for end in ends))
         upper = figure.add_subplot(grid[0, 3])
         _map(upper, figure.add_subplot(grid[1, 3], sharex=upper), imap)
     return figure

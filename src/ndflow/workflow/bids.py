@@ -36,6 +36,8 @@ from ndflow.workflow.study import Study, Watch, check_study, fit_scans
 __all__ = ["bids_members", "check_derivative", "run_group", "run_participants"]
 
 _INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
+# Columns of a table of scans, which participants.tsv may have too, to mean something else.
+_OURS = {"image", "mask", "gm", "wm", "csf", "subject", "centre", "center", "site"}
 _DESCRIPTION = "dataset_description.json"
 _LIST_LOCK, _DATASET_LOCK = ".ndflow-failures-lock", ".ndflow-dataset-lock"
 
@@ -79,8 +81,30 @@ def bids_members(
         )
         subject = f"sub-{scan.entities['sub']}"
         known = members[-1].mask if scan.mask else None
-        rows.append(Row(number, members[-1].image, known, subject=subject, centre=scan.site))
+        maps = _tissue_maps(known)
+        rows.append(
+            Row(
+                number,
+                members[-1].image,
+                known,
+                **maps,
+                subject=subject,
+                centre=scan.site,
+                more={n: cell for n, cell in scan.more.items() if n.lower() not in _OURS},
+            )
+        )
     return members, rows
+
+
+def _tissue_maps(mask: str | None) -> dict[str, str]:
+    """Return the maps of tissues that lie beside a mask and are called like it, for `evaluate`."""
+    ending = "_desc-brain_mask"
+    if mask is None or ending not in mask:
+        return {}
+    maps = {
+        name: mask.replace(ending, f"_label-{name.upper()}_probseg") for name in ("gm", "wm", "csf")
+    }
+    return {name: path for name, path in maps.items() if Path(path).exists()}
 
 
 def run_participants(study: Study, root: Path, watch: Watch, *, force: bool) -> Summary:

@@ -17,12 +17,13 @@ from typing import Any
 import numpy as np
 
 from ndflow.errors import InvalidValueError
-from ndflow.evaluation import SHARES, Empirical, average
-from ndflow.io import DEFAULT_MAX_BYTES, AnyPath
+from ndflow.evaluation import SHARES, Empirical, average, folds
+from ndflow.io import DEFAULT_MAX_BYTES
 from ndflow.values import FloatArray, whole
 from ndflow.workflow.observe import Observation, Seen, observe
 from ndflow.workflow.plan import Study
-from ndflow.workflow.runs import Run, Subject, check_covariate, read_runs, shared_scans
+from ndflow.workflow.references import given_reference
+from ndflow.workflow.runs import Run, Subject, check_covariate, shared_scans
 from ndflow.workflow.several import Failure, Task, check_jobs, each
 from ndflow.workflow.study import Watch
 from ndflow.workflow.telling import Told, common_voxels, tell_centres
@@ -98,11 +99,11 @@ class Comparison:
 
 
 def compare(
-    folders: Sequence[AnyPath],
+    runs: Sequence[Run],
     watch: Watch,
     *,
     seed: int = 0,
-    permutations: int = 100,
+    permutations: int = 50,
     trees: int = 200,
     covariate: str | None = None,
     jobs: int = 1,
@@ -112,7 +113,7 @@ def compare(
 
     Parameters
     ----------
-    folders : of finished runs.
+    runs : finished, see `read_runs`.
     watch : who looks on.
     seed, permutations, trees : of the classification of centres; no permutations, no chance level.
     covariate : the column whose effect will be asked for.
@@ -123,7 +124,6 @@ def compare(
     whole(seed, "seed", 0, (1 << 32) - 1)
     whole(permutations, "permutations", 0, 1 << 20)
     whole(trees, "trees", 1, 1 << 20)
-    runs = read_runs(folders)
     subjects = shared_scans(runs)
     if covariate is not None:
         check_covariate(subjects, covariate)
@@ -139,17 +139,18 @@ def compare(
         notes.append("no tissue statistics: not all scans have maps of WM, GM and CSF")
     affine = next(one for one in conditions if one.name == AFFINE)
     told: dict[str, Told] = {}
-    reason = _cannot_tell(subjects, scans)
+    reason = _cannot_tell(subjects, scans, seed)
     if reason:
         notes.append(f"no classification of centres: {reason}")
     else:
+        notes += _not_nested(runs)
         tasks = _tellings(subjects, scans, runs, conditions)
         tell = partial(tell_centres, seed=seed, permutations=permutations, trees=trees)
         told, lost = _each(tell, tasks, "classify", watch, jobs)
         notes += [f"no classification of centres for {one.scan}: {one.message}" for one in lost]
         failures += lost
     target = average(affine.distributions)
-    return Comparison(subjects, runs, conditions, target, told, notes, failures, max_bytes)
+    return Comparison(subjects, list(runs), conditions, target, told, notes, failures, max_bytes)
 
 
 def _each(
@@ -173,6 +174,20 @@ def _left_out(runs: Sequence[Run], subjects: Sequence[Subject]) -> list[str]:
     known = {name for run in runs for name in run.rows}
     missing = len(known) - len(subjects)
     return [f"scans left out because they are not in all runs: {missing}"] if missing else []
+
+
+def _not_nested(runs: Sequence[Run]) -> list[str]:
+    """Say which runs were given a reference that the scans themselves had gone into."""
+    notes = []
+    for run in runs:
+        if run.study.given is not None:
+            names = given_reference(run.study.given).reference.provenance.get("names") or ()
+            if not run.rows.keys().isdisjoint(names):
+                notes.append(
+                    f"{run.name} was given a reference that some of these scans went into: its "
+                    f"centres are told apart with that, not with one made without them"
+                )
+    return notes
 
 
 def _conditions(runs: Sequence[Run], scans: Sequence[Observation]) -> list[Condition]:
@@ -211,7 +226,7 @@ def _centres(subjects: Sequence[Subject]) -> list[str] | None:
     return known if len(known) == len(centres) and len(set(known)) > 1 else None
 
 
-def _cannot_tell(subjects: Sequence[Subject], scans: Sequence[Observation]) -> str:
+def _cannot_tell(subjects: Sequence[Subject], scans: Sequence[Observation], seed: int) -> str:
     """Return why centres cannot be told apart by voxels, if so."""
     centres = _centres(subjects)
     if centres is None:
@@ -222,7 +237,16 @@ def _cannot_tell(subjects: Sequence[Subject], scans: Sequence[Observation]) -> s
         return "the scans are not in a common space"
     if common_voxels([scan.lattice for scan in scans]).shape[1] < _FEWEST_VOXELS:
         return "the masks of the scans have too few voxels in common"
+    try:
+        folds(centres, seed, groups=_people(subjects))
+    except InvalidValueError as error:
+        return str(error)
     return ""
+
+
+def _people(subjects: Sequence[Subject]) -> list[str]:
+    """Return who was scanned; a scan of which that is not known is of somebody else."""
+    return [subject.row.subject or f"scan {subject.name}" for subject in subjects]
 
 
 def _tellings(
@@ -241,6 +265,7 @@ def _tellings(
             "members": [subject.members[place] for subject in subjects],
             "study": condition.study,
             "aligned": condition.name == AFFINE,
+            "people": _people(subjects),
         }
         tasks.append(Task(condition.name, arguments))
     return tasks

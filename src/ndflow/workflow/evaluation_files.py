@@ -3,6 +3,7 @@
 OUT/*.tsv            the numbers, see `ndflow.workflow.tables`
 OUT/summary.txt      the tables in the layout of the paper
 OUT/*.svg, *.png     the figures
+OUT/failures.tsv     scans that could not be looked at, if any
 OUT/evaluation.json  what was compared, and how
 """
 
@@ -20,6 +21,7 @@ from ndflow.report import png, svg
 from ndflow.workflow.evaluate import Comparison
 from ndflow.workflow.outputs import check_folder, make_folder
 from ndflow.workflow.pictures import figures
+from ndflow.workflow.several import record_failures
 from ndflow.workflow.summary import as_text, sections
 from ndflow.workflow.tables import Part, tables
 
@@ -63,7 +65,8 @@ def write_evaluation(
     """
     files = ["summary.txt"]
     made = tables(comparison, covariate)
-    text = as_text(sections(comparison, made), comparison.notes)
+    lost = [f"{failure.scan}: {failure.message}" for failure in comparison.failures]
+    text = as_text(sections(comparison, made), [*comparison.notes, *lost])
     make_folder(folder)
     _remove_former(folder)
     for table in made:
@@ -75,6 +78,7 @@ def write_evaluation(
         _write(folder / f"{name}.svg", svg(figure))
         _write(folder / f"{name}.png", png(figure))
         files += [f"{name}.svg", f"{name}.png"]
+    record_failures(folder, None, {"evaluate": comparison.failures})
     record = {
         "command": list(command),
         "settings": settings,

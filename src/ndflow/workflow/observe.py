@@ -6,7 +6,7 @@ lattice of its voxels for the classification of centres.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError
 from ndflow.evaluation import Empirical, average, empirical, quartiles
-from ndflow.io import BoolArray, Volume, read_model, read_volume
+from ndflow.io import BoolArray, Volume, misplaced, read_model, read_volume
 from ndflow.transport import DETERMINED, IntensityMap, align
 from ndflow.values import FloatArray
 from ndflow.workflow.member import Member, portrait_of_member
@@ -75,10 +75,10 @@ def observe(subject: Subject, *, max_bytes: int) -> Observation:
     """Look at a scan under every condition."""
     first = subject.members[0]
     _refuse_changed(subject)
-    volume, inside, _ = read_masked(first.image, mask_of(first), max_bytes=max_bytes)
+    volume, inside, warnings = read_masked(first.image, mask_of(first), max_bytes=max_bytes)
     raw = volume.values(volume.flat)
     inside &= np.isfinite(raw)
-    tissues = _tissues(subject, volume, inside, max_bytes)
+    tissues = _tissues(subject, volume, inside, max_bytes, warnings)
     portrait = portrait_of_member(first)
     alignment = align(portrait.mixture)
     low, high = portrait.mixture.quantile(DETERMINED).tolist()
@@ -98,7 +98,8 @@ def observe(subject: Subject, *, max_bytes: int) -> Observation:
         affine=_seen(alignment(voxels), tissues, slopes(alignment), first),
         runs=runs,
         grid=_grid(volume),
-        lattice=_lattice(raw, inside),
+        lattice=_lattice(np.where(inside, raw, np.nan).reshape(volume.spatial_shape, order="F")),
+        warnings=tuple(warnings),
     )
 
 
@@ -145,29 +146,27 @@ def _same_grid(member: Member, volume: Volume, max_bytes: int) -> FloatArray:
 
 
 def _tissues(
-    subject: Subject, volume: Volume, inside: BoolArray, max_bytes: int
+    subject: Subject, volume: Volume, inside: BoolArray, max_bytes: int, warnings: list[str]
 ) -> list[FloatArray] | None:
-    """Return the probability of each tissue in the voxels inside the mask."""
+    """Return the probability of each tissue in the voxels inside the mask; add to `warnings`."""
     row = subject.row
     names = {"WM": row.wm, "GM": row.gm, "CSF": row.csf}
     if None in names.values():
         return None
-    return list(_probabilities([str(names[one]) for one in TISSUES], volume, inside, max_bytes))
-
-
-def _probabilities(
-    names: Sequence[str], volume: Volume, inside: BoolArray, max_bytes: int
-) -> Iterator[FloatArray]:
-    for name in names:
+    maps = []
+    for tissue in TISSUES:
+        name = str(names[tissue])
         read = read_volume(name, max_bytes=max_bytes)
         if read.spatial_shape != volume.spatial_shape:
             cause = f"has the shape {read.spatial_shape}, but the scan {volume.spatial_shape}"
             raise FileError(name, cause, "give a map on the grid of the scan")
+        warnings += misplaced(read, volume)
         share = np.nan_to_num(np.asarray(read.values(read.flat)[inside], np.float64))
         if share.min() < 0 or not share.any():
             cause = "no probability is positive inside the mask, or some are negative"
             raise FileError(name, cause, "check that it is the map of a tissue")
-        yield share
+        maps.append(share)
+    return maps
 
 
 def _grid(volume: Volume) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -175,7 +174,10 @@ def _grid(volume: Volume) -> tuple[tuple[int, ...], tuple[float, ...]]:
     return volume.spatial_shape, tuple(places.ravel().tolist())
 
 
-def _lattice(raw: FloatArray, inside: BoolArray) -> NDArray[np.float32]:
-    step = -(-raw.size // _LATTICE)
-    kept = np.where(inside[::step], raw[::step], np.nan)
-    return kept.astype(np.float32)
+def _lattice(picture: FloatArray) -> NDArray[np.float32]:
+    """Return every so manieth voxel along each axis, one after the other."""
+    step = 1
+    while np.prod([-(-length // step) for length in picture.shape]) > _LATTICE:
+        step += 1
+    kept = picture[tuple(slice((step - 1) // 2, None, step) for _ in picture.shape)]
+    return kept.astype(np.float32).ravel(order="F")

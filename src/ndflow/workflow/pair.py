@@ -68,7 +68,7 @@ def pair_figure(comparison: Comparison) -> Figure:
     return pair(
         _side(source, None),
         _side(target, None),
-        _side(source._replace(name=f"after {comparison.runs[0].name}"), imap),
+        _side(source._replace(name=f"matched to {target.name}"), imap),
         MapCurve(x, y, np.exp(log_slope), straight),
     )
 

@@ -108,7 +108,7 @@ def _fitness(comparison: Comparison) -> Figure:
         found = fitness(scan, target)
         rows.append(
             FitRow(
-                condition.name,
+                f"{condition.name}: {comparison.subjects[typical].name}",
                 _middles(edges),
                 scan.density(edges),
                 target.density(edges),

@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ndflow.baselines import Landmarks, of_density, standard
+from ndflow.baselines import Landmarks, standard
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.io import AnyPath, Source, files_of, sha256_of
 from ndflow.population import Reference, reference
 from ndflow.transport import align
 from ndflow.workflow.fitting import fit_source
-from ndflow.workflow.models import is_model, load_density, save
+from ndflow.workflow.models import is_model, load_density, load_landmarks, save
 from ndflow.workflow.portrait import needs_landmarks
 from ndflow.workflow.results import stem
 from ndflow.workflow.scan import selection
 from ndflow.workflow.settings import Average, Fitting, Matching, Reading, flat
+from ndflow.workflow.target import known_landmarks
 
 __all__ = ["Density", "density_of", "write_reference"]
 
@@ -60,10 +61,7 @@ def density_of(
         raise FileError(source, "a reference, which cannot be averaged with scans", hint)
     landmarks = None
     if needs_landmarks(matching):
-        landmarks = of_density(matching.method, model, matching.landmarks)
-        if landmarks is None:
-            cause = f"a mixture, in which {matching.method} finds no landmarks"
-            raise FileError(source, cause, "give the image")
+        landmarks = known_landmarks(str(source), model, load_landmarks(source), matching)
     return Density(model, landmarks, {}, ())
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "References",
     "Standard",
     "check_references",
+    "given_reference",
     "make_references",
     "reference_name",
     "write_references",
@@ -72,7 +73,7 @@ def check_references(study: Study) -> None:
     if needs_landmarks(matching):
         check_installed(matching.method)
     if study.given is not None:
-        given = _given(study.given)
+        given = given_reference(study.given)
         _in_units(study, given, study.given)
         channels = given.reference.channels
         if ANY_CHANNEL not in (study.channel, *channels) and channels != (study.channel,):
@@ -92,7 +93,7 @@ def make_references(study: Study, members: Sequence[Member], *, nested: bool = F
     nested : whether what other scans of the study went into is not to be used.
     """
     given = study.given
-    whole = _average(study, members) if given is None else _given(given)
+    whole = _average(study, members) if given is None else given_reference(given)
     target = _in_units(study, whole, given)
     centres: dict[str, Standard] = {}
     goals: dict[str | None, Goal] = {None: Goal(target, study.matching)}
@@ -171,7 +172,8 @@ def reference_name(centre: str | None, kind: str = "reference") -> str:
     return f"{kind}_{safe_name(centre)}.json"
 
 
-def _given(path: str) -> Standard:
+def given_reference(path: str) -> Standard:
+    """Read a reference, and the landmarks beside it."""
     model = load_density(path)
     if not isinstance(model, Reference):
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
@@ -181,7 +183,7 @@ def _given(path: str) -> Standard:
 def _known(given: str | None, centre: str) -> Standard | None:
     """Return the reference of a centre that was made together with the one given."""
     beside = None if given is None else Path(given).with_name(reference_name(centre))
-    return _given(str(beside)) if beside is not None and beside.exists() else None
+    return given_reference(str(beside)) if beside is not None and beside.exists() else None
 
 
 def _is_of(own: Standard, study: Study, centre: str) -> bool:

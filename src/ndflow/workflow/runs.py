@@ -144,13 +144,26 @@ def shared_scans(runs: Sequence[Run]) -> list[Subject]:
         if all(name in those for those in members)
     ]
     for subject in shared:
-        if len({os.path.realpath(member.image) for member in subject.members}) > 1:
-            images = " and ".join(sorted({member.image for member in subject.members}))
-            cause = f"different scans are called {subject.name}: {images}"
-            raise InvalidValueError(f"{cause}; compare runs of the same table")
+        _refuse_disagreement(subject)
     if len(shared) < 2:
         raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")
     return shared
+
+
+def _refuse_disagreement(subject: Subject) -> None:
+    """Refuse a scan that is not the same in all runs, or not looked at in the same way."""
+    known: dict[str, list[str | None]] = {
+        "image": [os.path.realpath(member.image) for member in subject.members],
+        "mask": [member.mask and os.path.realpath(member.mask) for member in subject.members],
+        "centre": [member.centre for member in subject.members],
+    }
+    for what, values in known.items():
+        different = sorted({str(value) for value in values})
+        if len(different) > 1:
+            raise InvalidValueError(
+                f"the {what} of {subject.name} is {different[0]} in one run and {different[1]} in "
+                f"another; compare runs of the same table"
+            )
 
 
 def check_covariate(subjects: Sequence[Subject], name: str) -> None:

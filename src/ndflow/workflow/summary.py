@@ -101,7 +101,7 @@ def _tissue(comparison: Comparison) -> Section:
     return Section(
         "Quartiles of tissues",
         f"Mean ± sd over {len(comparison.subjects)} scans. The sd is less than with {AFFINE}: "
-        "* paired, † also unpaired (Brown–Forsythe, Holm, p < .05). Last: mean sd, and the same in "
+        "* paired, † unpaired (Brown–Forsythe, Holm, p < .05). Last: mean sd, and the same in "
         "units of the gap between WM and GM.",
         ["condition", *head, "mean sd", "÷ gap"],
         rows,

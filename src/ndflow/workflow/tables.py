@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -52,7 +51,8 @@ class Table(NamedTuple):
 
 def tables(comparison: Comparison, covariate: str | None = None) -> list[Table]:
     """Return all tables that the scans allow."""
-    made = [_fitness(comparison), _fitness_summary(comparison)]
+    scans = _fitness(comparison)
+    made = [scans, _fitness_summary(comparison, scans)]
     if comparison.conditions[0].quartiles is not None:
         made += [_tissue_scans(comparison), _tissue(comparison)]
     if comparison.centres is not None:
@@ -93,9 +93,8 @@ def _fitness(comparison: Comparison) -> Table:
     return Table("fitness_scans", ("condition", "scan", "centre", *measures), rows)
 
 
-def _fitness_summary(comparison: Comparison) -> Table:
+def _fitness_summary(comparison: Comparison, whole: Table) -> Table:
     """The medians over scans; of the jump, also the largest."""
-    whole = _fitness(comparison)
     measures = (*whole.columns[3:], "largest_jump")
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
@@ -203,10 +202,6 @@ def _covariate(comparison: Comparison, name: str) -> Table:
             continue
         for tissue, medians in zip(TISSUES, condition.quartiles[:, :, 1].T, strict=True):
             found = effect(medians, values, centres)
-            rows.append((condition.name, tissue, *(_plain(part) for part in found)))
+            rows.append((condition.name, tissue, *found))
     columns = ("condition", "tissue", "slope", "se", "correlation", "p", "scans")
     return Table("covariate", columns, rows)
-
-
-def _plain(part: float) -> Part:
-    return None if isinstance(part, float) and math.isnan(part) else part

@@ -18,7 +18,15 @@ from ndflow.workflow.portrait import Portrait, landmarks_of, needs_landmarks
 from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan
 from ndflow.workflow.settings import Fitting, Matching, Reading, Writing
 
-__all__ = ["AnyTarget", "Target", "in_units", "read_target", "refuse_coarse", "refuse_other_units"]
+__all__ = [
+    "AnyTarget",
+    "Target",
+    "in_units",
+    "known_landmarks",
+    "read_target",
+    "refuse_coarse",
+    "refuse_other_units",
+]
 
 _ENDS = (0.001, 0.999)  # percentiles that `range` speaks of
 _LEAST, _MOST = 1e-100, 1e100
@@ -86,7 +94,7 @@ def read_target(
         _refuse_absurd(name, mixture)
         has_units = not isinstance(to, Reference)
         return Target(
-            mixture, name, has_units, files, [], _known(name, mixture, landmarks, matching)
+            mixture, name, has_units, files, [], known_landmarks(name, mixture, landmarks, matching)
         )
     scan = read_scan(to, mask, reading=reading)
     files = input_files(target=to, target_mask=mask)
@@ -97,7 +105,7 @@ def read_target(
     )
 
 
-def _known(
+def known_landmarks(
     name: str, mixture: GaussianMixture, saved: Landmarks | None, matching: Matching
 ) -> Landmarks | None:
     """Return the landmarks of a model: those saved with it, or else those of its density."""

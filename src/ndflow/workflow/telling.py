@@ -54,6 +54,7 @@ def tell_centres(
     study: Study | None,
     *,
     aligned: bool,
+    people: Sequence[str],
     seed: int,
     permutations: int,
     trees: int,
@@ -66,6 +67,7 @@ def tell_centres(
     members : the scans, in a run.
     study : of the run; None for the voxels as they came or aligned.
     aligned : whether they are aligned, without a run.
+    people : who was scanned; scans of the same person are not both trained and tested on.
     seed, permutations, trees : of the classification.
     """
     centres = [str(member.centre) for member in members]
@@ -85,11 +87,11 @@ def tell_centres(
             kept[key] = features(train, test)
         return kept[key]
 
-    predictions = classify(remembered, centres, seed=seed, trees=trees)
+    predictions = classify(remembered, centres, seed=seed, trees=trees, groups=people)
     if not permutations:
         return Told(predictions, None)
-    parts = [remembered(*part) for part in folds(centres, seed)]
-    level = chance(parts, centres, seed=seed, permutations=permutations, trees=trees)
+    parts = [remembered(*part) for part in folds(centres, seed, groups=people)]
+    level = chance(parts, centres, seed=seed, permutations=permutations, trees=trees, groups=people)
     return Told(predictions, level)
 
 
