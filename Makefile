@@ -7,7 +7,7 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint format study bench clean
+.PHONY: help demo test lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,10 @@ lint: $(READY)  ## style, types and layers
 format: $(READY)  ## mend what can be mended by machine
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+
+demo: $(READY)  ## make a small study, normalise it, and show what happened
+	rm -rf demo
+	$(BIN)/ndflow demo demo
 
 COHORT ?= ../shared/cohort
 study: $(READY)  ## compare the methods on a cohort, and write docs/study.md (COHORT=folder)

@@ -6,3 +6,6 @@ from hypothesis import settings
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("explore", deadline=None, max_examples=400)
 settings.load_profile("explore" if os.environ.get("EXPLORE") else "repeatable")
+
+# Pages of studies take seconds; those that are about them ask for them.
+os.environ["NDFLOW_NO_REPORT"] = "1"

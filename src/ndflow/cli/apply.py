@@ -36,6 +36,8 @@ def apply(
 ) -> int:
     """Apply a saved map to an image, or undo it.
 
+    Example: `ndflow apply out.nii.gz --map out.json --inverse -o back.nii.gz`
+
     Parameters
     ----------
     image

@@ -15,6 +15,7 @@ from ndflow.cli.options import (
     FittingOptions,
     Jobs,
     MatchingOptions,
+    NoReport,
     ReadingOptions,
     Scheduler,
     StopEarly,
@@ -55,6 +56,7 @@ def bids(
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
     stop_on_first_failure: StopEarly = False,
+    no_report: NoReport = False,
     dry_run: DryRun = False,
     talk: TalkOptions = Talk(),
 ) -> int:
@@ -62,6 +64,8 @@ def bids(
 
     OUT becomes a BIDS derivative with images called desc-ndflow. A run that was stopped goes on
     where it was, like `ndflow cohort`.
+
+    Example: `ndflow bids BIDS_DIR OUT group --jobs 4`
 
     Parameters
     ----------
@@ -89,7 +93,7 @@ def bids(
     reference
         Use this reference instead of making one, see `ndflow cohort --help`.
     """
-    from ndflow.cli.passes import Passes, conclude
+    from ndflow.cli.passes import Passes, conclude, write_page
     from ndflow.cli.run import command_line, rehearse_study
     from ndflow.errors import FileError
     from ndflow.io import find_scans
@@ -135,4 +139,6 @@ def bids(
             summary = run_participants(study, root, watch, force=force)
         else:
             summary = run_group(study, rows, root, watch, command=command_line(), force=force)
+    if level == "group" and not no_report and summary.done:
+        write_page(folder, talk)
     return conclude(summary, study, talk)

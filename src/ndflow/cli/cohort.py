@@ -15,6 +15,7 @@ from ndflow.cli.options import (
     FittingOptions,
     Jobs,
     MatchingOptions,
+    NoReport,
     ReadingOptions,
     Scheduler,
     StopEarly,
@@ -45,14 +46,18 @@ def cohort(
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
     stop_on_first_failure: StopEarly = False,
+    no_report: NoReport = False,
     dry_run: DryRun = False,
     talk: TalkOptions = Talk(),
 ) -> int:
     """Bring all scans of a study to a reference, made from them or given.
 
-    OUT gets the images, the maps, the models, the references, and a list of what failed. A run
+    OUT gets the images, the maps, the models, the references, a list of what failed, and a page
+    that shows what happened, report.html (with pip install 'ndflow[report]'). A run
     that was stopped goes on where it was; so does one whose table has grown or whose settings have
     changed: only what is missing, or would not be the same, is done again.
+
+    Example: `ndflow cohort study.tsv OUT --jobs 4`
 
     Parameters
     ----------
@@ -72,7 +77,7 @@ def cohort(
     channel
         What the images show, for example T1w.
     """
-    from ndflow.cli.passes import Passes, conclude
+    from ndflow.cli.passes import Passes, conclude, write_page
     from ndflow.cli.run import command_line, rehearse_study
     from ndflow.errors import InvalidValueError
     from ndflow.io import read_table
@@ -108,4 +113,6 @@ def cohort(
         return rehearse_study(members)
     with Passes(talk) as watch:
         summary = run_cohort(study, rows, watch, command=command_line(), force=writing.force)
+    if not no_report and summary.done:
+        write_page(folder, talk)
     return conclude(summary, study, talk)

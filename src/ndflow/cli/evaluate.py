@@ -33,6 +33,8 @@ def evaluate(
     histograms, tissues, centres told apart by random forests, scans of the same subject. Tables
     go to stdout, and to DIR with the figures and all numbers.
 
+    Example: `ndflow evaluate OUT OUT_NYUL -o comparison --covariate age`
+
     Parameters
     ----------
     runs

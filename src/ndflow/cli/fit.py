@@ -41,6 +41,8 @@ def fit(
     A mixture is about a kilobyte of JSON. It names no file, and no voxel can be read from it, so
     it can go where the scan may not: `ndflow reference` averages mixtures of several hospitals.
 
+    Example: `ndflow fit scan1.nii.gz scan2.nii.gz --mask brain1.nii.gz brain2.nii.gz -o mixtures`
+
     Parameters
     ----------
     images

@@ -17,10 +17,12 @@ from ndflow.cli.apply import apply
 from ndflow.cli.bids import bids
 from ndflow.cli.cohort import cohort
 from ndflow.cli.console import complain
+from ndflow.cli.demo import demo
 from ndflow.cli.evaluate import evaluate
 from ndflow.cli.fit import fit
 from ndflow.cli.normalise import normalise
 from ndflow.cli.reference import reference
+from ndflow.cli.report import report
 from ndflow.cli.signals import Terminated, listening
 from ndflow.errors import NdflowError
 
@@ -34,6 +36,8 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "fit": fit,
     "apply": apply,
     "evaluate": evaluate,
+    "report": report,
+    "demo": demo,
 }
 
 app = App(

@@ -50,6 +50,8 @@ def normalise(
     go along. Beside each result a record is written, OUT.json for OUT.nii.gz; it holds the map,
     for `ndflow apply`.
 
+    Example: `ndflow normalise scan.nii.gz --mask brain.nii.gz --to reference.json -o out.nii.gz`
+
     Parameters
     ----------
     images

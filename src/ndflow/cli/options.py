@@ -23,6 +23,7 @@ __all__ = [
     "Jobs",
     "Masks",
     "MatchingOptions",
+    "NoReport",
     "Output",
     "ReadingOptions",
     "Scheduler",
@@ -61,6 +62,10 @@ Scheduler = Annotated[
 StopEarly = Annotated[bool, Parameter(group=RUN, help="Do not go on after a scan has failed.")]
 AutoMask = Annotated[
     bool, Parameter(group=METHOD, help="Look for the foreground of scans that have no mask.")
+]
+NoReport = Annotated[
+    bool,
+    Parameter(group=RUN, env_var="NDFLOW_NO_REPORT", help="Do not write OUT/report.html."),
 ]
 DryRun = Annotated[bool, Parameter(group=RUN, help="Only say what would be done.")]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, Self
 
 from ndflow.cli.console import bars, complain, inform, inform_always, warn
@@ -14,7 +17,7 @@ from ndflow.workflow.cohort import Summary
 from ndflow.workflow.several import FAILURES, Outcome
 from ndflow.workflow.study import Study
 
-__all__ = ["Passes", "conclude"]
+__all__ = ["Passes", "conclude", "write_page"]
 
 _OTHERS = {"classify": "conditions"}  # what a pass goes over, if not scans
 _SILENCE = 30.0  # seconds between two lines where there is no terminal
@@ -73,6 +76,22 @@ class Passes:
         left = (self._total - self._done) / rate
         done = f"{self._done} of {self._total} {self._what}"
         return f"{done}, {rate:.3g} a second, {_span(left)} left"
+
+
+def write_page(folder: Path, talk: Talk) -> None:
+    """Write the page of a study, in a process of its own: figures take memory that studies do not.
+
+    The study is done whatever comes of it, so what goes wrong is a warning.
+    """
+    if any(find_spec(package) is None for package in ("jinja2", "matplotlib")):
+        if not talk.quiet:
+            inform("for a page that shows what happened, pip install 'ndflow[report]'")
+        return
+    words = [sys.executable, "-m", "ndflow", "report", str(folder), "--quiet"]
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace")
+    if done.returncode:
+        said = done.stderr.strip().splitlines() or ["it gave no reason"]
+        warn(f"{folder}: no report was written: {said[-1].removeprefix('error: ')}")
 
 
 def conclude(summary: Summary, study: Study, talk: Talk) -> int:

@@ -47,6 +47,8 @@ def reference(
 ) -> int:
     """Average the densities of scans: what others can be brought to.
 
+    Example: `ndflow reference mixtures/*.json --channel T1w -o reference.json`
+
     Parameters
     ----------
     sources

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ndflow.baselines import Landmarks
-from ndflow.density import Fit
+from ndflow.density import Fit, trimmed
 from ndflow.io import AnyPath, Source, sha256_of
 from ndflow.workflow.models import check_model, save
 from ndflow.workflow.portrait import landmarks_of
 from ndflow.workflow.results import all_files
-from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan, selection
+from ndflow.workflow.scan import Scan, doubts, fit_scan, input_files, read_scan, selection
 from ndflow.workflow.settings import Fitting, Matching, Reading, flat, settings_from
 
 __all__ = ["Fitted", "fit_image", "fit_source", "fit_to_file"]
@@ -29,12 +31,14 @@ class Fitted(NamedTuple):
     voxels : how many were used, and how many not.
     warnings : for the user.
     landmarks : of the same scan, for methods that look at them.
+    misfit : the largest difference between the distribution functions of histogram and mixture.
     """
 
     fit: Fit
     voxels: dict[str, int]
     warnings: tuple[str, ...]
     landmarks: Landmarks | None = None
+    misfit: float = 0.0
 
 
 def fit_image(
@@ -67,7 +71,13 @@ def fit_source(
     fitted = fit_scan(scan, fitting)
     warnings = scan.warnings + doubts(scan.volume.path, fitted)
     landmarks = landmarks_of(scan, matching or Matching())
-    return Fitted(fitted, scan.voxels, tuple(warnings), landmarks)
+    return Fitted(fitted, scan.voxels, tuple(warnings), landmarks, _misfit(scan, fitted))
+
+
+def _misfit(scan: Scan, fitted: Fit) -> float:
+    seen = trimmed(scan.histogram)
+    below = (np.cumsum(seen.counts) - 0.5 * seen.counts) / seen.total
+    return float(np.abs(fitted.mixture.cdf(seen.values[:, 0]) - below).max())
 
 
 def fit_to_file(
@@ -90,6 +100,7 @@ def fit_to_file(
         "settings": selection(mask, exclude) | flat(reading, fitting),
         "voxels": fitted.voxels,
         "fit": fitted.fit.status.message,
+        "misfit": fitted.misfit,
     }
     save(output, fitted.fit, record=record, force=force, inputs=inputs)
     return fitted

@@ -105,6 +105,7 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: 
         "settings": chosen,
         "voxels": fitted.voxels,
         "fit": fitted.fit.status.message,
+        "misfit": fitted.misfit,
     }
     if fitted.landmarks is not None:
         record["landmarks"] = fitted.landmarks.to_dict()

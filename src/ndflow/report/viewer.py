@@ -1,0 +1,23 @@
+"""NiiVue, the viewer of volumes, from a package that carries it; ndflow has no copy of its own."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from importlib.resources import files
+
+__all__ = ["niivue", "packed"]
+
+
+def niivue() -> str | None:
+    """Return NiiVue's bundle as nilearn installed it, or None where there is none."""
+    try:
+        bundle = files("nilearn").joinpath("_assets", "js", "niivue.umd.js")
+        return bundle.read_text(encoding="utf-8")
+    except (ImportError, OSError):
+        return None
+
+
+def packed(text: str) -> str:
+    """Return a text compressed, in letters that mean nothing to HTML; the same text, the same."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")

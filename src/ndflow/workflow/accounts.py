@@ -1,0 +1,104 @@
+"""What the files of a finished study say of each scan, without looking at any image.
+
+The result of a scan has the quantiles ``f(Q(p))``, where Q are those of its density and f its map,
+and the density ``q(x) / f'(x)`` at ``f(x)``: models and maps are all that is needed to tell how far
+scans were apart before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ndflow.density import GaussianMixture
+from ndflow.evaluation import SHARES
+from ndflow.io import read_model
+from ndflow.transport import Affine, IntensityMap, align
+from ndflow.values import FloatArray
+from ndflow.workflow.member import Member, portrait_of_member
+from ndflow.workflow.models import load_map
+from ndflow.workflow.runs import Run
+
+__all__ = ["Account", "accounts", "densities"]
+
+_POINTS = 400
+_ENDS = (0.001, 0.999)
+
+
+@dataclass(frozen=True)
+class Account:
+    """What is known of a scan.
+
+    Attributes
+    ----------
+    member : the scan.
+    mixture : its density.
+    imap : its map.
+    model, record : what else stands beside the two.
+    """
+
+    member: Member
+    mixture: GaussianMixture
+    imap: IntensityMap
+    model: Mapping[str, Any]
+    record: Mapping[str, Any]
+
+    @property
+    def centre(self) -> str:
+        """Where it was made, in words."""
+        return self.member.centre or "no centre"
+
+    @cached_property
+    def alignment(self) -> Affine:
+        """Its way to zero mean and unit spread."""
+        return align(self.mixture)
+
+    def quantiles(self, condition: str) -> FloatArray:
+        """Return the 199 quantiles as they came (``raw``), ``aligned``, or in the ``result``."""
+        return self._through(condition)(self.mixture.quantile(SHARES))
+
+    def curve(self, condition: str) -> tuple[FloatArray, FloatArray]:
+        """Return intensities and the density there, under one of the conditions."""
+        low, high = self.mixture.quantile(_ENDS).tolist()
+        x = np.linspace(low, high, _POINTS)
+        y, log_slope = self._through(condition).with_log_det_jacobian(x)
+        return y, np.exp(self.mixture.logpdf(x) - log_slope)
+
+    def _through(self, condition: str) -> IntensityMap:
+        identity = Affine(np.eye(1), np.zeros(1))
+        return {"raw": identity, "aligned": self.alignment, "result": self.imap}[condition]
+
+
+def accounts(run: Run) -> list[Account]:
+    """Read what the files of a study say of its scans."""
+    return [
+        Account(
+            member,
+            portrait_of_member(member).mixture,
+            load_map(member.place.record),
+            read_model(member.place.model, "mixture")[1],
+            read_model(member.place.record, "map")[1],
+        )
+        for member in run.study.members
+    ]
+
+
+def densities(
+    scans: Sequence[Account], condition: str, *, logarithmic: bool = False
+) -> tuple[FloatArray, dict[str, list[FloatArray]]]:
+    """Return intensities, and the density of every scan there by centre, under a condition."""
+    curves = [scan.curve(condition) for scan in scans]
+    low, high = min(y[0] for y, _ in curves), max(y[-1] for y, _ in curves)
+    if logarithmic:
+        low = max(low, min(float(y[_POINTS // 20]) for y, _ in curves))
+        x = np.geomspace(low, high, _POINTS)
+    else:
+        x = np.linspace(low, high, _POINTS)
+    by_centre: dict[str, list[FloatArray]] = {}
+    for scan, (y, density) in zip(scans, curves, strict=True):
+        by_centre.setdefault(scan.centre, []).append(np.interp(x, y, density, left=0, right=0))
+    return x, by_centre

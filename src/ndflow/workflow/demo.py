@@ -1,0 +1,132 @@
+"""The demonstration: a small study with known truth, normalised, compared, and shown on a page.
+
+DIR/data         the scans of three scanners, and their table
+DIR/individual   ndflow, each scan by itself; with the comparison in evaluation/, and report.html
+DIR/centre       ndflow, a map for each centre
+DIR/nyul, DIR/affine
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.evaluation import between
+from ndflow.io import read_table
+from ndflow.workflow.cohort import members_of, run_cohort
+from ndflow.workflow.demo_study import recoveries, write_demo_study
+from ndflow.workflow.evaluate import Comparison, compare
+from ndflow.workflow.evaluation_files import check_evaluation, write_evaluation
+from ndflow.workflow.models import load_map
+from ndflow.workflow.outputs import check_folder, make_folder
+from ndflow.workflow.plan import Study
+from ndflow.workflow.report import check_report, write_report
+from ndflow.workflow.runs import read_runs
+from ndflow.workflow.settings import Averaging, Matching, Reading
+from ndflow.workflow.study import Watch
+
+__all__ = ["Demonstration", "check_demo", "run_demo"]
+
+_RUNS: dict[str, tuple[Averaging, Matching]] = {
+    "individual": (Averaging(), Matching()),
+    "centre": (Averaging(mode="centre"), Matching()),
+    "nyul": (Averaging(), Matching(method="nyul")),
+    "affine": (Averaging(), Matching(method="affine")),
+}
+_PERMUTATIONS, _TREES = 20, 100
+
+
+class Demonstration(NamedTuple):
+    """What was achieved.
+
+    Attributes
+    ----------
+    page : the report.
+    scans : how many there were.
+    apart : the distance between centres by condition, in standard deviations.
+    missed : how far the maps of each run are from the truth, in standard deviations.
+    """
+
+    page: Path
+    scans: int
+    apart: dict[str, float]
+    missed: dict[str, float]
+
+
+def check_demo(folder: Path) -> None:
+    """Say before any work what would stand in its way."""
+    check_report()
+    check_folder(folder)
+    if folder.is_dir() and any(folder.iterdir()):
+        raise FileError(folder, "not empty", "choose another folder, or remove this one")
+
+
+def run_demo(
+    folder: Path,
+    watch: Watch,
+    *,
+    jobs: int,
+    command: Sequence[str],
+    resolution: float = 2.0,
+    subjects: int = 6,
+) -> Demonstration:
+    """Make the study, run everything, and write the page.
+
+    Parameters
+    ----------
+    folder : where to.
+    watch : who looks on.
+    jobs : how many scans at a time.
+    command : what the user typed, for the record.
+    resolution : of the scans, in millimetres.
+    subjects : a centre.
+    """
+    check_demo(folder)
+    make_folder(folder)
+    made = write_demo_study(folder / "data", resolution=resolution, subjects=subjects)
+    rows = read_table(made.table)
+    for name, (averaging, matching) in _RUNS.items():
+        out = folder / name
+        study = Study(
+            out, members_of(rows, out), averaging, matching=matching, channel="T1w", jobs=jobs
+        )
+        summary = run_cohort(study, rows, watch, command=command, force=False)
+        if summary.failures:
+            raise InvalidValueError(f"the demonstration failed: {summary.failures[0].message}")
+    first = folder / next(iter(_RUNS))
+    check_evaluation(first / "evaluation", force=False)
+    limit = Reading().max_bytes
+    comparison = compare(
+        read_runs([folder / name for name in _RUNS]),
+        watch,
+        permutations=_PERMUTATIONS,
+        trees=_TREES,
+        covariate="age",
+        jobs=jobs,
+        max_bytes=limit,
+    )
+    write_evaluation(
+        comparison,
+        first / "evaluation",
+        covariate="age",
+        settings={"permutations": _PERMUTATIONS, "trees": _TREES, "covariate": "age", "seed": 0},
+        command=command,
+    )
+    page = write_report(first, max_bytes=limit)
+    missed = {}
+    for name in _RUNS:
+        maps = {scan: load_map(folder / name / "maps" / f"{scan}.json") for scan in made.truths}
+        missed[name] = recoveries(maps, made.truths).mean
+    return Demonstration(page, len(rows), _apart(comparison), missed)
+
+
+def _apart(comparison: Comparison) -> dict[str, float]:
+    centres = comparison.centres or []
+    return {
+        condition.name: between(np.asarray(condition.quantiles), centres)
+        for condition in comparison.conditions
+    }

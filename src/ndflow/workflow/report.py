@@ -1,0 +1,238 @@
+"""The page of a finished study: OUT/report.html.
+
+Numbers and densities come from the models and maps of all scans; images are read of a sample only,
+flagged scans first, so the page stays small and quick for a large cohort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ndflow.density import GaussianMixture
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.evaluation import between, within
+from ndflow.io import AnyPath, new_file, read_model
+from ndflow.report import (
+    CentreEntry,
+    Headline,
+    Page,
+    Panel,
+    Picture,
+    colours,
+    headline_figure,
+    niivue,
+    populations,
+    render,
+    svg,
+)
+from ndflow.workflow.accounts import Account, accounts, densities
+from ndflow.workflow.cohort import PROVENANCE
+from ndflow.workflow.flags import flags
+from ndflow.workflow.prose import CITATION, facts, methods
+from ndflow.workflow.references import reference_name
+from ndflow.workflow.report_evaluation import evaluated_numbers, evaluated_pictures, rows_of
+from ndflow.workflow.report_scans import COLUMNS, scan_entry
+from ndflow.workflow.runs import Run, read_runs
+from ndflow.workflow.several import FAILURES
+from ndflow.workflow.target import in_units, read_target
+
+__all__ = ["REPORT", "check_report", "headline", "write_report"]
+
+REPORT = "report.html"
+
+_LOGARITHMIC = 3.0  # medians of scans that differ so many times need such an axis
+_CONDITIONS = {"raw": "as they came", "aligned": "aligned", "result": "normalised"}
+
+
+class _Sample(NamedTuple):
+    """Which scans are shown, and which of them in the viewer too."""
+
+    pictures: set[str]
+    viewer: set[str]
+
+
+def check_report() -> None:
+    """Refuse to begin without the packages that a page needs."""
+    for package in ("jinja2", "matplotlib"):
+        if find_spec(package) is None:
+            raise InvalidValueError(
+                f"a report needs {package}, which is not installed; "
+                f"try pip install 'ndflow[report]'"
+            )
+
+
+def write_report(folder: AnyPath, *, sample: int = 20, viewer: int = 9, max_bytes: int) -> Path:
+    """Write the page of a finished study, in place of one that was there.
+
+    Parameters
+    ----------
+    folder : of the study.
+    sample : how many scans are shown with pictures; the others are rows of the table.
+    viewer : how many of these can be seen in the viewer.
+    max_bytes : the largest file to read.
+    """
+    check_report()
+    (run,) = read_runs([folder])
+    scans = accounts(run)
+    warned = flags(scans)
+    target = _target(run)
+    chosen = _sample(scans, warned, sample, viewer)
+    page = _page(run, scans, warned, target, chosen, max_bytes)
+    text = render(page, bundle=niivue() if chosen.viewer else None)
+    path = Path(folder) / REPORT
+    with new_file(path, force=True) as file:
+        file.write(text.encode())
+    return path
+
+
+def _target(run: Run) -> GaussianMixture | None:
+    """Return the reference in the units of the result; None for methods with units of their own."""
+    try:
+        target = read_target(
+            str(run.study.folder / reference_name(None)), matching=run.study.matching
+        )
+    except FileError:
+        return None
+    if target.landmarks is not None and target.landmarks.own_units:
+        return None
+    return in_units(target, run.study.matching).mixture
+
+
+def _sample(
+    scans: Sequence[Account], warned: Sequence[Sequence[str]], count: int, viewer: int
+) -> _Sample:
+    """Choose scans to show: flagged ones first, then of each centre in turn."""
+    flagged = [scan for scan, own in zip(scans, warned, strict=True) if own]
+    others = [scan for scan, own in zip(scans, warned, strict=True) if not own]
+    ranks: dict[str, int] = {}
+    turn = []
+    for scan in others:
+        ranks[scan.centre] = ranks.get(scan.centre, 0) + 1
+        turn.append((ranks[scan.centre], scan.centre, scan.member.name))
+    names = [scan.member.name for scan in flagged] + [name for *_, name in sorted(turn)]
+    shown = names[:count]
+    # Half of the places in the viewer for flagged scans, if there are so many.
+    half = names[: min(len(flagged), (viewer + 1) // 2)]
+    rest = [name for name in shown if name not in half]
+    plain = [name for name in rest if name not in {scan.member.name for scan in flagged}]
+    seen = [*half, *plain, *(name for name in rest if name not in plain)][:viewer]
+    return _Sample(set(shown), {name for name in seen if name in shown})
+
+
+def _page(
+    run: Run,
+    scans: Sequence[Account],
+    warned: Sequence[Sequence[str]],
+    target: GaussianMixture | None,
+    chosen: _Sample,
+    max_bytes: int,
+) -> Page:
+    _, record = read_model(run.study.folder / PROVENANCE, "study")
+    failures = rows_of(run.study.folder / FAILURES)
+    centres = sorted({scan.centre for scan in scans})
+    return Page(
+        title=f"ndflow: {run.name}",
+        facts=facts(run.study, record, len(scans), len(failures)),
+        failures=[(row["scan"], row["cause"], row["try"]) for row in failures],
+        headline=headline(scans, centres),
+        populations=_populations(scans, centres),
+        centres=[_centre(name, scans, centres) for name in centres] if len(centres) > 1 else [],
+        columns=COLUMNS,
+        scans=[
+            scan_entry(
+                scan,
+                own,
+                target,
+                pictured=scan.member.name in chosen.pictures,
+                viewed=scan.member.name in chosen.viewer,
+                max_bytes=max_bytes,
+            )
+            for scan, own in zip(scans, warned, strict=True)
+        ],
+        tables=evaluated_numbers(run.study.folder / "evaluation"),
+        pictures=evaluated_pictures(run.study.folder / "evaluation"),
+        methods=methods(run.study, len(scans), centres),
+        citation=CITATION,
+    )
+
+
+def _distances(scans: Sequence[Account], centres: Sequence[str]) -> list[tuple[str, float]]:
+    """Return how far apart centres are under each condition; of one centre, its scans.
+
+    In standard deviations of a scan under the same condition.
+    """
+    of_scan = [scan.centre for scan in scans]
+    found = []
+    for condition, name in _CONDITIONS.items():
+        quantiles = np.array([scan.quantiles(condition) for scan in scans])
+        quantiles = quantiles / quantiles.std(axis=1).mean()
+        apart = 0.0
+        if len(scans) > 1:
+            apart = (between if len(centres) > 1 else within)(quantiles, of_scan)
+        found.append((name, apart))
+    return found
+
+
+def headline(scans: Sequence[Account], centres: Sequence[str]) -> Headline:
+    """Return what was achieved: how far centres lie apart, before and after."""
+    distances = _distances(scans, centres)
+    what = "centres" if len(centres) > 1 else "scans"
+    numbers = [(name, f"{apart:.3g}") for name, apart in distances]
+    came, aligned, result = (apart for _, apart in distances)
+    sentence = (
+        f"Histograms of {what} lie {result:.3g} standard deviations apart (Wasserstein distance); "
+        f"they came {came:.3g} apart, and aligning mean and spread alone leaves {aligned:.3g}."
+    )
+    picture = headline_figure(
+        distances,
+        _panel(scans, "raw", centres),
+        _panel(scans, "result", centres),
+        centres=centres,
+    )
+    alt = f"Distance between {what}: " + ", ".join(f"{name} {value}" for name, value in numbers)
+    return Headline(sentence, numbers, Picture(svg(picture), alt))
+
+
+def _panel(scans: Sequence[Account], condition: str, centres: Sequence[str]) -> Panel:
+    logarithmic = False
+    if condition == "raw":
+        medians = [float(scan.mixture.quantile(0.5)) for scan in scans]
+        least = min(float(scan.mixture.quantile(0.05)) for scan in scans)
+        logarithmic = least > 0 and max(medians) > _LOGARITHMIC * min(medians)
+    x, by_centre = densities(scans, condition, logarithmic=logarithmic)
+    return Panel(_CONDITIONS[condition], x, by_centre, logarithmic=logarithmic)
+
+
+def _populations(scans: Sequence[Account], centres: Sequence[str]) -> Picture:
+    panels = [_panel(scans, condition, centres) for condition in _CONDITIONS]
+    figure = populations(panels, centres=centres)
+    alt = "Densities of all scans by centre, as they came, aligned, and normalised"
+    return Picture(svg(figure), alt, "A line a scan, thick lines the average of a centre.")
+
+
+def _centre(name: str, scans: Sequence[Account], centres: Sequence[str]) -> CentreEntry:
+    own = [scan for scan in scans if scan.centre == name]
+    panels = [_panel(own, condition, centres) for condition in ("aligned", "result")]
+    picture = Picture(
+        svg(populations(panels, centres=centres)),
+        f"Densities of the scans of {name}, aligned and normalised",
+    )
+    aligned, result = (
+        within(np.array([scan.quantiles(condition) for scan in own]), [name] * len(own))
+        if len(own) > 1
+        else 0.0
+        for condition in ("aligned", "result")
+    )
+    spread = np.mean([scan.quantiles("result").std() for scan in own])
+    sentence = (
+        f"Its scans lie {aligned:.3g} standard deviations from their average after alignment, "
+        f"and {result / spread:.3g} after normalisation."
+        if len(own) > 1
+        else "One scan."
+    )
+    return CentreEntry(name, len(own), colours(centres)[name], picture, sentence)

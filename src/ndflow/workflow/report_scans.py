@@ -1,0 +1,125 @@
+"""A scan on the page of its study: a row of the table, figures, and a view before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ndflow.density import GaussianMixture
+from ndflow.evaluation import SHARES, empirical
+from ndflow.report import Picture, ScanEntry, ScanPanel, Views, scan_figure, slices_figure, svg
+from ndflow.values import FloatArray
+from ndflow.workflow.accounts import Account
+from ndflow.workflow.views import BeforeAfter, before_after, small_volume
+
+__all__ = ["COLUMNS", "scan_entry"]
+
+COLUMNS = (
+    "voxels",
+    "parts",
+    "misfit",
+    "divergence",
+    "left",
+    "flattest",
+    "steepest",
+    "W1",
+)
+
+_POINTS = 160
+_ENDS = (0.0005, 0.9995)
+_WINDOW = (0.5, 99.5)  # percentiles of the result that are black and white
+
+
+def scan_entry(
+    scan: Account,
+    warned: Sequence[str],
+    target: GaussianMixture | None,
+    *,
+    pictured: bool,
+    viewed: bool,
+    max_bytes: int,
+) -> ScanEntry:
+    """Return what the page says of a scan.
+
+    Parameters
+    ----------
+    scan, warned : the scan, and what to check in it.
+    target : the reference, in the units of the result; None where there is none.
+    pictured, viewed : whether its figures are shown, and whether it can be seen in the viewer.
+    max_bytes : the largest file to read.
+    """
+    record, name = scan.record, scan.member.name
+    divergence = record.get("divergence") or {}
+    slopes = (record.get("jacobian") or {}).get("relative_to_affine") or (None, None)
+    apart = None
+    if target is not None:
+        off = np.abs(scan.quantiles("result") - target.quantile(SHARES)).mean()
+        apart = float(off / np.sqrt(target.covariance()[0, 0]))
+    cells: list[str | float | None] = [
+        (scan.model.get("voxels") or {}).get("fitted"),
+        scan.mixture.components,
+        scan.model.get("misfit"),
+        divergence.get("before"),
+        divergence.get("after"),
+        *slopes,
+        apart,
+    ]
+    picture = views = None
+    if pictured:
+        pair = before_after(scan.member, max_bytes)
+        picture = _scan_picture(scan, pair, target)
+        if viewed:
+            views = _views(name, pair)
+    return ScanEntry(name, scan.centre, cells, list(warned), picture, views)
+
+
+def _scan_picture(scan: Account, pair: BeforeAfter, target: GaussianMixture | None) -> Picture:
+    mixture = scan.mixture
+    low, high = mixture.quantile(_ENDS).tolist()
+    x = np.linspace(low, high, _POINTS)
+    shares = mixture.responsibilities(x)
+    density = np.exp(mixture.logpdf(x))
+    map_y, log_slope = scan.imap.with_log_det_jacobian(x)
+    inside = np.isfinite(pair.before) & np.isfinite(pair.after)
+    before, after = empirical(pair.before[inside]), empirical(pair.after[inside])
+    y = np.linspace(map_y[0], map_y[-1], _POINTS)
+    # The line that the alignment alone would be: from the scan's mean and spread to the result's.
+    centre, spread = after.mean(), after.sd()
+    if target is not None:
+        centre, spread = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
+    straight = centre + spread * scan.alignment(x)
+    panel = ScanPanel(
+        x=x,
+        histogram=before.density(_edges(x)),
+        mixture=density,
+        components=(shares * density[:, np.newaxis]).T,
+        map_x=x,
+        map_y=map_y,
+        map_slope=np.exp(log_slope),
+        map_straight=straight,
+        y=y,
+        result=after.density(_edges(y)),
+        target=None if target is None else np.exp(target.logpdf(y)),
+        quantiles=None if target is None else after.quantile(SHARES),
+        target_quantiles=None if target is None else target.quantile(SHARES),
+    )
+    name = scan.member.name
+    alt = f"{name}: histogram and mixture, intensity map, and histogram of the result"
+    return Picture(svg(scan_figure(panel)), alt)
+
+
+def _views(name: str, pair: BeforeAfter) -> Views:
+    before, after = pair.slices()
+    values = pair.after[np.isfinite(pair.after)]
+    low, high = np.percentile(values, _WINDOW).tolist()
+    figure = slices_figure(before, after, name, window=(low, high))
+    slices = Picture(svg(figure), f"Slices of {name} before and after normalisation")
+    old, new = (small_volume(picture, pair.spacing) for picture in (pair.before, pair.after))
+    return Views(old, new, slices)
+
+
+def _edges(x: FloatArray) -> FloatArray:
+    half = 0.5 * (x[1] - x[0])
+    edges: FloatArray = np.concatenate([x - half, x[-1:] + half])
+    return edges

@@ -1,0 +1,86 @@
+"""A scan before and after, small enough for a page: two volumes for a viewer, and three slices."""
+
+from __future__ import annotations
+
+import gzip
+from typing import NamedTuple
+
+import nibabel
+import numpy as np
+from nibabel.orientations import apply_orientation, io_orientation
+from numpy.typing import NDArray
+
+from ndflow.io import BoolArray, Volume, read_volume
+from ndflow.values import FloatArray
+from ndflow.workflow.member import Member
+from ndflow.workflow.observe import mask_of
+from ndflow.workflow.scan import read_masked
+
+__all__ = ["BeforeAfter", "before_after", "small_volume"]
+
+_LONGEST = 56  # voxels along an axis of a small volume
+_ENDS = (0.5, 99.5)  # percentiles that become black and white
+
+
+class BeforeAfter(NamedTuple):
+    """Two volumes upright (x to the right, y forward, z up); NaN outside the mask.
+
+    Attributes
+    ----------
+    before, after : the volumes.
+    spacing : the distance of voxels along each axis, in millimetres.
+    """
+
+    before: FloatArray
+    after: FloatArray
+    spacing: tuple[float, ...]
+
+    def slices(self) -> tuple[list[FloatArray], list[FloatArray]]:
+        """Return the axial, coronal and sagittal slices through the middle of both."""
+        inside = np.argwhere(np.isfinite(self.before))
+        middle = inside.mean(axis=0).astype(int)
+        both = []
+        for picture in (self.before, self.after):
+            planes = [np.take(picture, middle[axis], axis=axis) for axis in (2, 1, 0)]
+            both.append([np.rot90(plane) for plane in planes])
+        return both[0], both[1]
+
+
+def before_after(member: Member, max_bytes: int) -> BeforeAfter:
+    """Read a scan and its result."""
+    volume, inside, _ = read_masked(member.image, mask_of(member), max_bytes=max_bytes)
+    result = read_volume(member.place.image, max_bytes=max_bytes)
+    spacing = np.linalg.norm(volume.affine[:3, :3], axis=0)
+    turn = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
+    order = np.argsort(turn[:, 0])
+    return BeforeAfter(
+        _upright(volume, inside, turn),
+        _upright(result, inside, turn),
+        tuple(spacing[order].tolist()),
+    )
+
+
+def _upright(volume: Volume, inside: BoolArray, turn: NDArray[np.float64]) -> FloatArray:
+    values = np.asarray(volume.values(volume.flat), np.float64)
+    picture = np.where(inside & np.isfinite(values), values, np.nan)
+    shaped = picture.reshape(volume.spatial_shape, order="F")
+    upright: FloatArray = apply_orientation(shaped, turn)  # type: ignore[no-untyped-call]
+    return upright
+
+
+def small_volume(picture: FloatArray, spacing: tuple[float, ...]) -> bytes:
+    """Return a volume as NIfTI of bytes, compressed, with a few dozen voxels along each axis."""
+    step = max(1, -(-max(picture.shape) // _LONGEST))
+    inside = np.isfinite(picture)
+    low, high = np.percentile(picture[inside], _ENDS).tolist()
+    scaled = np.where(inside, np.clip((picture - low) / max(high - low, 1e-300), 0, 1), 0.0)
+    levels = np.where(inside, 1 + 254 * scaled, 0.0)
+    padded = np.pad(levels, [(0, -length % step) for length in levels.shape])
+    blocks = padded.reshape(
+        *(part for length in padded.shape for part in (length // step, step))
+    ).mean(axis=(1, 3, 5))
+    affine = np.diag([*(step * size for size in spacing), 1.0])
+    affine[:3, 3] = -0.5 * np.array(blocks.shape) * np.diag(affine)[:3]
+    levels = np.rint(blocks).astype(np.uint8)
+    image = nibabel.Nifti1Image(levels, affine)  # type: ignore[no-untyped-call]
+    return gzip.compress(image.to_bytes(), 9, mtime=0)
