@@ -437,7 +437,7 @@ def test_scans_that_all_fail_are_worth_a_two(run: Run, flow: Path, unseen: None)
         ("{flow} {flow}/../flow -o {new}", "{flow}/../flow: given twice; "),
         ("{flow}/none", "{flow}/none"),
         ("{flow}/none -o {new}", "{flow}/none: not a folder; "),
-        ("{flow}/images -o {new}", "{flow}/images/provenance.json: no such file; "),
+        ("{flow}/images -o {new}", "{flow}/images: holds no study; "),
         ("{flow} -o {new}/a/b", "{new}/a/b: there is no folder {new}/a; "),
         ("{flow} -o {flow}/scans.tsv", "{flow}/scans.tsv"),
         ("{flow} --permutations -1", "permutations"),

@@ -140,5 +140,5 @@ def bids(
         else:
             summary = run_group(study, rows, root, watch, command=command_line(), force=force)
     if level == "group" and not no_report and summary.done:
-        write_page(folder, talk)
+        write_page(folder, talk, reading.max_bytes)
     return conclude(summary, study, talk)

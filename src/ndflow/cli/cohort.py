@@ -114,5 +114,5 @@ def cohort(
     with Passes(talk) as watch:
         summary = run_cohort(study, rows, watch, command=command_line(), force=writing.force)
     if not no_report and summary.done:
-        write_page(folder, talk)
+        write_page(folder, talk, reading.max_bytes)
     return conclude(summary, study, talk)

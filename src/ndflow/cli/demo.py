@@ -13,7 +13,7 @@ __all__ = ["demo"]
 
 
 def demo(
-    folder: Annotated[str, Parameter(metavar="DIR")] = "ndflow-demo",
+    dir: Annotated[str, Parameter(metavar="DIR")] = "ndflow-demo",
     /,
     *,
     jobs: Jobs = -1,
@@ -28,7 +28,7 @@ def demo(
 
     Parameters
     ----------
-    folder
+    dir
         Where everything goes.
     """
     from ndflow.cli.console import show
@@ -36,7 +36,7 @@ def demo(
     from ndflow.cli.run import command_line
     from ndflow.workflow.demo import check_demo, run_demo
 
-    place = Path(folder).absolute()
+    place = Path(dir).absolute()
     check_demo(place)
     with Passes(talk) as watch:
         done = run_demo(place, watch, jobs=jobs, command=command_line())

@@ -78,7 +78,7 @@ class Passes:
         return f"{done}, {rate:.3g} a second, {_span(left)} left"
 
 
-def write_page(folder: Path, talk: Talk) -> None:
+def write_page(folder: Path, talk: Talk, max_bytes: int) -> None:
     """Write the page of a study, in a process of its own: figures take memory that studies do not.
 
     The study is done whatever comes of it, so what goes wrong is a warning.
@@ -87,7 +87,9 @@ def write_page(folder: Path, talk: Talk) -> None:
         if not talk.quiet:
             inform("for a page that shows what happened, pip install 'ndflow[report]'")
         return
-    words = [sys.executable, "-m", "ndflow", "report", str(folder), "--quiet"]
+    # -P: nothing in the folder that the user is in can stand in for a module.
+    words = [sys.executable, "-P", "-m", "ndflow", "report", str(folder), "--quiet"]
+    words += ["--max-bytes", str(max_bytes)]
     done = subprocess.run(words, capture_output=True, text=True, errors="replace")
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["it gave no reason"]

@@ -37,10 +37,10 @@ def report(
     viewer
         How many of them can be seen before and after in the viewer.
     """
-    from ndflow.cli.console import inform
+    from ndflow.cli.console import show
     from ndflow.workflow.report import write_report
 
     path = write_report(out, sample=sample, viewer=viewer, max_bytes=reading.max_bytes)
     if not talk.quiet:
-        inform(f"see {path}")
+        show(f"wrote {path}")
     return 0

@@ -127,6 +127,7 @@ class Page:
     tables, pictures : further results.
     methods : a paragraph for a paper.
     citation : BibTeX.
+    explained : what the columns mean.
     """
 
     title: str
@@ -141,6 +142,7 @@ class Page:
     pictures: Sequence[Picture]
     methods: str
     citation: str
+    explained: Sequence[tuple[str, str]] = ()
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -36,6 +36,7 @@ def headline_figure(
     after: Panel,
     *,
     centres: Iterable[str] = (),
+    title: str = "distance between centres",
 ) -> Figure:
     """Draw the distance between centres stage by stage, and their mean densities at both ends.
 
@@ -45,6 +46,7 @@ def headline_figure(
         at all stages; the last is the result.
     before, after : the densities of the scans at the first stage and at the last.
     centres : those of the whole study, where some are in no panel: for their colours.
+    title : what the distance is.
     """
     if not distances:
         raise InvalidValueError("distances must hold one at least")
@@ -60,14 +62,14 @@ def headline_figure(
     height = max(_HEIGHT, _BAR * len(stages) + 0.7) + _LEGEND_ROW * legend
     with style.new_figure(_WIDTH, height) as figure:
         grid = figure.add_gridspec(1, 3, width_ratios=(1.25, 1, 1))
-        _bars(figure.add_subplot(grid[0, 0]), stages)
+        _bars(figure.add_subplot(grid[0, 0]), stages, title)
         for i, panel in enumerate((before, after)):
             _densities(figure.add_subplot(grid[0, 1 + i]), panel, everyone)
         style.centre_legend(figure, counts, everyone)
     return figure
 
 
-def _bars(axes: Axes, stages: Sequence[tuple[str, float]]) -> None:
+def _bars(axes: Axes, stages: Sequence[tuple[str, float]], title: str) -> None:
     values = [value for _, value in stages]
     longest = max(values) or 1.0
     last = len(stages) - 1
@@ -92,7 +94,7 @@ def _bars(axes: Axes, stages: Sequence[tuple[str, float]]) -> None:
     axes.set_xticks([])
     axes.tick_params(left=False)
     axes.spines["bottom"].set_visible(False)
-    axes.set_title("distance between centres", fontweight="bold")
+    axes.set_title(title, fontweight="bold")
     axes.set_xlabel("shorter is better")
 
 

@@ -5,8 +5,8 @@ with all others. So every ``id`` gets the drawing's prefix, wherever it is defin
 and a style sheet is nested under the drawing's own ``id``. An ``id`` that nothing refers to is left
 out.
 
-Only what draws is kept. Scripts, event handlers, foreign elements, metadata, and references to
-anything but the drawing itself or a picture within it (``data:image/``) are dropped: a drawing
+Only elements that draw are kept, and of their attributes no event handlers and no references to
+anything but the drawing itself or a picture within it (``data:image/``): a drawing
 cannot do anything, nor ask for anything, whoever made it.
 """
 
@@ -22,7 +22,33 @@ __all__ = ["inline"]
 
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
-_DROPPED = {"script", "foreignObject", "metadata", "a", "animate", "set", "iframe"}
+_KEPT = {
+    "svg",
+    "g",
+    "defs",
+    "path",
+    "rect",
+    "circle",
+    "ellipse",
+    "line",
+    "polyline",
+    "polygon",
+    "text",
+    "tspan",
+    "use",
+    "image",
+    "clipPath",
+    "style",
+    "linearGradient",
+    "radialGradient",
+    "stop",
+    "pattern",
+    "mask",
+    "symbol",
+    "marker",
+    "title",
+    "desc",
+}
 _REFERENCE = re.compile(r"""url\(\s*['"]?#([^'")\s]+)['"]?\s*\)""")
 _OUTSIDE = re.compile(r"""url\(\s*(?!['"]?#)|@import|\\""", re.IGNORECASE)
 _LENGTH = re.compile(r"([\d.]+)(pt|px|)")
@@ -68,14 +94,14 @@ def _cleaned(element: ElementTree.Element, prefix: str, referred: set[str]) -> E
                 copy.set("href", f"#{prefix}-{value[1:]}")
             elif value.startswith("data:image/"):
                 copy.set("href", value)
-        elif not name.startswith(("{", "on")) and not _OUTSIDE.search(value):
+        elif not name.lower().startswith(("{", "on")) and not _OUTSIDE.search(value):
             copy.set(name, _REFERENCE.sub(rf"url(#{prefix}-\1)", value))
     copy.text, copy.tail = element.text, element.tail
     if copy.tag == "style":
         text = "" if _OUTSIDE.search(element.text or "") else element.text
         copy.text = f"#{prefix}{{{text}}}"
     for child in element:
-        if child.tag.startswith(_SVG) and child.tag.removeprefix(_SVG) not in _DROPPED:
+        if child.tag.startswith(_SVG) and child.tag.removeprefix(_SVG) in _KEPT:
             copy.append(_cleaned(child, prefix, referred))
     return copy
 

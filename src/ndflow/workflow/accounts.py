@@ -27,6 +27,7 @@ __all__ = ["Account", "accounts", "densities"]
 
 _POINTS = 400
 _ENDS = (0.001, 0.999)
+_BULK = (0.01, 0.99)
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,26 @@ class Account:
     @property
     def centre(self) -> str:
         """Where it was made, in words."""
-        return self.member.centre or "no centre"
+        return self.member.centre or "(no centre)"
 
     @cached_property
     def alignment(self) -> Affine:
         """Its way to zero mean and unit spread."""
         return align(self.mixture)
+
+    @cached_property
+    def slopes(self) -> tuple[float, float] | None:
+        """The least and the greatest slope of the map as multiples of the alignment's.
+
+        Between the 1st and the 99th percentile of the scan.
+        """
+        known = self.record.get("jacobian")
+        if not known:
+            return None
+        own = known["range"][0] / known["relative_to_affine"][0]  # the slope of the alignment
+        low, high = self.mixture.quantile(_BULK).tolist()
+        slopes = np.exp(self.imap.log_det_jacobian(np.linspace(low, high, _POINTS + 1))) / own
+        return float(slopes.min()), float(slopes.max())
 
     def quantiles(self, condition: str) -> FloatArray:
         """Return the 199 quantiles as they came (``raw``), ``aligned``, or in the ``result``."""

@@ -33,6 +33,7 @@ from ndflow.io import (
 )
 from ndflow.workflow.member import Member
 from ndflow.workflow.outputs import check_folder, make_folder
+from ndflow.workflow.prose import versions
 from ndflow.workflow.results import safe_name, stem
 from ndflow.workflow.scan import AUTO
 from ndflow.workflow.several import Failure, record_failures
@@ -232,6 +233,7 @@ def _record(study: Study, command: Sequence[str], counts: dict[str, int] | None)
     centres = Counter(member.centre for member in study.members)
     record: dict[str, Any] = {
         "command": list(command),
+        "versions": versions(),
         "settings": study.settings,
         "reference": study.given,
         "channel": study.channel,

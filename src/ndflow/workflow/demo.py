@@ -16,7 +16,7 @@ import numpy as np
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation import between
-from ndflow.io import read_table
+from ndflow.io import read_table, write_table
 from ndflow.workflow.cohort import members_of, run_cohort
 from ndflow.workflow.demo_study import recoveries, write_demo_study
 from ndflow.workflow.evaluate import Comparison, compare
@@ -27,6 +27,7 @@ from ndflow.workflow.plan import Study
 from ndflow.workflow.report import check_report, write_report
 from ndflow.workflow.runs import read_runs
 from ndflow.workflow.settings import Averaging, Matching, Reading
+from ndflow.workflow.several import Outcome
 from ndflow.workflow.study import Watch
 
 __all__ = ["Demonstration", "check_demo", "run_demo"]
@@ -38,6 +39,21 @@ _RUNS: dict[str, tuple[Averaging, Matching]] = {
     "affine": (Averaging(), Matching(method="affine")),
 }
 _PERMUTATIONS, _TREES = 20, 100
+
+
+class _Named:
+    """Somebody who looks on, told which run it is."""
+
+    def __init__(self, watch: Watch, name: str) -> None:
+        self._watch, self._name = watch, name
+
+    def begin(self, stage: str, total: int) -> None:
+        """Hear that a pass over so many scans begins."""
+        self._watch.begin(f"{self._name}: {stage}", total)
+
+    def step(self, stage: str, outcome: Outcome) -> None:
+        """Hear what became of a scan."""
+        self._watch.step(f"{self._name}: {stage}", outcome)
 
 
 class Demonstration(NamedTuple):
@@ -94,7 +110,7 @@ def run_demo(
         study = Study(
             out, members_of(rows, out), averaging, matching=matching, channel="T1w", jobs=jobs
         )
-        summary = run_cohort(study, rows, watch, command=command, force=False)
+        summary = run_cohort(study, rows, _Named(watch, name), command=command, force=False)
         if summary.failures:
             raise InvalidValueError(f"the demonstration failed: {summary.failures[0].message}")
     first = folder / next(iter(_RUNS))
@@ -116,11 +132,17 @@ def run_demo(
         settings={"permutations": _PERMUTATIONS, "trees": _TREES, "covariate": "age", "seed": 0},
         command=command,
     )
-    page = write_report(first, max_bytes=limit)
-    missed = {}
+    found = {}
     for name in _RUNS:
         maps = {scan: load_map(folder / name / "maps" / f"{scan}.json") for scan in made.truths}
-        missed[name] = recoveries(maps, made.truths).mean
+        found[name] = recoveries(maps, made.truths)
+    write_table(
+        first / "evaluation" / "recovery.tsv",
+        ("condition", "error", "spread"),
+        [(name, repr(one.mean), repr(one.spread)) for name, one in found.items()],
+    )
+    page = write_report(first, max_bytes=limit)
+    missed = {name: one.mean for name, one in found.items()}
     return Demonstration(page, len(rows), _apart(comparison), missed)
 
 

@@ -21,13 +21,14 @@ from ndflow.report import png, svg
 from ndflow.workflow.evaluate import Comparison
 from ndflow.workflow.outputs import check_folder, make_folder
 from ndflow.workflow.pictures import figures
+from ndflow.workflow.runs import fingerprint
 from ndflow.workflow.several import record_failures
 from ndflow.workflow.summary import as_text, sections
 from ndflow.workflow.tables import Part, tables
 
-__all__ = ["check_evaluation", "write_evaluation"]
+__all__ = ["RECORD", "check_evaluation", "write_evaluation"]
 
-_RECORD = "evaluation.json"
+RECORD = "evaluation.json"
 
 
 def check_evaluation(folder: Path, *, force: bool) -> None:
@@ -83,20 +84,21 @@ def write_evaluation(
         "command": list(command),
         "settings": settings,
         "runs": {run.name: str(run.study.folder) for run in comparison.runs},
+        "results": {run.name: fingerprint(run) for run in comparison.runs},
         "conditions": [condition.name for condition in comparison.conditions],
         "scans": [subject.name for subject in comparison.subjects],
         "failed": [failure.scan for failure in comparison.failures],
         "notes": comparison.notes,
         "files": sorted(files),
     }
-    write_model(folder / _RECORD, "evaluation", record, force=True)
+    write_model(folder / RECORD, "evaluation", record, force=True)
     return text
 
 
 def _remove_former(folder: Path) -> None:
     """Remove what an earlier evaluation has left, which this one may not replace."""
-    if (folder / _RECORD).exists():
-        for name in read_model(folder / _RECORD, "evaluation")[1].get("files", []):
+    if (folder / RECORD).exists():
+        for name in read_model(folder / RECORD, "evaluation")[1].get("files", []):
             (folder / Path(name).name).unlink(missing_ok=True)
 
 

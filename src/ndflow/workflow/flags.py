@@ -16,9 +16,8 @@ __all__ = ["flags"]
 
 _MISFIT = 0.03  # Kolmogorov–Smirnov distance of a mixture from the histogram
 _LEFT = 4.0  # times the median of the study
-_LEAST_LEFT = 1e-4  # less than this is nothing to worry about
+_LEAST_LEFT = 1e-3  # less than this is nothing to worry about
 _STEEP, _FLAT = 4.0, 0.2  # slope of a map, as a multiple of the alignment's
-_BULK = (0.01, 0.99)  # between these quantiles of the scan
 _FEW_VOXELS = 5000
 _FEW_SHARE = 0.4  # of the median of the study
 
@@ -33,14 +32,15 @@ def flags(scans: Sequence[Account]) -> list[list[str]]:
     for scan, apart, count in zip(scans, left, voxels, strict=True):
         own = [*_fit(scan), *_slopes(scan)]
         if apart is not None and apart > max(_LEFT * usual_left, _LEAST_LEFT):
+            usual = f", {apart / usual_left:.0f} times as much as usual here" if usual_left else ""
             own.append(
-                f"After the match {apart:.2g} of divergence from the reference is left, "
-                f"{apart / usual_left:.0f} times as much as usual here: is something in this scan "
-                f"that others do not have, such as a lesion or a piece of skull?"
+                f"After the match {apart:.2g} of divergence from the reference is left{usual}: is "
+                f"something in this scan that others do not have, such as a lesion or a piece of "
+                f"skull?"
             )
         if count is not None and count < max(_FEW_VOXELS, _FEW_SHARE * usual_voxels):
             own.append(f"Only {count:,.0f} voxels count: does the mask cover the brain?")
-        own += [f"{text[0].upper()}{text[1:]}" for text in scan.record.get("warnings", [])]
+        own += [*scan.model.get("warnings", []), *scan.record.get("warnings", [])]
         found.append(own)
     return found
 
@@ -56,13 +56,9 @@ def _fit(scan: Account) -> list[str]:
 
 
 def _slopes(scan: Account) -> list[str]:
-    known = scan.record.get("jacobian")
-    if not known:
+    if scan.slopes is None:
         return []
-    own = known["range"][0] / known["relative_to_affine"][0]  # the slope of the alignment
-    low, high = scan.mixture.quantile(_BULK).tolist()
-    slopes = np.exp(scan.imap.log_det_jacobian(np.linspace(low, high, 401))) / own
-    least, most = float(slopes.min()), float(slopes.max())
+    least, most = scan.slopes
     found = []
     if most > _STEEP:
         found.append(
@@ -78,8 +74,10 @@ def _slopes(scan: Account) -> list[str]:
 
 
 def _divergence(scan: Account) -> float | None:
+    """Return what is left of the scan's own divergence; a map of its centre says nothing of it."""
     found = scan.record.get("divergence")
-    return None if not found else float(found["after"])
+    by_centre = (scan.record.get("settings") or {}).get("mode") == "centre"
+    return None if not found or by_centre else float(found["after"])
 
 
 def _voxels(scan: Account) -> float | None:

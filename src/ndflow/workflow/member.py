@@ -106,6 +106,7 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: 
         "voxels": fitted.voxels,
         "fit": fitted.fit.status.message,
         "misfit": fitted.misfit,
+        "warnings": list(fitted.warnings),
     }
     if fitted.landmarks is not None:
         record["landmarks"] = fitted.landmarks.to_dict()

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import platform
+import shlex
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 from ndflow._version import __version__
 from ndflow.workflow.plan import ANY_CHANNEL, Study
 
-__all__ = ["CITATION", "facts", "methods"]
+__all__ = ["citation", "facts", "methods", "versions"]
 
-CITATION = """@inproceedings{castro2018,
+_PAPER = """@inproceedings{castro2018,
   author    = {Castro, Daniel C. and Glocker, Ben},
   title     = {Nonparametric Density Flows for {MRI} Intensity Normalisation},
   booktitle = {Medical Image Computing and Computer Assisted Intervention -- {MICCAI} 2018},
@@ -23,14 +24,30 @@ CITATION = """@inproceedings{castro2018,
   year      = {2018},
   doi       = {10.1007/978-3-030-00928-1_24},
 }"""
+_NYUL = """@article{nyul2000,
+  author  = {Ny{\\'u}l, L{\\'a}szl{\\'o} G. and Udupa, Jayaram K. and Zhang, Xuan},
+  title   = {New Variants of a Method of {MRI} Scale Standardization},
+  journal = {IEEE Transactions on Medical Imaging},
+  volume  = {19},
+  number  = {2},
+  pages   = {143--150},
+  year    = {2000},
+  doi     = {10.1109/42.836373},
+}"""
+_HELLIER = """@inproceedings{hellier2003,
+  author    = {Hellier, Pierre},
+  title     = {Consistent Intensity Correction of {MR} Images},
+  booktitle = {International Conference on Image Processing ({ICIP})},
+  year      = {2003},
+}"""
 
 _BASELINES = {
     "affine": "aligned by the mean and spread of their densities alone",
     "zscore": "aligned by the mean and spread of their voxels alone",
     "nyul": "normalised by {landmarks} percentiles joined piecewise linearly (Nyúl et al., 2000)",
     "quantile": "matched exactly in their distributions",
-    "hellier": "normalised by a polynomial through the means of five Gaussian classes "
-    "(Hellier, 2003)",
+    "hellier": "normalised by a polynomial through the means of five Gaussian classes, held near "
+    "fixed quantiles (after Hellier, 2003)",
     "whitestripe": "normalised by WhiteStripe, as the package intensity-normalization has it",
     "kde": "normalised by the peak of white matter in a kernel density estimate, as the package "
     "intensity-normalization has it",
@@ -40,49 +57,88 @@ _BASELINES = {
     "intensity-normalization has it",
 }
 _OBJECTIVES = {"l2": "L2 divergence", "cramer": "Cramér distance"}
+_MASKS = {
+    "given": "inside its mask",
+    "auto": "inside its foreground, found automatically,",
+    "nonzero": "over all voxels but 0",
+}
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what makes results."""
+    packages = {name: version(name) for name in ("numpy", "scipy", "nibabel")}
+    return {"ndflow": __version__, "Python": platform.python_version(), **packages}
+
+
+def citation(method: str) -> str:
+    """Return what to cite, as BibTeX."""
+    return {"nyul": _NYUL, "hellier": _HELLIER}.get(method, _PAPER)
 
 
 def facts(study: Study, record: Mapping[str, Any], done: int, failed: int) -> list[tuple[str, str]]:
     """Return what was run, as pairs of a name and a value."""
     centres = Counter(member.centre for member in study.members)
     named = [f"{name} ({count})" for name, count in sorted(centres.items(), key=str) if name]
-    programs = [f"{name} {version(name)}" for name in ("numpy", "scipy", "nibabel")]
-    matching = study.matching
-    how = [f"method {matching.method}", f"mode {study.averaging.mode}"]
-    if matching.method == "ndflow":
-        how += [f"objective {matching.objective}", f"regularisation {matching.regularisation:g}"]
-        how += [f"solver {matching.solver}", f"effective count {study.fitting.effective_count:g}"]
+    programs = record.get("versions") or {}
     return [
-        ("Command", " ".join(map(str, record.get("command", [])))),
+        ("Command", shlex.join(map(str, record.get("command", [])))),
         ("Scans", f"{done} normalised, {failed} failed"),
         ("Centres", ", ".join(named) or "none named"),
         ("Images", "not named" if study.channel == ANY_CHANNEL else study.channel),
-        ("Settings", ", ".join(how)),
-        (
-            "Reference",
-            "given" if study.given else f"{study.averaging.average} average of the scans",
-        ),
-        (
-            "Programs",
-            ", ".join([f"ndflow {__version__}", f"Python {platform.python_version()}", *programs]),
-        ),
+        ("Settings", ", ".join(_settings(study))),
+        ("Reference", "given" if study.given else "made from the scans"),
+        ("Programs", ", ".join(f"{name} {number}" for name, number in programs.items())),
     ]
 
 
-def methods(study: Study, scans: int, centres: Sequence[str]) -> str:
-    """Return a paragraph for the methods section of a paper."""
-    images = "images" if study.channel == ANY_CHANNEL else f"{study.channel} images"
-    many = f"{scans} {images}" + (f" of {len(centres)} centres" if len(centres) > 1 else "")
-    begin = f"Intensities of {many} were normalised with ndflow {__version__}."
+def _settings(study: Study) -> list[str]:
+    matching, writing = study.matching, study.writing
+    how = [f"method {matching.method}", f"mode {study.averaging.mode}"]
+    if matching.method == "ndflow":
+        how += [f"objective {matching.objective}", f"regularisation {matching.regularisation:g}"]
+        how += [f"solver {matching.solver}"]
+    if matching.method == "nyul":
+        how += [f"landmarks {matching.landmarks}"]
+    how += [f"average {study.averaging.average}"] if not study.given else []
+    how += [f"effective count {study.fitting.effective_count:g}"]
+    if matching.range is not None:
+        how += [f"range {matching.range[0]:g} to {matching.range[1]:g}"]
+    how += [f"outside {writing.outside}"] if writing.outside else []
+    return [*how, f"dtype {writing.dtype}"]
+
+
+def methods(
+    study: Study,
+    record: Mapping[str, Any],
+    scans: int,
+    centres: Sequence[str],
+    masks: Collection[str],
+) -> str:
+    """Return a paragraph for the methods section of a paper.
+
+    Parameters
+    ----------
+    study, record : what was done.
+    scans : how many.
+    centres : those that are known.
+    masks : how voxels were chosen, as records have it: ``given``, ``auto``, ``nonzero``.
+    """
+    program = (record.get("versions") or {}).get("ndflow", __version__)
+    kind = "" if study.channel == ANY_CHANNEL else f"{study.channel} "
+    many = f"{scans} {kind}image{'' if scans == 1 else 's'}"
+    many += f" of {len(centres)} centres" if len(centres) > 1 else ""
+    begin = f"Intensities of {many} were normalised with ndflow {program}."
     matching = study.matching
     if matching.method != "ndflow":
         way = _BASELINES[matching.method].format(landmarks=matching.landmarks)
-        return f"{begin} Scans were {way}."
-    target = "a given reference" if study.given else _average(study)
+        return f"{begin} Scans were {way}.{_units(study)}"
+    where = " or ".join(_MASKS[mask] for mask in sorted(masks) if mask in _MASKS)
     density = (
-        "The histogram of each scan inside its mask was modelled as a Dirichlet-process Gaussian "
-        "mixture by variational inference"
+        f"The histogram of each scan {where} was modelled as a Dirichlet-process Gaussian mixture "
+        f"by variational inference"
     )
+    average = "density" if study.averaging.average == "density" else "quantiles"
+    target = "a given reference" if study.given else f"the average {average} of all aligned scans"
     flow = (
         f"matched to it by minimising their {_OBJECTIVES[matching.objective]} "
         f"(regularisation {matching.regularisation:g}), and intensities were carried along the "
@@ -92,11 +148,16 @@ def methods(study: Study, scans: int, centres: Sequence[str]) -> str:
         return (
             f"{begin} {density}. The average density of each centre was aligned in mean and spread "
             f"to {target}, {flow}; the map of a centre was applied to all its scans after "
-            f"the alignment of each to zero mean and unit spread."
+            f"the alignment of each to zero mean and unit spread.{_units(study)}"
         )
-    return f"{begin} {density}, aligned in mean and spread to {target}, {flow}."
+    return f"{begin} {density}, aligned in mean and spread to {target}, {flow}.{_units(study)}"
 
 
-def _average(study: Study) -> str:
-    kind = "density" if study.averaging.average == "density" else "quantiles"
-    return f"the average {kind} of all aligned scans"
+def _units(study: Study) -> str:
+    if study.matching.range is None:
+        return ""
+    low, high = study.matching.range
+    return (
+        f" Results are in units in which the 0.1st and 99.9th percentiles of the reference lie at "
+        f"{low:g} and {high:g}."
+    )

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ndflow.baselines import BASELINES
 from ndflow.density import GaussianMixture
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import InvalidValueError
 from ndflow.evaluation import between, within
-from ndflow.io import AnyPath, new_file, read_model
+from ndflow.io import AnyPath, check_new, new_file, read_model
 from ndflow.report import (
     CentreEntry,
     Headline,
@@ -30,13 +31,14 @@ from ndflow.report import (
     render,
     svg,
 )
+from ndflow.values import whole
 from ndflow.workflow.accounts import Account, accounts, densities
 from ndflow.workflow.cohort import PROVENANCE
 from ndflow.workflow.flags import flags
-from ndflow.workflow.prose import CITATION, facts, methods
+from ndflow.workflow.prose import citation, facts, methods
 from ndflow.workflow.references import reference_name
 from ndflow.workflow.report_evaluation import evaluated_numbers, evaluated_pictures, rows_of
-from ndflow.workflow.report_scans import COLUMNS, scan_entry
+from ndflow.workflow.report_scans import COLUMNS, EXPLAINED, scan_entry
 from ndflow.workflow.runs import Run, read_runs
 from ndflow.workflow.several import FAILURES
 from ndflow.workflow.target import in_units, read_target
@@ -77,14 +79,17 @@ def write_report(folder: AnyPath, *, sample: int = 20, viewer: int = 9, max_byte
     max_bytes : the largest file to read.
     """
     check_report()
+    whole(sample, "sample", 0, 1 << 31)
+    whole(viewer, "viewer", 0, 1 << 31)
     (run,) = read_runs([folder])
+    path = Path(folder) / REPORT
+    check_new(path, force=True)
     scans = accounts(run)
     warned = flags(scans)
     target = _target(run)
     chosen = _sample(scans, warned, sample, viewer)
     page = _page(run, scans, warned, target, chosen, max_bytes)
     text = render(page, bundle=niivue() if chosen.viewer else None)
-    path = Path(folder) / REPORT
     with new_file(path, force=True) as file:
         file.write(text.encode())
     return path
@@ -92,15 +97,11 @@ def write_report(folder: AnyPath, *, sample: int = 20, viewer: int = 9, max_byte
 
 def _target(run: Run) -> GaussianMixture | None:
     """Return the reference in the units of the result; None for methods with units of their own."""
-    try:
-        target = read_target(
-            str(run.study.folder / reference_name(None)), matching=run.study.matching
-        )
-    except FileError:
+    matching = run.study.matching
+    if matching.method in BASELINES and BASELINES[matching.method].own_units:
         return None
-    if target.landmarks is not None and target.landmarks.own_units:
-        return None
-    return in_units(target, run.study.matching).mixture
+    target = read_target(str(run.study.folder / reference_name(None)), matching=matching)
+    return in_units(target, matching).mixture
 
 
 def _sample(
@@ -135,6 +136,10 @@ def _page(
     _, record = read_model(run.study.folder / PROVENANCE, "study")
     failures = rows_of(run.study.folder / FAILURES)
     centres = sorted({scan.centre for scan in scans})
+    palette = colours(centres)
+    named = sorted({scan.member.centre for scan in scans if scan.member.centre})
+    masks = {str((scan.record.get("settings") or {}).get("mask")) for scan in scans}
+    evaluation = run.study.folder / "evaluation"
     return Page(
         title=f"ndflow: {run.name}",
         facts=facts(run.study, record, len(scans), len(failures)),
@@ -148,16 +153,18 @@ def _page(
                 scan,
                 own,
                 target,
+                colour=palette[scan.centre],
                 pictured=scan.member.name in chosen.pictures,
                 viewed=scan.member.name in chosen.viewer,
                 max_bytes=max_bytes,
             )
             for scan, own in zip(scans, warned, strict=True)
         ],
-        tables=evaluated_numbers(run.study.folder / "evaluation"),
-        pictures=evaluated_pictures(run.study.folder / "evaluation"),
-        methods=methods(run.study, len(scans), centres),
-        citation=CITATION,
+        tables=evaluated_numbers(evaluation, run),
+        pictures=evaluated_pictures(evaluation, run),
+        methods=methods(run.study, record, len(scans), named, masks),
+        citation=citation(run.study.matching.method),
+        explained=EXPLAINED,
     )
 
 
@@ -181,24 +188,30 @@ def _distances(scans: Sequence[Account], centres: Sequence[str]) -> list[tuple[s
 def headline(scans: Sequence[Account], centres: Sequence[str]) -> Headline:
     """Return what was achieved: how far centres lie apart, before and after."""
     distances = _distances(scans, centres)
-    what = "centres" if len(centres) > 1 else "scans"
+    several = len(centres) > 1
+    what = "centres" if several else "scans"
     numbers = [(name, f"{apart:.3g}") for name, apart in distances]
     came, aligned, result = (apart for _, apart in distances)
+    apart = "apart" if several else "from their average"
     sentence = (
-        f"Histograms of {what} lie {result:.3g} standard deviations apart (Wasserstein distance); "
-        f"they came {came:.3g} apart, and aligning mean and spread alone leaves {aligned:.3g}."
+        f"Histograms of {what} lie {result:.3g} standard deviations {apart} (Wasserstein "
+        f"distance); they came {came:.3g} {apart}, and aligning mean and spread alone leaves "
+        f"{aligned:.3g}."
     )
+    if len(scans) == 1:
+        sentence = "There is one scan, and nothing to compare it with."
     picture = headline_figure(
         distances,
-        _panel(scans, "raw", centres),
-        _panel(scans, "result", centres),
+        _panel(scans, "raw"),
+        _panel(scans, "result"),
         centres=centres,
+        title=f"distance between {what}" if several else "distance from the average scan",
     )
     alt = f"Distance between {what}: " + ", ".join(f"{name} {value}" for name, value in numbers)
     return Headline(sentence, numbers, Picture(svg(picture), alt))
 
 
-def _panel(scans: Sequence[Account], condition: str, centres: Sequence[str]) -> Panel:
+def _panel(scans: Sequence[Account], condition: str) -> Panel:
     logarithmic = False
     if condition == "raw":
         medians = [float(scan.mixture.quantile(0.5)) for scan in scans]
@@ -209,7 +222,7 @@ def _panel(scans: Sequence[Account], condition: str, centres: Sequence[str]) -> 
 
 
 def _populations(scans: Sequence[Account], centres: Sequence[str]) -> Picture:
-    panels = [_panel(scans, condition, centres) for condition in _CONDITIONS]
+    panels = [_panel(scans, condition) for condition in _CONDITIONS]
     figure = populations(panels, centres=centres)
     alt = "Densities of all scans by centre, as they came, aligned, and normalised"
     return Picture(svg(figure), alt, "A line a scan, thick lines the average of a centre.")
@@ -217,7 +230,7 @@ def _populations(scans: Sequence[Account], centres: Sequence[str]) -> Picture:
 
 def _centre(name: str, scans: Sequence[Account], centres: Sequence[str]) -> CentreEntry:
     own = [scan for scan in scans if scan.centre == name]
-    panels = [_panel(own, condition, centres) for condition in ("aligned", "result")]
+    panels = [_panel(own, condition) for condition in ("aligned", "result")]
     picture = Picture(
         svg(populations(panels, centres=centres)),
         f"Densities of the scans of {name}, aligned and normalised",

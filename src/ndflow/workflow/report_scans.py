@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from ndflow.density import GaussianMixture
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation import SHARES, empirical
 from ndflow.report import Picture, ScanEntry, ScanPanel, Views, scan_figure, slices_figure, svg
 from ndflow.values import FloatArray
 from ndflow.workflow.accounts import Account
 from ndflow.workflow.views import BeforeAfter, before_after, small_volume
 
-__all__ = ["COLUMNS", "scan_entry"]
+__all__ = ["COLUMNS", "EXPLAINED", "scan_entry"]
 
 COLUMNS = (
     "voxels",
@@ -24,6 +25,21 @@ COLUMNS = (
     "flattest",
     "steepest",
     "W1",
+)
+EXPLAINED = (
+    ("voxels", "that the fit of the density saw"),
+    ("parts", "components of the mixture"),
+    ("misfit", "largest difference between the distribution functions of histogram and mixture"),
+    (
+        "divergence",
+        "of the density from the reference after alignment; with --mode centre, of the centre's",
+    ),
+    ("left", "of that divergence after the match"),
+    (
+        "flattest, steepest",
+        "slope of the map between the 1st and 99th percentile, as a multiple of the alignment's",
+    ),
+    ("W1", "Wasserstein distance of the result from the reference, in standard deviations"),
 )
 
 _POINTS = 160
@@ -36,6 +52,7 @@ def scan_entry(
     warned: Sequence[str],
     target: GaussianMixture | None,
     *,
+    colour: str,
     pictured: bool,
     viewed: bool,
     max_bytes: int,
@@ -46,12 +63,13 @@ def scan_entry(
     ----------
     scan, warned : the scan, and what to check in it.
     target : the reference, in the units of the result; None where there is none.
+    colour : of its centre.
     pictured, viewed : whether its figures are shown, and whether it can be seen in the viewer.
     max_bytes : the largest file to read.
     """
     record, name = scan.record, scan.member.name
     divergence = record.get("divergence") or {}
-    slopes = (record.get("jacobian") or {}).get("relative_to_affine") or (None, None)
+    slopes = scan.slopes or (None, None)
     apart = None
     if target is not None:
         off = np.abs(scan.quantiles("result") - target.quantile(SHARES)).mean()
@@ -66,15 +84,21 @@ def scan_entry(
         apart,
     ]
     picture = views = None
+    flags = list(warned)
     if pictured:
-        pair = before_after(scan.member, max_bytes)
-        picture = _scan_picture(scan, pair, target)
-        if viewed:
-            views = _views(name, pair)
-    return ScanEntry(name, scan.centre, cells, list(warned), picture, views)
+        try:
+            pair = before_after(scan.member, max_bytes)
+            picture = _scan_picture(scan, pair, target, colour)
+            views = _views(name, pair, target) if viewed else None
+        except (FileError, InvalidValueError) as error:
+            picture = views = None
+            flags.append(f"It cannot be shown here: {error}")
+    return ScanEntry(name, scan.centre, cells, flags, picture, views)
 
 
-def _scan_picture(scan: Account, pair: BeforeAfter, target: GaussianMixture | None) -> Picture:
+def _scan_picture(
+    scan: Account, pair: BeforeAfter, target: GaussianMixture | None, colour: str
+) -> Picture:
     mixture = scan.mixture
     low, high = mixture.quantile(_ENDS).tolist()
     x = np.linspace(low, high, _POINTS)
@@ -106,15 +130,21 @@ def _scan_picture(scan: Account, pair: BeforeAfter, target: GaussianMixture | No
     )
     name = scan.member.name
     alt = f"{name}: histogram and mixture, intensity map, and histogram of the result"
-    return Picture(svg(scan_figure(panel)), alt)
+    return Picture(svg(scan_figure(panel, colour=colour)), alt)
 
 
-def _views(name: str, pair: BeforeAfter) -> Views:
+def _views(name: str, pair: BeforeAfter, target: GaussianMixture | None) -> Views:
     before, after = pair.slices()
-    values = pair.after[np.isfinite(pair.after)]
-    low, high = np.percentile(values, _WINDOW).tolist()
+    if target is None:
+        low, high = np.percentile(pair.after[np.isfinite(pair.after)], _WINDOW).tolist()
+    else:  # one window for all scans of the study
+        low, high = target.quantile(np.array(_WINDOW) / 100).tolist()
     figure = slices_figure(before, after, name, window=(low, high))
-    slices = Picture(svg(figure), f"Slices of {name} before and after normalisation")
+    slices = Picture(
+        svg(figure),
+        f"Slices of {name} before and after normalisation",
+        f"{name}: axial, coronal and sagittal; the left of the head is on the left.",
+    )
     old, new = (small_volume(picture, pair.spacing) for picture in (pair.before, pair.after))
     return Views(old, new, slices)
 

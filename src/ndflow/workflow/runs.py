@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,15 @@ from ndflow.workflow.plan import Study
 from ndflow.workflow.references import reference_name
 from ndflow.workflow.settings import Averaging, Fitting, Matching, Writing, settings_from
 
-__all__ = ["Run", "Subject", "check_covariate", "covariate_of", "read_runs", "shared_scans"]
+__all__ = [
+    "Run",
+    "Subject",
+    "check_covariate",
+    "covariate_of",
+    "fingerprint",
+    "read_runs",
+    "shared_scans",
+]
 
 _OURS = {"name", "output", "record"}  # columns that are not the user's
 _UNFINISHED = "finish it: type the command again that made it"
@@ -84,6 +95,9 @@ def read_runs(folders: Sequence[AnyPath]) -> list[Run]:
 def _read(folder: Path, name: str) -> Run:
     if not folder.is_dir():
         raise FileError(folder, "not a folder", "give the OUT of 'ndflow cohort' or 'ndflow bids'")
+    if not (folder / PROVENANCE).exists():
+        hint = "give the OUT of 'ndflow cohort' or 'ndflow bids'"
+        raise FileError(folder, "holds no study", hint)
     _, record = read_model(folder / PROVENANCE, "study")
     if record.get("finished") is not True:
         raise FileError(folder, "holds a study that was stopped", _UNFINISHED)
@@ -133,6 +147,15 @@ def _study(folder: Path, members: Sequence[Member], record: Mapping[str, Any]) -
         given=None if record.get("reference") is None else str(folder / reference_name(None)),
         channel=record.get("channel", "intensity"),
     )
+
+
+def fingerprint(run: Run) -> str:
+    """Return a hash of all results of a run: another one, and they have changed."""
+    results = {}
+    for member in run.study.members:
+        with suppress(FileError):  # a record that is damaged is not that of any result
+            results[member.name] = read_model(member.place.record, "map")[1].get("outputs")
+    return hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
 
 
 def shared_scans(runs: Sequence[Run]) -> list[Subject]:

@@ -36,14 +36,16 @@ class BeforeAfter(NamedTuple):
     spacing: tuple[float, ...]
 
     def slices(self) -> tuple[list[FloatArray], list[FloatArray]]:
-        """Return the axial, coronal and sagittal slices through the middle of both."""
-        inside = np.argwhere(np.isfinite(self.before))
-        middle = inside.mean(axis=0).astype(int)
-        both = []
-        for picture in (self.before, self.after):
-            planes = [np.take(picture, middle[axis], axis=axis) for axis in (2, 1, 0)]
-            both.append([np.rot90(plane) for plane in planes])
-        return both[0], both[1]
+        """Return the axial, coronal and sagittal slices of both that show most; square pixels."""
+        inside = np.isfinite(self.before)
+        both: tuple[list[FloatArray], list[FloatArray]] = ([], [])
+        for axis in (2, 1, 0):
+            others = tuple(other for other in range(3) if other != axis)
+            fullest = int(np.argmax(inside.sum(axis=others)))
+            for picture, planes in zip((self.before, self.after), both, strict=True):
+                plane = np.take(picture, fullest, axis=axis)
+                planes.append(np.rot90(_square(plane, *(self.spacing[o] for o in others))))
+        return both
 
 
 def before_after(member: Member, max_bytes: int) -> BeforeAfter:
@@ -68,18 +70,30 @@ def _upright(volume: Volume, inside: BoolArray, turn: NDArray[np.float64]) -> Fl
     return upright
 
 
+def _square(plane: FloatArray, down: float, across: float) -> FloatArray:
+    """Return a plane with pixels as long as they are wide, each that of the nearest voxel."""
+    unit = min(down, across)
+    rows, columns = (
+        (np.arange(max(1, round(length * size / unit))) * unit / size).astype(int)
+        for length, size in zip(plane.shape, (down, across), strict=True)
+    )
+    square: FloatArray = plane[np.ix_(rows, columns)]
+    return square
+
+
 def small_volume(picture: FloatArray, spacing: tuple[float, ...]) -> bytes:
     """Return a volume as NIfTI of bytes, compressed, with a few dozen voxels along each axis."""
-    step = max(1, -(-max(picture.shape) // _LONGEST))
+    coarse = max(length * size for length, size in zip(picture.shape, spacing, strict=True))
+    steps = [max(1, int(np.ceil(coarse / _LONGEST / size - 1e-9))) for size in spacing]
     inside = np.isfinite(picture)
     low, high = np.percentile(picture[inside], _ENDS).tolist()
     scaled = np.where(inside, np.clip((picture - low) / max(high - low, 1e-300), 0, 1), 0.0)
     levels = np.where(inside, 1 + 254 * scaled, 0.0)
-    padded = np.pad(levels, [(0, -length % step) for length in levels.shape])
-    blocks = padded.reshape(
-        *(part for length in padded.shape for part in (length // step, step))
-    ).mean(axis=(1, 3, 5))
-    affine = np.diag([*(step * size for size in spacing), 1.0])
+    ends = [(0, -length % step) for length, step in zip(levels.shape, steps, strict=True)]
+    padded = np.pad(levels, ends)
+    parts = [(length // step, step) for length, step in zip(padded.shape, steps, strict=True)]
+    blocks = padded.reshape(*(part for pair in parts for part in pair)).mean(axis=(1, 3, 5))
+    affine = np.diag([*(step * size for step, size in zip(steps, spacing, strict=True)), 1.0])
     affine[:3, 3] = -0.5 * np.array(blocks.shape) * np.diag(affine)[:3]
     levels = np.rint(blocks).astype(np.uint8)
     image = nibabel.Nifti1Image(levels, affine)  # type: ignore[no-untyped-call]

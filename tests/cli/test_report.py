@@ -1,0 +1,547 @@
+"""The page of a study: when it is written, what it says, and that it is nothing but a page."""
+
+import csv
+import itertools
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from phantoms import head, save
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from ndflow._version import __version__
+from ndflow.cli import main
+from ndflow.workflow.models import load_map
+from ndflow.workflow.report_evaluation import evaluated_numbers
+
+Run = Callable[..., Any]
+
+SHAPE = (14, 16, 12)
+SCRIPT = "<script>alert(1)</script>"
+QUOTED = """o'x"y"><b>&amp;"""
+CENTRES = {"Aachen": (300.0, 700.0, 1.0), "Bonn": (250.0, 820.0, 2.5), SCRIPT: (400.0, 600.0, 0.6)}
+EMPTY = {"meta", "link", "br", "input"}
+
+
+class Html(HTMLParser):
+    """A page: its elements with their attributes and the text within them, also further down."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self.source = source
+        self.elements: list[tuple[str, dict[str, str], list[str]]] = []
+        self.open: list[tuple[str, list[str]]] = []
+        self.feed(self.source)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        text: list[str] = []
+        self.elements.append((tag, {name: value or "" for name, value in attrs}, text))
+        if tag not in EMPTY:
+            self.open.append((tag, text))
+
+    def handle_startendtag(self, tag: str, attrs: Any) -> None:
+        self.elements.append((tag, {name: value or "" for name, value in attrs}, []))
+
+    def handle_endtag(self, tag: str) -> None:
+        last, _ = self.open.pop()
+        assert last == tag
+
+    def handle_data(self, data: str) -> None:
+        for _, text in self.open:
+            text.append(data)
+
+    def texts(self, tag: str, **attributes: str) -> list[str]:
+        return [
+            " ".join("".join(text).split())
+            for name, own, text in self.elements
+            if name == tag and attributes.items() <= own.items()
+        ]
+
+    @property
+    def facts(self) -> dict[str, str]:
+        return dict(zip(self.texts("dt"), self.texts("dd"), strict=True))
+
+    @property
+    def rows(self) -> dict[str, list[str]]:
+        """The cells of each scan's row."""
+        bodies = re.findall(r'<tbody id="scan-.*?</tbody>', self.source, re.DOTALL)
+        parts = [Html(body) for body in bodies]
+        return {part.texts("th")[0]: part.texts("td") for part in parts}
+
+    def pictured(self) -> set[str]:
+        alts = [own["aria-label"] for name, own, _ in self.elements if name == "svg"]
+        ends = ": histogram and mixture, intensity map, and histogram of the result"
+        return {alt.removesuffix(ends) for alt in alts if alt.endswith(ends)}
+
+    def viewed(self) -> set[str]:
+        """The scans whose volumes stand in the page."""
+        found = re.findall(r'<script type="application/json" id="volumes-\d+">(.*?)<', self.source)
+        return {json.loads(text)["name"] for text in found}
+
+
+class Study:
+    """Six scans of three centres."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.rows: list[dict[str, str]] = []
+        for number in range(6):
+            centre = list(CENTRES)[number // 2]
+            low, grey, gain = CENTRES[centre]
+            kinds = ((low, 60.0), (grey + 20 * (number % 2), 50.0), (1000.0, 40.0))
+            save(folder / f"s{number}.nii.gz", head(number, shape=SHAPE, tissues=kinds, gain=gain))
+            row = {"image": f"s{number}.nii.gz", "centre": centre, "subject": f"p{number}"}
+            self.rows.append(row)
+
+    def table(self, name: str, rows: Any = None, columns: Any = None) -> Path:
+        columns = columns or ["image", "centre", "subject"]
+        with (self.folder / f"{name}.tsv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, columns, delimiter="\t", extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(self.rows if rows is None else rows)
+        return self.folder / f"{name}.tsv"
+
+
+def shown(folder: Path) -> Html:
+    return Html((folder / "report.html").read_text("utf-8"))
+
+
+def ndflow(*words: object, code: int = 0) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["ndflow", *map(str, words)])
+        assert main() == code
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
+    made = Study(tmp_path_factory.mktemp("study"))
+    ndflow("cohort", made.table("all"), made.folder / "flow", "-q")
+    return made
+
+
+@pytest.fixture
+def flow(study: Study, tmp_path: Path) -> Path:
+    """A run of which there is a copy, without a page."""
+    shutil.copytree(study.folder / "flow", tmp_path / "flow")
+    return tmp_path / "flow"
+
+
+@pytest.fixture(scope="module")
+def full(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study with a page that ``cohort`` has written, one scan of which failed."""
+    folder = tmp_path_factory.mktemp("full")
+    (study.folder / "bad.nii.gz").write_bytes(b"no image")
+    odd = study.folder / "odd"
+    odd.mkdir()
+    shutil.copy(study.folder / "s5.nii.gz", odd / "s5.nii.gz")
+    rows = [
+        *study.rows[1::2],
+        {"image": "bad.nii.gz", "centre": "Bonn", "subject": "p9"},
+        # Called like another image: so its name has the subject in it.
+        {"image": "odd/s5.nii.gz", "centre": SCRIPT, "subject": QUOTED},
+    ]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("NDFLOW_NO_REPORT")
+        ndflow(
+            "cohort", study.table("full", rows), folder / "out", "--channel", "T1w", "-q", code=1
+        )
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def page(full: Path) -> Html:
+    return shown(full)
+
+
+# ── when it is written ───────────────────────────────────────────────────────────────────────────
+
+
+def test_a_page_is_written_again_as_it_was(run: Run, full: Path) -> None:
+    before = (full / "report.html").read_bytes()
+    (full / "report.html").write_text("another")
+    ran = run("report", full)
+    assert (ran.code, ran.out, ran.err) == (0, f"wrote {full / 'report.html'}\n", "")
+    assert (full / "report.html").read_bytes() == before
+    assert not [path for path in full.iterdir() if path.name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("how", ["--no-report", "NDFLOW_NO_REPORT"])
+def test_no_page_where_none_is_wanted(
+    run: Run, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("a page was asked for")
+
+    monkeypatch.setattr("ndflow.cli.passes.write_page", refuse)
+    words: tuple[str, ...] = ()
+    if how.startswith("--"):
+        monkeypatch.delenv("NDFLOW_NO_REPORT")
+        words = (how,)
+    ran = run("cohort", study.table("two", study.rows[:2]), tmp_path / "out", "-q", *words)
+    assert ran.code == 0
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+def test_a_group_of_a_bids_dataset_gets_a_page_and_participants_do_not(
+    run: Run, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+    raw, out = tmp_path / "raw", tmp_path / "out"
+    for number in (0, 2):
+        anat = raw / f"sub-{number}" / "anat"
+        anat.mkdir(parents=True)
+        shutil.copy(study.folder / f"s{number}.nii.gz", anat / f"sub-{number}_T1w.nii.gz")
+    (raw / "participants.tsv").write_text("participant_id\tsite\nsub-0\tUlm\nsub-2\tTrier\n")
+    (raw / "dataset_description.json").write_text('{"Name": "x", "BIDSVersion": "1.10.0"}')
+    assert run("bids", raw, out, "participant", "-q").code == 0
+    assert not (out / "report.html").exists()
+    assert run("bids", raw, out, "group", "-q").code == 0
+    page = shown(out)
+    assert set(page.rows) == {"sub-0_T1w", "sub-2_T1w"}
+    assert page.facts["Centres"] == "Trier (1), Ulm (1)"
+    assert "report.html" in (out / ".bidsignore").read_text()
+
+
+def test_a_page_that_cannot_be_written_is_a_warning_and_the_study_is_done(
+    run: Run, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+    out = tmp_path / "out"
+    (out / "report.html").mkdir(parents=True)
+    ran = run("cohort", study.table("one", study.rows[:1]), out, "-q", "--force")
+    assert (ran.code, ran.errors) == (0, [])
+    (line,) = ran.err.splitlines()
+    assert line.startswith(f"warning: {out}: no report was written: ")
+    assert "report.html" in line.removeprefix(f"warning: {out}: ")
+    assert (out / "images" / "s0.nii.gz").exists()
+
+
+def test_without_the_packages_a_study_is_done_in_silence(
+    run: Run, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+    monkeypatch.setattr("ndflow.cli.passes.find_spec", lambda name: None)
+    ran = run("cohort", study.table("two", study.rows[:2]), tmp_path / "out", "-q")
+    assert (ran.code, ran.err) == (0, "")
+    assert not (tmp_path / "out" / "report.html").exists()
+
+
+@pytest.mark.parametrize("package", ["jinja2", "matplotlib"])
+def test_a_package_that_is_missing_is_named_with_the_extra_that_has_it(
+    run: Run, flow: Path, monkeypatch: pytest.MonkeyPatch, package: str
+) -> None:
+    monkeypatch.setattr(
+        "ndflow.workflow.report.find_spec", lambda name: None if name == package else 1
+    )
+    ran = run("report", flow)
+    assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+    assert f"needs {package}, which is not installed" in ran.errors[0]
+    assert "pip install 'ndflow[report]'" in ran.errors[0]
+    assert not (flow / "report.html").exists()
+
+
+def test_the_process_of_a_study_loads_nothing_that_draws(study: Study, tmp_path: Path) -> None:
+    words = ["ndflow", "cohort", str(study.table("one", study.rows[:1])), str(tmp_path / "out")]
+    program = f"""
+import subprocess, sys
+asked = []
+subprocess.run = lambda words, **_: asked.append(words) or subprocess.CompletedProcess(words, 0)
+sys.argv = {[*words, "-q"]!r}
+from ndflow.cli import main
+assert main() == 0
+print(len(asked), sorted(set(sys.modules) & {{"matplotlib", "jinja2", "sklearn"}}))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "NDFLOW_NO_REPORT"}
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment
+    )
+    assert (said.stdout, said.stderr) == ("1 []\n", "")
+
+
+# ── what it says ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_page_asks_for_nothing_from_anywhere(page: Html) -> None:
+    for tag, own, _ in page.elements:
+        for name in ("src", "href", "xlink:href", "action", "data", "srcset", "poster"):
+            if name in own and not own[name].startswith(("#", "data:", "blob:")):
+                # Nothing is loaded for a link that somebody has to follow.
+                assert (tag, name) == ("a", "href")
+                assert "niivue" in own[name]
+        assert "url(" not in re.sub(r"url\((#|data:)", "", " ".join(own.values()))
+        assert not [name for name in own if name.startswith("on")]
+    styles = " ".join(page.texts("style"))
+    assert "@import" not in styles
+    assert "url(" not in re.sub(r"url\((#|data:)", "", styles)
+    (policy,) = (own["content"] for _, own, _ in page.elements if "http-equiv" in own)
+    assert policy.startswith("default-src 'none';")
+    assert "http" not in policy
+
+
+def test_names_are_text_wherever_they_stand(full: Path, page: Html) -> None:
+    assert f"{SCRIPT} (2)" in page.facts["Centres"]
+    assert [text for text in page.texts("h3") if text.startswith(SCRIPT)] == [f"{SCRIPT} 2 scans"]
+    assert SCRIPT in page.texts("option")
+    assert "<script>alert" not in page.source
+    assert QUOTED not in page.source
+    assert "b" not in {tag for tag, _, _ in page.elements}
+    kinds = [own.get("type", "code") for tag, own, _ in page.elements if tag == "script"]
+    assert kinds == ["application/json"] * 4 + ["text/plain", "code"]
+    with (full / "scans.tsv").open(newline="") as file:
+        names = {row["name"]: row["centre"] for row in csv.DictReader(file, delimiter="\t")}
+    assert names.pop("bad") == "Bonn"
+    assert {name: cells[0] for name, cells in page.rows.items()} == names
+    assert page.pictured() == page.viewed() == set(names)
+
+
+def test_what_was_run_and_what_failed_is_said(full: Path, page: Html) -> None:
+    facts = page.facts
+    assert facts["Scans"] == "4 normalised, 1 failed"
+    assert facts["Centres"].startswith("<script>")
+    assert "Aachen (1), Bonn (1)" in facts["Centres"]
+    assert facts["Images"] == "T1w"
+    command = json.loads((full / "provenance.json").read_text())["command"]
+    assert all(word in facts["Command"] for word in command)
+    for word in ("method ndflow", "mode individual", "objective l2", "regularisation 0.001"):
+        assert word in facts["Settings"]
+    for word in (f"ndflow {__version__}", f"numpy {np.__version__}", "Python 3."):
+        assert word in facts["Programs"]
+    with (full / "failures.tsv").open(newline="") as file:
+        (failure,) = csv.DictReader(file, delimiter="\t")
+    assert "Scans that failed (1)" in page.texts("h3")
+    assert failure["scan"] == "bad"
+    assert "bad" in page.texts("th")
+    assert {failure["cause"], failure["try"]} <= set(page.texts("td"))
+
+
+def quantiles(model: Path) -> Any:
+    """Return the quantiles at 1/200, 2/200, … of a mixture in a file, by bisection."""
+    known = json.loads(model.read_text())["mixture"]
+    weights, means = np.array(known["weights"]), np.ravel(known["means"])
+    spreads = np.ravel(known["precisions"]) ** -0.5
+    ends = (means - 9 * spreads).min(), (means + 9 * spreads).max()
+
+    def missing(x: float, share: float) -> float:
+        return float(weights @ norm.cdf(x, means, spreads)) - share
+
+    return np.array([brentq(missing, *ends, args=(k / 200,)) for k in range(1, 200)])
+
+
+def test_the_headline_is_how_far_centres_are_apart(full: Path, page: Html) -> None:
+    scans: dict[str, list[list[Any]]] = {}
+    for name, cells in page.rows.items():
+        raw = quantiles(full / "models" / f"{name}.json")
+        after = np.asarray(load_map(full / "maps" / f"{name}.json")(raw))
+        known = json.loads((full / "models" / f"{name}.json").read_text())["mixture"]
+        weights, means = np.array(known["weights"]), np.ravel(known["means"])
+        mean = weights @ means
+        second = weights @ (1 / np.ravel(known["precisions"]) + means**2)
+        scans.setdefault(cells[0], []).append(
+            [raw, (raw - mean) / (second - mean**2) ** 0.5, after]
+        )
+    expected = []
+    for condition in range(3):
+        spread = np.mean([scan[condition].std() for own in scans.values() for scan in own])
+        centres = [np.mean([scan[condition] for scan in own], axis=0) for own in scans.values()]
+        pairs = itertools.combinations(centres, 2)
+        expected.append(float(np.mean([np.abs(a - b).mean() / spread for a, b in pairs])))
+    found = [page.facts[name] for name in ("as they came", "aligned", "normalised")]
+    assert [float(value) for value in found] == pytest.approx(expected, rel=6e-3)
+    assert expected[0] > expected[1] > expected[2]
+    (sentence,) = page.texts("p", **{"class": "lead"})
+    assert all(value in sentence for value in found)
+    assert sentence.startswith("Histograms of centres lie")
+
+
+def test_methods_and_citation_are_ready_for_a_paper(page: Html) -> None:
+    (paragraph,) = page.texts("p", id="methods-text")
+    for words in (
+        f"4 T1w images of 3 centres were normalised with ndflow {__version__}",
+        "Dirichlet-process Gaussian mixture",
+        "average density of all aligned scans",
+        "L2 divergence (regularisation 0.001)",
+        "(Castro & Glocker, 2018)",
+    ):
+        assert words in paragraph
+    assert "10.1007/978-3-030-00928-1_24" in page.texts("pre", id="citation-text")[0]
+
+
+def test_tables_and_figures_of_an_evaluation_are_shown_after_it(
+    run: Run, flow: Path, page: Html
+) -> None:
+    assert "Evaluation" not in page.texts("h2")
+    ran = run("evaluate", flow, "--trees", 5, "--permutations", 2, "-q")
+    assert (ran.code, ran.err) == (0, "")
+    assert run("report", flow, "--sample", 0).code == 0
+    page = shown(flow)
+    assert "Evaluation" in page.texts("h2")
+    titles = {"fitness": "Histograms against the average density"}
+    titles |= {"centres": "Distances between and within centres"}
+    titles |= {"classification": "Centres told apart by random forests"}
+    assert set(titles.values()) <= set(page.texts("h3"))
+    cells = set(page.texts("td")) | set(page.texts("th"))
+    for name in titles:
+        with (flow / "evaluation" / f"{name}.tsv").open(newline="") as file:
+            for row in csv.DictReader(file, delimiter="\t"):
+                assert row.pop("condition") in cells
+                for text in set(row.values()) - {"n/a"}:
+                    assert (text if text.isdigit() else f"{float(text):.3g}") in cells
+    labels = {own.get("aria-label", "") for tag, own, _ in page.elements if tag == "svg"}
+    assert "Entropy and confidence of predicted centres" in labels
+
+
+def test_a_condition_whose_name_is_a_number_keeps_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ndflow.workflow.report_evaluation._is_current", lambda *_: True)
+    (tmp_path / "fitness.tsv").write_text("condition\tw1\n2.50\t0.123456\nnan\tn/a\n")
+    (table,) = evaluated_numbers(tmp_path, None)
+    assert table.rows == [["2.50", "0.123"], ["nan", "–"]]
+
+
+# ── which scans, which studies ───────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw nothing, which takes longer than all the rest."""
+    for name in ("report.headline_figure", "report.populations", "report_scans.scan_figure"):
+        monkeypatch.setattr(f"ndflow.workflow.{name}", lambda *_, **__: None)
+    monkeypatch.setattr("ndflow.workflow.report_scans.slices_figure", lambda *_, **__: None)
+    for name in ("report", "report_scans"):
+        drawn = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+        monkeypatch.setattr(f"ndflow.workflow.{name}.svg", lambda _: drawn)  # noqa: B023
+
+
+def test_a_sample_is_as_large_as_asked_and_has_flagged_scans_first(
+    run: Run, study: Study, tmp_path: Path, sketched: None
+) -> None:
+    rows = []
+    for number in range(5):
+        # The fourth has too few voxels; the others are ordinary.
+        shape = SHAPE if number == 3 else (26, 30, 24)
+        save(tmp_path / f"b{number}.nii.gz", head(number, shape=shape))
+        rows.append({"image": tmp_path / f"b{number}.nii.gz", "centre": "AB"[number % 2]})
+    ndflow("cohort", study.table("big", rows), tmp_path / "out", "-q")
+    names = {f"b{number}" for number in range(5)}
+    for sample, viewer in ((0, 9), (1, 1), (2, 0), (3, 1), (3, 2), (99, 99)):
+        ran = run("report", tmp_path / "out", "--sample", sample, "--viewer", viewer)
+        assert (ran.code, ran.err) == (0, "")
+        page = shown(tmp_path / "out")
+        assert set(page.rows) == names
+        pictured, viewed = page.pictured(), page.viewed()
+        assert (len(pictured), len(viewed)) == (min(sample, 5), min(sample, viewer, 5))
+        assert viewed <= pictured
+        assert "b3" in pictured or not sample
+        assert "b3" in viewed or not (sample and viewer)
+        assert [name for name, cells in page.rows.items() if cells[9] != "–"] == ["b3"]
+        (flag,) = (text for text in page.texts("li") if text.startswith("b3 "))
+        assert "voxels" in flag
+        # Then one of each centre in turn.
+        if sample == 3:
+            assert pictured == {"b3", "b0", "b1"}
+        assert bool(page.texts("script", id="niivue")) == bool(viewed)
+
+
+@pytest.mark.parametrize("option", ["--sample", "--viewer"])
+def test_fewer_than_no_scans_cannot_be_shown(
+    run: Run, flow: Path, sketched: None, option: str
+) -> None:
+    ran = run("report", flow, option, -1)
+    assert (ran.code, len(ran.errors)) == (2, 1)
+    assert option.strip("-") in ran.errors[0]
+    assert not (flow / "report.html").exists()
+
+
+KINDS: dict[str, tuple[Any, list[str], tuple[object, ...], str, str]] = {
+    # rows, columns, options; what the headline begins with, and what the methods say
+    "nyul": (6, ["image", "centre"], ("--method", "nyul"), "centres", "11 percentiles"),
+    "zscore": (6, ["image", "centre"], ("--method", "zscore"), "centres", "of their voxels alone"),
+    "by centre": (
+        6,
+        ["image", "centre"],
+        ("--mode", "centre", "--objective", "cramer"),
+        "centres",
+        "by minimising their Cramér distance (regularisation 0.001)",
+    ),
+    "one centre": (2, ["image", "centre"], (), "scans", "2 images were normalised"),
+    "no centre": (3, ["image"], ("--average", "quantile"), "scans", "3 images were normalised"),
+    "one scan": (1, ["image", "centre"], (), "scans", "Intensities of 1 image were normalised"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_studies_of_any_kind_have_a_page(run: Run, study: Study, tmp_path: Path, kind: str) -> None:
+    count, columns, words, what, methods = KINDS[kind]
+    table = study.table(kind.replace(" ", "-"), study.rows[:count], columns)
+    ndflow("cohort", table, tmp_path / "out", "-q", *words)
+    ran = run("report", tmp_path / "out", "--sample", 1, "--viewer", 1)
+    assert (ran.code, ran.err) == (0, "")
+    page = shown(tmp_path / "out")
+    assert len(page.rows) == count
+    assert ("Centres" in page.texts("h2")) == (what == "centres")
+    (sentence,) = page.texts("p", **{"class": "lead"})
+    begin = f"Histograms of {what} lie " if count > 1 else "There is one scan"
+    assert sentence.startswith(begin)
+    assert methods in page.texts("p", id="methods-text")[0]
+    assert "nan" not in sentence
+    if count > 1:
+        assert float(page.facts["normalised"]) < float(page.facts["as they came"])
+    if kind == "no centre":
+        assert page.facts["Centres"] == "none named"
+
+
+def test_a_folder_that_holds_no_finished_study_is_named_in_one_line(
+    run: Run, flow: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    record = json.loads((flow / "provenance.json").read_text())
+    (flow / "provenance.json").write_text(json.dumps(record | {"finished": False}))
+    said = {"nowhere": "not a folder", "file": "not a folder", "empty": "holds no study"}
+    for name, words in {**said, "flow": "was stopped; finish it"}.items():
+        before = set(tmp_path.rglob("*"))
+        ran = run("report", tmp_path / name)
+        assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
+        assert ran.errors[0].startswith(f"error: {tmp_path / name}")
+        assert words in ran.errors[0]
+        assert set(tmp_path.rglob("*")) == before
+
+
+def test_a_scan_that_has_gone_is_named_and_the_others_are_shown(
+    run: Run, study: Study, tmp_path: Path, sketched: None
+) -> None:
+    shutil.copy(study.folder / "s0.nii.gz", tmp_path / "s0.nii.gz")
+    rows = [{"image": tmp_path / "s0.nii.gz"}]
+    ndflow("cohort", study.table("gone", rows, ["image"]), tmp_path / "out", "-q")
+    (tmp_path / "out" / "report.html").write_text("old")
+    (tmp_path / "s0.nii.gz").unlink()
+    ran = run("report", tmp_path / "out")
+    assert (ran.code, ran.err) == (0, "")
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert f"It cannot be shown here: {tmp_path / 's0.nii.gz'}" in page
+
+
+def test_an_evaluation_of_other_results_is_not_shown(
+    run: Run, study: Study, tmp_path: Path, sketched: None
+) -> None:
+    table = study.table("again", study.rows, ["image", "centre"])
+    ndflow("cohort", table, tmp_path / "out", "-q")
+    words = ("--trees", 5, "--permutations", 0)
+    assert run("evaluate", tmp_path / "out", *words).code == 0
+    assert run("report", tmp_path / "out").code == 0
+    assert "Evaluation" in shown(tmp_path / "out").texts("h2")
+    ndflow("cohort", table, tmp_path / "out", "-q", "--method", "affine")
+    assert run("report", tmp_path / "out").code == 0
+    assert "Evaluation" not in shown(tmp_path / "out").texts("h2")
