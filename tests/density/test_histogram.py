@@ -189,7 +189,9 @@ def test_histograms_of_chunks_of_scaled_integers_add_up_exactly(seed, slope, cut
 )  # fmt: skip
 def test_histograms_of_chunks_of_floats_add_up_exactly(seed, size, dtype, heavy, cuts):
     g = np.random.default_rng(seed)
-    voxels = (g.standard_cauchy(size) if heavy else g.normal(5, 1, size)).astype(dtype)
+    drawn = g.standard_cauchy(size) if heavy else g.normal(5, 1, size)
+    with np.errstate(over="ignore"):  # what half precision cannot hold is infinite, and not counted
+        voxels = drawn.astype(dtype)
     assert chunked(voxels, cuts) == ndflow.histogram(voxels)
 
 
