@@ -386,7 +386,7 @@ def test_tables_and_figures_of_an_evaluation_are_shown_after_it(
     assert run("report", flow, "--sample", 0).code == 0
     page = shown(flow)
     assert "Evaluation" in page.texts("h2")
-    titles = {"fitness": "Histograms against the average density"}
+    titles = {"fitness": "Histograms against the average density of the aligned scans"}
     titles |= {"centres": "Distances between and within centres"}
     titles |= {"classification": "Centres told apart by random forests"}
     assert set(titles.values()) <= set(page.texts("h3"))

@@ -54,8 +54,12 @@ def test_cells_stand_in_reading_order(cells: int, columns: int, down: int):
 
 
 def test_a_perfect_fit_and_an_empty_histogram_can_be_drawn():
-    fitness_figure([row(histogram=np.zeros(X.size), rmse=0, w1=0)])
-    fitness_figure([row(quantiles=[1.0], target_quantiles=[1.0])])
+    empty = fitness_figure([row(histogram=np.zeros(X.size), rmse=0, w1=0)])
+    perfect = fitness_figure([row(quantiles=[1.0], target_quantiles=[1.0])])
+    for figure in (empty, perfect):
+        for axes in figure.axes:
+            assert np.isfinite([*axes.get_xlim(), *axes.get_ylim()]).all()
+            assert np.ptp(axes.get_ylim()) > 0
 
 
 @pytest.mark.parametrize(

@@ -76,7 +76,9 @@ def test_a_bent_map_departs_from_its_line_and_its_slope_from_one():
 
 def test_a_flat_slice_and_a_scan_without_components_can_be_drawn():
     odd = side("s", slice_=np.ones((5, 5)), components=np.empty((0, X.size)))
-    pair(odd, odd, odd, curve())
+    figure = pair(odd, odd, odd, curve())
+    assert len(figure.axes) == 8
+    assert [image.get_array().min() for axes in figure.axes for image in axes.images] == [1.0] * 3
 
 
 @pytest.mark.parametrize(

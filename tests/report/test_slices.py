@@ -139,9 +139,9 @@ def test_the_file_is_small_always_the_same_and_holds_the_pixels_once():
 
 def test_flat_and_tiny_pictures_can_be_drawn():
     flat = [np.ones((5, 5))] * 3
-    svg(slices_figure(flat, flat, "", WINDOW))
+    assert svg(slices_figure(flat, flat, "", WINDOW)).count(b"<image") == 2
     tiny = [np.ones((1, 1)), np.ones((1, 400)), np.ones((400, 1))]
-    svg(slices_figure(tiny, tiny, "x", WINDOW))
+    assert svg(slices_figure(tiny, tiny, "x", WINDOW)).count(b"<image") == 2
 
 
 @pytest.mark.parametrize(

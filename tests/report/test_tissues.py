@@ -96,7 +96,10 @@ def test_a_centre_has_the_same_colour_as_among_the_densities():
 
 
 def test_one_scan_of_one_intensity_can_be_drawn():
-    svg(tissues([TissueRow("x", [[[1.0, 1.0, 1.0]]], ["a"])], ["WM"]))
+    figure = tissues([TissueRow("x", [[[1.0, 1.0, 1.0]]], ["a"])], ["WM"])
+    low, high = figure.axes[0].get_xlim()
+    assert low < 1 < high
+    assert b"nan" not in svg(figure)
 
 
 def test_senseless_rows_are_refused():

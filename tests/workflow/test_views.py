@@ -13,8 +13,16 @@ from nibabel.orientations import axcodes2ornt, ornt_transform
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError
+from ndflow.io import read_volume
 from ndflow.workflow.member import Member
-from ndflow.workflow.views import BeforeAfter, before_after, small_volume
+from ndflow.workflow.views import (
+    BeforeAfter,
+    before_after,
+    fullest,
+    slice_at,
+    small_volume,
+    upright,
+)
 
 SHAPE = (9, 11, 7)  # right, forward, up
 SPACING = (1.0, 1.5, 2.5)
@@ -199,3 +207,11 @@ def test_the_same_volume_gives_the_same_bytes() -> None:
 def test_thick_slices_are_all_kept() -> None:
     picture = np.ones((512, 512, 20))
     assert opened(small_volume(picture, (0.5, 0.5, 6.0))).shape == (52, 52, 20)
+
+
+def test_a_slice_of_an_upright_picture_has_square_pixels(tmp_path: Path) -> None:
+    volume = read_volume(member(tmp_path, "PIR").image)
+    picture, spacing = upright(volume, volume.flat > 0)
+    assert spacing == pytest.approx(SPACING)
+    axial = slice_at(picture, spacing, 2, fullest(picture, 2))
+    assert axial.shape == (round(SHAPE[1] * 1.5), SHAPE[0])

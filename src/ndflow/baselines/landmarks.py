@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 NYUL_LANDMARKS = 11
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,39 +224,26 @@ def _density_mean_and_spread(mixture: GaussianMixture, _: int) -> FloatArray:
     return np.array([mean, mean + float(np.sqrt(mixture.covariance()[0, 0]))])
 
 
+def _without_count(function: Callable[[T], FloatArray]) -> Callable[[T, int], FloatArray]:
+    """Return a measure for which the user chooses no number of landmarks."""
+    return lambda thing, _: function(thing)
+
+
 BASELINES = {
     "zscore": _Baseline(
         _mean_and_spread, _line, _density_mean_and_spread, fixed=(0.0, 1.0), size=2
     ),
     "nyul": _Baseline(percentiles.percentiles, _points, percentiles.density_percentiles),
     "quantile": _Baseline(
-        lambda histogram, _: percentiles.quantiles(histogram),
+        _without_count(percentiles.quantiles),
         _points,
-        lambda mixture, _: percentiles.density_quantiles(mixture),
+        _without_count(percentiles.density_quantiles),
     ),
-    "hellier": _Baseline(
-        lambda histogram, _: classes.class_means(histogram), _polynomial, size=classes.CLASSES
-    ),
+    "hellier": _Baseline(_without_count(classes.class_means), _polynomial, size=classes.CLASSES),
     "whitestripe": _Baseline(
-        lambda histogram, _: package.white_stripe(histogram),
-        _line,
-        fixed=(0.0, 1.0),
-        own_units=True,
-        size=2,
+        _without_count(package.white_stripe), _line, fixed=(0.0, 1.0), own_units=True, size=2
     ),
-    "kde": _Baseline(
-        lambda histogram, _: package.kde(histogram),
-        _factor,
-        fixed=(1.0,),
-        own_units=True,
-        size=1,
-    ),
-    "fcm": _Baseline(
-        lambda histogram, _: package.fcm(histogram),
-        _factor,
-        fixed=(1.0,),
-        own_units=True,
-        size=1,
-    ),
-    "lsq": _Baseline(lambda histogram, _: package.lsq(histogram), _factor, own_units=True, size=3),
+    "kde": _Baseline(_without_count(package.kde), _factor, fixed=(1.0,), own_units=True, size=1),
+    "fcm": _Baseline(_without_count(package.fcm), _factor, fixed=(1.0,), own_units=True, size=1),
+    "lsq": _Baseline(_without_count(package.lsq), _factor, own_units=True, size=3),
 }

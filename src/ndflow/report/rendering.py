@@ -30,7 +30,6 @@ def svg(figure: Figure) -> bytes:
     nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
     file = BytesIO()
     with drawing():
-        _settle(figure)
         figure.savefig(file, format="svg", dpi=_IMAGES, metadata=nothing)
     return _DRAWN.sub(lambda thing: _PLACE.sub(_shortened, thing[0]), file.getvalue())
 
@@ -39,7 +38,6 @@ def png(figure: Figure, dpi: int = 150) -> bytes:
     """Return a figure as PNG, with so many dots an inch."""
     file = BytesIO()
     with drawing():
-        _settle(figure)
         figure.savefig(
             file,
             format="png",
@@ -57,14 +55,3 @@ def _shortened(place: re.Match[bytes]) -> bytes:
 def _rounded(number: re.Match[bytes]) -> bytes:
     short = f"{float(number[0]):.2f}".rstrip("0").rstrip(".")
     return ("0" if short == "-0" else short).encode()
-
-
-def _settle(figure: Figure) -> None:
-    """Lay a figure out for good; the solver's last digits differ from one process to the next."""
-    if figure.get_layout_engine() is None:
-        return
-    figure.draw_without_rendering()
-    figure.set_layout_engine("none")
-    for axes in figure.axes:
-        x, y, width, height = (round(part, 6) for part in axes.get_position(original=True).bounds)
-        axes.set_position((x, y, width, height))

@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from nibabel.orientations import apply_orientation, io_orientation
-from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture
 from ndflow.evaluation import empirical, fitness
 from ndflow.report import MapCurve, PairSide, pair
 from ndflow.transport import IntensityMap, align
 from ndflow.values import FloatArray
+from ndflow.workflow.curves import component_densities, edges_around
 from ndflow.workflow.evaluate import Comparison
 from ndflow.workflow.member import Member, portrait_of_member
 from ndflow.workflow.methods import solve
@@ -25,6 +24,7 @@ from ndflow.workflow.observe import mask_of
 from ndflow.workflow.portrait import Portrait
 from ndflow.workflow.scan import read_masked
 from ndflow.workflow.settings import Matching
+from ndflow.workflow.views import fullest, slice_at, upright
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,7 +40,7 @@ class _Side(NamedTuple):
 
     name: str
     slice_: FloatArray
-    voxels: NDArray[np.generic]
+    voxels: FloatArray
     portrait: Portrait
 
 
@@ -77,8 +77,8 @@ def _side(scan: _Side, imap: IntensityMap | None) -> PairSide:
     """Return a scan as it is, or through a map: densities go along by the change of variables."""
     mixture = scan.portrait.mixture
     x = _grid(mixture)
-    components = _components(mixture, x)
-    voxels, slice_ = np.asarray(scan.voxels, np.float64), scan.slice_
+    components = component_densities(mixture, x)
+    voxels, slice_ = scan.voxels, scan.slice_
     if imap is not None:
         inside = np.isfinite(slice_)
         slice_ = slice_.copy()
@@ -89,10 +89,8 @@ def _side(scan: _Side, imap: IntensityMap | None) -> PairSide:
         found = empirical(imap(levels), counts)
     else:
         found = empirical(voxels)
-    edges = np.concatenate([[1.5 * x[0] - 0.5 * x[1]], 0.5 * (x[1:] + x[:-1]), [x[-1]]])
-    edges[-1] = 1.5 * x[-1] - 0.5 * x[-2]
-    total = components.sum(axis=0)
-    return PairSide(scan.name, slice_, x, found.density(edges), total, components)
+    histogram = found.density(edges_around(x))
+    return PairSide(scan.name, slice_, x, histogram, components.sum(axis=0), components)
 
 
 def _grid(mixture: GaussianMixture) -> FloatArray:
@@ -100,24 +98,11 @@ def _grid(mixture: GaussianMixture) -> FloatArray:
     return np.linspace(low, high, _POINTS)
 
 
-def _components(mixture: GaussianMixture, x: FloatArray) -> FloatArray:
-    """Return the density of each component, times its weight, (K, n)."""
-    shares = mixture.responsibilities(x)
-    density = np.exp(mixture.logpdf(x))
-    parts: FloatArray = (shares * density[:, np.newaxis]).T
-    return parts
-
-
 def _read(member: Member, max_bytes: int) -> _Side:
     volume, inside, _ = read_masked(member.image, mask_of(member), max_bytes=max_bytes)
-    values = np.asarray(volume.values(volume.flat), np.float64)
-    inside = inside & np.isfinite(values)
-    picture = np.where(inside, values, np.nan).reshape(volume.spatial_shape, order="F")
-    turn = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
-    upright = apply_orientation(picture, turn)  # type: ignore[no-untyped-call]
-    areas = np.isfinite(upright).sum(axis=(0, 1))
-    slice_ = np.rot90(upright[:, :, int(np.argmax(areas))])
+    picture, spacing = upright(volume, inside)
+    slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
     filled = np.isfinite(slice_)
     rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
     cut = slice_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    return _Side(member.name, cut, values[inside], portrait_of_member(member))
+    return _Side(member.name, cut, picture[np.isfinite(picture)], portrait_of_member(member))

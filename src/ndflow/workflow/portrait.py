@@ -10,7 +10,7 @@ from ndflow.transport import Affine
 from ndflow.workflow.scan import Scan, about
 from ndflow.workflow.settings import Matching
 
-__all__ = ["Portrait", "landmarks_of", "needs_landmarks"]
+__all__ = ["Portrait", "has_own_units", "landmarks_of", "needs_landmarks"]
 
 
 class Portrait(NamedTuple):
@@ -42,6 +42,11 @@ class Portrait(NamedTuple):
 def needs_landmarks(matching: Matching) -> bool:
     """Tell whether a method looks at landmarks."""
     return matching.method in BASELINES
+
+
+def has_own_units(matching: Matching) -> bool:
+    """Tell whether the results of a method are in units of its own, not those of a reference."""
+    return needs_landmarks(matching) and BASELINES[matching.method].own_units
 
 
 def landmarks_of(scan: Scan, matching: Matching) -> Landmarks | None:

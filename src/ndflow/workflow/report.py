@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndflow.baselines import BASELINES
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation import between, within
@@ -35,6 +34,7 @@ from ndflow.values import whole
 from ndflow.workflow.accounts import Account, accounts, densities
 from ndflow.workflow.cohort import PROVENANCE
 from ndflow.workflow.flags import flags
+from ndflow.workflow.portrait import has_own_units
 from ndflow.workflow.prose import citation, facts, methods
 from ndflow.workflow.references import reference_name
 from ndflow.workflow.report_evaluation import evaluated_numbers, evaluated_pictures, rows_of
@@ -98,7 +98,7 @@ def write_report(folder: AnyPath, *, sample: int = 20, viewer: int = 9, max_byte
 def _target(run: Run) -> GaussianMixture | None:
     """Return the reference in the units of the result; None for methods with units of their own."""
     matching = run.study.matching
-    if matching.method in BASELINES and BASELINES[matching.method].own_units:
+    if has_own_units(matching):
         return None
     target = read_target(str(run.study.folder / reference_name(None)), matching=matching)
     return in_units(target, matching).mixture
@@ -108,21 +108,18 @@ def _sample(
     scans: Sequence[Account], warned: Sequence[Sequence[str]], count: int, viewer: int
 ) -> _Sample:
     """Choose scans to show: flagged ones first, then of each centre in turn."""
-    flagged = [scan for scan, own in zip(scans, warned, strict=True) if own]
-    others = [scan for scan, own in zip(scans, warned, strict=True) if not own]
-    ranks: dict[str, int] = {}
-    turn = []
-    for scan in others:
-        ranks[scan.centre] = ranks.get(scan.centre, 0) + 1
-        turn.append((ranks[scan.centre], scan.centre, scan.member.name))
-    names = [scan.member.name for scan in flagged] + [name for *_, name in sorted(turn)]
-    shown = names[:count]
-    # Half of the places in the viewer for flagged scans, if there are so many.
-    half = names[: min(len(flagged), (viewer + 1) // 2)]
-    rest = [name for name in shown if name not in half]
-    plain = [name for name in rest if name not in {scan.member.name for scan in flagged}]
-    seen = [*half, *plain, *(name for name in rest if name not in plain)][:viewer]
-    return _Sample(set(shown), {name for name in seen if name in shown})
+    flagged = [scan.member.name for scan, own in zip(scans, warned, strict=True) if own]
+    turns: dict[str, int] = {}
+    others = []
+    for scan, own in zip(scans, warned, strict=True):
+        if not own:
+            turns[scan.centre] = turns.get(scan.centre, 0) + 1
+            others.append((turns[scan.centre], scan.centre, scan.member.name))
+    odd = flagged[:count]
+    plain = [name for *_, name in sorted(others)][: count - len(odd)]
+    half = (viewer + 1) // 2  # of the places in the viewer are for flagged scans
+    seen = [*odd[:half], *plain, *odd[half:]][:viewer]
+    return _Sample({*odd, *plain}, set(seen))
 
 
 def _page(
@@ -200,14 +197,15 @@ def headline(scans: Sequence[Account], centres: Sequence[str]) -> Headline:
     )
     if len(scans) == 1:
         sentence = "There is one scan, and nothing to compare it with."
+    title = "distance between centres" if several else "distance from the average scan"
     picture = headline_figure(
         distances,
         _panel(scans, "raw"),
         _panel(scans, "result"),
         centres=centres,
-        title=f"distance between {what}" if several else "distance from the average scan",
+        title=title,
     )
-    alt = f"Distance between {what}: " + ", ".join(f"{name} {value}" for name, value in numbers)
+    alt = f"{title}: " + ", ".join(f"{name} {value}" for name, value in numbers)
     return Headline(sentence, numbers, Picture(svg(picture), alt))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ndflow.errors import FileError
@@ -11,31 +12,20 @@ from ndflow.io import open_file, read_model
 from ndflow.report import Numbers, Picture
 from ndflow.workflow.evaluation_files import RECORD
 from ndflow.workflow.runs import Run, fingerprint
+from ndflow.workflow.summary import ABOUT, TISSUES_TITLE
 
 __all__ = ["evaluated_numbers", "evaluated_pictures", "rows_of"]
 
-_TABLES = {
-    "tissue": "Quartiles of tissues",
-    "fitness": "Histograms against the average density",
-    "centres": "Distances between and within centres",
-    "classification": "Centres told apart by random forests",
-    "repeats": "Scans of the same subject",
-    "covariate": "Effect of the covariate on tissues",
-    "recovery": "Known intensity curves recovered",
-}
-_NOTES = {
-    "fitness": "Medians over scans: differences of densities (mae, rmse), Wasserstein (w1), "
-    "Kolmogorov–Smirnov (ks) and Jensen–Shannon (js) distances, differences of quantiles (qq); "
-    "own: against the average of the condition itself; total variation and largest jump of the "
-    "slope of the maps.",
-    "centres": "Wasserstein distances of histograms in standard deviations; shares are of what "
-    "alignment leaves.",
-    "classification": "Share of scans whose centre is recognised by forests that have not seen "
-    "them; chance by shuffled labels; entropy in bits.",
-    "repeats": "Wasserstein distances of histograms within and between subjects.",
-    "covariate": "Within centres; the correlation is partial, given the centre.",
-    "recovery": "How far maps are from the true ones, in standard deviations, and how far they are "
-    "from each other.",
+_ABOUT = {
+    "tissue": (
+        TISSUES_TITLE,
+        "Mean ± sd over scans; *: sd less than aligned (paired Brown–Forsythe, Holm, p < .05).",
+    ),
+    **ABOUT,
+    "recovery": (  # of the demonstration
+        "Known intensity curves recovered",
+        "How far maps are from the true ones, in standard deviations, and how far from each other.",
+    ),
 }
 _LIKELY = 0.05
 _PICTURES = {
@@ -59,26 +49,26 @@ def evaluated_numbers(folder: Path, run: Run) -> list[Numbers]:
     if not _is_current(folder, run):
         return []
     found = []
-    for name, title in _TABLES.items():
+    for name, (title, note) in _ABOUT.items():
         rows = rows_of(folder / f"{name}.tsv")
         if rows:
-            note = f"{_NOTES.get(name, '')} All digits: evaluation/{name}.tsv.".strip()
-            if name == "tissue":
-                found.append(_tissue(title, note, rows))
-                continue
-            head = [column.replace("_", " ") for column in rows[0]]
-            cells = [
-                [
-                    cell if column == "condition" else _shortened(cell)
-                    for column, cell in row.items()
-                ]
-                for row in rows
-            ]
+            head, cells = (_tissue if name == "tissue" else _plain)(rows)
+            note = f"{note} All digits: evaluation/{name}.tsv."
             found.append(Numbers(title, note, head, cells))
     return found
 
 
-def _tissue(title: str, note: str, rows: list[dict[str, str]]) -> Numbers:
+def _plain(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
+    """Return head and cells of a table as it is, with numbers shortened."""
+    head = [column.replace("_", " ") for column in rows[0]]
+    cells = [
+        [cell if column == "condition" else _shortened(cell) for column, cell in row.items()]
+        for row in rows
+    ]
+    return head, cells
+
+
+def _tissue(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
     """Return the quartiles with a row a condition, as the paper's Table 1 has them."""
     cells: dict[str, dict[str, str]] = {}
     for row in rows:
@@ -87,8 +77,7 @@ def _tissue(title: str, note: str, rows: list[dict[str, str]]) -> Numbers:
         cells.setdefault(row["condition"], {})[f"{row['tissue']} Q{row['quartile']}"] = text
     names = list(next(iter(cells.values())))
     lines = [[condition, *(own[name] for name in names)] for condition, own in cells.items()]
-    how = "Mean ± sd over scans; *: sd less than aligned (paired Brown–Forsythe, Holm, p < .05). "
-    return Numbers(title, how + note, ["condition", *names], lines)
+    return ["condition", *names], lines
 
 
 def evaluated_pictures(folder: Path, run: Run) -> list[Picture]:

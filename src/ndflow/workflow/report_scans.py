@@ -10,8 +10,8 @@ from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation import SHARES, empirical
 from ndflow.report import Picture, ScanEntry, ScanPanel, Views, scan_figure, slices_figure, svg
-from ndflow.values import FloatArray
 from ndflow.workflow.accounts import Account
+from ndflow.workflow.curves import component_densities, edges_around
 from ndflow.workflow.views import BeforeAfter, before_after, small_volume
 
 __all__ = ["COLUMNS", "EXPLAINED", "scan_entry"]
@@ -102,8 +102,7 @@ def _scan_picture(
     mixture = scan.mixture
     low, high = mixture.quantile(_ENDS).tolist()
     x = np.linspace(low, high, _POINTS)
-    shares = mixture.responsibilities(x)
-    density = np.exp(mixture.logpdf(x))
+    components = component_densities(mixture, x)
     map_y, log_slope = scan.imap.with_log_det_jacobian(x)
     inside = np.isfinite(pair.before) & np.isfinite(pair.after)
     before, after = empirical(pair.before[inside]), empirical(pair.after[inside])
@@ -115,15 +114,15 @@ def _scan_picture(
     straight = centre + spread * scan.alignment(x)
     panel = ScanPanel(
         x=x,
-        histogram=before.density(_edges(x)),
-        mixture=density,
-        components=(shares * density[:, np.newaxis]).T,
+        histogram=before.density(edges_around(x)),
+        mixture=components.sum(axis=0),
+        components=components,
         map_x=x,
         map_y=map_y,
         map_slope=np.exp(log_slope),
         map_straight=straight,
         y=y,
-        result=after.density(_edges(y)),
+        result=after.density(edges_around(y)),
         target=None if target is None else np.exp(target.logpdf(y)),
         quantiles=None if target is None else after.quantile(SHARES),
         target_quantiles=None if target is None else target.quantile(SHARES),
@@ -147,9 +146,3 @@ def _views(name: str, pair: BeforeAfter, target: GaussianMixture | None) -> View
     )
     old, new = (small_volume(picture, pair.spacing) for picture in (pair.before, pair.after))
     return Views(old, new, slices)
-
-
-def _edges(x: FloatArray) -> FloatArray:
-    half = 0.5 * (x[1] - x[0])
-    edges: FloatArray = np.concatenate([x - half, x[-1:] + half])
-    return edges

@@ -9,9 +9,38 @@ from ndflow.workflow.evaluate import AFFINE, Comparison
 from ndflow.workflow.observe import TISSUES
 from ndflow.workflow.tables import Part, Table, tissue_cells
 
-__all__ = ["Section", "as_text", "sections"]
+__all__ = ["ABOUT", "TISSUES_TITLE", "Section", "as_text", "sections"]
 
 _LIKELY = 0.05
+
+# What tables are called for people, and how to read them; also on the page of a study.
+TISSUES_TITLE = "Quartiles of tissues"
+ABOUT = {
+    "fitness": (
+        "Histograms against the average density of the aligned scans",
+        "Medians over scans: differences of densities (mae, rmse), Wasserstein (w1), "
+        "Kolmogorov–Smirnov (ks) and Jensen–Shannon (js) distances, differences of quantiles (qq); "
+        "own: against the average of the condition itself; variation and jump of the slope of the "
+        "maps, and the largest jump of any scan.",
+    ),
+    "centres": (
+        "Distances between and within centres",
+        "W1 of histograms, in standard deviations; shares are of what the alignment leaves.",
+    ),
+    "classification": (
+        "Centres told apart by random forests",
+        "Share of scans whose centre is recognised, references made without them; chance by "
+        "shuffled centres; entropy in bits, and p of a paired t-test of it against the alignment.",
+    ),
+    "repeats": (
+        "Scans of the same subject",
+        "W1 of histograms within and between subjects, and their ratio.",
+    ),
+    "covariate": (
+        "Effect of the covariate on the medians of tissues",
+        "Within centres; the correlation is partial, given the centre.",
+    ),
+}
 
 
 class Section(NamedTuple):
@@ -35,34 +64,7 @@ def sections(comparison: Comparison, made: Sequence[Table]) -> list[Section]:
     """Return what there is to read of a comparison, given its tables."""
     known = {table.name: table for table in made}
     parts = [_tissue(comparison)] if "tissue" in known else []
-    parts.append(
-        _plain(
-            known["fitness"],
-            "Histograms against the average density of the aligned scans",
-            "Medians over scans; rmse_own and w1_own: against the average of the condition itself; "
-            "variation, jump: of the slope of the maps; largest_jump: of any scan.",
-        )
-    )
-    titles = {
-        "centres": (
-            "Distances between and within centres",
-            "W1 of histograms, in standard deviations; shares are of what the alignment leaves.",
-        ),
-        "classification": (
-            "Centres told apart by random forests",
-            "Share of scans whose centre is recognised, references made without them; entropy in "
-            "bits, and p of a paired t-test of it against the alignment.",
-        ),
-        "repeats": (
-            "Scans of the same subject",
-            "W1 of histograms within and between subjects, and their ratio.",
-        ),
-        "covariate": (
-            "Effect of the covariate on the medians of tissues",
-            "Within centres; the correlation is partial, given the centre.",
-        ),
-    }
-    parts += [_plain(known[name], *titles[name]) for name in titles if name in known]
+    parts += [_plain(known[name], *about) for name, about in ABOUT.items() if name in known]
     return parts
 
 
@@ -99,7 +101,7 @@ def _tissue(comparison: Comparison) -> Section:
         relative = sum(cell.relative_sd for cell in cells) / len(cells)
         rows.append([condition.name, *texts, f"{mean:.4f}", f"{relative:.4f}"])
     return Section(
-        "Quartiles of tissues",
+        TISSUES_TITLE,
         f"Mean ± sd over {len(comparison.subjects)} scans. The sd is less than with {AFFINE}: "
         "* paired, † unpaired (Brown–Forsythe, Holm, p < .05). Last: mean sd, and the same in "
         "units of the gap between WM and GM.",

@@ -7,14 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndflow.baselines import BASELINES, Landmarks, of_density
+from ndflow.baselines import Landmarks, of_density
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import Source
 from ndflow.population import Reference
 from ndflow.transport import Affine, align
 from ndflow.workflow.models import is_model, load_density, load_landmarks
-from ndflow.workflow.portrait import Portrait, landmarks_of, needs_landmarks
+from ndflow.workflow.portrait import Portrait, has_own_units, landmarks_of, needs_landmarks
 from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan
 from ndflow.workflow.settings import Fitting, Matching, Reading, Writing
 
@@ -137,8 +137,7 @@ def refuse_coarse(density: GaussianMixture, writing: Writing) -> None:
 
 def refuse_other_units(matching: Matching) -> None:
     """Refuse to choose the units of a method that has its own, or those of a target image."""
-    own = matching.method in BASELINES and BASELINES[matching.method].own_units
-    if own and (matching.range is not None or matching.scale is not None):
+    if has_own_units(matching) and (matching.range is not None or matching.scale is not None):
         raise InvalidValueError(
             f"the method {matching.method!r} has units of its own, or those of a target image; "
             f"leave out --range and --scale"

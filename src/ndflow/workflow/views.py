@@ -8,7 +8,6 @@ from typing import NamedTuple
 import nibabel
 import numpy as np
 from nibabel.orientations import apply_orientation, io_orientation
-from numpy.typing import NDArray
 
 from ndflow.io import BoolArray, Volume, read_volume
 from ndflow.values import FloatArray
@@ -16,7 +15,7 @@ from ndflow.workflow.member import Member
 from ndflow.workflow.observe import mask_of
 from ndflow.workflow.scan import read_masked
 
-__all__ = ["BeforeAfter", "before_after", "small_volume"]
+__all__ = ["BeforeAfter", "before_after", "fullest", "slice_at", "small_volume", "upright"]
 
 _LONGEST = 56  # voxels along an axis of a small volume
 _ENDS = (0.5, 99.5)  # percentiles that become black and white
@@ -36,38 +35,44 @@ class BeforeAfter(NamedTuple):
     spacing: tuple[float, ...]
 
     def slices(self) -> tuple[list[FloatArray], list[FloatArray]]:
-        """Return the axial, coronal and sagittal slices of both that show most; square pixels."""
-        inside = np.isfinite(self.before)
-        both: tuple[list[FloatArray], list[FloatArray]] = ([], [])
-        for axis in (2, 1, 0):
-            others = tuple(other for other in range(3) if other != axis)
-            fullest = int(np.argmax(inside.sum(axis=others)))
-            for picture, planes in zip((self.before, self.after), both, strict=True):
-                plane = np.take(picture, fullest, axis=axis)
-                planes.append(np.rot90(_square(plane, *(self.spacing[o] for o in others))))
-        return both
+        """Return the axial, coronal and sagittal slices of both that show most."""
+        places = [(axis, fullest(self.before, axis)) for axis in (2, 1, 0)]
+        before, after = (
+            [slice_at(picture, self.spacing, *place) for place in places]
+            for picture in (self.before, self.after)
+        )
+        return before, after
 
 
 def before_after(member: Member, max_bytes: int) -> BeforeAfter:
     """Read a scan and its result."""
     volume, inside, _ = read_masked(member.image, mask_of(member), max_bytes=max_bytes)
     result = read_volume(member.place.image, max_bytes=max_bytes)
-    spacing = np.linalg.norm(volume.affine[:3, :3], axis=0)
-    turn = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
-    order = np.argsort(turn[:, 0])
-    return BeforeAfter(
-        _upright(volume, inside, turn),
-        _upright(result, inside, turn),
-        tuple(spacing[order].tolist()),
-    )
+    before, spacing = upright(volume, inside)
+    return BeforeAfter(before, upright(result, inside)[0], spacing)
 
 
-def _upright(volume: Volume, inside: BoolArray, turn: NDArray[np.float64]) -> FloatArray:
+def upright(volume: Volume, inside: BoolArray) -> tuple[FloatArray, tuple[float, ...]]:
+    """Return a volume as `BeforeAfter` has it, and the distance of its voxels along each axis."""
     values = np.asarray(volume.values(volume.flat), np.float64)
     picture = np.where(inside & np.isfinite(values), values, np.nan)
     shaped = picture.reshape(volume.spatial_shape, order="F")
-    upright: FloatArray = apply_orientation(shaped, turn)  # type: ignore[no-untyped-call]
-    return upright
+    turn = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
+    turned: FloatArray = apply_orientation(shaped, turn)  # type: ignore[no-untyped-call]
+    spacing = np.linalg.norm(volume.affine[:3, :3], axis=0)[np.argsort(turn[:, 0])]
+    return turned, tuple(spacing.tolist())
+
+
+def fullest(picture: FloatArray, axis: int) -> int:
+    """Return which slice across an axis has most voxels inside."""
+    others = tuple(other for other in range(3) if other != axis)
+    return int(np.argmax(np.isfinite(picture).sum(axis=others)))
+
+
+def slice_at(picture: FloatArray, spacing: tuple[float, ...], axis: int, place: int) -> FloatArray:
+    """Return a slice across an axis as one looks at it, in square pixels."""
+    down, across = (size for other, size in enumerate(spacing) if other != axis)
+    return np.rot90(_square(np.take(picture, place, axis=axis), down, across))
 
 
 def _square(plane: FloatArray, down: float, across: float) -> FloatArray:
