@@ -115,7 +115,10 @@ def opened(browser, folder):
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
         size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.get((folder / name).as_uri())
+        address = (folder / name).as_uri()
+        browser.get(address)  # returns before the page is whole when the machine is busy
+        whole = "return document.readyState == 'complete' && location.href == arguments[0]"
+        wait(browser, lambda b: b.execute_script(whole, address))
         return browser
 
     browser.get("about:blank")
@@ -191,6 +194,7 @@ def test_the_table_filters_by_words_by_centre_and_by_flag(opened):
 def test_rows_open_by_mouse_by_keyboard_and_by_the_link_of_a_flag(opened):
     browser = opened()
     pictures = browser.find_elements(By.CSS_SELECTOR, ".scan svg")
+    assert len(pictures) == 8
     assert not any(picture.is_displayed() for picture in pictures)
     browser.find_element(By.CSS_SELECTOR, "#scan-1 th").click()
     browser.find_element(By.CSS_SELECTOR, "#scan-2 summary").send_keys(Keys.ENTER)
