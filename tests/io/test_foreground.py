@@ -8,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ndflow.errors import DegenerateDataError
-from ndflow.io import foreground, nonzero, read_volume
+from ndflow.io import Nonzero, foreground, read_volume
 
 N = 48
 
@@ -113,4 +113,4 @@ def test_real_scans_without_background_are_kept_whole() -> None:
         pytest.skip("no cohort: NDFLOW_COHORT is not set, and there is none beside the project")
     for scan in sorted(folder.glob("sub-*/anat/*_T1w.nii.gz"))[::15]:
         volume = read_volume(scan)
-        assert dice(foreground(volume.stored), nonzero(volume)) > 0.998
+        assert dice(foreground(volume.stored).reshape(-1, order="F"), Nonzero(volume)[:]) > 0.998

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ndflow import io
 from ndflow.errors import FileError
-from ndflow.io import Volume, nonzero, read_volume
+from ndflow.io import Nonzero, Volume, read_volume
 
 SHAPE = (12, 10, 9)
 AFFINE = np.diag([2.0, 1.0, 3.0, 1.0])
@@ -162,9 +162,9 @@ def test_nonzero_is_finite_and_not_zero() -> None:
     values = np.random.default_rng(4).integers(-2, 3, SHAPE).astype(np.float32)
     values[0, 0, :3] = np.nan, np.inf, 1e-40
     expected = np.isfinite(values) & (values != 0)
-    assert np.array_equal(nonzero(read_volume(values)), expected)
+    assert np.array_equal(Nonzero(read_volume(values))[:], expected.reshape(-1, order="F"))
     integers = np.random.default_rng(5).integers(-2, 3, SHAPE).astype(np.int16)
-    assert np.array_equal(nonzero(read_volume(integers)), integers != 0)
+    assert np.array_equal(Nonzero(read_volume(integers))[:], (integers != 0).reshape(-1, order="F"))
 
 
 def test_nonzero_looks_at_values_and_not_at_what_is_stored(tmp_path: Path) -> None:
@@ -173,4 +173,4 @@ def test_nonzero_looks_at_values_and_not_at_what_is_stored(tmp_path: Path) -> No
     scaled.header.set_slope_inter(0.1, -1)  # 10 · 0.1 − 1 is not quite 0, with a slope of 32 bits
     nibabel.save(scaled, tmp_path / "x.nii")
     volume = read_volume(tmp_path / "x.nii")
-    assert np.array_equal(nonzero(volume), volume.stored != 10)
+    assert np.array_equal(Nonzero(volume)[:], volume.flat != 10)

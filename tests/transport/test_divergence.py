@@ -252,3 +252,17 @@ def test_what_makes_no_sense_is_refused_by_name():
         divergence_gradient(two, two, "cramer")
     with pytest.raises(InvalidValueError, match="source has 1 channels, but target 2"):
         divergence(one, two)
+
+
+@given(
+    seed=st.integers(0, 10**6), objective=st.sampled_from(["l2", "cramer"]), frozen=st.booleans()
+)
+def test_the_second_derivatives_of_the_objective_are_those_of_its_gradient(seed, objective, frozen):
+    source, target = pair(seed, 1)
+    free = np.ones(source.components, dtype=bool)
+    free[0] = not frozen
+    minimised = Objective(source, free, Energy(target, objective), 1e-2)
+    size = minimised.start().size
+    here = np.random.default_rng(seed).normal(0, 0.5, size)
+    truth = slopes(lambda e: minimised.in_coordinates(here + e)[2], size)
+    assert_gradient(minimised.hessian(here), truth)

@@ -190,3 +190,23 @@ def test_the_voxels_that_came_in_are_not_changed() -> None:
         ndflow.normalise(voxels, TARGET, outside=outside)
     assert np.array_equal(voxels, before)
     assert voxels.flags.writeable
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int16"])
+@pytest.mark.parametrize("given", [np.float32, np.float64, ">f4"])
+def test_many_floats_go_where_the_map_takes_them(dtype: str, given: Any) -> None:
+    generator = np.random.default_rng(2)
+    voxels = generator.normal(700, 200, (50, 40, 30)).astype(given)
+    voxels[generator.random(voxels.shape) < 0.3] = 0
+    voxels[3, 4, 5:8] = [np.nan, np.inf, -np.inf]
+    inside = np.isfinite(voxels) & (voxels != 0)
+    low, high = float(voxels[inside].min()), float(voxels[inside].max())
+    density = ndflow.GaussianMixture([0.4, 0.6], [550.0, 820.0], [1e-4, 3e-4])
+    imap = ndflow.tabulate(ndflow.normalising_map(density, TARGET), low + 50, high - 50)
+    flat = inside.reshape(-1, order="F")
+    result = all_of(mapped(read_volume(voxels), imap, flat, None, dtype), voxels.shape)
+    off = 1e-6 * SPREAD if dtype == "float32" else 0
+    np.testing.assert_allclose(result[inside], imap(voxels[inside]), rtol=0, atol=off)
+    assert np.array_equal(result[~inside], np.nan_to_num(voxels[~inside], copy=True) * 0) or (
+        np.array_equal(result[~inside], voxels[~inside], equal_nan=True)
+    )

@@ -4,6 +4,7 @@ from ndflow.density.condense import condensed, trimmed
 from ndflow.density.dpgmm import Fit, fit
 from ndflow.density.histogram import Histogram, histogram
 from ndflow.density.mixture import GaussianMixture, stack
+from ndflow.density.tally import tally
 
 __all__ = [
     "Fit",
@@ -13,5 +14,6 @@ __all__ = [
     "fit",
     "histogram",
     "stack",
+    "tally",
     "trimmed",
 ]

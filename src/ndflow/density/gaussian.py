@@ -152,12 +152,13 @@ def weighted_moments(
     weights: FloatArray, vectors: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return Σw, Σwv and Σwvvᵀ over points, for weights ``(K, n)`` and vectors ``(K, n, d)``."""
-    total = weights.sum(axis=1)
+    total = np.add.reduce(weights, axis=1)
     if vectors.shape[-1] == 1:
         flat = vectors[..., 0]
         weighted = weights * flat
-        first = weighted.sum(axis=1)
-        second = einsum("kn,kn->k", weighted, flat)
+        first = np.add.reduce(weighted, axis=1)
+        weighted *= flat
+        second = np.add.reduce(weighted, axis=1)
         return total, first[:, np.newaxis], second[:, np.newaxis, np.newaxis]
     weighted = weights[..., np.newaxis] * vectors
     return total, weighted.sum(axis=1), einsum("kni,knj->kij", weighted, vectors)

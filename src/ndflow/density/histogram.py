@@ -28,7 +28,7 @@ from ndflow.density import lattice
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.values import FloatArray, Value, einsum, real_array, whole
 
-__all__ = ["Histogram", "histogram"]
+__all__ = ["Histogram", "bounded", "histogram"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +107,7 @@ class Histogram(Value):
             return NotImplemented
         widths, origin = lattice.common((self.widths, self.origin), (other.widths, other.origin))
         parts = [lattice.snapped(h.values, h.widths, widths, origin) for h in (self, other)]
-        return _bounded(
+        return bounded(
             np.concatenate(parts), np.concatenate([self.counts, other.counts]), widths, origin
         )
 
@@ -149,9 +149,9 @@ def histogram(
     levels, counts = lattice.counted(stored, chosen_weights)
     values = levels * slopes + inters
     if stored.dtype.kind == "f":
-        return _bounded(values, counts, np.zeros(channels), np.zeros(channels))
+        return bounded(values, counts, np.zeros(channels), np.zeros(channels))
     widths = np.abs(slopes)
-    return _bounded(values, counts, widths, inters - 0.5 * widths)
+    return bounded(values, counts, widths, inters - 0.5 * widths)
 
 
 def _per_channel(value: ArrayLike, name: str, channels: int) -> FloatArray:
@@ -205,7 +205,7 @@ def _of_shape(array: ArrayLike, name: str, shape: tuple[int, ...]) -> NDArray[np
     return given.reshape(-1)
 
 
-def _bounded(
+def bounded(
     values: FloatArray, counts: FloatArray, widths: FloatArray, origin: FloatArray
 ) -> Histogram:
     """Make a histogram, on as coarse a lattice as its number of levels asks for."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray
 
-__all__ = ["bounding_widths", "common", "counted", "joined", "snapped"]
+__all__ = ["bounding_widths", "capacity", "common", "counted", "joined", "snapped"]
 
 _DENSE = 1 << 22  # integers that span less are counted in a table, without sorting
 _KEYS = 1 << 62  # and rows of integers that span less are numbered, which sorts faster
@@ -120,18 +120,23 @@ def common(
 
 
 def bounding_widths(values: FloatArray, widths: FloatArray, origin: FloatArray) -> FloatArray:
-    """Return the least widths, doubling from `widths`, that leave no channel too many levels.
-
-    One channel may hold 16,384 levels, which keeps 12-bit data as they are and leaves room for
-    stray values; of several channels each may hold 1,024.
-    """
-    capacity = 1 << (14 if values.shape[1] == 1 else 10)
+    """Return the least widths, doubling from `widths`, that leave no channel too many levels."""
+    most = capacity(values.shape[1])
     return np.array(
         [
-            _bounding_width(_distinct(channel), width, start, capacity)
+            _bounding_width(_distinct(channel), width, start, most)
             for channel, width, start in zip(values.T, widths, origin, strict=True)
         ]
     )
+
+
+def capacity(channels: int) -> int:
+    """Return how many levels of a channel a histogram may hold.
+
+    One channel may hold 16,384, which keeps 12-bit data as they are and leaves room for stray
+    values; of several channels each may hold 1,024.
+    """
+    return 1 << (14 if channels == 1 else 10)
 
 
 def _bounding_width(levels: FloatArray, width: float, origin: float, capacity: int) -> float:

@@ -20,7 +20,7 @@ from scipy import special
 
 from ndflow.density import gaussian
 from ndflow.density.ascent import sweep
-from ndflow.density.variational import Data, Moments, Prior, halves, moments_under, posterior
+from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
 from ndflow.values import FloatArray, einsum
 
 __all__ = ["by_mass", "divided", "merged", "padded"]
@@ -195,7 +195,7 @@ def _log_marginal(
     pull = (prior.strength * mass / kappa)[:, np.newaxis, np.newaxis]
     log_det = gaussian.log_det(prior.scale + scatter + pull * gaussian.outer(mean))
     result: FloatArray = (
-        special.gammaln(halves(dof, d)).sum(axis=0)
+        special.gammaln(prior.halves(dof)).sum(axis=0)
         - prior.log_gamma
         - 0.5 * (dof * log_det - prior.dof * prior.log_det_scale)
         - 0.5 * d * np.log(kappa / prior.strength)

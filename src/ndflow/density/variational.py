@@ -49,7 +49,6 @@ __all__ = [
     "Posterior",
     "Prior",
     "expectation",
-    "halves",
     "moments_under",
     "posterior",
 ]
@@ -85,7 +84,16 @@ class Prior:
     @cached_property
     def log_gamma(self) -> float:
         """``Σ_i ln Γ((ν0 + 1 − i)/2)``."""
-        return float(special.gammaln(halves(self.dof, len(self.scale))).sum())
+        return float(special.gammaln(self.halves(np.array([self.dof]))).sum())
+
+    @cached_property
+    def _steps(self) -> FloatArray:
+        return np.arange(len(self.scale), dtype=np.float64)[:, np.newaxis] / 2
+
+    def halves(self, dof: FloatArray) -> FloatArray:
+        """``(ν + 1 − i)/2`` for i = 1 … d, (d, T)."""
+        result: FloatArray = 0.5 * dof - self._steps
+        return result
 
 
 class Data(NamedTuple):
@@ -139,25 +147,37 @@ class Posterior(NamedTuple):
 
 def posterior(prior: Prior, moments: Moments) -> Posterior:
     """Return the posterior given the moments: equations (1) to (3), (5) to (8)."""
-    mass, mean, scatter, _ = moments
-    d = mean.shape[1]
-    log_weights, sticks, concentration, stick_divergence = _sticks(prior, moments)
-    kappa = prior.strength + mass
-    m = (mass / kappa)[:, np.newaxis] * mean
-    dof = prior.dof + mass
+    mass, mean, scatter, alpha = moments
+    count, d = mean.shape
+    kappa = mass + prior.strength
+    dof = mass + prior.dof
+    # The digammas and log gammas of everything at once, because a call costs more than a number.
+    g1 = mass[:-1] + 1.0
+    g2 = np.add.accumulate(mass[:0:-1])[::-1] + alpha
+    arguments = np.concatenate((g1, g2, g1 + g2, prior.halves(dof).ravel()))
+    psis, log_gammas = special.psi(arguments), special.gammaln(arguments)
+    cut = 3 * (count - 1)
+    log_weights, sticks, concentration, stick_divergence = _sticks(
+        prior, alpha, *(a[:cut].reshape(3, -1) for a in (arguments, psis, log_gammas))
+    )
+    psi = np.add.reduce(psis[cut:].reshape(d, -1), axis=0)
+    share = (mass / kappa)[:, np.newaxis]
+    m = share * mean
     # (κ0 N / κ) x̄ x̄ᵀ = κ0 m x̄ᵀ, and what the prior holds against m is κ0 m mᵀ.
-    scale = prior.scale + scatter + prior.strength * gaussian.outer(m, mean)
+    pulled = gaussian.outer(prior.strength * m, mean)
+    scale = scatter + prior.scale
+    scale += pulled
     log_det_scale = gaussian.log_det(scale)
-    half_dof = halves(dof, d)
-    psi = special.psi(half_dof).sum(axis=0)
     precision = dof[:, np.newaxis, np.newaxis] * gaussian.inverse(scale)
-    held = gaussian.product(precision, prior.scale + prior.strength * gaussian.outer(m))
+    pulled *= share[:, np.newaxis]
+    pulled += prior.scale
+    held = gaussian.trace(gaussian.product(precision, pulled))
     component_divergence = 0.5 * (
-        prior.dof * (log_det_scale - prior.log_det_scale)
-        - 2.0 * (special.gammaln(half_dof).sum(axis=0) - prior.log_gamma)
-        + mass * psi
-        + d * (prior.strength / kappa - 1.0 - dof + np.log(kappa / prior.strength))
-        + gaussian.trace(held)
+        prior.dof * (_sum(log_det_scale) - count * prior.log_det_scale)
+        - 2.0 * (_sum(log_gammas[cut:]) - count * prior.log_gamma)
+        + _sum(mass * psi)
+        + d * (_sum(prior.strength / kappa - dof + np.log(kappa / prior.strength)) - count)
+        + _sum(held)
     )  # (7)
     return Posterior(
         log_weights=log_weights,
@@ -167,28 +187,28 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
         log_det=psi + d * _LOG_2 - log_det_scale,
         sticks=sticks,
         concentration=concentration,
-        divergence=stick_divergence + float(component_divergence.sum()),
+        divergence=stick_divergence + component_divergence,
     )
 
 
-def halves(dof: FloatArray | float, d: int) -> FloatArray:
-    """``(ν + 1 − i)/2`` for i = 1 … d, (d, T)."""
-    return 0.5 * (np.asarray(dof, dtype=np.float64) - np.arange(d)[:, np.newaxis])
+def _sum(numbers: FloatArray) -> float:
+    """Like ``numbers.sum()``, which takes twice as long for a few numbers."""
+    return float(np.add.reduce(numbers, axis=None))
 
 
-def _sticks(prior: Prior, moments: Moments) -> tuple[FloatArray, FloatArray, float, float]:
-    """Return E ln π, E v, E α, and the divergences (6) and (8)."""
-    mass, alpha = moments.mass, moments.concentration
-    g1 = 1.0 + mass[:-1]
-    g2 = alpha + np.cumsum(mass[:0:-1])[::-1]
-    arguments = np.stack([g1, g2, g1 + g2])
-    psi1, psi2, psi12 = special.psi(arguments)
-    log_gamma = special.gammaln(arguments)
-    log_v, log_rest = psi1 - psi12, psi2 - psi12
-    log_weights = np.zeros(len(mass))
-    log_weights[:-1] = log_v
-    log_weights[1:] += np.cumsum(log_rest)
+def _sticks(
+    prior: Prior, alpha: float, parameters: FloatArray, psi: FloatArray, log_gamma: FloatArray
+) -> tuple[FloatArray, FloatArray, float, float]:
+    """Return E ln π, E v, E α, and the divergences (6) and (8).
+
+    `parameters` are g1, g2 and their sum, (3, T − 1), with their digammas and log gammas.
+    """
+    g1, g2, both = parameters
+    log_v, log_rest = psi[:2] - psi[2]
     count = len(g1)
+    log_weights = np.zeros(count + 1)
+    log_weights[:-1] = log_v
+    log_weights[1:] += np.add.accumulate(log_rest)
     log_alpha, hyper = float(np.log(alpha)), 0.0
     if prior.gamma is not None:
         shape, rate = prior.gamma
@@ -205,8 +225,8 @@ def _sticks(prior: Prior, moments: Moments) -> tuple[FloatArray, FloatArray, flo
         )  # (8)
     log_beta = log_gamma[0] + log_gamma[1] - log_gamma[2]
     terms = (1.0 - g1) * log_v + (alpha - g2) * log_rest + log_beta
-    divergence = hyper - count * log_alpha - float(terms.sum())  # (6)
-    return log_weights, g1 / arguments[2], alpha, divergence
+    divergence = hyper - count * log_alpha - _sum(terms)  # (6)
+    return log_weights, g1 / both, alpha, divergence
 
 
 def expectation(data: Data, q: Posterior) -> tuple[float, Moments]:
@@ -216,11 +236,12 @@ def expectation(data: Data, q: Posterior) -> tuple[float, Moments]:
     squares about a distant origin would lose digits.
     """
     terms, vectors = q.log_joint(data)
-    top = terms.max(axis=0)
+    top = np.maximum.reduce(terms, axis=0)
     terms -= top
     np.exp(terms, out=terms)
-    norm = terms.sum(axis=0)
-    bound = float((data.counts * (np.log(norm) + top)).sum()) - q.divergence
+    norm = np.add.reduce(terms, axis=0)
+    top += np.log(norm)
+    bound = _sum(data.counts * top) - q.divergence
     terms *= data.counts / norm
     sums = gaussian.weighted_moments(terms, vectors)
     return bound, _centred(data, *sums, q.mean, q.concentration)

@@ -130,7 +130,7 @@ class Hashed:
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._hash = file, hashlib.sha256()
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: bytes | memoryview) -> int:
         """Take some more content."""
         self._hash.update(data)
         return self._file.write(data)

@@ -6,9 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO, Protocol
 
-import numpy as np
 from isal import isal_zlib
-from numpy.typing import NDArray
 
 from ndflow.errors import FileError
 
@@ -59,20 +57,25 @@ class GzipWriter:
     """Compresses what it is given, in blocks of one size; made by `gzip_writer`."""
 
     def __init__(self, file: Sink) -> None:
-        self._file, self._waiting = file, bytearray()
+        self._file = file
+        self._block, self._filled = memoryview(bytearray(_BLOCK)), 0
         self._packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP_FORMAT)
 
-    def write(self, data: bytes | NDArray[np.generic]) -> None:
+    def write(self, data: bytes | memoryview) -> None:
         """Take some more content."""
-        self._waiting += data if isinstance(data, bytes) else data.tobytes()
-        full = len(self._waiting) - len(self._waiting) % _BLOCK
-        for start in range(0, full, _BLOCK):
-            self._file.write(self._packer.compress(self._waiting[start : start + _BLOCK]))
-        del self._waiting[:full]
+        rest = memoryview(data).cast("B")
+        while rest:
+            taken = rest[: _BLOCK - self._filled]
+            self._block[self._filled : self._filled + len(taken)] = taken
+            self._filled += len(taken)
+            rest = rest[len(taken) :]
+            if self._filled == _BLOCK:
+                self._file.write(self._packer.compress(self._block))
+                self._filled = 0
 
     def finish(self) -> None:
         """Write what is left, the checksum and the length."""
-        self._file.write(self._packer.compress(self._waiting))
+        self._file.write(self._packer.compress(self._block[: self._filled]))
         self._file.write(self._packer.flush())
 
 

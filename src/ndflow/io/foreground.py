@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from ndflow.errors import DegenerateDataError
 from ndflow.io.masks import FEWEST, BoolArray
@@ -43,6 +42,8 @@ def foreground(values: NDArray[Any]) -> BoolArray:
     ----------
     values : the image, in its spatial shape.
     """
+    from scipy import ndimage  # slow to import, and not often needed
+
     values = values.T  # images lie in memory the other way round; all that follows is symmetric
     candidates = np.isfinite(values)
     padding = _padding(values, candidates)
@@ -120,6 +121,8 @@ def _air(values: NDArray[Any], where: BoolArray, padding: Any | None) -> float |
 
 
 def _large_pieces(candidates: BoolArray) -> BoolArray:
+    from scipy import ndimage
+
     opened = ndimage.binary_opening(candidates)
     labels, pieces = _labelled(opened)
     if not pieces:
@@ -141,6 +144,8 @@ def _large_pieces(candidates: BoolArray) -> BoolArray:
 
 def _labelled(opened: BoolArray) -> tuple[NDArray[Any], int]:
     """Number the connected pieces, in half the memory unless there are very many."""
+    from scipy import ndimage
+
     for kind in (np.uint16, np.int32):
         labels = np.empty(opened.shape, kind)
         try:

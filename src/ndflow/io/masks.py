@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from ndflow.io.stream import DEFAULT_MAX_BYTES
 from ndflow.io.volume import Volume
 from ndflow.values import FloatArray
 
-__all__ = ["FEWEST", "BoolArray", "Mask", "misplaced", "nonzero", "read_mask"]
+__all__ = ["FEWEST", "BoolArray", "Inside", "Mask", "Nonzero", "misplaced", "read_mask"]
 
 BoolArray = NDArray[np.bool_]
 
@@ -87,9 +87,29 @@ def read_mask(source: Source, *, fewest: int = FEWEST, max_bytes: int = DEFAULT_
     return Mask(mask.path, inside, mask.affine, mask.placed, tuple(warnings))
 
 
-def nonzero(volume: Volume) -> BoolArray:
-    """Return the mask of all voxels whose value is finite and not 0, see `Volume.is_zero`."""
-    return _selected(volume, lambda piece: ~volume.is_zero(piece))
+class Inside(Protocol):
+    """Which voxels count, flattened like `Volume.flat`: an array, or what stands for one."""
+
+    def __getitem__(self, piece: slice, /) -> BoolArray:
+        """Return which voxels of a piece count."""
+
+
+class Nonzero:
+    """The mask of all voxels whose value is finite and not 0, see `Volume.is_zero`.
+
+    It is worked out for each piece, because that is faster than to keep it.
+    """
+
+    def __init__(self, volume: Volume) -> None:
+        self._volume = volume
+
+    def __getitem__(self, piece: slice, /) -> BoolArray:
+        """Return which voxels of a piece count."""
+        values = self._volume.values(self._volume.flat[piece])
+        inside = ~self._volume.is_zero(values)
+        if values.dtype.kind == "f":
+            inside &= np.isfinite(values)
+        return inside
 
 
 def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> BoolArray:

@@ -17,7 +17,7 @@ from ndflow.io.making import MGH_TYPES, mgh_ends, nifti_head
 from ndflow.io.names import IMAGE_KINDS, is_packed, kind_of, pair_names
 from ndflow.io.volume import PIECE, Volume
 
-__all__ = ["DTYPES", "Written", "check_output", "converted", "write_volume"]
+__all__ = ["DTYPES", "Written", "check_output", "converted", "fitted", "write_volume"]
 
 _INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 DTYPES = ("float32", "float64", *_INTEGERS)
@@ -95,7 +95,7 @@ def write_volume(
             ]
             writers[0].write(head)
             for piece, changed in converted(chunks, like.flat.size, stored):
-                writers[-1].write(piece.tobytes())
+                writers[-1].write(piece.view(np.uint8).data)
                 clipped += changed
             writers[-1].write(tail)
         written = Written(clipped, tuple(file.digest() for file in hashed))
@@ -117,14 +117,16 @@ def converted(
         if left < 0:
             break
         for start in range(0, flat.size, PIECE):
-            yield _fitted(flat[start : start + PIECE], dtype)
+            yield fitted(flat[start : start + PIECE], dtype)
     if left:
         wrong = "more" if left < 0 else f"{left} fewer"
         raise InvalidValueError(f"chunks hold {wrong} values than the {size} voxels of the image")
 
 
-def _fitted(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], int]:
-    """Return values in another type, rounded and clipped, and the number of those clipped."""
+def fitted(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], int]:
+    """Return values in another type, rounded and clipped, and how many of them were clipped."""
+    if values.dtype == dtype:
+        return np.ascontiguousarray(values), 0
     if values.dtype.kind not in "buif":
         raise InvalidValueError(f"chunks must hold real numbers, not {values.dtype}")
     if values.dtype.kind == "b":

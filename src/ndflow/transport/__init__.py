@@ -1,6 +1,7 @@
 """How one density becomes another: alignment, matching, flows, and maps of intensities."""
 
 from ndflow.transport.affine import Affine, align
+from ndflow.transport.chords import Chords, chords
 from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
 from ndflow.transport.exact import LinearTails, QuantileMap
 from ndflow.transport.flow import Flow
@@ -15,6 +16,7 @@ __all__ = [
     "DETERMINED",
     "Affine",
     "Chain",
+    "Chords",
     "Flow",
     "Gradient",
     "IntensityMap",
@@ -28,6 +30,7 @@ __all__ = [
     "Tabulated",
     "align",
     "along",
+    "chords",
     "divergence",
     "divergence_gradient",
     "match",

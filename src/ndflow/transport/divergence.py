@@ -12,6 +12,9 @@ Both divergences have one shape. For a kernel k of two points, and
   that is ``−A(δ, v)``, ``A = √(2v/π) e^{−δ²/2v} + δ erf(δ/√(2v))``, ``∂_δ A = erf(δ/√(2v))``,
   ``∂_v A = N(δ; 0, v)``.
 
+Both kernels of one channel obey the heat equation ``∂_v k = ½ ∂_δ² k``, so that all their second
+derivatives are derivatives in δ: ``k_δδ = 2 k_v``, ``k_δv = ½ k_δδδ``, ``k_vv = ¼ k_δδδδ``.
+
 L2 compares densities, and is nearly blind to tails with little mass; Cramér compares distributions.
 """
 
@@ -30,6 +33,7 @@ from ndflow.values import FloatArray
 __all__ = ["Energy", "Gradient", "divergence", "divergence_gradient"]
 
 _Kernel = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+_Seconds = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 
 
 class Gradient(NamedTuple):
@@ -79,7 +83,7 @@ class Energy:
             raise InvalidValueError(
                 f"objective 'cramer' needs one channel, not {target.channels}; use 'l2'"
             )
-        self._kernel = _KERNELS[objective]
+        self._kernel, self._seconds = _KERNELS[objective]
         self._target = target
         own, _, _ = self._pairs(target.means, target.covariances, target.means, target.covariances)
         self._constant = 0.5 * float((_products(target.weights, target.weights) * own).sum())
@@ -107,6 +111,28 @@ class Energy:
         by_covariance = (pairs[..., np.newaxis, np.newaxis] * by_sum).sum(axis=1)
         return float(value), by_mean, by_covariance
 
+    def curvature(
+        self, weights: FloatArray, means: FloatArray, variances: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the second derivatives of (1) for one channel, each (K, K).
+
+        In means and means, in means and variances, and in variances and variances; `means` and
+        `variances` are (K,).
+        """
+        target = self._target
+        shift = means[:, np.newaxis] - np.concatenate([means, target.means[:, 0]])
+        total = variances[:, np.newaxis] + np.concatenate([variances, target.covariances[:, 0, 0]])
+        pairs = _products(weights, np.concatenate([weights, -target.weights]))
+        seconds = [pairs * second for second in self._seconds(shift, total)]
+        # Each pair bends in both of its components: against each other in their means, whose
+        # difference counts, and alike in their variances, whose sum does.
+        signs = (-1.0, 1.0, 1.0)
+        one, two, three = (
+            np.diag(second.sum(axis=1)) + sign * second[:, : len(weights)]
+            for second, sign in zip(seconds, signs, strict=True)
+        )
+        return one, two, three
+
     def _pairs(
         self, means: FloatArray, covariances: FloatArray, others: FloatArray, spreads: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -127,4 +153,34 @@ def _cramer(shift: FloatArray, variances: FloatArray) -> tuple[FloatArray, Float
     return value, -sign, -(bell / spread)[..., np.newaxis]
 
 
-_KERNELS: dict[str, _Kernel] = {"l2": gaussian.kernel, "cramer": _cramer}
+def _l2_seconds(
+    shift: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the second derivatives of the kernel of one channel: in δδ, δv and vv."""
+    bell, u, w = _bell(shift, variance)
+    square = u * u
+    return (
+        bell * (square - w),
+        0.5 * bell * u * (3 * w - square),
+        0.25 * bell * (square * (square - 6 * w) + 3 * w * w),
+    )
+
+
+def _cramer_seconds(
+    shift: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    bell, u, w = _bell(shift, variance)
+    return -2 * bell, bell * u, -0.5 * bell * (u * u - w)
+
+
+def _bell(shift: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return ``N(δ; 0, v)``, ``δ/v`` and ``1/v``."""
+    w = 1 / variance
+    u = shift * w
+    return np.exp(-0.5 * shift * u) * np.sqrt(w / (2 * np.pi)), u, w
+
+
+_KERNELS: dict[str, tuple[_Kernel, _Seconds]] = {
+    "l2": (gaussian.kernel, _l2_seconds),
+    "cramer": (_cramer, _cramer_seconds),
+}

@@ -16,13 +16,15 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.transport.divergence import Energy
-from ndflow.transport.lbfgs import minimise
+from ndflow.transport.lbfgs import Minimum, minimise
+from ndflow.transport.newton import settle
 from ndflow.transport.objective import Objective
 from ndflow.values import FloatArray, Status, Value, instance, positive, real_array, short, whole
 
 __all__ = ["Match", "match"]
 
-_MAX_ITERATIONS = 1000
+_MAX_ITERATIONS, _FEW_ITERATIONS = 1000, 50
+_NEAR = 1e-6  # a step that gains less is close to a minimum, where Newton's method takes over
 _NOTHING, _FLAT = 1e-12, 1e-8  # a step that gains less, a gradient that is less, is the end
 _MAX_STEPS = 1_000_000
 _SHORTEST = 1e-12  # a gradient step shorter than this is none
@@ -145,21 +147,31 @@ def _lbfgs(objective: Objective) -> _End:
         return total, gradient
 
     def keep(_: FloatArray) -> None:
-        trace.append(latest)
+        value, total = latest
+        trace.append((value, min(total, trace[-1][1])))  # the last step may rise, by rounding
 
-    end = minimise(
-        evaluate,
-        start,
-        accepted=keep,
-        value_tolerance=_NOTHING,
-        gradient_tolerance=_FLAT,
-        iterations=_MAX_ITERATIONS,
-    )
-    message = f"converged after {end.iterations} iterations"
+    def search(begin: FloatArray, tolerance: float) -> Minimum:
+        return minimise(
+            evaluate,
+            begin,
+            accepted=keep,
+            value_tolerance=tolerance,
+            gradient_tolerance=_FLAT,
+            iterations=_MAX_ITERATIONS,
+        )
+
+    if objective.bends:
+        near = search(start, _NEAR)
+        end = settle(evaluate, objective.hessian, near.x, accepted=keep, iterations=_FEW_ITERATIONS)
+        if not end.converged:
+            end = search(end.x, _NOTHING)
+    else:
+        end = search(start, _NOTHING)
+    taken = len(trace) - 1
+    message = f"converged after {taken} iterations"
     if not end.converged:
-        message = f"stopped after {end.iterations} iterations; try a larger regularisation"
-    status = Status(end.converged, end.iterations, message)
-    return _End(*objective.parameters(end.x), trace, status)
+        message = f"stopped after {taken} iterations; try a larger regularisation"
+    return _End(*objective.parameters(end.x), trace, Status(end.converged, taken, message))
 
 
 def _descent(objective: Objective, steps: int, rate: float) -> _End:

@@ -59,6 +59,11 @@ class Objective:
         self._diagonal = self._lower[0] == self._lower[1]
         self._shape = (len(self.means), source.channels + len(self._lower[0]))
 
+    @property
+    def bends(self) -> bool:
+        """Whether `hessian` is known, and leads to a minimum: without γ it may lie at infinity."""
+        return self._source.channels == 1 and bool(self._held.any())
+
     def start(self) -> FloatArray:
         """Return the coordinates of the source."""
         return np.zeros(self._shape[0] * self._shape[1])
@@ -80,6 +85,34 @@ class Objective:
         by_theta = np.where(self._diagonal, 0.5 * entries * by_theta, by_theta)
         gradient = np.concatenate([by_z, by_theta], axis=1).ravel()
         return point.divergence, point.objective, gradient
+
+    def hessian(self, flat: FloatArray) -> FloatArray:
+        """Return the second derivatives of the objective in (z, θ), for one channel.
+
+        With ``μ = μ0 + σ0 z`` and ``v = v0 e^{−θ}`` it is ``dμ = σ0 dz``, ``dv = −v dθ``,
+        ``d²v = v dθ²``.
+        """
+        free = self._free
+        z, b = self._unpacked(flat)
+        spread = self._spread[:, 0, 0]
+        moved = (spread / b[:, 0, 0]) ** 2
+        means, variances = self._source.means[:, 0].copy(), self._source.covariances[:, 0, 0].copy()
+        means[free], variances[free] = self._moved(z)[:, 0], moved
+        weights = self._source.weights
+        by_means, mixed, by_variances = (
+            second[np.ix_(free, free)]
+            for second in self._energy.curvature(weights, means, variances)
+        )
+        _, _, by_variance = self._energy(
+            weights, means[:, np.newaxis], variances[:, np.newaxis, np.newaxis]
+        )
+        result = np.empty((len(z), 2, len(z), 2))
+        result[:, 0, :, 0] = np.outer(spread, spread) * by_means + np.diag(self._held)
+        result[:, 0, :, 1] = -np.outer(spread, moved) * mixed
+        result[:, 1, :, 0] = result[:, 0, :, 1].T
+        result[:, 1, :, 1] = np.outer(moved, moved) * by_variances
+        result[:, 1, :, 1] += np.diag(moved * by_variance[free, 0, 0] + 0.5 * self._held)
+        return result.reshape(flat.size, flat.size)
 
     def in_parameters(
         self, means: FloatArray, precisions: FloatArray

@@ -85,7 +85,7 @@ def apply_map(
     return deliver(
         image,
         volume,
-        mapped(volume, chosen, inside, writing.outside),
+        mapped(volume, chosen, inside, writing.outside, writing.dtype),
         chosen,
         {
             "command": None if command is None else list(command),

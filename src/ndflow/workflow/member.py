@@ -166,7 +166,7 @@ def normalise_member(
     result = deliver(
         member.image,
         volume,
-        mapped(volume, solution.imap, inside, writing.outside),
+        mapped(volume, solution.imap, inside, writing.outside, writing.dtype),
         solution.imap,
         {
             **(member.more or {}),

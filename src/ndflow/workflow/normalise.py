@@ -100,7 +100,7 @@ def normalise_scan(
     return deliver(
         image,
         scan.volume,
-        mapped(scan.volume, solution.imap, scan.inside, writing.outside),
+        mapped(scan.volume, solution.imap, scan.inside, writing.outside, writing.dtype),
         solution.imap,
         {
             "command": None if command is None else list(command),

@@ -75,9 +75,9 @@ def observe(subject: Subject, *, max_bytes: int) -> Observation:
     """Look at a scan under every condition."""
     first = subject.members[0]
     _refuse_changed(subject)
-    volume, inside, warnings = read_masked(first.image, mask_of(first), max_bytes=max_bytes)
+    volume, mask, warnings = read_masked(first.image, mask_of(first), max_bytes=max_bytes)
     raw = volume.values(volume.flat)
-    inside &= np.isfinite(raw)
+    inside = mask[:] & np.isfinite(raw)
     tissues = _tissues(subject, volume, inside, max_bytes, warnings)
     portrait = portrait_of_member(first)
     alignment = align(portrait.mixture)

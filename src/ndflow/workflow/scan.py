@@ -9,16 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.density import Fit, Histogram, fit, histogram, trimmed
+from ndflow.density import Fit, Histogram, fit, tally, trimmed
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.io import (
     FEWEST,
     BoolArray,
+    Inside,
+    Nonzero,
     Source,
     Volume,
     files_of,
     foreground,
-    nonzero,
     read_mask,
     read_volume,
 )
@@ -38,7 +39,7 @@ __all__ = [
 
 AUTO = "auto"
 
-_PIECE = 1 << 18  # voxels counted at a time; a histogram of the whole would double the memory
+_PIECE = 1 << 16  # voxels counted at a time; a histogram of the whole would double the memory
 _FEW_LEVELS = 16
 _BACKGROUND = 0.5  # of the voxels, with one and the same value
 _MASK = "give a mask of the brain with --mask FILE, or try --mask auto"
@@ -50,7 +51,7 @@ class Scan(NamedTuple):
     Attributes
     ----------
     volume : the image.
-    inside : (voxels,), where the mask is, flattened like `Volume.flat`.
+    inside : where the mask is.
     histogram : of the voxels that count: inside, finite and not excluded.
     excluded : how many are inside and finite, but were excluded by the user.
     not_finite : how many of the whole image are NaN or infinite.
@@ -58,7 +59,7 @@ class Scan(NamedTuple):
     """
 
     volume: Volume
-    inside: BoolArray
+    inside: Inside
     histogram: Histogram
     excluded: int
     not_finite: int
@@ -116,8 +117,8 @@ def read_scan(
 
 def read_masked(
     image: Source, mask: Source | None, *, max_bytes: int
-) -> tuple[Volume, BoolArray, list[str]]:
-    """Return an image, which of its voxels are inside the mask (flattened), and warnings.
+) -> tuple[Volume, Inside, list[str]]:
+    """Return an image, which of its voxels are inside the mask, and warnings.
 
     The mask is read first: its file may be larger than that of the image, and is not kept.
     """
@@ -125,15 +126,13 @@ def read_masked(
     if mask is not None and not _is_auto(mask):
         given = read_mask(mask, max_bytes=max_bytes)
     volume = read_volume(image, max_bytes=max_bytes)
-    warnings: list[str] = []
     if given is not None:
-        shaped, warnings = given.inside, given.on(volume)
-    elif mask is None:
-        shaped = nonzero(volume)
-    else:
-        with about(volume.path):
-            shaped = foreground(_brightness(volume).reshape(volume.spatial_shape))
-    return volume, _flat(shaped), warnings
+        return volume, _flat(given.inside), given.on(volume)
+    if mask is None:
+        return volume, Nonzero(volume), []
+    with about(volume.path):
+        found = foreground(_brightness(volume).reshape(volume.spatial_shape))
+    return volume, _flat(found), []
 
 
 def _flat(shaped: BoolArray) -> BoolArray:
@@ -187,28 +186,35 @@ def about(path: str) -> Iterator[None]:
 
 
 def _counted(
-    volume: Volume, inside: BoolArray, left_out: BoolArray | None
+    volume: Volume, inside: Inside, left_out: BoolArray | None
 ) -> tuple[Histogram | None, int, int]:
     """Return the histogram, and how many voxels were excluded and how many are not finite."""
-    total: Histogram | None = None
-    excluded = not_finite = 0
     flat = volume.flat
     length = _PIECE if flat.itemsize < 8 else _PIECE // 8  # large types leave less room
-    for start in range(0, flat.size, length):
-        piece = slice(start, start + length)
-        stored, keep = flat[piece], inside[piece]
-        if stored.dtype.kind == "f":
-            finite = np.isfinite(stored)
-            not_finite += stored.size - int(np.count_nonzero(finite))
-            keep = keep & finite
-        if left_out is not None:
-            excluded += int(np.count_nonzero(keep & left_out[piece]))
-            keep = keep & ~left_out[piece]
-        if keep.any():
-            with about(volume.path):
-                part = histogram(stored, keep, slope=volume.slope, inter=volume.inter)
-            total = part if total is None else total + part
-    return total, excluded, not_finite
+    pieces = [slice(start, start + length) for start in range(0, flat.size, length)]
+    excluded = not_finite = 0
+    bounds = None
+    if flat.dtype.kind == "f":
+        not_finite = sum(int(np.count_nonzero(~np.isfinite(flat[piece]))) for piece in pieces)
+    else:
+        bounds = int(flat.min()), int(flat.max())
+
+    def finite_inside(piece: slice) -> BoolArray:
+        return inside[piece] & np.isfinite(flat[piece]) if not_finite else inside[piece]
+
+    if left_out is not None:
+        excluded = sum(
+            int(np.count_nonzero(finite_inside(piece) & left_out[piece])) for piece in pieces
+        )
+
+    def chosen() -> Iterator[NDArray[Any]]:
+        for piece in pieces:
+            keep = finite_inside(piece)
+            yield flat[piece][keep if left_out is None else keep & ~left_out[piece]]
+
+    with about(volume.path):
+        counted = tally(chosen, bounds=bounds, slope=volume.slope, inter=volume.inter)
+    return counted, excluded, not_finite
 
 
 def _suspicious(path: str, counted: Histogram) -> list[str]:

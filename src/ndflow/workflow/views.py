@@ -9,7 +9,7 @@ import nibabel
 import numpy as np
 from nibabel.orientations import apply_orientation, io_orientation
 
-from ndflow.io import BoolArray, Volume, read_volume
+from ndflow.io import Inside, Volume, read_volume
 from ndflow.values import FloatArray
 from ndflow.workflow.member import Member
 from ndflow.workflow.observe import mask_of
@@ -52,10 +52,10 @@ def before_after(member: Member, max_bytes: int) -> BeforeAfter:
     return BeforeAfter(before, upright(result, inside)[0], spacing)
 
 
-def upright(volume: Volume, inside: BoolArray) -> tuple[FloatArray, tuple[float, ...]]:
+def upright(volume: Volume, inside: Inside) -> tuple[FloatArray, tuple[float, ...]]:
     """Return a volume as `BeforeAfter` has it, and the distance of its voxels along each axis."""
     values = np.asarray(volume.values(volume.flat), np.float64)
-    picture = np.where(inside & np.isfinite(values), values, np.nan)
+    picture = np.where(inside[:] & np.isfinite(values), values, np.nan)
     shaped = picture.reshape(volume.spatial_shape, order="F")
     turn = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
     turned: FloatArray = apply_orientation(shaped, turn)  # type: ignore[no-untyped-call]

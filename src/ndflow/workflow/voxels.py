@@ -1,27 +1,50 @@
-"""The voxels of an image, mapped piece by piece."""
+"""The voxels of an image, mapped piece by piece.
+
+Integers that lie close together, as nearly all do, are looked up: the map is evaluated once for
+each number that can occur, already in the type in which the voxels will be written. Other voxels
+are computed, through the chords of the map where the result has no more than 32 bits.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ndflow.io import BoolArray, Volume
-from ndflow.transport import Affine, Chain, IntensityMap, Lookup
-from ndflow.values import FloatArray
+from ndflow.io import Inside, Volume, fitted
+from ndflow.transport import Chords, IntensityMap, chords
 from ndflow.workflow.settings import Outside
 
 __all__ = ["mapped"]
 
-_PIECE = 1 << 14  # voxels at a time: what is computed for them stays in the processor's cache
+_PIECE = 1 << 16  # voxels at a time: what is computed for them stays in the processor's cache
 _LARGEST = np.finfo(np.float64).max
 _EXACT = 1 << 53  # up to here doubles tell integers apart
 _LONGEST = 1 << 18  # of a look-up table; beyond, it would cost more than it saves
+_MANY = 1 << 15  # voxels that are worth the search for chords
+
+
+class _Tables(NamedTuple):
+    """What becomes of the integers from `first` on, inside the mask and outside of it.
+
+    Where both differ in a single integer only, `apart` is that integer.
+    """
+
+    first: int
+    inner: NDArray[Any]
+    outer: NDArray[Any]
+    apart: int | None
 
 
 def mapped(
-    volume: Volume, imap: IntensityMap, inside: BoolArray, outside: Outside | None
-) -> Iterator[FloatArray]:
+    volume: Volume,
+    imap: IntensityMap,
+    inside: Inside,
+    outside: Outside | None,
+    dtype: str = "float64",
+) -> Iterator[NDArray[Any]]:
     """Yield the image of every voxel, in the order of `Volume.flat`.
 
     Voxels that are not finite stay what they are, unless everything outside the mask becomes zero.
@@ -30,35 +53,99 @@ def mapped(
     ----------
     volume : the image.
     imap : the map.
-    inside : (voxels,), the mask.
+    inside : the mask.
     outside : what becomes of voxels outside the mask, see `Writing`.
+    dtype : the type that the voxels will be written in. What is yielded has it already where that
+        saves time and no voxel has to be clipped.
     """
+    if volume.stored.dtype.kind in "bui":
+        first, last = int(volume.stored.min()), int(volume.stored.max())
+        if last - first < _LONGEST and max(-first, last) <= _EXACT:
+            tables = _tables(volume, imap, first, last, outside, np.dtype(dtype))
+            return _looked_up(volume, inside, tables)
+    return _computed(volume, imap, inside, outside, rounded=dtype == "float32")
+
+
+def _tables(
+    volume: Volume,
+    imap: IntensityMap,
+    first: int,
+    last: int,
+    outside: Outside | None,
+    dtype: np.dtype[Any],
+) -> _Tables:
+    values = volume.values(np.arange(first, last + 1, dtype=np.int64))
+    inner = _through(imap, values.astype(np.float64))
+    outer, apart = inner, None
+    if outside is None:
+        zero = volume.is_zero(values)
+        outer = np.where(zero, 0.0, inner)
+        if np.count_nonzero(zero) == 1:
+            apart = first + int(np.argmax(zero))
+    elif outside != "map":
+        outer = values.astype(np.float64) if outside == "keep" else np.zeros_like(inner)
+    typed = [fitted(table, dtype) for table in (inner, outer)]
+    if any(clipped for _, clipped in typed):
+        return _Tables(first, inner, outer, apart)
+    return _Tables(first, typed[0][0], typed[1][0], apart)
+
+
+def _looked_up(volume: Volume, inside: Inside, tables: _Tables) -> Iterator[NDArray[Any]]:
     flat = volume.flat
-    through = _through(volume, imap)
     for start in range(0, flat.size, _PIECE):
-        stored = flat[start : start + _PIECE]
-        values = volume.values(stored)
-        with np.errstate(over="ignore", invalid="ignore"):
-            result = through(stored)
-        # What is finite stays finite: the writer clips and counts what its type cannot hold.
-        result = np.clip(result, -_LARGEST, _LARGEST)
-        if stored.dtype.kind == "f":
-            result = np.where(np.isfinite(values), result, values)
-        if outside != "map":
-            beyond = ~inside[start : start + _PIECE]
-            if outside is None:
-                beyond &= volume.is_zero(values)
-            if beyond.any():
-                result[beyond] = values[beyond] if outside == "keep" else 0.0
+        stored, within = flat[start : start + _PIECE], inside[start : start + _PIECE]
+        places = stored.astype(np.intp)
+        if tables.first:
+            places -= tables.first
+        affected = within if tables.apart is None else within & (stored == tables.apart)
+        if not affected.any():
+            yield tables.outer.take(places)
+            continue
+        result = tables.inner.take(places)
+        if not within.all():
+            np.copyto(result, tables.outer.take(places), where=~within)
         yield result
 
 
-def _through(volume: Volume, imap: IntensityMap) -> IntensityMap:
-    """Return the map from stored numbers, with a look-up table where they are integers."""
-    if (volume.slope, volume.inter) != (1, 0):
-        imap = Chain((Affine(np.array([[volume.slope]]), np.array([volume.inter])), imap))
-    if volume.stored.dtype.kind == "f":
-        return imap
-    first, last = int(volume.stored.min()), int(volume.stored.max())
-    fits = last - first < _LONGEST and max(-first, last) <= _EXACT
-    return Lookup(imap, first, last) if fits else imap
+def _computed(
+    volume: Volume,
+    imap: IntensityMap,
+    inside: Inside,
+    outside: Outside | None,
+    *,
+    rounded: bool,
+) -> Iterator[NDArray[Any]]:
+    flat = volume.flat
+    through = _chords(volume, imap) if rounded and flat.size >= _MANY else None
+    for start in range(0, flat.size, _PIECE):
+        values, within = volume.values(flat[start : start + _PIECE]), inside[start : start + _PIECE]
+        result = values.astype(np.float64)
+        moved = np.isfinite(values)
+        if outside is None:
+            still = ~within & volume.is_zero(values)
+            result[still] = 0.0
+            moved &= ~still
+        elif outside != "map":
+            moved &= within
+            if outside == "zero":
+                result[~within] = 0.0
+        where = np.flatnonzero(moved)
+        result[where] = _through(through or imap, result[where])
+        yield result
+
+
+def _through(imap: IntensityMap | Chords, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Map values; what is finite stays finite, and the writer counts what its type cannot hold."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.clip(imap(values), -_LARGEST, _LARGEST)
+
+
+def _chords(volume: Volume, imap: IntensityMap) -> Chords | None:
+    """Return the chords of a map over all finite values of an image."""
+    low, high = np.inf, -np.inf
+    for values in volume.pieces(_PIECE):
+        finite = values[np.isfinite(values)]
+        if finite.size:
+            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    with np.errstate(over="ignore", invalid="ignore"):
+        return chords(imap, low, high)
