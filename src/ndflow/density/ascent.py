@@ -84,52 +84,48 @@ def _extrapolated(
 ) -> FloatArray:
     points = np.array([v for v, _ in memory])
     moves = np.array([f for _, f in memory])
-    d_points, d_moves = np.diff(points, axis=0), np.diff(moves, axis=0)
+    d_moves = moves[1:] - moves[:-1]
     weighted = d_moves * information
     gram = einsum("in,jn->ij", weighted, d_moves)
-    gram += (1e-8 * np.trace(gram) + 1e-300) * np.eye(len(gram))
-    target = einsum("in,n->i", weighted, moves[-1])
-    shares = np.linalg.solve(gram, target)
-    jump: FloatArray = points[-1] + moves[-1] - einsum("i,in->n", shares, d_points + d_moves)
+    diagonal = gram.reshape(-1)[:: len(gram) + 1]
+    diagonal += 1e-8 * np.add.reduce(diagonal) + 1e-300
+    shares = np.linalg.solve(gram, einsum("in,n->i", weighted, moves[-1]))
+    d_moves += points[1:] - points[:-1]
+    jump: FloatArray = points[-1] + moves[-1] - einsum("i,in->n", shares, d_moves)
     return jump
 
 
 def _coordinates(moments: Moments) -> FloatArray:
     mass = moments.mass + _TINY_MASS
-    d = moments.mean.shape[1]
-    jitter = _TINY_VARIANCE * np.eye(d)
-    factors = gaussian.cholesky(moments.scatter / mass[:, np.newaxis, np.newaxis] + jitter)
-    diagonal = np.arange(d)
-    factors[:, diagonal, diagonal] = np.log(factors[:, diagonal, diagonal])
-    tail = np.log([moments.concentration])
-    return np.concatenate([np.log(mass), moments.mean.ravel(), factors.ravel(), tail])
+    covariances = moments.scatter / mass[:, np.newaxis, np.newaxis]
+    gaussian.diagonals(covariances)[:] += _TINY_VARIANCE
+    factors = gaussian.cholesky(covariances)
+    diagonals = gaussian.diagonals(factors)
+    np.log(diagonals, out=diagonals)
+    tail = (np.log(moments.concentration),)
+    return np.concatenate((np.log(mass), moments.mean.ravel(), factors.ravel(), tail))
 
 
 def _moments(v: FloatArray, like: Moments, data: Data) -> Moments:
     """The inverse of `_coordinates`, with masses scaled to all there is."""
     components, d = like.mean.shape
-    log_mass, mean, factors = np.split(v[:-1], [components, components * (1 + d)])
-    mass = np.maximum(np.exp(np.minimum(log_mass, 50.0)) - _TINY_MASS, 0.0)
-    mass *= data.counts.sum() / mass.sum()
-    lower = factors.reshape(components, d, d).copy()
-    diagonal = np.arange(d)
-    lower[:, diagonal, diagonal] = np.exp(np.clip(lower[:, diagonal, diagonal], -25.0, 25.0))
-    covariance = gaussian.product(lower, np.swapaxes(lower, 1, 2))
-    return Moments(
-        mass=mass,
-        mean=mean.reshape(components, d),
-        scatter=covariance * mass[:, np.newaxis, np.newaxis],
-        concentration=float(np.exp(np.clip(v[-1], -25.0, 25.0))),
-    )
+    means_end = components * (1 + d)
+    mass = np.maximum(np.exp(np.minimum(v[:components], 50.0)) - _TINY_MASS, 0.0)
+    mass *= np.add.reduce(data.counts) / np.add.reduce(mass)
+    lower = v[means_end:-1].reshape(components, d, d).copy()
+    diagonals = gaussian.diagonals(lower)
+    np.exp(np.minimum(np.maximum(diagonals, -25.0), 25.0), out=diagonals)
+    scatter = gaussian.product(lower, np.swapaxes(lower, 1, 2))
+    scatter *= mass[:, np.newaxis, np.newaxis]
+    concentration = float(np.exp(min(max(v[-1], -25.0), 25.0)))
+    return Moments(mass, v[components:means_end].reshape(components, d), scatter, concentration)
 
 
 def _information(moments: Moments) -> FloatArray:
     """How much the data say about each coordinate, roughly: its Fisher information."""
     mass = moments.mass + 1e-3
-    d = moments.mean.shape[1]
-    variances = einsum("kii->ki", moments.scatter) / mass[:, np.newaxis] + _TINY_VARIANCE
-    means = mass[:, np.newaxis] / variances
-    factors = np.repeat(means[:, :, np.newaxis], d, axis=2)
-    diagonal = np.arange(d)
-    factors[:, diagonal, diagonal] = 2 * mass[:, np.newaxis]
-    return np.concatenate([mass, means.ravel(), factors.ravel(), [1.0]])
+    column = mass[:, np.newaxis]
+    means = column / (gaussian.diagonals(moments.scatter) / column + _TINY_VARIANCE)
+    factors = means[:, :, np.newaxis].repeat(means.shape[1], axis=2)
+    gaussian.diagonals(factors)[:] = 2 * column
+    return np.concatenate((mass, means.ravel(), factors.ravel(), (1.0,)))

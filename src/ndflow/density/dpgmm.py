@@ -192,10 +192,10 @@ def _searched(data: Data, prior: Prior, truncation: int) -> Moments:
 def _best_of_few(data: Data, prior: Prior, truncation: int, least: float) -> Moments | None:
     """Begin with a handful of components or less: merges can miss that so few are enough."""
     best = None
-    for count in range(1, min(_HANDFUL, truncation) + 1):
+    for count in range(min(_HANDFUL, truncation), 0, -1):
         glance = climb(data, prior, divided(data, count, prior.concentration), _COARSE, _GLANCE)
         if glance.bounds[-1] < least - _HOPELESS:
-            continue
+            break  # even fewer are even worse
         few = climb(data, prior, glance.moments, _COARSE, _BRIEF).moments
         trial = padded(few, truncation)
         bound, _ = sweep(data, prior, trial)

@@ -19,6 +19,7 @@ from ndflow.values import FloatArray, einsum
 __all__ = [
     "average",
     "cholesky",
+    "diagonals",
     "displacements",
     "inner",
     "inverse",
@@ -27,6 +28,7 @@ __all__ = [
     "log_det",
     "log_pdf",
     "log_sum_exp",
+    "main_coordinate",
     "monge",
     "outer",
     "product",
@@ -84,6 +86,12 @@ def trace(matrices: FloatArray) -> FloatArray:
     if matrices.shape[-1] == 1:
         return matrices[..., 0, 0]
     return einsum("...ii->...", matrices)
+
+
+def diagonals(matrices: FloatArray) -> FloatArray:
+    """Return the diagonals of matrices ``(K, d, d)``, (K, d): a view, through which they change."""
+    d = matrices.shape[-1]
+    return matrices.reshape(-1, d * d)[:, :: d + 1]
 
 
 def symmetric(matrices: FloatArray) -> FloatArray:
@@ -199,6 +207,16 @@ def kernel(shift: FloatArray, covariances: FloatArray) -> tuple[FloatArray, Floa
     by_covariance = outer(pulled) - precision
     by_covariance *= 0.5 * value[..., np.newaxis, np.newaxis]
     return value, -value[..., np.newaxis] * pulled, by_covariance
+
+
+def main_coordinate(x: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return where points ``(n, d)`` lie along the axis of their largest spread, ``(n,)``."""
+    if x.shape[1] == 1:
+        return x[:, 0]
+    centred = x - einsum("n,ni->i", weights, x) / weights.sum()
+    _, axes = np.linalg.eigh(einsum("n,ni,nj->ij", weights, centred, centred))
+    axis = axes[:, -1] * np.sign(axes[np.argmax(np.abs(axes[:, -1])), -1])
+    return einsum("ni,i->n", centred, axis)
 
 
 def average(weights: FloatArray, vectors: FloatArray) -> FloatArray:

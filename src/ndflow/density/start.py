@@ -21,7 +21,7 @@ from scipy import special
 from ndflow.density import gaussian
 from ndflow.density.ascent import sweep
 from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
-from ndflow.values import FloatArray, einsum
+from ndflow.values import FloatArray
 
 __all__ = ["by_mass", "divided", "merged", "padded"]
 
@@ -41,7 +41,7 @@ def divided(data: Data, components: int, concentration: float) -> Moments:
         if share == 1 or len(members) < 2:
             cells[members] = first
             continue
-        along = _main_coordinate(data.x[members], root[members])
+        along = gaussian.main_coordinate(data.x[members], root[members])
         order = members[np.argsort(along, kind="stable")]
         reached = np.cumsum(root[order])
         half = share // 2
@@ -51,13 +51,6 @@ def divided(data: Data, components: int, concentration: float) -> Moments:
     belongs = (cells == np.arange(components)[:, np.newaxis]).astype(np.float64)
     about = np.zeros((components, data.x.shape[1]))
     return by_mass(moments_under(data, belongs, about, concentration))
-
-
-def _main_coordinate(x: FloatArray, weights: FloatArray) -> FloatArray:
-    centred = x - einsum("n,ni->i", weights, x) / weights.sum()
-    _, axes = np.linalg.eigh(einsum("n,ni,nj->ij", weights, centred, centred))
-    axis = axes[:, -1] * np.sign(axes[np.argmax(np.abs(axes[:, -1])), -1])
-    return einsum("ni,i->n", centred, axis)
 
 
 def by_mass(moments: Moments) -> Moments:
@@ -219,7 +212,9 @@ def _pooled(
 
 def _joined(here: Moments, pairs: NDArray[np.intp]) -> Moments:
     """Return the moments with pairs of components pooled, and empty ones in exchange."""
-    kept = _chosen(here, np.setdiff1d(np.arange(len(here.mass)), pairs))
+    alone = np.ones(len(here.mass), dtype=bool)
+    alone[pairs] = False
+    kept = _chosen(here, np.flatnonzero(alone))
     pooled = _pooled(here, pairs[:, 0], pairs[:, 1])
     mass, mean, scatter = (np.concatenate([k, p]) for k, p in zip(kept[:3], pooled, strict=True))
     return padded(by_mass(Moments(mass, mean, scatter, here.concentration)), len(here.mass))

@@ -158,7 +158,7 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
     psis, log_gammas = special.psi(arguments), special.gammaln(arguments)
     cut = 3 * (count - 1)
     log_weights, sticks, concentration, stick_divergence = _sticks(
-        prior, alpha, *(a[:cut].reshape(3, -1) for a in (arguments, psis, log_gammas))
+        prior, alpha, (g1, g2), psis[:cut].reshape(3, -1), log_gammas[:cut].reshape(3, -1)
     )
     psi = np.add.reduce(psis[cut:].reshape(d, -1), axis=0)
     share = (mass / kappa)[:, np.newaxis]
@@ -197,14 +197,18 @@ def _sum(numbers: FloatArray) -> float:
 
 
 def _sticks(
-    prior: Prior, alpha: float, parameters: FloatArray, psi: FloatArray, log_gamma: FloatArray
+    prior: Prior,
+    alpha: float,
+    parameters: tuple[FloatArray, FloatArray],
+    psi: FloatArray,
+    log_gamma: FloatArray,
 ) -> tuple[FloatArray, FloatArray, float, float]:
     """Return E ln π, E v, E α, and the divergences (6) and (8).
 
-    `parameters` are g1, g2 and their sum, (3, T − 1), with their digammas and log gammas.
+    `parameters` are g1 and g2; of them and of their sum there are the digammas and log gammas.
     """
-    g1, g2, both = parameters
-    log_v, log_rest = psi[:2] - psi[2]
+    g1, g2 = parameters
+    log_v, log_rest = psi[0] - psi[2], psi[1] - psi[2]
     count = len(g1)
     log_weights = np.zeros(count + 1)
     log_weights[:-1] = log_v
@@ -226,7 +230,7 @@ def _sticks(
     log_beta = log_gamma[0] + log_gamma[1] - log_gamma[2]
     terms = (1.0 - g1) * log_v + (alpha - g2) * log_rest + log_beta
     divergence = hyper - count * log_alpha - _sum(terms)  # (6)
-    return log_weights, g1 / both, alpha, divergence
+    return log_weights, g1 / (g1 + g2), alpha, divergence
 
 
 def expectation(data: Data, q: Posterior) -> tuple[float, Moments]:

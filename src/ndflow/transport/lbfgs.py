@@ -78,14 +78,14 @@ def _by_inverse_hessian(
     result = gradient
     shares = []
     for step, change, curvature in reversed(memory):
-        share = float((step * result).sum()) / curvature
+        share = float(np.add.reduce(step * result)) / curvature
         shares.append(share)
         result = result - share * change
     if memory:
         _, change, curvature = memory[-1]
         result = result * (curvature / float((change * change).sum()))
     for (step, change, curvature), share in zip(memory, reversed(shares), strict=True):
-        result = result + (share - float((change * result).sum()) / curvature) * step
+        result = result + (share - float(np.add.reduce(change * result)) / curvature) * step
     return result
 
 
