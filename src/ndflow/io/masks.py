@@ -74,7 +74,12 @@ def read_mask(source: Source, *, fewest: int = FEWEST, max_bytes: int = DEFAULT_
     warnings = []
     seen = _survey(mask)
     within = seen.low >= 0 and seen.high <= 1 + _ROUNDING
-    inside = _selected(mask, (lambda piece: piece > 0.5) if within else (lambda piece: piece != 0))
+    if within and mask.unscaled_integers and mask.stored.itemsize == 1:
+        inside = mask.stored.reshape(mask.spatial_shape, order="F").view(np.bool_)  # 0 and 1
+    elif within and not mask.unscaled_integers:
+        inside = _selected(mask, lambda piece: piece > 0.5)
+    else:
+        inside = _selected(mask, lambda piece: piece != 0)
     count = int(np.count_nonzero(inside))
     if count < fewest:
         cause = f"a mask of {count} voxels only" if count else "an empty mask"
@@ -114,6 +119,8 @@ class Nonzero:
 
 def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> BoolArray:
     """Return where the values of an image are finite and fulfil a rule."""
+    if volume.unscaled_integers:
+        return np.asarray(rule(volume.stored)).reshape(volume.spatial_shape, order="F")
     inside = np.empty(volume.flat.size, dtype=bool)
     start = 0
     for piece in volume.pieces():
@@ -132,6 +139,9 @@ class _Survey:
 
 def _survey(mask: Volume) -> _Survey:
     """Look at all values once, to learn how they are meant."""
+    if mask.unscaled_integers:
+        least, most = int(mask.flat.min()), int(mask.flat.max())
+        return _Survey(least, most, 0, least < 0 or most > 1)
     low, high, infinite, fractions = np.inf, -np.inf, 0, False
     for piece in mask.pieces():
         finite = piece[np.isfinite(piece)]

@@ -59,6 +59,11 @@ class Volume:
         return self.stored.shape[:3]
 
     @property
+    def unscaled_integers(self) -> bool:
+        """Whether the values are the integers that are stored, which are always finite."""
+        return self.stored.dtype.kind in "bui" and self.slope == 1 and self.inter == 0
+
+    @property
     def flat(self) -> NDArray[Any]:
         """The stored voxels one after the other, as in the file; not a copy."""
         return self.stored.reshape(-1, order="F")

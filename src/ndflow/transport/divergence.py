@@ -113,11 +113,11 @@ class Energy:
 
     def curvature(
         self, weights: FloatArray, means: FloatArray, variances: FloatArray
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the second derivatives of (1) for one channel, each (K, K).
+    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return the derivatives of (1) in the variances of one channel, (K,), and all second ones.
 
-        In means and means, in means and variances, and in variances and variances; `means` and
-        `variances` are (K,).
+        The latter in means and means, in means and variances, and in variances and variances, each
+        (K, K); `means` and `variances` are (K,).
         """
         target = self._target
         shift = means[:, np.newaxis] - np.concatenate([means, target.means[:, 0]])
@@ -131,7 +131,7 @@ class Energy:
             np.diag(second.sum(axis=1)) + sign * second[:, : len(weights)]
             for second, sign in zip(seconds, signs, strict=True)
         )
-        return one, two, three
+        return 0.5 * seconds[0].sum(axis=1), one, two, three
 
     def _pairs(
         self, means: FloatArray, covariances: FloatArray, others: FloatArray, spreads: FloatArray

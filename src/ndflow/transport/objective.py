@@ -98,20 +98,14 @@ class Objective:
         moved = (spread / b[:, 0, 0]) ** 2
         means, variances = self._source.means[:, 0].copy(), self._source.covariances[:, 0, 0].copy()
         means[free], variances[free] = self._moved(z)[:, 0], moved
-        weights = self._source.weights
-        by_means, mixed, by_variances = (
-            second[np.ix_(free, free)]
-            for second in self._energy.curvature(weights, means, variances)
-        )
-        _, _, by_variance = self._energy(
-            weights, means[:, np.newaxis], variances[:, np.newaxis, np.newaxis]
-        )
+        by_variance, *seconds = self._energy.curvature(self._source.weights, means, variances)
+        by_means, mixed, by_variances = (second[np.ix_(free, free)] for second in seconds)
         result = np.empty((len(z), 2, len(z), 2))
         result[:, 0, :, 0] = np.outer(spread, spread) * by_means + np.diag(self._held)
         result[:, 0, :, 1] = -np.outer(spread, moved) * mixed
         result[:, 1, :, 0] = result[:, 0, :, 1].T
         result[:, 1, :, 1] = np.outer(moved, moved) * by_variances
-        result[:, 1, :, 1] += np.diag(moved * by_variance[free, 0, 0] + 0.5 * self._held)
+        result[:, 1, :, 1] += np.diag(moved * by_variance[free] + 0.5 * self._held)
         return result.reshape(flat.size, flat.size)
 
     def in_parameters(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.io import Inside, Volume, fitted
+from ndflow.io import Inside, Nonzero, Volume, fitted
 from ndflow.transport import Chords, IntensityMap, chords
 from ndflow.workflow.settings import Outside
 
@@ -92,11 +92,16 @@ def _tables(
 
 def _looked_up(volume: Volume, inside: Inside, tables: _Tables) -> Iterator[NDArray[Any]]:
     flat = volume.flat
+    never = tables.apart is not None and isinstance(inside, Nonzero)  # is it inside
     for start in range(0, flat.size, _PIECE):
-        stored, within = flat[start : start + _PIECE], inside[start : start + _PIECE]
+        stored = flat[start : start + _PIECE]
         places = stored.astype(np.intp)
         if tables.first:
             places -= tables.first
+        if never:
+            yield tables.outer.take(places)
+            continue
+        within = inside[start : start + _PIECE]
         affected = within if tables.apart is None else within & (stored == tables.apart)
         if not affected.any():
             yield tables.outer.take(places)

@@ -1,0 +1,371 @@
+"""How ndflow grows: time and memory against voxels, scans and workers, and what a start costs.
+
+Every part is a table from one run: medians of repetitions taken in turns, each child on as many
+cores as it has workers. CPU is user and system time of all threads, MB is the peak of the main
+process. "Others" are the cores that other processes kept busy meanwhile: wall times mean something
+only where that is near 0. Scans and results live in a temporary folder.
+
+    python benchmarks/scaling.py [--quick] [--only PART ...] [--markdown FILE]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+
+ALONE = "OMP_NUM_THREADS OPENBLAS_NUM_THREADS MKL_NUM_THREADS"
+ALONE += " ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS NDFLOW_NO_REPORT"
+CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+SMALL = (24, 28, 20)
+
+# Runs commands of ndflow in one process, and tells what the last one took. A first one on a tiny
+# scan loads what a command imports only when it is used.
+COMMANDS = """
+import json, re, resource, sys, time
+from pathlib import Path
+import ndflow.workflow.cohort, ndflow.workflow.normalise
+from ndflow.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv[1:] = words
+    wall, cpu = time.perf_counter(), time.process_time()
+    assert main() == 0, words
+wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+try:
+    peak = int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+except OSError:  # not Linux
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak /= 1024 if sys.platform == "darwin" else 1
+print(json.dumps([wall, cpu, time.process_time(), peak / 1024]))
+"""
+# Hands out tasks that do nothing; the first few wake the workers.
+NOTHING = """
+import json, sys, time
+from ndflow.workflow.workers import spread
+for count in (20, int(sys.argv[1])):
+    wall, cpu = time.perf_counter(), time.process_time()
+    work = spread(abs, range(count), jobs=2, killed=abs, scheduler=(sys.argv[2:] or [None])[0])
+    assert len(list(work)) == count
+print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu]))
+"""
+
+
+@dataclass
+class Cost:
+    """Seconds of a child with its own children; of its last command without imports; and peak."""
+
+    wall: float
+    cpu: float
+    meanwhile: float  # CPU of this process, where a Dask scheduler may live
+    others: float  # CPU of all other processes meanwhile
+    wall_inside: float = 0.0
+    cpu_inside: float = 0.0  # of the main process, as the next
+    cpu_main: float = 0.0
+    megabytes: float = 0.0
+
+
+@dataclass
+class Table:
+    title: str
+    head: str
+    rows: list[str]
+    notes: Sequence[str] = ()
+
+    def lines(self) -> list[list[str]]:
+        return [[cell.strip() for cell in line.split("|")] for line in (self.head, *self.rows)]
+
+    def text(self) -> str:
+        lines = self.lines()
+        wide = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        body = ["  ".join(map(str.rjust, line, wide)) for line in lines]
+        return "\n".join([self.title, *body, *self.notes, ""])
+
+    def markdown(self) -> str:
+        first, *rest = self.lines()
+        body = ["| " + " | ".join(line) + " |" for line in (first, ["--:"] * len(first), *rest)]
+        return "\n".join(
+            [f"### {self.title}", "", *body, "", *(f"{note}\n" for note in self.notes)]
+        )
+
+
+def child(words: Iterable[object], cores: int = 1) -> tuple[Cost, str]:
+    """Run Python with these words on so many cores; return its cost, and what it printed."""
+    with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as errors:
+        pin(CORES[:cores])
+        begin, own, all_busy = time.perf_counter(), time.process_time(), busy()
+        process = subprocess.Popen([sys.executable, *map(str, words)], stdout=said, stderr=errors)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall, own = time.perf_counter() - begin, time.process_time() - own
+        pin(CORES)
+        all_busy = busy() - all_busy
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        errors.seek(0)
+        assert process.returncode == 0, errors.read()
+        cpu = usage.ru_utime + usage.ru_stime
+        return Cost(wall, cpu, own, max(0.0, all_busy - cpu - own)), said.read()
+
+
+def busy() -> float:
+    """Seconds that all cores together have worked since the machine started, or been denied us."""
+    try:
+        figures = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    except OSError:  # not Linux
+        return 0.0
+    user, nice, system, _idle, _waiting, *rest = map(int, figures)
+    return (user + nice + system + sum(rest)) / os.sysconf("SC_CLK_TCK")
+
+
+def pin(cores: Sequence[int]) -> None:
+    """Stay on these cores, and so do the children that are started from now on."""
+    if cores:
+        os.sched_setaffinity(0, cores)
+
+
+def ndflow(*commands: Sequence[object], cores: int = 1) -> Cost:
+    words = [[*map(str, command), "-q"] for command in commands]
+    cost, said = child(["-c", COMMANDS, json.dumps(words)], cores)
+    return Cost(
+        cost.wall, cost.cpu, cost.meanwhile, cost.others, *json.loads(said.splitlines()[-1])
+    )
+
+
+def in_turns(work: Mapping[Any, Callable[[], Cost]], times: int) -> dict[Any, Cost]:
+    """Do everything so many times, A B C A B C, and return the median of each figure."""
+    turns = [{name: astuple(part()) for name, part in work.items()} for _ in range(times)]
+    return {
+        name: Cost(*map(statistics.median, zip(*(turn[name] for turn in turns), strict=True)))
+        for name in work
+    }
+
+
+def head(path: Path, shape: Sequence[int], seed: int, dtype: str = "int16") -> Path:
+    """Write a ball of three tissues in smooth blobs, the same at any size, with noise."""
+    generator = np.random.default_rng(seed)
+    axes = (np.linspace(-1.1, 1.1, length, dtype=np.float32) for length in shape)
+    x, y, z = np.meshgrid(*axes, indexing="ij", sparse=True)
+    a, b, c = generator.uniform(2.5, 4.5, 3).astype(np.float32)
+    radius = x**2 + y**2 + z**2
+    kind = np.digitize(radius + 0.4 * np.sin(a * x) * np.sin(b * y) * np.cos(c * z), [0.4, 0.7])
+    centre = seed % 3
+    means = np.array([1000, 700 + 40 * centre, 300 + 30 * centre], np.float32) * (1 + centre)
+    noise = generator.standard_normal(kind.shape, dtype=np.float32)
+    values = np.where(radius < 1, means[kind] * (1 + 0.06 * noise), 0)
+    volume = (np.rint(values) if dtype == "int16" else values).astype(dtype)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    nibabel.save(nibabel.Nifti1Image(volume, np.eye(4)), path)
+    return path
+
+
+def study(folder: Path, count: int, shape: Sequence[int] = SMALL) -> Path:
+    for number in range(count):
+        head(folder / f"centre{number % 3}" / f"scan{number}.nii.gz", shape, number)
+    return folder
+
+
+def cohort(data: Path, *options: object, cores: int = 2) -> Cost:
+    """Build the reference of a study and bring all scans to it; the results are thrown away."""
+    with tempfile.TemporaryDirectory(dir=data.parent) as out:
+        return ndflow(["cohort", f"{out}/out", "--from-folder", data, *options], cores=cores)
+
+
+def voxels(scratch: Path, quick: bool) -> Table:
+    """Time against voxels."""
+    sides = (32, 64, 96) if quick else (64, 96, 128, 192, 256, 320)
+    kinds = [("int16", side) for side in sides]
+    kinds += [("float32", side) for side in ((64,) if quick else (128, 256))]
+    tiny, to = head(scratch / "tiny.nii.gz", SMALL, 0), scratch / "reference.json"
+    ndflow(["reference", tiny, "-o", to])
+
+    def normalise(image: Path) -> Cost:
+        with tempfile.TemporaryDirectory(dir=scratch) as out:
+            pair = [["normalise", i, "--to", to, "-o", f"{out}/{i.name}"] for i in (tiny, image)]
+            return ndflow(*pair)
+
+    work = {}
+    for kind, side in kinds:
+        image = head(scratch / f"{kind}{side}.nii.gz", (side,) * 3, 1, kind)
+        work[kind, side] = partial(normalise, image)
+    costs = in_turns(work, 1 if quick else 3)
+    rows = [
+        f"{side}³|{kind}|{side**3 / 1e6:.2f}|{cost.cpu_inside:.3f}|{cost.wall_inside:.3f}"
+        f"|{1e9 * cost.cpu_inside / side**3:.1f}|{cost.megabytes:.0f}"
+        for (kind, side), cost in costs.items()
+    ]
+    sizes = np.array(sides) ** 3.0
+    seconds = np.array([costs["int16", side].cpu_inside for side in sides])
+    power = np.polyfit(np.log(sizes), np.log(seconds), 1)[0]
+    each, fixed = line = np.polyfit(sizes, seconds, 1, w=1 / seconds)
+    off = np.abs(np.polyval(line, sizes) / seconds - 1).max()
+    return Table(
+        "Time against voxels: normalise to a given reference, one core, without imports",
+        "cube|type|Mvoxel|CPU s|wall s|ns/voxel|MB",
+        rows,
+        [
+            f"int16: CPU ~ voxels^{power:.2f}; as a straight line {1e3 * fixed:.0f} ms and "
+            f"{1e9 * each:.1f} ns a voxel, at most {off:.0%} off"
+        ],
+    )
+
+
+def scans(scratch: Path, quick: bool) -> Table:
+    """Time against scans."""
+    sizes = (5, 20) if quick else (20, 200, 2000)
+    work = {n: partial(cohort, study(scratch / f"in{n}", n), "-j", 2) for n in sizes}
+    costs = in_turns(work, 1 if quick else 3)
+    rows = [
+        f"{size}|{cost.wall:.1f}|{cost.cpu_main:.2f}|{cost.cpu - cost.cpu_main:.2f}"
+        f"|{1e3 * cost.wall / size:.1f}|{1e3 * cost.cpu / size:.1f}|{cost.megabytes:.1f}"
+        f"|{cost.megabytes / costs[sizes[0]].megabytes:.3f}|{cost.others / cost.wall:.2f}"
+        for size, cost in costs.items()
+    ]
+    notes = []
+    for few, many in pairwise(sizes):
+        wall, cpu = further(costs[few], costs[many], many - few, "wall", "cpu")
+        notes.append(f"each scan from {few} to {many}: {wall:.1f} ms wall, {cpu:.1f} ms CPU")
+    return Table(
+        f"Time against scans: cohort of {'×'.join(map(str, SMALL))} volumes, 2 workers",
+        "scans|wall s|CPU s main|CPU s workers|wall ms/scan|CPU ms/scan|MB main|ratio|others",
+        rows,
+        notes,
+    )
+
+
+def further(less: Cost, more: Cost, count: int, *figures: str) -> list[float]:
+    """Milliseconds of each of so many further scans: what starting costs is in both."""
+    return [1e3 * (getattr(more, name) - getattr(less, name)) / count for name in figures]
+
+
+def workers(scratch: Path, quick: bool) -> Table:
+    """One worker and two."""
+    few, many, side = (3, 6, 48) if quick else (12, 60, 128)
+    data = {size: study(scratch / f"in{size}", size, (side,) * 3) for size in (few, many)}
+    runs = [(size, jobs) for size in (few, many) for jobs in (1, 2)]
+    work = {(n, jobs): partial(cohort, data[n], "-j", jobs, cores=jobs) for n, jobs in runs}
+    costs = in_turns(work, 1 if quick else 3)
+    rows = [
+        f"{size}|{jobs}|{cost.wall:.2f}|{cost.wall_inside:.2f}|{cost.cpu:.2f}"
+        f"|{cost.cpu / cost.wall:.2f}|{cost.others / cost.wall:.2f}"
+        f"|{costs[size, 1].wall / cost.wall:.2f}"
+        f"|{costs[size, 1].wall_inside / cost.wall_inside:.2f}"
+        for (size, jobs), cost in costs.items()
+    ]
+    one, two = (further(costs[few, j], costs[many, j], many - few, "wall")[0] for j in (1, 2))
+    return Table(
+        f"Workers: cohort of {side}³ volumes, one core a worker",
+        "scans|workers|wall s|without imports|CPU s|cores|others|times as fast|without imports",
+        rows,
+        [
+            f"each scan from {few} to {many}: {one:.0f} and {two:.0f} ms, {one / two:.2f} times",
+            "aim: 1.8 times; the imports left out are the main process's, the workers' count",
+        ],
+    )
+
+
+def start(_: Path, quick: bool) -> Table:
+    """What a start costs."""
+    programs = {
+        "nothing": ["-c", "pass"],
+        "import numpy, scipy.special": ["-c", "import numpy, scipy.special"],
+        "import ndflow": ["-c", "import ndflow"],
+        "from ndflow import *": ["-c", "from ndflow import *"],
+        "ndflow --help": ["-m", "ndflow", "--help"],
+    }
+    work = {name: partial(lambda words: child(words)[0], words) for name, words in programs.items()}
+    in_turns(work, 1)  # the first finds nothing in the disk's cache
+    costs = in_turns(work, 3 if quick else 10)
+    peer = costs["import numpy, scipy.special"]
+    rows = [
+        f"{name}|{cost.wall:.3f}|{cost.cpu:.3f}"
+        f"|{cost.wall / peer.wall:.2f}|{cost.cpu / peer.cpu:.2f}"
+        for name, cost in costs.items()
+    ]
+    return Table(
+        "Start: a Python process that does only this, one core",
+        "program|wall s|CPU s|wall ratio|CPU ratio",
+        rows,
+        ["aims: ndflow --help below 0.4 s; import ndflow at most 1.3 of numpy and scipy.special"],
+    )
+
+
+def dask(scratch: Path, quick: bool) -> Table:
+    """A Dask cluster on this machine, beside joblib."""
+    title = "Dask: a local cluster of 2 workers, beside joblib's 2"
+    line = "what|wall s|CPU s main|CPU s scheduler|wall ms each|MB main"
+    try:
+        from distributed import LocalCluster
+    except ImportError:
+        return Table(title, line, ["Dask|not installed||||"])
+    few, many, empty = (5, 20, 200) if quick else (20, 200, 2000)
+    data = {size: study(scratch / f"in{size}", size) for size in (few, many)}
+
+    def nothing(words: Sequence[object]) -> Cost:
+        cost, said = child(["-c", NOTHING, empty, *words], 2)
+        cost.wall_inside, cost.cpu_inside = json.loads(said)
+        return cost
+
+    # The scheduler lives in this process, which otherwise only waits.
+    with LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address
+        options = {"joblib": ["-j", 2], "Dask": ["--scheduler", address]}
+        work: dict[Any, Callable[[], Cost]] = {
+            (name, size): partial(cohort, data[size], *options[name])
+            for size in data
+            for name in options
+        }
+        work["joblib", 0], work["Dask", 0] = partial(nothing, []), partial(nothing, [address])
+        work["Dask", few]()  # its workers, unlike joblib's, import once for all studies
+        costs = in_turns(work, 1 if quick else 3)
+    rows = [
+        f"{name}: {f'{size} scans' if size else f'{empty} empty tasks'}|{cost.wall_inside:.2f}"
+        f"|{cost.cpu_inside:.2f}|{cost.meanwhile:.2f}"
+        f"|{1e3 * cost.wall_inside / (size or empty):.2f}"
+        f"|{f'{cost.megabytes:.1f}' if size else '–'}"
+        for (name, size), cost in costs.items()
+    ]
+    notes = []
+    for name in options:
+        figures = ("wall_inside", "cpu_inside", "meanwhile")
+        each = further(costs[name, few], costs[name, many], many - few, *figures)
+        words = "{:.1f} ms wall, {:.2f} ms CPU of the main process, {:.2f} ms of the scheduler"
+        notes.append(f"{name}, each scan from {few} to {many}: {words.format(*each)}")
+    return Table(title, line, rows, notes)
+
+
+PARTS = {part.__name__: part for part in (voxels, scans, workers, start, dask)}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--quick", action="store_true", help="small sizes, once: to see it work")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
+    given = parser.parse_args()
+    os.environ.update(dict.fromkeys(ALONE.split(), "1"))
+    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.2f} before\n")
+    tables = []
+    for name in given.only:
+        with tempfile.TemporaryDirectory() as scratch:
+            tables.append(PARTS[name](Path(scratch), given.quick))
+        print(tables[-1].text(), flush=True)
+    if given.markdown:
+        given.markdown.write_text("\n".join(table.markdown() for table in tables))
+
+
+if __name__ == "__main__":
+    main()
