@@ -33,11 +33,14 @@ COHORT ?= ../shared/cohort
 study: $(READY)  ## compare the methods on a cohort, and write docs/study.md (COHORT=folder)
 	$(BIN)/python docs/make_study.py $(COHORT) $(RUNS)
 
-bench: $(READY)  ## time the pipeline
+bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quarter of an hour)
 	$(BIN)/python benchmarks/pipeline.py
+	$(BIN)/python benchmarks/rivals.py
+	$(BIN)/python benchmarks/rivals.py --heads
+	$(BIN)/python benchmarks/scaling.py
 
 clean:  ## remove .venv and all that is generated
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): pyproject.toml

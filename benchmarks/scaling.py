@@ -138,7 +138,7 @@ def further(less: Cost, more: Cost, count: int, *figures: str) -> list[float]:
 
 def workers(scratch: Path, quick: bool) -> Table:
     """One worker and two."""
-    few, many, side = (3, 6, 48) if quick else (12, 200, 128)
+    few, many, side = (3, 6, 48) if quick else (12, 120, 192)
     data = {size: study(scratch / f"in{size}", size, (side,) * 3) for size in (few, many)}
     runs = [(size, jobs) for size in (few, many) for jobs in (1, 2)]
     work = {(n, jobs): partial(cohort, data[n], "-j", jobs, cores=jobs) for n, jobs in runs}

@@ -16,6 +16,7 @@ from ndflow.cli.options import (
     ReadingOptions,
     Talk,
     TalkOptions,
+    TissueFiles,
 )
 from ndflow.workflow.settings import Fitting, Reading
 
@@ -29,6 +30,9 @@ def fit(
     output: Output,
     mask: Masks = (),
     exclude: Excludes = (),
+    csf: TissueFiles = (),
+    gm: TissueFiles = (),
+    wm: TissueFiles = (),
     fitting: FittingOptions = Fitting(),
     force: Force = False,
     reading: ReadingOptions = Reading(),
@@ -54,6 +58,13 @@ def fit(
         but 0.
     exclude
         For each scan, voxels that the estimate does not see, such as a lesion.
+    csf
+        For each scan, a map of the probability of fluid. With the two below, the densities and
+        proportions of tissues are written too, for references that know them.
+    gm
+        The same of grey matter.
+    wm
+        The same of white matter.
     """
     from ndflow.cli.run import do, rehearse
     from ndflow.workflow.fitting import fit_to_file
@@ -61,24 +72,39 @@ def fit(
     from ndflow.workflow.outputs import one_each, outputs_for
     from ndflow.workflow.results import stem
     from ndflow.workflow.several import Task
+    from ndflow.workflow.tissues import maps_each
 
     outputs = outputs_for(images, output, lambda image: f"{stem(image)}.json")
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")
+    maps = maps_each(csf, gm, wm, images)
     scans = list(zip(images, masks, excludes, outputs.files, strict=True))
     if dry_run:
         check = partial(check_model, force=force)
         new = outputs.folder is not None
         return rehearse(
-            [(given, file) for *given, file in scans],
+            [
+                ((*given, *(own or ())), file)
+                for (*given, file), own in zip(scans, maps, strict=True)
+            ],
             check=check,
             talk=talk,
             new_folder=new,
         )
     shared = {"force": force, "reading": reading, "fitting": fitting}
     tasks = [
-        Task(image, {"image": image, "mask": inside, "exclude": lesion, "output": file, **shared})
-        for image, inside, lesion, file in scans
+        Task(
+            image,
+            {
+                "image": image,
+                "mask": inside,
+                "exclude": lesion,
+                "maps": own,
+                "output": file,
+                **shared,
+            },
+        )
+        for (image, inside, lesion, file), own in zip(scans, maps, strict=True)
     ]
     code, _ = do("fit", fit_to_file, tasks, talk=talk, jobs=jobs, folder=outputs.folder)
     return code

@@ -20,6 +20,7 @@ from ndflow.cli.options import (
     ReadingOptions,
     Talk,
     TalkOptions,
+    TissueFiles,
     WritingOptions,
 )
 from ndflow.workflow.settings import Fitting, Matching, Reading, Writing
@@ -36,6 +37,9 @@ def normalise(
     mask: Masks = (),
     to_mask: Annotated[str | None, Parameter(metavar="FILE|auto")] = None,
     exclude: Excludes = (),
+    csf: TissueFiles = (),
+    gm: TissueFiles = (),
+    wm: TissueFiles = (),
     matching: MatchingOptions = Matching(),
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
@@ -68,6 +72,12 @@ def normalise(
     exclude
         For each scan, voxels that the estimate does not see, such as a lesion. They are mapped
         like the others.
+    csf
+        For each scan, a map of the probability of fluid; for --target tissue, with the two below.
+    gm
+        The same of grey matter.
+    wm
+        The same of white matter.
     """
     from ndflow.cli.run import command_line, do, rehearse
     from ndflow.workflow.models import is_model
@@ -76,18 +86,24 @@ def normalise(
     from ndflow.workflow.results import check_result
     from ndflow.workflow.several import Task
     from ndflow.workflow.target import in_units, read_target, refuse_coarse, refuse_other_units
+    from ndflow.workflow.tissues import maps_each
 
     refuse_other_units(matching)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")
+    maps = maps_each(csf, gm, wm, images)
     scans = list(zip(images, masks, excludes, outputs.files, strict=True))
     if dry_run:
         if is_model(to):
             target = read_target(to, to_mask, matching=matching)
             refuse_coarse(in_units(target, matching).mixture, writing)
         new = outputs.folder is not None
-        plan = [((*given, to, to_mask), file) for *given, file in scans]
+        tissues = [own or () for own in maps]
+        plan = [
+            ((*given, *own, to, to_mask), file)
+            for (*given, file), own in zip(scans, tissues, strict=True)
+        ]
         check = partial(check_result, writing=writing)
         return rehearse(plan, check=check, talk=talk, new_folder=new)
     target = read_target(to, to_mask, reading, fitting, matching)
@@ -101,8 +117,18 @@ def normalise(
         "command": command_line(),
     }
     tasks = [
-        Task(image, {"image": image, "mask": inside, "exclude": lesion, "output": file, **shared})
-        for image, inside, lesion, file in scans
+        Task(
+            image,
+            {
+                "image": image,
+                "mask": inside,
+                "exclude": lesion,
+                "maps": own,
+                "output": file,
+                **shared,
+            },
+        )
+        for (image, inside, lesion, file), own in zip(scans, maps, strict=True)
     ]
     code, _ = do("normalise", normalise_scan, tasks, talk=talk, jobs=jobs, folder=outputs.folder)
     return code

@@ -30,6 +30,7 @@ __all__ = [
     "StopEarly",
     "Talk",
     "TalkOptions",
+    "TissueFiles",
     "WritingOptions",
 ]
 
@@ -41,6 +42,9 @@ Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
 Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
 Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=1)]
 Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=1)]
+TissueFiles = Annotated[
+    tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=1, group=METHOD)
+]
 Force = Annotated[bool, Parameter(group=RESULT, help="Replace files that exist already.")]
 Jobs = Annotated[
     int,

@@ -20,6 +20,7 @@ from ndflow.cli.options import (
     ReadingOptions,
     Talk,
     TalkOptions,
+    TissueFiles,
 )
 from ndflow.workflow.settings import Average, Fitting, Matching, Method, Reading
 
@@ -33,6 +34,9 @@ def reference(
     output: Output,
     mask: Masks = (),
     exclude: Excludes = (),
+    csf: TissueFiles = (),
+    gm: TissueFiles = (),
+    wm: TissueFiles = (),
     weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=1)] = (),
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
     average: Annotated[Average, Parameter(group=METHOD)] = "density",
@@ -60,6 +64,13 @@ def reference(
         Default: all voxels but 0.
     exclude
         For each image, voxels that the estimate does not see, such as a lesion.
+    csf
+        For each image, a map of the probability of fluid. With the two below, and where all
+        mixtures know their tissues too, the reference knows tissues: for --target tissue.
+    gm
+        The same of grey matter.
+    wm
+        The same of white matter.
     weights
         How much each scan counts, in order. Default: all the same.
     channel
@@ -78,6 +89,7 @@ def reference(
     from ndflow.workflow.outputs import one_each
     from ndflow.workflow.reference import density_of, write_reference
     from ndflow.workflow.several import Task
+    from ndflow.workflow.tissues import maps_each
 
     if weights and len(weights) != len(sources):
         raise InvalidValueError(
@@ -89,18 +101,20 @@ def reference(
         raise InvalidValueError("--effective-count: there is no image whose density is estimated")
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")
+    maps = maps_each(csf, gm, wm, images)
     shared: dict[str, Any] = {"reading": reading, "fitting": fitting, "matching": matching}
     if dry_run:
         check = partial(check_model, force=force)
         for source in filter(is_model, sources):
             density_of(source, mask=None, exclude=None, **shared)
-        return rehearse([((*sources, *masks, *excludes), Path(output))], check=check, talk=talk)
+        files = (*sources, *masks, *excludes, *csf, *gm, *wm)
+        return rehearse([(files, Path(output))], check=check, talk=talk)
     check_model(output, sources, force=force)
-    of_images = zip(masks, excludes, strict=True)
+    of_images = zip(masks, excludes, maps, strict=True)
     tasks = []
     for source in sources:
-        inside, lesion = (None, None) if is_model(source) else next(of_images)
-        arguments = {"source": source, "mask": inside, "exclude": lesion, **shared}
+        inside, lesion, own = (None, None, None) if is_model(source) else next(of_images)
+        arguments = {"source": source, "mask": inside, "exclude": lesion, "maps": own, **shared}
         tasks.append(Task(source, arguments))
     code, outcomes = do("fit", density_of, tasks, talk=talk, jobs=jobs)
     if code:

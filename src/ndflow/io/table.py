@@ -55,6 +55,13 @@ class Row:
     centre: str | None = None
     more: Mapping[str, str] = field(default_factory=lambda: _NO_MORE)
 
+    @property
+    def tissue_maps(self) -> tuple[str, str, str] | None:
+        """Return the maps of CSF, GM and WM, if there are all three."""
+        if self.csf is None or self.gm is None or self.wm is None:
+            return None
+        return self.csf, self.gm, self.wm
+
 
 def read_table(path: AnyPath) -> list[Row]:
     """Read a table of scans. Whether their files exist is not looked at."""

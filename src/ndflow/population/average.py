@@ -18,16 +18,38 @@ memory does not grow with the cohort.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import special
 
 from ndflow.density import GaussianMixture, Histogram, gaussian
 from ndflow.values import FloatArray, einsum
 
-__all__ = ["Weighted", "mean_density", "mean_quantiles"]
+__all__ = ["Density", "Weighted", "mean_density", "mean_quantiles"]
+
+
+class Density(Protocol):
+    """What a density of one channel must tell: a mixture, or one moved by a map."""
+
+    @property
+    def channels(self) -> int:
+        """The number of channels."""
+
+    @property
+    def components(self) -> int:
+        """How many it is made of."""
+
+    def cdf(self, x: ArrayLike, /) -> FloatArray:
+        """Return the distribution function."""
+
+    def from_normal_score(self, z: ArrayLike, /) -> FloatArray:
+        """Return quantiles."""
+
 
 Weighted = Sequence[tuple[GaussianMixture, float]]  # densities and their shares, which sum to 1
+Moved = Sequence[tuple[Density, float]]
 
 _TOTAL = 1e9
 # Normal scores: a millionth of the mass lies beyond the outer two, half a percent beyond the inner.
@@ -40,10 +62,10 @@ _HALVINGS = 12  # of those points, into as many groups as a fit uses bins
 _CHUNK = 1 << 20  # numbers to hold at once
 
 
-def mean_density(densities: Weighted) -> Histogram:
+def mean_density(densities: Weighted | Moved) -> Histogram:
     """Return the mean of densities in reference space, as counts of a billion voxels."""
     if densities[0][0].channels > 1:
-        return _grouped(densities)
+        return _grouped(cast(Weighted, densities))
     shares = np.array([share for _, share in densities])
     ends = np.array([_in_chunks(m, m.from_normal_score, _ENDS) for m, _ in densities])
     middle = einsum("i,ij->j", shares, ends)
@@ -65,7 +87,7 @@ def mean_quantiles(densities: Weighted) -> Histogram:
 
 
 def _in_chunks(
-    mixture: GaussianMixture, function: Callable[[FloatArray], FloatArray], x: FloatArray
+    mixture: Density, function: Callable[[FloatArray], FloatArray], x: FloatArray
 ) -> FloatArray:
     """Return ``function(x)``, with no more than so many points times components at once."""
     parts = -(-x.size * mixture.components // _CHUNK)

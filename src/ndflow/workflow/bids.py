@@ -66,27 +66,28 @@ def bids_members(
             cause = f"called like {seen[name]}"
             raise FileError(scan.image, cause, "one of them is in a folder that is not of BIDS")
         more = {"Sources": [source_uri(scan)], "SkullStripped": skull_stripped, **_inherited(scan)}
+        mask = str(Path(scan.mask).absolute()) if scan.mask else None
+        maps = _tissue_maps(mask)
         members.append(
             Member(
                 name=name,
                 image=str(Path(scan.image).absolute()),
-                mask=str(Path(scan.mask).absolute()) if scan.mask else fallback,
+                mask=mask or fallback,
                 folder=folder,
                 output=str(image),
                 record=str(record_name(image)),
                 centre=scan.site,
+                maps=(maps["csf"], maps["gm"], maps["wm"]) if len(maps) == 3 else None,
                 origin=scan.relative,
                 more=more,
             )
         )
         subject = f"sub-{scan.entities['sub']}"
-        known = members[-1].mask if scan.mask else None
-        maps = _tissue_maps(known)
         rows.append(
             Row(
                 number,
                 members[-1].image,
-                known,
+                mask,
                 **maps,
                 subject=subject,
                 centre=scan.site,
@@ -97,7 +98,7 @@ def bids_members(
 
 
 def _tissue_maps(mask: str | None) -> dict[str, str]:
-    """Return the maps of tissues that lie beside a mask and are called like it, for `evaluate`."""
+    """Return the maps of tissues that lie beside a mask and are called like it."""
     ending = "_desc-brain_mask"
     if mask is None or ending not in mask:
         return {}

@@ -146,6 +146,7 @@ def members_of(
             output="images/*.nii.gz",
             record="maps/*.json",
             centre=row.centre,
+            maps=row.tissue_maps,
             origin=f"{origin} {row.number}",
         )
     return list(members.values())
@@ -206,7 +207,7 @@ def check_cohort(study: Study, *, force: bool, prepared: bool = False) -> None:
         _refuse_others(study)
     inside = os.path.join(os.path.realpath(study.folder), "")  # noqa: PTH118
     for member in study.members:
-        for name in (member.image, member.mask):
+        for name in (member.image, member.mask, *(member.maps or ())):
             if name and name != AUTO and os.path.realpath(name).startswith(inside):
                 cause = f"lies in the folder for the results ({member.origin})"
                 raise FileError(name, cause, "choose another folder for the results")

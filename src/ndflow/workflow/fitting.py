@@ -13,11 +13,13 @@ import numpy as np
 from ndflow.baselines import Landmarks
 from ndflow.density import Fit, trimmed
 from ndflow.io import AnyPath, Source, sha256_of
+from ndflow.population import Tissues
 from ndflow.workflow.models import check_model, save
 from ndflow.workflow.portrait import landmarks_of
 from ndflow.workflow.results import all_files
 from ndflow.workflow.scan import Scan, doubts, fit_scan, input_files, read_scan, selection
 from ndflow.workflow.settings import Fitting, Matching, Reading, flat, settings_from
+from ndflow.workflow.tissues import TissueMaps, tissues_of
 
 __all__ = ["Fitted", "fit_image", "fit_source", "fit_to_file"]
 
@@ -32,6 +34,7 @@ class Fitted(NamedTuple):
     warnings : for the user.
     landmarks : of the same scan, for methods that look at them.
     misfit : the largest difference between the distribution functions of histogram and mixture.
+    tissues : of the same scan, where maps of them are known.
     """
 
     fit: Fit
@@ -39,6 +42,7 @@ class Fitted(NamedTuple):
     warnings: tuple[str, ...]
     landmarks: Landmarks | None = None
     misfit: float = 0.0
+    tissues: Tissues | None = None
 
 
 def fit_image(
@@ -65,13 +69,19 @@ def fit_source(
     reading: Reading,
     fitting: Fitting,
     matching: Matching | None = None,
+    maps: TissueMaps | None = None,
 ) -> Fitted:
     """Estimate the density of an image, and tell more about it; parameters as for `read_scan`."""
     scan = read_scan(image, mask, exclude, reading)
     fitted = fit_scan(scan, fitting)
     warnings = scan.warnings + doubts(scan.volume.path, fitted)
     landmarks = landmarks_of(scan, matching or Matching())
-    return Fitted(fitted, scan.voxels, tuple(warnings), landmarks, _misfit(scan, fitted))
+    tissues = None
+    if maps is not None:
+        tissues, more = tissues_of(scan, maps, reading, fitting)
+        warnings += more
+    misfit = _misfit(scan, fitted)
+    return Fitted(fitted, scan.voxels, tuple(warnings), landmarks, misfit, tissues)
 
 
 def _misfit(scan: Scan, fitted: Fit) -> float:
@@ -89,12 +99,17 @@ def fit_to_file(
     force: bool,
     reading: Reading,
     fitting: Fitting,
+    maps: TissueMaps | None = None,
 ) -> Fitted:
     """Estimate the density of an image and write it to a file."""
-    files = input_files(image=image, mask=mask, exclude=exclude)
+    files = input_files(
+        image=image, mask=mask, exclude=exclude, **({} if maps is None else maps._asdict())
+    )
     inputs = all_files(files)
     check_model(output, inputs, force=force)
-    fitted = fit_source(image, mask=mask, exclude=exclude, reading=reading, fitting=fitting)
+    fitted = fit_source(
+        image, mask=mask, exclude=exclude, reading=reading, fitting=fitting, maps=maps
+    )
     record: dict[str, Any] = {
         "sha256": [sha256_of(name) for name in files["image"]],
         "settings": selection(mask, exclude) | flat(reading, fitting),
@@ -102,5 +117,7 @@ def fit_to_file(
         "fit": fitted.fit.status.message,
         "misfit": fitted.misfit,
     }
+    if fitted.tissues is not None:
+        record["tissues"] = fitted.tissues.to_dict()
     save(output, fitted.fit, record=record, force=force, inputs=inputs)
     return fitted

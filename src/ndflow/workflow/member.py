@@ -16,12 +16,13 @@ from ndflow.errors import FileError
 from ndflow.io import sha256_of
 from ndflow.workflow.fitting import fit_source
 from ndflow.workflow.goal import Goal
-from ndflow.workflow.models import load_density, load_landmarks, save
+from ndflow.workflow.models import load_described, save
 from ndflow.workflow.portrait import Portrait, needs_landmarks
 from ndflow.workflow.results import deliver, hashes
 from ndflow.workflow.scan import input_files, read_masked, selection
 from ndflow.workflow.settings import Fitting, Matching, Reading, Writing, flat
 from ndflow.workflow.stamps import contents, found, stamp
+from ndflow.workflow.tissues import TissueMaps, needs_tissues
 from ndflow.workflow.voxels import mapped
 
 __all__ = ["Made", "Member", "Place", "fit_member", "normalise_member", "portrait_of_member"]
@@ -49,6 +50,7 @@ class Member:
     folder : where results go.
     output, record : the normalised image and its record, in that folder; ``*`` for its name.
     centre : where it was scanned.
+    maps : of its tissues: CSF, GM and WM.
     origin : where the user named it, for messages; for example ``"row 7"``.
     more : what else its record should say.
     """
@@ -60,6 +62,7 @@ class Member:
     output: str
     record: str
     centre: str | None = None
+    maps: tuple[str, str, str] | None = None
     origin: str = ""
     more: Mapping[str, Any] | None = None
 
@@ -89,6 +92,9 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: 
     chosen = selection(member.mask, None) | flat(fitting)
     if needs_landmarks(matching):
         chosen |= {"method": matching.method, "landmarks": matching.landmarks}
+    maps = TissueMaps(*member.maps) if member.maps and needs_tissues(matching) else None
+    if maps is not None:
+        files |= input_files(**maps._asdict())
     mark = stamp(inputs=contents(hashes(files)), settings=chosen)
     if found(member.place.model, "mixture", mark):
         return Made(True, ())
@@ -99,6 +105,7 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: 
         reading=reading,
         fitting=fitting,
         matching=matching,
+        maps=maps,
     )
     record: dict[str, Any] = {
         "stamp": mark,
@@ -110,6 +117,8 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: 
     }
     if fitted.landmarks is not None:
         record["landmarks"] = fitted.landmarks.to_dict()
+    if fitted.tissues is not None:
+        record["tissues"] = fitted.tissues.to_dict()
     member.place.model.parent.mkdir(parents=True, exist_ok=True)
     save(member.place.model, fitted.fit, record=record, force=True)
     return Made(False, fitted.warnings)
@@ -117,10 +126,10 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: 
 
 def portrait_of_member(member: Member) -> Portrait:
     """Return what was found out about a scan."""
-    model = load_density(member.place.model)
-    if not isinstance(model, GaussianMixture):
+    model = load_described(member.place.model)
+    if not isinstance(model.density, GaussianMixture):
         raise FileError(member.place.model, "not a mixture", "remove it, and run again")
-    return Portrait(model, load_landmarks(member.place.model))
+    return Portrait(model.density, model.landmarks, model.tissues)
 
 
 def normalise_member(

@@ -18,11 +18,13 @@ from ndflow.transport import (
     match,
     tabulate,
 )
+from ndflow.workflow.aims import aim_of
 from ndflow.workflow.portrait import Portrait, needs_landmarks
 from ndflow.workflow.settings import Matching
 
 __all__ = ["Solution", "solve"]
 
+_LEVELS = (np.arange(199) + 0.5) / 199
 _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
 
 
@@ -37,6 +39,7 @@ class Solution(NamedTuple):
         variance. None for methods that do not look at densities.
     message : how the match ended.
     converged : whether it ended well.
+    aim : what the scan was matched to, if not the plain average; and how the map to that differs.
     """
 
     imap: IntensityMap
@@ -44,6 +47,7 @@ class Solution(NamedTuple):
     divergences: tuple[float, float] | None
     message: str
     converged: bool = True
+    aim: dict[str, Any] | None = None
 
     def doubts(self, path: str) -> list[str]:
         """Return a warning where the match of a scan did not end well."""
@@ -56,14 +60,28 @@ class Solution(NamedTuple):
             "match": self.message,
             "divergence": ends and {"objective": objective, "before": ends[0], "after": ends[1]},
             "jacobian": _jacobian(self, source),
+            **({} if self.aim is None else {"aim": self.aim}),
         }
 
 
 def solve(source: Portrait, target: Portrait, matching: Matching) -> Solution:
     """Return the map from a source to a target."""
-    affine = align(source.mixture, target.mixture)
     if not needs_landmarks(matching):
-        return _by_density(source.mixture, target.mixture, affine, matching)
+        aim = aim_of(source, target, matching)
+        affine = align(source.mixture, aim.density)
+        solution = _by_density(source.mixture, aim.density, affine, matching)
+        if aim.record is None:
+            return solution
+        plain = _by_density(
+            source.mixture, target.mixture, align(source.mixture, target.mixture), matching
+        )
+        return solution._replace(
+            aim={
+                **aim.record,
+                "plain": _differences(source.mixture, target.mixture, plain, solution),
+            }
+        )
+    affine = align(source.mixture, target.mixture)
     if source.landmarks is None or target.landmarks is None:
         raise InvalidValueError(f"the method {matching.method!r} needs landmarks")
     joined = source.landmarks.to(target.landmarks)
@@ -87,6 +105,20 @@ def _by_density(
     table = tabulate(imap, low, high, tolerance=_TOLERANCE * sd)
     ends = float(matched.divergences[0]), float(matched.divergences[-1])
     return Solution(table, affine, ends, matched.status.message, matched.status.converged)
+
+
+def _differences(
+    source: GaussianMixture, target: GaussianMixture, plain: Solution, own: Solution
+) -> dict[str, Any]:
+    """Say what the plain target would have given, in standard deviations of that target."""
+    x = source.quantile(_LEVELS)
+    off = (plain.imap(x) - own.imap(x)) / float(np.sqrt(target.covariance()[0, 0]))
+    ends = plain.divergences
+    return {
+        "rms_difference": float(np.sqrt((off * off).mean())),
+        "largest_difference": float(np.abs(off).max()),
+        "divergence": ends and {"before": ends[0], "after": ends[1]},
+    }
 
 
 def _divergence(source: GaussianMixture, target: GaussianMixture, objective: str) -> float:

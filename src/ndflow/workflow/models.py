@@ -9,23 +9,25 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from ndflow.baselines import Landmarks
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import AnyPath, check_new_model, read_model, write_model
-from ndflow.population import Reference
+from ndflow.population import Reference, TissueModel, Tissues
 from ndflow.transport import IntensityMap
+from ndflow.values import Value
 from ndflow.workflow.stamps import sealed
 
 __all__ = [
+    "Described",
     "Model",
     "check_model",
     "is_model",
     "load",
     "load_density",
-    "load_landmarks",
+    "load_described",
     "load_map",
     "outside_of",
     "save",
@@ -55,15 +57,23 @@ def load_density(path: AnyPath) -> GaussianMixture | Reference:
     return _loaded(path, "mixture", "reference")  # type: ignore[return-value]
 
 
-def load_landmarks(path: AnyPath) -> Landmarks | None:
-    """Read the landmarks that stand beside a mixture or a reference, if there are any."""
-    _, payload = read_model(path, "mixture", "reference")
-    if "landmarks" not in payload:
-        return None
-    try:
-        return Landmarks.from_dict(payload["landmarks"])
-    except InvalidValueError as error:
-        raise FileError(path, f"not valid landmarks: {error}", "the file is damaged") from None
+class Described(NamedTuple):
+    """A density, and what stands beside it in its file, where there is anything."""
+
+    density: GaussianMixture | Reference
+    landmarks: Landmarks | None
+    tissues: Tissues | TissueModel | None
+
+
+def load_described(path: AnyPath) -> Described:
+    """Read a mixture or a reference with its landmarks and tissues."""
+    kind, payload = read_model(path, "mixture", "reference")
+    tissues: type[Tissues] | type[TissueModel] = Tissues if kind == "mixture" else TissueModel
+    return Described(
+        _part(path, payload, kind, _KINDS[kind]),
+        _part(path, payload, "landmarks", Landmarks) if "landmarks" in payload else None,
+        _part(path, payload, "tissues", tissues) if "tissues" in payload else None,
+    )
 
 
 def load_map(path: AnyPath) -> IntensityMap:
@@ -118,10 +128,15 @@ def is_model(source: object) -> TypeGuard[AnyPath]:
 
 def _loaded(path: AnyPath, *kinds: str) -> Model:
     kind, payload = read_model(path, *kinds)
-    if kind not in payload:
-        raise FileError(path, f"a {kind} file without a {kind}", "the file is damaged")
-    try:
-        model: Model = _KINDS[kind].from_dict(payload[kind])
-    except InvalidValueError as error:
-        raise FileError(path, f"not a valid {kind}: {error}", "the file is damaged") from None
+    model: Model = _part(path, payload, kind, _KINDS[kind])
     return model
+
+
+def _part(path: AnyPath, payload: Mapping[str, Any], name: str, wanted: type[Value]) -> Any:
+    if name not in payload:
+        raise FileError(path, f"a {name} file without a {name}", "the file is damaged")
+    try:
+        return wanted.from_dict(payload[name])
+    except InvalidValueError as error:
+        what = f"a valid {name}" if name in _KINDS else f"valid {name}"
+        raise FileError(path, f"not {what}: {error}", "the file is damaged") from None

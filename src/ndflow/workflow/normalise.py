@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndflow.density import Fit
+from ndflow.errors import InvalidValueError
 from ndflow.io import AnyPath, Source
 from ndflow.workflow.methods import Solution, solve
 from ndflow.workflow.portrait import Portrait, landmarks_of
@@ -20,6 +21,7 @@ from ndflow.workflow.settings import (
     settings_from,
 )
 from ndflow.workflow.target import AnyTarget, Target, in_units, read_target, refuse_coarse
+from ndflow.workflow.tissues import TissueMaps, tissues_of
 from ndflow.workflow.voxels import mapped
 
 __all__ = ["normalise", "normalise_scan", "normalize"]
@@ -32,6 +34,9 @@ def normalise(
     mask: Source | None = None,
     to_mask: Source | None = None,
     exclude: Source | None = None,
+    csf: Source | None = None,
+    gm: Source | None = None,
+    wm: Source | None = None,
     output: AnyPath | None = None,
     **settings: Any,
 ) -> Result:
@@ -44,9 +49,10 @@ def normalise(
     mask, to_mask : of the image and of the target, like `image`; or ``"auto"``. Default: all
         voxels but 0.
     exclude : voxels that the density does not see, for example of a lesion; they are mapped.
+    csf, gm, wm : maps of the probability of each tissue, for ``target="tissue"``.
     output : where to write the image, with its record beside it. Default: it is returned.
-    **settings : method, objective, regularisation, solver, landmarks, scale, range, outside,
-        dtype, force, effective_count, max_bytes; see ``ndflow normalise --help``.
+    **settings : method, target, objective, regularisation, solver, landmarks, scale, range,
+        outside, dtype, force, effective_count, max_bytes; see ``ndflow normalise --help``.
     """
     reading, fitting, matching, writing = settings_from(
         settings, Reading, Fitting, Matching, Writing
@@ -57,6 +63,7 @@ def normalise(
         target,
         mask=mask,
         exclude=exclude,
+        maps=TissueMaps.of(csf, gm, wm),
         output=output,
         reading=reading,
         fitting=fitting,
@@ -79,24 +86,38 @@ def normalise_scan(
     fitting: Fitting,
     matching: Matching,
     writing: Writing,
+    maps: TissueMaps | None = None,
     command: Sequence[str] | None = None,
 ) -> Result:
     """Bring an image to a target that was read before; otherwise like `normalise`.
 
     Parameters
     ----------
+    maps : of its tissues.
     command : what the user typed, for the record.
     """
     aim = in_units(target, matching)
     refuse_coarse(aim.mixture, writing)
+    if maps is None and matching.target == "tissue":
+        raise InvalidValueError("--target tissue needs maps of all three: --csf, --gm and --wm")
+    if maps is not None and matching.target != "tissue":
+        raise InvalidValueError("--csf, --gm and --wm are for --target tissue only")
     inputs = input_files(image=image, mask=mask, exclude=exclude) | target.files
+    if maps is not None:
+        inputs |= input_files(**maps._asdict())
     if output is not None:
         check_result(output, all_files(inputs), writing=writing)
     scan = read_scan(image, mask, exclude, reading)
     fitted = fit_scan(scan, fitting)
-    solution = solve(Portrait(fitted.mixture, landmarks_of(scan, matching)), aim, matching)
+    tissues = None
+    if maps is not None:
+        tissues, more = tissues_of(scan, maps, reading, fitting)
+        scan.warnings.extend(more)
+    portrait = Portrait(fitted.mixture, landmarks_of(scan, matching), tissues)
+    solution = solve(portrait, aim, matching)
     path = scan.volume.path
-    warnings = [*target.warnings, *scan.warnings, *doubts(path, fitted), *solution.doubts(path)]
+    warnings = [*target.warnings, *scan.warnings, *doubts(path, fitted)]
+    warnings += solution.doubts(path)
     return deliver(
         image,
         scan.volume,

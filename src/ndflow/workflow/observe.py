@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError
 from ndflow.evaluation import Empirical, average, empirical, quartiles
-from ndflow.io import BoolArray, Volume, misplaced, read_model, read_volume
+from ndflow.io import BoolArray, Volume, read_model, read_volume
 from ndflow.transport import DETERMINED, IntensityMap, align
 from ndflow.values import FloatArray
 from ndflow.workflow.member import Member, portrait_of_member
@@ -23,6 +23,7 @@ from ndflow.workflow.results import hashes
 from ndflow.workflow.runs import Subject
 from ndflow.workflow.scan import AUTO, input_files, read_masked
 from ndflow.workflow.stamps import contents
+from ndflow.workflow.tissues import probabilities
 
 __all__ = ["TISSUES", "Observation", "Seen", "mask_of", "observe"]
 
@@ -155,16 +156,8 @@ def _tissues(
         return None
     maps = []
     for tissue in TISSUES:
-        name = str(names[tissue])
-        read = read_volume(name, max_bytes=max_bytes)
-        if read.spatial_shape != volume.spatial_shape:
-            cause = f"has the shape {read.spatial_shape}, but the scan {volume.spatial_shape}"
-            raise FileError(name, cause, "give a map on the grid of the scan")
-        warnings += misplaced(read, volume)
-        share = np.nan_to_num(np.asarray(read.values(read.flat)[inside], np.float64))
-        if share.min() < 0 or not share.any():
-            cause = "no probability is positive inside the mask, or some are negative"
-            raise FileError(name, cause, "check that it is the map of a tissue")
+        share, doubts = probabilities(str(names[tissue]), volume, inside, max_bytes)
+        warnings += doubts
         maps.append(share)
     return maps
 

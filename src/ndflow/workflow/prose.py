@@ -11,6 +11,7 @@ from typing import Any
 
 from ndflow._version import __version__
 from ndflow.workflow.plan import ANY_CHANNEL, Study
+from ndflow.workflow.settings import Matching
 
 __all__ = ["citation", "facts", "methods", "versions"]
 
@@ -144,13 +145,32 @@ def methods(
         f"(regularisation {matching.regularisation:g}), and intensities were carried along the "
         f"mass-conserving flow between the two (Castro & Glocker, 2018)"
     )
+    if study.averaging.mode == "individual":
+        own = f"{density}, aligned in mean and spread to {_aim(target, matching)}, {flow}."
+        return f"{begin} {own}{_units(study)}"
+    by_centre = (
+        f"{begin} {density}. The average density of each centre was aligned in mean and spread "
+        f"to {target}, {flow}; the map of a centre was applied to all its scans after "
+        f"the alignment of each to zero mean and unit spread"
+    )
     if study.averaging.mode == "centre":
-        return (
-            f"{begin} {density}. The average density of each centre was aligned in mean and spread "
-            f"to {target}, {flow}; the map of a centre was applied to all its scans after "
-            f"the alignment of each to zero mean and unit spread.{_units(study)}"
+        return f"{by_centre}.{_units(study)}"
+    return (
+        f"{by_centre}; what came of each scan was matched once more, in the same way, to "
+        f"{_aim('the same reference', matching)}.{_units(study)}"
+    )
+
+
+def _aim(target: str, matching: Matching) -> str:
+    if matching.target == "average":
+        return target
+    known = "known from maps of its tissues"
+    if matching.target == "adaptive":
+        known = (
+            "chosen such that it needs the mildest map, with a prior of what is usual; where "
+            "that made no clear difference, the average was kept"
         )
-    return f"{begin} {density}, aligned in mean and spread to {target}, {flow}.{_units(study)}"
+    return f"the densities of CSF, GM and WM in {target}, in the scan's own proportions ({known})"
 
 
 def _units(study: Study) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -9,15 +10,16 @@ from ndflow.baselines import Landmarks, standard
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.io import AnyPath, Source, files_of, sha256_of
-from ndflow.population import Reference, reference
+from ndflow.population import Reference, Tissues, reference, tissue_model
 from ndflow.transport import align
 from ndflow.workflow.fitting import fit_source
-from ndflow.workflow.models import is_model, load_density, load_landmarks, save
+from ndflow.workflow.models import is_model, load_described, save
 from ndflow.workflow.portrait import needs_landmarks
 from ndflow.workflow.results import stem
 from ndflow.workflow.scan import selection
 from ndflow.workflow.settings import Average, Fitting, Matching, Reading, flat
 from ndflow.workflow.target import known_landmarks
+from ndflow.workflow.tissues import TissueMaps
 
 __all__ = ["Density", "density_of", "write_reference"]
 
@@ -29,12 +31,14 @@ class Density(NamedTuple):
     ----------
     mixture : the density.
     landmarks : for methods that look at them.
+    tissues : where maps of them are known.
     record : how it was estimated, if it was not read from a file.
     warnings : for the user.
     """
 
     mixture: GaussianMixture
     landmarks: Landmarks | None
+    tissues: Tissues | None
     record: dict[str, Any]
     warnings: tuple[str, ...]
 
@@ -47,22 +51,30 @@ def density_of(
     reading: Reading,
     fitting: Fitting,
     matching: Matching,
+    maps: TissueMaps | None = None,
 ) -> Density:
     """Return the density in a file, or that of an image; parameters as for `read_scan`."""
     if not is_model(source):
         fitted = fit_source(
-            source, mask=mask, exclude=exclude, reading=reading, fitting=fitting, matching=matching
+            source,
+            mask=mask,
+            exclude=exclude,
+            reading=reading,
+            fitting=fitting,
+            matching=matching,
+            maps=maps,
         )
         record = selection(mask, exclude) | flat(fitting)
-        return Density(fitted.fit.mixture, fitted.landmarks, record, fitted.warnings)
-    model = load_density(source)
+        mixture = fitted.fit.mixture
+        return Density(mixture, fitted.landmarks, fitted.tissues, record, fitted.warnings)
+    model, saved, tissues = load_described(source)
     if isinstance(model, Reference):
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
         raise FileError(source, "a reference, which cannot be averaged with scans", hint)
     landmarks = None
     if needs_landmarks(matching):
-        landmarks = known_landmarks(str(source), model, load_landmarks(source), matching)
-    return Density(model, landmarks, {}, ())
+        landmarks = known_landmarks(str(source), model, saved, matching)
+    return Density(model, landmarks, tissues if isinstance(tissues, Tissues) else None, {}, ())
 
 
 def write_reference(
@@ -110,5 +122,9 @@ def write_reference(
     if known:
         known.sort(key=lambda one: (one[0].values.tolist(), one[2]))  # in any order, the same sum
         record["landmarks"] = standard(known).to_dict()
+    if densities and all(density.tissues is not None for density in densities):
+        known_tissues = [density.tissues for density in densities if density.tissues is not None]
+        known_tissues.sort(key=lambda one: json.dumps(one.to_dict()))  # in any order, the same
+        record["tissues"] = tissue_model(known_tissues).to_dict()
     save(output, made, record=record, force=force, inputs=sources)
     return made

@@ -7,6 +7,7 @@ on the order of the scans.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,15 +17,22 @@ from ndflow.baselines import Landmarks, check_installed, standard
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import model_bytes, new_file
-from ndflow.population import Reference, reference
+from ndflow.population import Reference, TissueModel, Tissues, reference, tissue_model
 from ndflow.transport import align
 from ndflow.workflow.goal import Goal, centre_goal
 from ndflow.workflow.member import Member, portrait_of_member
-from ndflow.workflow.models import load_density, load_landmarks
+from ndflow.workflow.models import load_described
 from ndflow.workflow.plan import ANY_CHANNEL, Study
 from ndflow.workflow.portrait import Portrait, needs_landmarks
 from ndflow.workflow.results import safe_name
-from ndflow.workflow.target import in_units, read_target, refuse_coarse, refuse_other_units
+from ndflow.workflow.target import (
+    in_units,
+    known_tissues,
+    read_target,
+    refuse_coarse,
+    refuse_other_units,
+)
+from ndflow.workflow.tissues import needs_tissues
 
 __all__ = [
     "References",
@@ -36,15 +44,18 @@ __all__ = [
     "write_references",
 ]
 
+_FEWEST_MAPS = 3  # scans with maps of their tissues
+
 # What any reference is like, in mean and spread.
 _STANDARD = GaussianMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
 
 
 class Standard(NamedTuple):
-    """A reference, and the landmarks that belong to it, where the method looks at any."""
+    """A reference, and the landmarks and tissues that belong to it, where they are looked at."""
 
     reference: Reference
-    landmarks: Landmarks | None
+    landmarks: Landmarks | None = None
+    tissues: TissueModel | None = None
 
 
 class References(NamedTuple):
@@ -65,9 +76,17 @@ class References(NamedTuple):
 def check_references(study: Study) -> None:
     """Say before any work what would stand in the way of references."""
     matching = study.matching
-    if needs_landmarks(matching) and study.averaging.mode == "centre":
+    mode = study.averaging.mode
+    if needs_landmarks(matching) and mode != "individual":
         raise InvalidValueError(
-            f"the method {matching.method!r} knows no centres; leave out --mode centre"
+            f"the method {matching.method!r} knows no centres; leave out --mode {mode}"
+        )
+    if matching.method != "ndflow" and mode == "two-level":
+        raise InvalidValueError("--mode two-level is for the method 'ndflow' only")
+    if needs_tissues(matching) and mode == "centre":
+        raise InvalidValueError(
+            f"--target {matching.target} is for each scan, but --mode centre treats all scans of a "
+            f"centre alike; use --mode two-level or individual"
         )
     refuse_other_units(matching)
     if needs_landmarks(matching):
@@ -80,7 +99,7 @@ def check_references(study: Study) -> None:
             cause = f"a reference of {channels[0]}, but the images show {study.channel}"
             raise FileError(study.given, cause, "use a reference of such images")
     elif matching.range is None:
-        _in_units(study, Standard(Reference(_STANDARD, (study.channel,), 1), None))
+        _in_units(study, Standard(Reference(_STANDARD, (study.channel,), 1)))
 
 
 def make_references(study: Study, members: Sequence[Member], *, nested: bool = False) -> References:
@@ -92,11 +111,9 @@ def make_references(study: Study, members: Sequence[Member], *, nested: bool = F
     members : the scans to make them from.
     nested : whether what other scans of the study went into is not to be used.
     """
-    given = study.given
+    given, mode = study.given, study.averaging.mode
     whole = _average(study, members) if given is None else given_reference(given)
-    target = _in_units(study, whole, given)
     centres: dict[str, Standard] = {}
-    goals: dict[str | None, Goal] = {None: Goal(target, study.matching)}
     for centre in sorted({member.centre for member in members if member.centre is not None}):
         own = _known(given, centre)
         if nested and own is not None and _is_of(own, study, centre):
@@ -104,9 +121,41 @@ def make_references(study: Study, members: Sequence[Member], *, nested: bool = F
         if own is None:
             own = _average(study, [member for member in members if member.centre == centre])
         centres[centre] = own
-        if study.averaging.mode == "centre":
-            goals[centre] = centre_goal(target, Portrait(own.reference.mixture), study.matching)
+    if needs_tissues(study.matching) and given is None:
+        whole = whole._replace(tissues=_tissues(study, members, whole, centres))
+    target = _in_units(study, whole, given)
+    goals: dict[str | None, Goal] = {None: Goal(target, study.matching)}
+    if mode != "individual":
+        for centre, own in centres.items():
+            goals[centre] = centre_goal(
+                target,
+                Portrait(own.reference.mixture),
+                study.matching,
+                further=mode == "two-level",
+            )
     return References(whole, centres, goals)
+
+
+def _tissues(
+    study: Study, members: Sequence[Member], whole: Standard, centres: dict[str, Standard]
+) -> TissueModel:
+    """Return the tissues of a study: from its maps where there are enough, or from components."""
+    ordered = sorted(members, key=lambda member: member.name)
+    mapped = [member for member in ordered if member.maps is not None]
+    density = whole.reference.mixture
+    if len(mapped) < _FEWEST_MAPS:
+        return known_tissues("the reference of these scans", density, None)
+    scans = _ScanTissues(mapped)
+    if study.averaging.mode != "two-level":
+        return tissue_model(scans)
+    plain = replace(study.matching, target="average", range=None, scale=None)
+    space = Portrait(density)
+    ways = {
+        centre: centre_goal(space, Portrait(own.reference.mixture), plain)
+        for centre, own in centres.items()
+    }
+    maps = [ways[member.centre or ""].solve(portrait_of_member(member)).imap for member in mapped]
+    return tissue_model(scans, maps.__getitem__)
 
 
 def write_references(folder: Path, references: References) -> None:
@@ -115,6 +164,8 @@ def write_references(folder: Path, references: References) -> None:
         payload = {"reference": made.reference.to_dict()}
         if made.landmarks is not None:
             payload["landmarks"] = made.landmarks.to_dict()
+        if made.tissues is not None:
+            payload["tissues"] = made.tissues.to_dict()
         _write(folder / reference_name(centre), "reference", payload)
     for centre, goal in references.goals.items():
         if goal.centre is not None:
@@ -127,7 +178,8 @@ def _in_units(study: Study, whole: Standard, path: str | None = None) -> Portrai
     if path is not None:
         target = read_target(path, matching=study.matching)
     else:
-        target = read_target(whole.reference)._replace(landmarks=whole.landmarks)
+        target = read_target(whole.reference)
+        target = target._replace(landmarks=whole.landmarks, tissues=whole.tissues)
     aim = in_units(target, study.matching)
     refuse_coarse(aim.mixture, study.writing)
     return aim
@@ -146,13 +198,26 @@ class _Densities(Sequence[GaussianMixture]):
         return portrait_of_member(self._members[place]).mixture
 
 
+class _ScanTissues(Sequence[Tissues]):
+    """The tissues of some scans, read one after the other when they are looked at."""
+
+    def __init__(self, members: Sequence[Member]) -> None:
+        self._members = members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __getitem__(self, place: Any) -> Any:
+        return portrait_of_member(self._members[place]).tissues
+
+
 def _average(study: Study, members: Sequence[Member]) -> Standard:
     names = [member.name for member in members]
     average = reference(
         _Densities(members), average=study.averaging.average, names=names, channels=study.channel
     )
     if not needs_landmarks(study.matching):
-        return Standard(average, None)
+        return Standard(average)
     ordered = sorted(members, key=lambda member: member.name)
     portraits = (portrait_of_member(member) for member in ordered)
     return Standard(
@@ -174,10 +239,11 @@ def reference_name(centre: str | None, kind: str = "reference") -> str:
 
 def given_reference(path: str) -> Standard:
     """Read a reference, and the landmarks beside it."""
-    model = load_density(path)
-    if not isinstance(model, Reference):
+    model = load_described(path)
+    if not isinstance(model.density, Reference):
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
-    return Standard(model, load_landmarks(path))
+    tissues = model.tissues if isinstance(model.tissues, TissueModel) else None
+    return Standard(model.density, model.landmarks, tissues)
 
 
 def _known(given: str | None, centre: str) -> Standard | None:

@@ -125,6 +125,7 @@ def _member(folder: Path, name: str, row: Row) -> Member:
         output=row.more.get("output", "images/*.nii.gz"),
         record=row.more.get("record", "maps/*.json"),
         centre=row.centre,
+        maps=row.tissue_maps,
         origin=f"row {row.number}",
     )
 

@@ -30,7 +30,7 @@ _GAMMA = 1e-3
 _NYUL = 11
 
 Average = Literal["density", "quantile"]
-Mode = Literal["individual", "centre"]
+Mode = Literal["individual", "centre", "two-level"]
 DType = Literal[
     "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
 ]
@@ -50,6 +50,7 @@ Objective = Literal["l2", "cramer"]
 Outside = Literal["zero", "keep", "map"]
 Scale = Literal["standard", "target"]
 Solver = Literal["exact", "rk4"]
+TargetKind = Literal["average", "tissue", "adaptive"]
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,10 @@ class Matching:
         (zscore) of the voxels; or another method to compare with: percentiles joined one by one
         (nyul), whole distributions (quantile), five classes joined by a polynomial (hellier), or
         one of the package intensity-normalization (whitestripe, kde, fcm, lsq).
+    target
+        What a scan is matched to: the average density of the reference, as in the paper; or its
+        tissues in the scan's own proportions, known from maps of its tissues, or (adaptive) those
+        with which the scan needs the mildest map.
     objective
         What the flow makes small: the paper's L2 divergence, or the Cramér distance,
         which sees light tails too.
@@ -115,6 +120,7 @@ class Matching:
     """
 
     method: Method = "ndflow"
+    target: TargetKind = "average"
     objective: Objective = "l2"
     regularisation: float = _GAMMA
     solver: Solver = "exact"
@@ -125,6 +131,7 @@ class Matching:
     def __post_init__(self) -> None:
         """Validate."""
         _one_of("method", self.method, Method)
+        _one_of("target", self.target, TargetKind)
         _one_of("objective", self.objective, Objective)
         _one_of("solver", self.solver, Solver)
         _one_of("scale", self.scale, Scale, None)
@@ -150,6 +157,8 @@ class Matching:
         """Refuse what the method would ignore."""
         if self.method != "ndflow" and (self.solver != "exact" or self.regularisation != _GAMMA):
             raise InvalidValueError("solver and regularisation are for the method 'ndflow' only")
+        if self.method != "ndflow" and self.target != "average":
+            raise InvalidValueError("target is for the method 'ndflow' only")
         if self.method not in ("ndflow", "affine") and self.objective != "l2":
             raise InvalidValueError("objective is for the methods 'ndflow' and 'affine' only")
         if isinstance(self.landmarks, bool) or not (
@@ -197,7 +206,7 @@ class Averaging:
     mode
         Match each scan to the reference of all, which makes scans as alike as possible; or match
         the reference of each centre to that of all, and apply its one map to all scans of the
-        centre, which keeps the variation within it.
+        centre, which keeps the variation within it; or (two-level) one after the other.
     average
         The mean of the densities, as in the paper; or of the quantiles, which keeps peaks sharp.
     """

@@ -87,7 +87,13 @@ def check_study(study: Study) -> None:
     """Say before any work what would stand in its way: a wrong option, a scan without a centre."""
     check_jobs(study.jobs)
     check_references(study)
-    if study.averaging.mode == "centre":
+    if study.matching.target == "tissue":
+        for member in study.members:
+            if member.maps is None:
+                hint = "give columns csf, gm and wm with maps of its tissues, or --target adaptive"
+                cause = f"not all of its tissues are known ({member.origin})"
+                raise FileError(member.image, cause, hint)
+    if study.averaging.mode != "individual":
         for member in study.members:
             if member.centre is None:
                 hint = "name it in the table or in participants.tsv, or use --mode individual"
@@ -110,7 +116,7 @@ def normalise_scans(
     work = partial(
         normalise_member, reading=study.reading, writing=study.writing, settings=study.settings
     )
-    by_centre = study.averaging.mode == "centre"
+    by_centre = study.averaging.mode != "individual"
     present = [member for member in study.members if member.name in made]
 
     def arguments(member: Member) -> Arguments:

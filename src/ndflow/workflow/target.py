@@ -11,18 +11,20 @@ from ndflow.baselines import Landmarks, of_density
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import Source
-from ndflow.population import Reference
+from ndflow.population import Reference, TissueModel, Tissues, grouped
 from ndflow.transport import Affine, align
-from ndflow.workflow.models import is_model, load_density, load_landmarks
+from ndflow.workflow.models import is_model, load_described
 from ndflow.workflow.portrait import Portrait, has_own_units, landmarks_of, needs_landmarks
 from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan
 from ndflow.workflow.settings import Fitting, Matching, Reading, Writing
+from ndflow.workflow.tissues import needs_tissues
 
 __all__ = [
     "AnyTarget",
     "Target",
     "in_units",
     "known_landmarks",
+    "known_tissues",
     "read_target",
     "refuse_coarse",
     "refuse_other_units",
@@ -45,6 +47,7 @@ class Target(NamedTuple):
     files : everything that was read, by what it is: ``target``, ``target_mask``.
     warnings : for the user.
     landmarks : for methods that look at them.
+    tissues : of the population, for targets that are made of them.
     """
 
     mixture: GaussianMixture
@@ -53,6 +56,7 @@ class Target(NamedTuple):
     files: dict[str, tuple[str, ...]]
     warnings: list[str]
     landmarks: Landmarks | None = None
+    tissues: TissueModel | None = None
 
 
 AnyTarget = Target | Reference | Fit | GaussianMixture | Source
@@ -79,11 +83,10 @@ def read_target(
     matching = matching or Matching()
     name = os.fspath(to) if isinstance(to, str | os.PathLike) else f"the {type(to).__name__}"
     files: dict[str, tuple[str, ...]] = {}
-    landmarks = None
+    landmarks, tissues = None, None
     if is_model(to):
         files = {"target": (name,)}
-        landmarks = load_landmarks(to)
-        to = load_density(to)
+        to, landmarks, tissues = load_described(to)
     if isinstance(to, Reference | Fit | GaussianMixture):
         if mask is not None:
             raise InvalidValueError(f"{name} is not an image; leave out its mask (--to-mask)")
@@ -93,9 +96,12 @@ def read_target(
             raise FileError(name, cause, "make a reference of that channel alone")
         _refuse_absurd(name, mixture)
         has_units = not isinstance(to, Reference)
-        return Target(
-            mixture, name, has_units, files, [], known_landmarks(name, mixture, landmarks, matching)
-        )
+        known = known_landmarks(name, mixture, landmarks, matching)
+        own = known_tissues(name, mixture, tissues) if needs_tissues(matching) else None
+        return Target(mixture, name, has_units, files, [], known, own)
+    if needs_tissues(matching):
+        cause = "an image, which has no tissues of a population"
+        raise FileError(name, cause, "give a reference, or leave out --target")
     scan = read_scan(to, mask, reading=reading)
     files = input_files(target=to, target_mask=mask)
     fitted = fit_scan(scan, fitting)
@@ -123,6 +129,19 @@ def known_landmarks(
         hint = f"make a reference from images with 'ndflow reference --method {method}'"
         raise FileError(name, cause, hint)
     return known
+
+
+def known_tissues(
+    name: str, mixture: GaussianMixture, saved: Tissues | TissueModel | None
+) -> TissueModel:
+    """Return the tissues of a population: those saved with it, or groups of its components."""
+    if isinstance(saved, TissueModel):
+        return saved
+    try:
+        return grouped(mixture)
+    except InvalidValueError as error:
+        hint = "make a reference from scans with maps of their tissues, or leave out --target"
+        raise FileError(name, f"no tissues can be made of it: {error}", hint) from None
 
 
 def refuse_coarse(density: GaussianMixture, writing: Writing) -> None:
@@ -156,7 +175,7 @@ def _refuse_absurd(name: str, mixture: GaussianMixture) -> None:
 
 def in_units(target: Target, matching: Matching) -> Portrait:
     """Return what is known of the target, in the units in which the result is wanted."""
-    given = Portrait(target.mixture, target.landmarks)
+    given = Portrait(target.mixture, target.landmarks, target.tissues)
     units = _units(target, matching)
     return given if units is None else given.transformed(units)
 

@@ -108,7 +108,7 @@ def _normalised(
     voxels: Voxels, members: Sequence[Member], study: Study, train: NDArray[np.intp]
 ) -> FloatArray:
     goals = make_references(study, [members[place] for place in train], nested=True).goals
-    by_centre = study.averaging.mode == "centre"
+    by_centre = study.averaging.mode != "individual"
     ready = np.empty(voxels.shape)
     for place, member in enumerate(members):
         goal = goals[member.centre if by_centre else None]
