@@ -11,9 +11,9 @@ divided among the components by their responsibilities. That is an assumption (a
 was white matter), and histograms hold nothing better.
 
 *Where the lesion goes.* No density says how far from its tissue it belongs. It keeps the contrast
-that it has, in units of the contrasts around it: with f the map of the healthy part, and c one
-standard deviation of it from x*, on the side away from the lesion, its components move along the
-straight line
+that it has, in units of the contrasts in the healthy part: with f the map of that part and c its
+median (or a point half a standard deviation from x*, should that be further), the lesion's
+components move along the straight line
 
     f(x*) + s (x − x*),    s = (f(x*) − f(c)) / (x* − c).                                      (1)
 
@@ -127,7 +127,9 @@ def _counted_back(mixture: GaussianMixture, keep: NDArray[np.bool_]) -> Gaussian
 def _line(inner: QuantileMap, lesion: float) -> tuple[float, float, float]:
     """Return x*, f(x*) and s of equation (1)."""
     peak = _peak(inner.source, lesion)
-    across = peak - np.copysign(np.sqrt(inner.source.covariance()[0, 0]), lesion - peak)
+    reach = inner.source.quantile(0.5) - peak
+    least = 0.5 * np.sqrt(inner.source.covariance()[0, 0])
+    across = peak + np.copysign(np.maximum(np.abs(reach), least), reach)
     place, other = inner(np.array([peak, across])).tolist()
     return peak, place, (place - other) / (peak - across)
 

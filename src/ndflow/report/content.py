@@ -76,6 +76,7 @@ class ScanEntry:
     flags : sentences on what to check; a scan without any is as it should be.
     picture : its density, map and quantiles.
     views : of its voxels.
+    notes : other sentences about it.
     """
 
     name: str
@@ -84,6 +85,7 @@ class ScanEntry:
     flags: Sequence[str] = ()
     picture: Picture | None = None
     views: Views | None = None
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

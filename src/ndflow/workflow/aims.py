@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from ndflow.values import FloatArray
 from ndflow.workflow.portrait import Portrait
 from ndflow.workflow.settings import Matching
 
-__all__ = ["Aim", "aim_of"]
+__all__ = ["Aim", "aim_again", "aim_of", "in_words"]
 
 
 class Aim(NamedTuple):
@@ -43,18 +44,41 @@ def aim_of(source: Portrait, target: Portrait, matching: Matching) -> Aim:
                 "--wm (or columns of a table), or use --target adaptive"
             )
         own = source.tissues.proportions
-        return Aim(model.target(own), _record(own, "maps of its tissues", model))
+        return Aim(model.target(own), _record("tissues", own, "maps of its tissues", model))
     found = adapted(source.mixture, model)
     gain = 1 - found.after / found.before
     if not found.clear:
-        how = f"the average: no proportions make its map clearly milder ({gain:.0%})"
-        return Aim(target.mixture, _record(model.mean, how, model))
-    how = f"the mildest map ({gain:.0%} milder than with the mean proportions)"
-    return Aim(model.target(found.proportions), _record(found.proportions, how, model))
+        how = f"no proportions make its map clearly milder (by {gain:.0%} at most)"
+        return Aim(target.mixture, _record("average", model.mean, how, model))
+    how = f"the mildest map, by {gain:.0%} milder than with the mean proportions"
+    own = found.proportions
+    return Aim(model.target(own), _record("tissues", own, how, model))
 
 
-def _record(proportions: FloatArray, source: str, model: TissueModel) -> dict[str, Any]:
+def aim_again(record: Mapping[str, Any], target: Portrait) -> GaussianMixture:
+    """Return what a scan was matched to, as its record says."""
+    aim = record.get("aim")
+    if not aim or aim["to"] == "average" or not isinstance(target.tissues, TissueModel):
+        return target.mixture
+    return target.tissues.target([aim["proportions"][name] for name in TISSUES])
+
+
+def in_words(aim: Mapping[str, Any]) -> str:
+    """Say what a scan was matched to, and what the plain target would have given."""
+    off = f"{aim['plain']['rms_difference']:.2g} standard deviations"
+    if aim["to"] == "average":
+        return f"Matched to the average of all: {aim['from']}."
+    own = ", ".join(f"{share:.0%} {name}" for name, share in aim["proportions"].items())
+    usual = ", ".join(f"{share:.0%}" for share in aim["population"].values())
+    return (
+        f"Matched to {own} (mean of the population: {usual}), from {aim['from']}. "
+        f"The plain average would have taken voxels elsewhere by {off} (root mean square)."
+    )
+
+
+def _record(to: str, proportions: FloatArray, source: str, model: TissueModel) -> dict[str, Any]:
     return {
+        "to": to,
         "proportions": dict(zip(TISSUES, np.asarray(proportions).tolist(), strict=True)),
         "from": source,
         "population": dict(zip(TISSUES, model.mean.tolist(), strict=True)),

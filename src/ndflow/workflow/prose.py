@@ -97,7 +97,7 @@ def _settings(study: Study) -> list[str]:
     how = [f"method {matching.method}", f"mode {study.averaging.mode}"]
     if matching.method == "ndflow":
         how += [f"objective {matching.objective}", f"regularisation {matching.regularisation:g}"]
-        how += [f"solver {matching.solver}"]
+        how += [f"solver {matching.solver}", f"target {matching.target}"]
     if matching.method == "nyul":
         how += [f"landmarks {matching.landmarks}"]
     how += [f"average {study.averaging.average}"] if not study.given else []

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation import between, within
 from ndflow.io import AnyPath, check_new, new_file, read_model
@@ -34,7 +33,7 @@ from ndflow.values import whole
 from ndflow.workflow.accounts import Account, accounts, densities
 from ndflow.workflow.cohort import PROVENANCE
 from ndflow.workflow.flags import flags
-from ndflow.workflow.portrait import has_own_units
+from ndflow.workflow.portrait import Portrait, has_own_units
 from ndflow.workflow.prose import citation, facts, methods
 from ndflow.workflow.references import reference_name
 from ndflow.workflow.report_evaluation import evaluated_numbers, evaluated_pictures, rows_of
@@ -95,13 +94,13 @@ def write_report(folder: AnyPath, *, sample: int = 20, viewer: int = 9, max_byte
     return path
 
 
-def _target(run: Run) -> GaussianMixture | None:
+def _target(run: Run) -> Portrait | None:
     """Return the reference in the units of the result; None for methods with units of their own."""
     matching = run.study.matching
     if has_own_units(matching):
         return None
     target = read_target(str(run.study.folder / reference_name(None)), matching=matching)
-    return in_units(target, matching).mixture
+    return in_units(target, matching)
 
 
 def _sample(
@@ -126,7 +125,7 @@ def _page(
     run: Run,
     scans: Sequence[Account],
     warned: Sequence[Sequence[str]],
-    target: GaussianMixture | None,
+    target: Portrait | None,
     chosen: _Sample,
     max_bytes: int,
 ) -> Page:

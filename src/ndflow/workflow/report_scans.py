@@ -11,7 +11,9 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation import SHARES, empirical
 from ndflow.report import Picture, ScanEntry, ScanPanel, Views, scan_figure, slices_figure, svg
 from ndflow.workflow.accounts import Account
+from ndflow.workflow.aims import aim_again, in_words
 from ndflow.workflow.curves import component_densities, edges_around
+from ndflow.workflow.portrait import Portrait
 from ndflow.workflow.views import BeforeAfter, before_after, small_volume
 
 __all__ = ["COLUMNS", "EXPLAINED", "scan_entry"]
@@ -32,14 +34,14 @@ EXPLAINED = (
     ("misfit", "largest difference between the distribution functions of histogram and mixture"),
     (
         "divergence",
-        "of the density from the reference after alignment; with --mode centre, of the centre's",
+        "of the density from its target after alignment; with --mode centre, of the centre's",
     ),
     ("left", "of that divergence after the match"),
     (
         "flattest, steepest",
         "slope of the map between the 1st and 99th percentile, as a multiple of the alignment's",
     ),
-    ("W1", "Wasserstein distance of the result from the reference, in standard deviations"),
+    ("W1", "Wasserstein distance of the result from its target, in standard deviations"),
 )
 
 _POINTS = 160
@@ -50,7 +52,7 @@ _WINDOW = (0.5, 99.5)  # percentiles of the result that are black and white
 def scan_entry(
     scan: Account,
     warned: Sequence[str],
-    target: GaussianMixture | None,
+    reference: Portrait | None,
     *,
     colour: str,
     pictured: bool,
@@ -62,12 +64,14 @@ def scan_entry(
     Parameters
     ----------
     scan, warned : the scan, and what to check in it.
-    target : the reference, in the units of the result; None where there is none.
+    reference : in the units of the result; None where there is none.
     colour : of its centre.
     pictured, viewed : whether its figures are shown, and whether it can be seen in the viewer.
     max_bytes : the largest file to read.
     """
     record, name = scan.record, scan.member.name
+    target = None if reference is None else aim_again(record, reference)
+    aim = record.get("aim")
     divergence = record.get("divergence") or {}
     slopes = scan.slopes or (None, None)
     apart = None
@@ -93,7 +97,8 @@ def scan_entry(
         except (FileError, InvalidValueError) as error:
             picture = views = None
             flags.append(f"It cannot be shown here: {error}")
-    return ScanEntry(name, scan.centre, cells, flags, picture, views)
+    notes = [in_words(aim)] if aim else []
+    return ScanEntry(name, scan.centre, cells, flags, picture, views, notes)
 
 
 def _scan_picture(
