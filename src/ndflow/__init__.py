@@ -10,6 +10,7 @@ The way of an intensity, from a scan to a common scale:
       → tabulate(map, low, high)  the same in a table, for millions of voxels
 
     reference(mixtures)           the average density of a cohort: what to match to
+    tissue_model(scans)           its tissues, for targets in anybody's own proportions
 
 `normalising_map` goes from one density to another in one call.
 """
@@ -32,7 +33,15 @@ if TYPE_CHECKING:
         trimmed,
     )
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
-    from ndflow.population import Reference, reference
+    from ndflow.population import (
+        Reference,
+        TissueModel,
+        Tissues,
+        adapted,
+        pushed,
+        reference,
+        tissue_model,
+    )
     from ndflow.transport import (
         Affine,
         Chain,
@@ -84,6 +93,9 @@ __all__ = [
     "Result",
     "Status",
     "Tabulated",
+    "TissueModel",
+    "Tissues",
+    "adapted",
     "align",
     "apply",
     "condensed",
@@ -97,10 +109,12 @@ __all__ = [
     "normalise",
     "normalising_map",
     "normalize",
+    "pushed",
     "reference",
     "save",
     "stack",
     "tabulate",
+    "tissue_model",
     "trimmed",
 ]
 

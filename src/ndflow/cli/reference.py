@@ -22,7 +22,7 @@ from ndflow.cli.options import (
     TalkOptions,
     TissueFiles,
 )
-from ndflow.workflow.settings import Average, Fitting, Matching, Method, Reading
+from ndflow.workflow.settings import Average, Fitting, Lesions, Matching, Method, Reading
 
 __all__ = ["reference"]
 
@@ -40,6 +40,7 @@ def reference(
     weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=1)] = (),
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
     average: Annotated[Average, Parameter(group=METHOD)] = "density",
+    lesions: Annotated[Lesions | None, Parameter(group=METHOD)] = None,
     method: Annotated[Method, Parameter(group=METHOD)] = "ndflow",
     landmarks: Annotated[int, Parameter(metavar="N", group=METHOD)] = Matching().landmarks,
     fitting: FittingOptions = Fitting(),
@@ -77,6 +78,9 @@ def reference(
         What the images show, for example T1w.
     average
         The mean of the densities, as in the paper; or of the quantiles, which keeps peaks sharp.
+    lesions
+        The scans are healthy: keep what they have at most, so that `--lesions auto` of other
+        commands finds what others have beyond that. Twenty scans or more.
     method
         What the reference is for: some methods look at landmarks beside the density.
     landmarks
@@ -128,5 +132,6 @@ def reference(
         average=average,
         channel=channel,
         force=force,
+        lesions=lesions is not None,
     )
     return 0

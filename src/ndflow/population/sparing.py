@@ -12,8 +12,8 @@ was white matter), and histograms hold nothing better.
 
 *Where the lesion goes.* No density says how far from its tissue it belongs. It keeps the contrast
 that it has, in units of the contrasts in the healthy part: with f the map of that part and c its
-median (or a point half a standard deviation from x*, should that be further), the lesion's
-components move along the straight line
+median (a quartile or decile, where the median is within half a standard deviation of x*), the
+lesion's components move along the straight line
 
     f(x*) + s (x − x*),    s = (f(x*) − f(c)) / (x* − c).                                      (1)
 
@@ -37,7 +37,8 @@ from ndflow.values import whole
 
 __all__ = ["Spared", "spare", "without"]
 
-_STEP, _FURTHEST = 1 / 64, 16.0  # where modes are looked for, in standard deviations
+_PLACES = np.arange(-512, 513) / 64  # where modes are looked for, in standard deviations
+_LEVELS = (0.5, 0.25, 0.75, 0.1, 0.9)  # of c, the first that is away from x*
 _TISSUE = 0.1  # of the highest mode; lower ones are vessels and the like
 
 
@@ -127,17 +128,20 @@ def _counted_back(mixture: GaussianMixture, keep: NDArray[np.bool_]) -> Gaussian
 def _line(inner: QuantileMap, lesion: float) -> tuple[float, float, float]:
     """Return x*, f(x*) and s of equation (1)."""
     peak = _peak(inner.source, lesion)
-    reach = inner.source.quantile(0.5) - peak
-    least = 0.5 * np.sqrt(inner.source.covariance()[0, 0])
-    across = peak + np.copysign(np.maximum(np.abs(reach), least), reach)
+    places = inner.source.quantile(_LEVELS)
+    away = np.abs(places - peak)
+    near = away < 0.5 * np.sqrt(inner.source.covariance()[0, 0])
+    across = float(places[away.argmax() if near.all() else near.argmin()])
     place, other = inner(np.array([peak, across])).tolist()
     return peak, place, (place - other) / (peak - across)
 
 
 def _peak(density: GaussianMixture, lesion: float) -> float:
     """Return the mode next to a lesion, among those that are tissues and not mere bumps."""
-    sd = np.sqrt(density.covariance()[0, 0])
-    x = density.mean()[0] + sd * np.arange(-_FURTHEST, _FURTHEST, _STEP)
+    centre, sd = density.mean()[0], np.sqrt(density.covariance()[0, 0])
+    means = density.means[:, 0]  # a component may be narrower than a step, or very far out
+    ends = (means.min() - sd, means.max() + sd)
+    x = np.unique(np.concatenate([centre + sd * _PLACES, means, ends]))
     height = density.pdf(x)
     inside = height[1:-1]
     mode = (inside >= height[:-2]) & (inside > height[2:]) & (inside >= _TISSUE * height.max())

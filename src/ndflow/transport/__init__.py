@@ -1,6 +1,7 @@
 """How one density becomes another: alignment, matching, flows, and maps of intensities."""
 
 from ndflow.transport.affine import Affine, align
+from ndflow.transport.choosing import chosen
 from ndflow.transport.chords import Chords, chords
 from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
 from ndflow.transport.exact import LinearTails, QuantileMap
@@ -31,6 +32,7 @@ __all__ = [
     "align",
     "along",
     "chords",
+    "chosen",
     "divergence",
     "divergence_gradient",
     "match",

@@ -8,17 +8,20 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
+from ndflow.population import spare
 from ndflow.transport import (
     DETERMINED,
     Affine,
     IntensityMap,
     align,
     along,
+    chosen,
     divergence,
     match,
     tabulate,
 )
 from ndflow.workflow.aims import aim_of
+from ndflow.workflow.lesions import KeptOut, lesions_of
 from ndflow.workflow.portrait import Portrait, needs_landmarks
 from ndflow.workflow.settings import Matching
 
@@ -40,6 +43,7 @@ class Solution(NamedTuple):
     message : how the match ended.
     converged : whether it ended well.
     aim : what the scan was matched to, if not the plain average; and how the map to that differs.
+    kept_out : what of the scan was kept out of the match as a lesion, if that was asked for.
     """
 
     imap: IntensityMap
@@ -48,10 +52,17 @@ class Solution(NamedTuple):
     message: str
     converged: bool = True
     aim: dict[str, Any] | None = None
+    kept_out: KeptOut | None = None
 
     def doubts(self, path: str) -> list[str]:
-        """Return a warning where the match of a scan did not end well."""
-        return [] if self.converged else [f"{path}: the match to the target {self.message}"]
+        """Return warnings where the match of a scan did not end well, or it is a strange one."""
+        doubts = [] if self.converged else [f"{path}: the match to the target {self.message}"]
+        if self.kept_out is not None and self.kept_out.unlike:
+            doubts.append(
+                f"{path}: a quarter of it or more is unlike all healthy scans of the reference, so "
+                f"nothing of it was taken for a lesion"
+            )
+        return doubts
 
     def findings(self, source: GaussianMixture, objective: str) -> dict[str, Any]:
         """Return what there is to know about the map of a scan with this density."""
@@ -61,50 +72,59 @@ class Solution(NamedTuple):
             "divergence": ends and {"objective": objective, "before": ends[0], "after": ends[1]},
             "jacobian": _jacobian(self, source),
             **({} if self.aim is None else {"aim": self.aim}),
+            **({} if self.kept_out is None else {"lesions": self.kept_out.record()}),
         }
 
 
 def solve(source: Portrait, target: Portrait, matching: Matching) -> Solution:
     """Return the map from a source to a target."""
-    if not needs_landmarks(matching):
-        aim = aim_of(source, target, matching)
-        affine = align(source.mixture, aim.density)
-        solution = _by_density(source.mixture, aim.density, affine, matching)
-        if aim.record is None:
-            return solution
-        plain = _by_density(
-            source.mixture, target.mixture, align(source.mixture, target.mixture), matching
-        )
-        return solution._replace(
-            aim={
-                **aim.record,
-                "plain": _differences(source.mixture, target.mixture, plain, solution),
-            }
-        )
-    affine = align(source.mixture, target.mixture)
+    if needs_landmarks(matching):
+        return _by_landmarks(source, target, matching)
+    aim = aim_of(source, target, matching)
+    kept_out = lesions_of(source, target, matching)
+    solution = _by_density(source.mixture, aim.density, matching, kept_out)
+    if aim.record is None:
+        return solution
+    plain = _by_density(source.mixture, target.mixture, matching, kept_out)
+    differences = _differences(source.mixture, target.mixture, plain, solution)
+    return solution._replace(aim={**aim.record, "plain": differences})
+
+
+def _by_landmarks(source: Portrait, target: Portrait, matching: Matching) -> Solution:
     if source.landmarks is None or target.landmarks is None:
         raise InvalidValueError(f"the method {matching.method!r} needs landmarks")
     joined = source.landmarks.to(target.landmarks)
+    affine = align(source.mixture, target.mixture)
     return Solution(joined.imap, affine, None, joined.message, joined.as_meant)
 
 
 def _by_density(
-    source: GaussianMixture, target: GaussianMixture, affine: Affine, matching: Matching
+    source: GaussianMixture,
+    target: GaussianMixture,
+    matching: Matching,
+    kept_out: KeptOut | None,
 ) -> Solution:
+    affine = align(source, target)
     aligned = source.transformed(affine.matrix, affine.offset)
     if matching.method == "affine":
         apart = _divergence(aligned, target, matching.objective)
         return Solution(affine, affine, (apart, apart), "aligned, not matched")
-    matched = match(
-        aligned, target, objective=matching.objective, regularisation=matching.regularisation
-    )
+    how: dict[str, Any] = {
+        "objective": matching.objective,
+        "regularisation": matching.regularisation,
+    }
+    if kept_out is not None and kept_out.components:
+        affine, matched = spare(source, target, kept_out.components, **how)
+    else:
+        matched = match(aligned, target, frozen=chosen(source, matching.freeze), **how)
     imap = along(affine, matched, solver=matching.solver)
     # Beyond these quantiles the map is straight, and so is the table.
     low, high = source.quantile(DETERMINED).tolist()
     sd = float(np.sqrt(target.covariance()[0, 0]))
     table = tabulate(imap, low, high, tolerance=_TOLERANCE * sd)
     ends = float(matched.divergences[0]), float(matched.divergences[-1])
-    return Solution(table, affine, ends, matched.status.message, matched.status.converged)
+    message, converged = matched.status.message, matched.status.converged
+    return Solution(table, affine, ends, message, converged, kept_out=kept_out)
 
 
 def _differences(

@@ -15,7 +15,7 @@ from ndflow.baselines import Landmarks
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import AnyPath, check_new_model, read_model, write_model
-from ndflow.population import Reference, TissueModel, Tissues
+from ndflow.population import Alarm, Reference, TissueModel, Tissues
 from ndflow.transport import IntensityMap
 from ndflow.values import Value
 from ndflow.workflow.stamps import sealed
@@ -63,16 +63,18 @@ class Described(NamedTuple):
     density: GaussianMixture | Reference
     landmarks: Landmarks | None
     tissues: Tissues | TissueModel | None
+    alarm: Alarm | None
 
 
 def load_described(path: AnyPath) -> Described:
-    """Read a mixture or a reference with its landmarks and tissues."""
+    """Read a mixture or a reference with what stands beside it."""
     kind, payload = read_model(path, "mixture", "reference")
     tissues: type[Tissues] | type[TissueModel] = Tissues if kind == "mixture" else TissueModel
     return Described(
         _part(path, payload, kind, _KINDS[kind]),
         _part(path, payload, "landmarks", Landmarks) if "landmarks" in payload else None,
         _part(path, payload, "tissues", tissues) if "tissues" in payload else None,
+        _part(path, payload, "alarm", Alarm) if "alarm" in payload else None,
     )
 
 

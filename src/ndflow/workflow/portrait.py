@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ndflow.baselines import BASELINES, Landmarks, measure
 from ndflow.density import GaussianMixture
-from ndflow.population import TissueModel, Tissues
+from ndflow.population import Alarm, TissueModel, Tissues
 from ndflow.transport import Affine
 from ndflow.workflow.scan import Scan, about
 from ndflow.workflow.settings import Matching
@@ -22,11 +22,13 @@ class Portrait(NamedTuple):
     mixture : their density.
     landmarks : what a baseline looks at; None for methods that look at the density alone.
     tissues : of a scan, or of the population that a target stands for; None where not needed.
+    alarm : of a target, what healthy scans of its population have at most.
     """
 
     mixture: GaussianMixture
     landmarks: Landmarks | None = None
     tissues: Tissues | TissueModel | None = None
+    alarm: Alarm | None = None
 
     def transformed(self, affine: Affine) -> Portrait:
         """Return the portrait of the same intensities in other units."""
@@ -34,12 +36,12 @@ class Portrait(NamedTuple):
             self.mixture.transformed(affine.matrix, affine.offset),
             self.landmarks and self.landmarks.transformed(affine),
             self.tissues and self.tissues.transformed(affine),
+            self.alarm and self.alarm.transformed(affine),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON can hold it, with entries only for what there is."""
-        parts = {"mixture": self.mixture, "landmarks": self.landmarks, "tissues": self.tissues}
-        return {name: part.to_dict() for name, part in parts.items() if part is not None}
+        return {name: part.to_dict() for name, part in self._asdict().items() if part is not None}
 
 
 def needs_landmarks(matching: Matching) -> bool:

@@ -98,6 +98,8 @@ def _settings(study: Study) -> list[str]:
     if matching.method == "ndflow":
         how += [f"objective {matching.objective}", f"regularisation {matching.regularisation:g}"]
         how += [f"solver {matching.solver}", f"target {matching.target}"]
+        how += ["lesions kept out"] if matching.lesions else []
+        how += [f"frozen {', '.join(matching.freeze)}"] if matching.freeze else []
     if matching.method == "nyul":
         how += [f"landmarks {matching.landmarks}"]
     how += [f"average {study.averaging.average}"] if not study.given else []
@@ -147,6 +149,11 @@ def methods(
     )
     if study.averaging.mode == "individual":
         own = f"{density}, aligned in mean and spread to {_aim(target, matching)}, {flow}."
+        if matching.lesions:
+            own += (
+                " Components of a scan with more mass than any healthy scan of the reference has "
+                "at their intensities were kept out of the match, and moved along with it."
+            )
         return f"{begin} {own}{_units(study)}"
     by_centre = (
         f"{begin} {density}. The average density of each centre was aligned in mean and spread "

@@ -10,7 +10,7 @@ from ndflow.baselines import Landmarks, standard
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.io import AnyPath, Source, files_of, sha256_of
-from ndflow.population import Reference, Tissues, reference, tissue_model
+from ndflow.population import Reference, Tissues, learn_alarm, reference, tissue_model
 from ndflow.transport import align
 from ndflow.workflow.fitting import fit_source
 from ndflow.workflow.models import is_model, load_described, save
@@ -67,7 +67,7 @@ def density_of(
         record = selection(mask, exclude) | flat(fitting)
         mixture = fitted.fit.mixture
         return Density(mixture, fitted.landmarks, fitted.tissues, record, fitted.warnings)
-    model, saved, tissues = load_described(source)
+    model, saved, tissues, _ = load_described(source)
     if isinstance(model, Reference):
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
         raise FileError(source, "a reference, which cannot be averaged with scans", hint)
@@ -86,6 +86,7 @@ def write_reference(
     average: Average,
     channel: str,
     force: bool,
+    lesions: bool = False,
 ) -> Reference:
     """Average the densities of some sources and write the reference to a file.
 
@@ -96,6 +97,7 @@ def write_reference(
     weights, average : see `ndflow.reference`.
     channel : what the images show, for example ``"T1w"``.
     force : whether another file may be replaced.
+    lesions : whether to keep what these scans have at most, so that lesions of others are found.
     """
     for source, density in zip(sources, densities, strict=True):
         if density.mixture.channels != 1:
@@ -126,5 +128,7 @@ def write_reference(
         known_tissues = [density.tissues for density in densities if density.tissues is not None]
         known_tissues.sort(key=lambda one: json.dumps(one.to_dict()))  # in any order, the same
         record["tissues"] = tissue_model(known_tissues).to_dict()
+    if lesions:
+        record["alarm"] = learn_alarm(mixtures, made.mixture).to_dict()
     save(output, made, record=record, force=force, inputs=sources)
     return made

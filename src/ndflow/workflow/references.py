@@ -83,6 +83,15 @@ def check_references(study: Study) -> None:
         )
     if matching.method != "ndflow" and mode == "two-level":
         raise InvalidValueError("--mode two-level is for the method 'ndflow' only")
+    if (matching.lesions or matching.freeze) and mode != "individual":
+        raise InvalidValueError(
+            f"--lesions and --freeze are for the densities of single scans; leave out --mode {mode}"
+        )
+    if matching.lesions and study.given is None:
+        raise InvalidValueError(
+            "--lesions auto needs a reference of healthy scans: make one with 'ndflow reference "
+            "--lesions auto' and give it with --reference"
+        )
     if needs_tissues(matching) and mode == "centre":
         raise InvalidValueError(
             f"--target {matching.target} is for each scan, but --mode centre treats all scans of a "

@@ -13,6 +13,7 @@ from ndflow.report import Picture, ScanEntry, ScanPanel, Views, scan_figure, sli
 from ndflow.workflow.accounts import Account
 from ndflow.workflow.aims import aim_again, in_words
 from ndflow.workflow.curves import component_densities, edges_around
+from ndflow.workflow.lesions import lesions_in_words
 from ndflow.workflow.portrait import Portrait
 from ndflow.workflow.views import BeforeAfter, before_after, small_volume
 
@@ -98,6 +99,8 @@ def scan_entry(
             picture = views = None
             flags.append(f"It cannot be shown here: {error}")
     notes = [in_words(aim)] if aim else []
+    if lesions := record.get("lesions"):
+        notes.append(lesions_in_words(lesions))
     return ScanEntry(name, scan.centre, cells, flags, picture, views, notes)
 
 

@@ -30,6 +30,7 @@ _GAMMA = 1e-3
 _NYUL = 11
 
 Average = Literal["density", "quantile"]
+Lesions = Literal["auto"]
 Mode = Literal["individual", "centre", "two-level"]
 DType = Literal[
     "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
@@ -103,6 +104,11 @@ class Matching:
         What a scan is matched to: the average density of the reference, as in the paper; or its
         tissues in the scan's own proportions, known from maps of its tissues, or (adaptive) those
         with which the scan needs the mildest map.
+    lesions
+        Find what no healthy scan of the reference has (auto), and keep it out of the match.
+    freeze
+        Components of the scan's density that stay where the alignment takes them: an index (3), a
+        weight (weight<0.02) or a range of intensities (900:1200); may be given several times.
     objective
         What the flow makes small: the paper's L2 divergence, or the Cramér distance,
         which sees light tails too.
@@ -121,6 +127,8 @@ class Matching:
 
     method: Method = "ndflow"
     target: TargetKind = "average"
+    lesions: Lesions | None = None
+    freeze: tuple[str, ...] = ()
     objective: Objective = "l2"
     regularisation: float = _GAMMA
     solver: Solver = "exact"
@@ -132,6 +140,10 @@ class Matching:
         """Validate."""
         _one_of("method", self.method, Method)
         _one_of("target", self.target, TargetKind)
+        _one_of("lesions", self.lesions, Lesions, None)
+        if isinstance(self.freeze, str) or not all(isinstance(rule, str) for rule in self.freeze):
+            raise InvalidValueError(f"freeze must be a list of rules, not {self.freeze!r}")
+        object.__setattr__(self, "freeze", tuple(self.freeze))
         _one_of("objective", self.objective, Objective)
         _one_of("solver", self.solver, Solver)
         _one_of("scale", self.scale, Scale, None)
@@ -159,6 +171,10 @@ class Matching:
             raise InvalidValueError("solver and regularisation are for the method 'ndflow' only")
         if self.method != "ndflow" and self.target != "average":
             raise InvalidValueError("target is for the method 'ndflow' only")
+        if self.method != "ndflow" and (self.lesions or self.freeze):
+            raise InvalidValueError("lesions and freeze are for the method 'ndflow' only")
+        if self.lesions and self.freeze:
+            raise InvalidValueError("lesions and freeze both choose components; give one of them")
         if self.method not in ("ndflow", "affine") and self.objective != "l2":
             raise InvalidValueError("objective is for the methods 'ndflow' and 'affine' only")
         if isinstance(self.landmarks, bool) or not (

@@ -11,7 +11,7 @@ from ndflow.baselines import Landmarks, of_density
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import Source
-from ndflow.population import Reference, TissueModel, Tissues, grouped
+from ndflow.population import Alarm, Reference, TissueModel, Tissues, grouped
 from ndflow.transport import Affine, align
 from ndflow.workflow.models import is_model, load_described
 from ndflow.workflow.portrait import Portrait, has_own_units, landmarks_of, needs_landmarks
@@ -48,6 +48,7 @@ class Target(NamedTuple):
     warnings : for the user.
     landmarks : for methods that look at them.
     tissues : of the population, for targets that are made of them.
+    alarm : what healthy scans have at most, to find lesions.
     """
 
     mixture: GaussianMixture
@@ -57,6 +58,7 @@ class Target(NamedTuple):
     warnings: list[str]
     landmarks: Landmarks | None = None
     tissues: TissueModel | None = None
+    alarm: Alarm | None = None
 
 
 AnyTarget = Target | Reference | Fit | GaussianMixture | Source
@@ -83,10 +85,14 @@ def read_target(
     matching = matching or Matching()
     name = os.fspath(to) if isinstance(to, str | os.PathLike) else f"the {type(to).__name__}"
     files: dict[str, tuple[str, ...]] = {}
-    landmarks, tissues = None, None
+    landmarks, tissues, alarm = None, None, None
     if is_model(to):
         files = {"target": (name,)}
-        to, landmarks, tissues = load_described(to)
+        to, landmarks, tissues, alarm = load_described(to)
+    if matching.lesions and alarm is None:
+        cause = "does not know what healthy scans have at most"
+        hint = "make a reference of them with 'ndflow reference --lesions auto', or use --exclude"
+        raise FileError(name, cause, hint)
     if isinstance(to, Reference | Fit | GaussianMixture):
         if mask is not None:
             raise InvalidValueError(f"{name} is not an image; leave out its mask (--to-mask)")
@@ -98,7 +104,8 @@ def read_target(
         has_units = not isinstance(to, Reference)
         known = known_landmarks(name, mixture, landmarks, matching)
         own = known_tissues(name, mixture, tissues) if needs_tissues(matching) else None
-        return Target(mixture, name, has_units, files, [], known, own)
+        alarm = alarm if matching.lesions else None
+        return Target(mixture, name, has_units, files, [], known, own, alarm)
     if needs_tissues(matching):
         cause = "an image, which has no tissues of a population"
         raise FileError(name, cause, "give a reference, or leave out --target")
@@ -175,7 +182,7 @@ def _refuse_absurd(name: str, mixture: GaussianMixture) -> None:
 
 def in_units(target: Target, matching: Matching) -> Portrait:
     """Return what is known of the target, in the units in which the result is wanted."""
-    given = Portrait(target.mixture, target.landmarks, target.tissues)
+    given = Portrait(target.mixture, target.landmarks, target.tissues, target.alarm)
     units = _units(target, matching)
     return given if units is None else given.transformed(units)
 

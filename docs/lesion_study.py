@@ -1,0 +1,256 @@
+"""Put lesions into real scans, and measure what normalising does to them.
+
+    python docs/lesion_study.py COHORT OUT
+
+COHORT is a BIDS-like folder as for make_study.py. Into the white matter of every scan go balls of
+lesion, 1, 3 and 6 % of the brain's volume: bright ones, as far above white matter as 1.06 times
+the contrast of grey and white, and dark ones, like fluid. Their noise is that of white matter and
+their borders are blurred. References, ceilings of healthy scans and standard landmarks come from
+the *other* scans, without lesions, in five folds.
+
+For each method: the contrast of lesion and white matter in units of that of white and grey, after
+by before; the shift of the median of healthy white matter, in the same units, from where the same
+method puts it in the scan without lesion; and how often a lesion was found. Writes
+OUT/lesions.tsv and, scan by scan, OUT/lesions_scans.tsv. No image is written.
+"""
+
+import csv
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import ndimage
+
+from ndflow.baselines import Landmarks, measure, standard
+from ndflow.density import GaussianMixture, Histogram, fit, histogram
+from ndflow.evaluation import quartiles
+from ndflow.io import read_mask, read_volume
+from ndflow.population import reference
+from ndflow.population.lesions import Alarm, find_lesions, learn_alarm
+from ndflow.population.sparing import spare
+from ndflow.transport import IntensityMap, align, along
+
+SHARES = (0.0, 0.01, 0.03, 0.06)
+KINDS = ("bright", "dark")
+CONTRAST = 1.06
+RADII = (2, 5)  # of the balls, in voxels
+BLUR = 0.5  # of their borders, in voxels
+FOLDS = 5
+METHODS = ("ndflow", "ndflow, lesions spared", "nyul", "exact quantiles")
+
+
+class Scan(NamedTuple):
+    """A scan without lesion; arrays over the voxels of the whole grid."""
+
+    name: str
+    site: str
+    image: np.ndarray
+    brain: np.ndarray
+    gm: np.ndarray
+    wm: np.ndarray
+    csf: np.ndarray
+
+
+class Case(NamedTuple):
+    """A scan with a lesion: what methods see, and the medians of GM, WM and lesion."""
+
+    histogram: Histogram
+    mixture: GaussianMixture
+    medians: np.ndarray
+
+
+class Standards(NamedTuple):
+    """What the other scans say."""
+
+    reference: GaussianMixture
+    alarm: Alarm
+    nyul: Landmarks
+    quantile: Landmarks
+
+
+def main() -> None:
+    """Measure everything."""
+    cohort, out = Path(sys.argv[1]), Path(sys.argv[2])
+    with (cohort / "participants.tsv").open(encoding="utf-8", newline="") as file:
+        people = list(csv.DictReader(file, delimiter="\t"))
+    sites = [row["site"] for row in people]
+    cases = []
+    for number, row in enumerate(people):
+        scan = read(cohort, row["participant_id"], row["site"])
+        cases.append(lesioned(scan, np.random.default_rng(number)))
+    healthy = [case["bright", 0.0] for case in cases]
+    fold = folds(sites)
+    rows = []
+    for k in range(FOLDS):
+        others = learn([case for case, own in zip(healthy, fold, strict=True) if own != k])
+        for i in np.flatnonzero(fold == k):
+            rows += measured(people[i]["participant_id"], sites[i], cases[i], others)
+    out.mkdir(parents=True, exist_ok=True)
+    write(out / "lesions_scans.tsv", rows)
+    write(out / "lesions.tsv", summary(rows))
+
+
+def read(cohort: Path, name: str, site: str) -> Scan:
+    """Read a scan and its maps."""
+
+    def part(kind: str) -> np.ndarray:
+        volume = read_volume(cohort / name / "anat" / f"{name}_{kind}.nii.gz")
+        values = np.asarray(volume.values(volume.flat), dtype=np.float64)
+        return values.reshape(volume.header.get_data_shape(), order="F")
+
+    mask = read_mask(cohort / name / "anat" / f"{name}_desc-brain_mask.nii.gz").inside
+    maps = [part(f"label-{tissue}_probseg") for tissue in ("GM", "WM", "CSF")]
+    return Scan(name, site, part("T1w"), mask, *maps)
+
+
+def lesioned(scan: Scan, generator: np.random.Generator) -> dict[tuple[str, float], Case]:
+    """Return the scan with lesions of every kind and size."""
+    image, brain = scan.image, scan.brain
+    gm, wm, csf = (quartiles(image[brain], part[brain]) for part in (scan.gm, scan.wm, scan.csf))
+    noise = (wm[2] - wm[0]) / 1.349 * generator.standard_normal(image.shape)
+    order = growth(scan, generator)
+    levels = {"bright": wm[1] + CONTRAST * (wm[1] - gm[1]), "dark": csf[1]}
+    cases = {}
+    for share in SHARES:
+        inside = np.zeros(image.shape, dtype=bool)
+        inside.flat[order[: round(share * brain.sum())]] = True
+        amount = ndimage.gaussian_filter(inside.astype(float), BLUR)
+        clean = brain & (amount < 0.01)
+        for kind, level in levels.items():
+            changed = np.rint((1 - amount) * image + amount * (level + noise))
+            own = histogram(changed[brain].astype(np.int32))
+            lesion = np.median(changed[inside]) if share else level
+            tissues = (quartiles(image[clean], part[clean])[1] for part in (scan.gm, scan.wm))
+            cases[kind, share] = Case(own, fit(own).mixture, np.array([*tissues, lesion]))
+    return cases
+
+
+def growth(scan: Scan, generator: np.random.Generator) -> np.ndarray:
+    """Return voxels of white matter in the order in which balls fill them."""
+    white = scan.brain & (scan.wm > 0.9)
+    centres = generator.permutation(np.argwhere(ndimage.binary_erosion(white)))
+    grid = np.indices(white.shape)
+    taken = np.zeros(white.shape, dtype=bool)
+    order: list[np.ndarray] = []
+    count = 0
+    for centre in centres:
+        if count > max(SHARES) * scan.brain.sum():
+            break
+        distance = np.sqrt(((grid - centre[:, None, None, None]) ** 2).sum(axis=0))
+        ball = (distance <= generator.uniform(*RADII)) & white & ~taken
+        taken |= ball
+        order.append(np.flatnonzero(ball))
+        count += order[-1].size
+    return np.concatenate(order)
+
+
+def folds(sites: list[str]) -> np.ndarray:
+    """Deal the scans of each site out evenly."""
+    fold = np.empty(len(sites), dtype=int)
+    generator = np.random.default_rng(0)
+    for site in sorted(set(sites)):
+        members = generator.permutation([i for i, own in enumerate(sites) if own == site])
+        fold[members] = np.arange(len(members)) % FOLDS
+    return fold
+
+
+def learn(training: list[Case]) -> Standards:
+    """Return what scans without lesions say."""
+    mixtures = [case.mixture for case in training]
+    average = reference(mixtures).mixture
+    landmarks = [
+        standard((measure(method, case.histogram), align(case.mixture), 1.0) for case in training)
+        for method in ("nyul", "quantile")
+    ]
+    return Standards(average, learn_alarm(mixtures, average), *landmarks)
+
+
+def measured(
+    name: str, site: str, cases: dict[tuple[str, float], Case], others: Standards
+) -> list[dict[str, object]]:
+    """Return a row for each method and lesion."""
+    plain = {method: imap for method, imap, _ in maps(cases["bright", 0.0], others)}
+    rows = []
+    for (kind, share), case in cases.items():
+        for method, imap, mass in maps(case, others):
+            grey, white, lesion = imap(case.medians)
+            grey_before, white_before, lesion_before = case.medians
+            before = (lesion_before - white_before) / (white_before - grey_before)
+            after = (lesion - white) / (white - grey)
+            healthy = plain[method](case.medians)
+            rows.append(
+                {
+                    "scan": name,
+                    "site": site,
+                    "lesion": kind,
+                    "share": share,
+                    "method": method,
+                    "before": before,
+                    "kept": after / before,
+                    "shift": (white - healthy[1]) / (healthy[1] - healthy[0]),
+                    "found": mass,
+                }
+            )
+    return rows
+
+
+def maps(case: Case, others: Standards) -> list[tuple[str, IntensityMap, float]]:
+    """Return the map of each method, and the mass that was found to be a lesion."""
+    own, target = case.mixture, others.reference
+    found = find_lesions(own, target, others.alarm)
+    made = (
+        along(*spare(own, target, ())),
+        along(*spare(own, target, found.indices)),
+        measure("nyul", case.histogram).to(others.nyul).imap,
+        measure("quantile", case.histogram).to(others.quantile).imap,
+    )
+    masses = (0.0, found.mass, 0.0, 0.0)
+    return list(zip(METHODS, made, masses, strict=True))
+
+
+def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return averages over scans."""
+    result: list[dict[str, object]] = []
+    for kind in KINDS:
+        for share in SHARES if kind == "bright" else SHARES[1:]:
+            for method in METHODS:
+                key = (kind, share, method)
+                own = [r for r in rows if (r["lesion"], r["share"], r["method"]) == key]
+                before, kept, shift, found = (
+                    np.array([row[name] for row in own])
+                    for name in ("before", "kept", "shift", "found")
+                )
+                result.append(
+                    {
+                        "lesion": kind,
+                        "share": share,
+                        "method": method,
+                        "scans": len(own),
+                        "before": before.mean(),
+                        "kept": kept.mean(),
+                        "kept_5th": np.quantile(kept, 0.05),
+                        "kept_95th": np.quantile(kept, 0.95),
+                        "shift": np.abs(shift).mean(),
+                        "shift_95th": np.quantile(np.abs(shift), 0.95),
+                        "shift_most": np.abs(shift).max(),
+                        "alarms": (found > 0).mean(),
+                        "found": np.median(found),
+                    }
+                )
+    return result
+
+
+def write(path: Path, rows: list[dict[str, object]]) -> None:
+    """Write a table."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], delimiter="\t", lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            writer.writerow(
+                {key: f"{v:.4g}" if isinstance(v, float) else v for key, v in row.items()}
+            )
+
+
+if __name__ == "__main__":
+    main()
