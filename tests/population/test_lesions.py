@@ -88,13 +88,22 @@ def test_a_lesion_is_found_in_any_units_and_nothing_else_is(fluid, share, place,
     assert found.excesses[3] > ALARM.threshold > found.excesses[:3].max()
 
 
-def test_a_large_lesion_is_seen_better_once_it_is_taken_out():
-    scan = brain(0.2, 0.2, 2.2)
-    first = find_lesions(scan, REFERENCE, Alarm(ALARM.nodes, ALARM.ceiling, 1.0, 31))
-    again = find_lesions(scan, REFERENCE, ALARM)
-    assert first.indices == ()
-    assert again.indices == (3,)
-    assert again.excesses[3] > first.excesses[3]
+def test_a_lesion_is_compared_with_the_healthy_part_once_it_is_taken_out():
+    # Without its lesion this scan is the reference, so the truth is (1) where it lies, with the
+    # ceiling for nine tenths of a scan.
+    share, level = 0.1, 0.05
+    weights = [*(1 - share) * REFERENCE.weights, share]
+    means, precisions = REFERENCE.means[:, 0], REFERENCE.precisions[:, 0, 0]
+    scan = GaussianMixture(weights, [*means, 2.8], [*precisions, 16.0])
+    ceiling = np.full(ALARM.nodes.size, 5.0)
+    ceiling[ALARM.nodes > 1.9] = np.log(level)
+    found = find_lesions(scan, REFERENCE, Alarm(ALARM.nodes, ceiling, 0.1, 31))
+    assert found.indices == (scan.components - 1,)
+    x = np.linspace(1.9, 6, 4001)
+    lesion = stats.norm.pdf(x, 2.8, 0.25)
+    q = share * lesion + (1 - share) * REFERENCE.pdf(x)
+    truth = np.trapezoid(lesion * np.maximum(0, 1 - (1 - share) * level / q), x)
+    assert found.excesses[-1] == pytest.approx(truth, abs=0.01)
 
 
 def test_fluid_beyond_that_of_all_training_scans_is_an_alarm():

@@ -63,8 +63,13 @@ def test_a_vessel_beside_the_lesion_is_no_tissue_that_it_could_have_been():
 def test_where_contrast_is_corrected_the_lesion_keeps_its_own(share, gap, height):
     means = (-1.6, 1.2 - gap, 1.2)
     scan = lesioned(share, 1.2 + height * gap, means)
-    imap = along(*spare(scan, TARGET, [3]))
+    affine, matched = spare(scan, TARGET, [3])
+    imap = along(affine, matched)
     assert contrast(imap, *scan.means[1:, 0]) == pytest.approx(height, rel=0.05)
+    # So does its noise: 0.1 by the gap, before and after.
+    new_gap = imap(np.array([1.2]))[0] - imap(np.array([1.2 - gap]))[0]
+    sd = np.sqrt(matched.matched.covariances[3, 0, 0])
+    assert sd / new_gap == pytest.approx(0.1 / gap, rel=0.05)
     # Tissues go where they go in the same scan without lesion.
     healthy = GaussianMixture(TARGET.weights, means, [100.0] * 3)
     plain = along(*spare(healthy, TARGET, ()))

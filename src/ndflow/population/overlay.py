@@ -10,8 +10,8 @@ where the alignment of moments starts the search. With the gradients of
 Mass far from all of p enters (1) with almost no gradient: a lesion of a few per cent, or twice as
 much fluid, hardly moves the map, whereas it does move mean and variance. (Statistics knows the
 idea as the robust estimator L2E.) Densities that share no peaks have no overlay: it would smear one
-of them over the whole line. Where (1) leads further than a factor of two or one standard deviation
-from the alignment of moments, that is what it stays at.
+of them over the whole line. Where (1) leads very far from the alignment of moments, further than
+any lesion would, it stays at that.
 
 It is for comparing scans. Scans are *normalised* from the
 alignment of moments, which always exists, and is the paper's.
@@ -31,7 +31,7 @@ from ndflow.values import FloatArray
 __all__ = ["overlay"]
 
 _FLAT, _NOTHING, _ITERATIONS = 1e-9, 1e-14, 200
-_WIDEST = np.log(2)
+_WIDEST, _FURTHEST = np.log(4), 2.0  # from the moments: a factor, and standard deviations
 
 
 def overlay(mixture: GaussianMixture, reference: GaussianMixture) -> Affine:
@@ -58,7 +58,7 @@ def overlay(mixture: GaussianMixture, reference: GaussianMixture) -> Affine:
         gradient_tolerance=_FLAT,
         iterations=_ITERATIONS,
     ).x
-    scale = np.exp(end[0])
-    if abs(end[0]) > _WIDEST or abs(end[1]) > np.sqrt(reference.covariance()[0, 0]):
+    scale, spread = np.exp(end[0]), np.sqrt(reference.covariance()[0, 0])
+    if abs(end[0]) > _WIDEST or abs(end[1]) > _FURTHEST * spread:
         return start
     return Affine(scale * start.matrix, scale * (start.offset - centre) + centre + end[1:])

@@ -18,7 +18,7 @@ from ndflow.values import FloatArray
 
 __all__ = ["Chords", "chords"]
 
-_FEWEST, _MOST = 1 << 12, 1 << 18  # intervals; more would no longer fit a processor's cache
+_FEWEST, _MOST = 1 << 12, 1 << 16  # intervals; more would no longer fit a processor's cache
 _OFF = 2.0**-25  # of the range of results: half of what a float of 32 bits there resolves
 
 
@@ -64,5 +64,5 @@ def chords(imap: IntensityMap, low: float, high: float) -> Chords | None:
         if off <= _OFF * abs(values[-1] - values[0]):
             slopes = np.diff(values) / np.diff(ends)
             return Chords(low, high, slopes, values[:-1] - slopes * ends[:-1])
-        count *= 4
+        count *= 2
     return None

@@ -190,8 +190,7 @@ def _counted(
 ) -> tuple[Histogram | None, int, int]:
     """Return the histogram, and how many voxels were excluded and how many are not finite."""
     flat = volume.flat
-    length = _PIECE if flat.itemsize < 8 else _PIECE // 8  # large types leave less room
-    pieces = [slice(start, start + length) for start in range(0, flat.size, length)]
+    pieces = [slice(start, start + _PIECE) for start in range(0, flat.size, _PIECE)]
     excluded = not_finite = 0
     bounds = None
     if flat.dtype.kind == "f":

@@ -1,0 +1,243 @@
+"""``--target``: what scans are matched to, in every command, as a user types it."""
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from phantoms import head, radii, save
+
+import ndflow
+from ndflow.cli import main
+from ndflow.population import TissueModel, Tissues, grouped, tissue_model
+
+Run = Callable[..., Any]
+
+SHAPE = (16, 18, 14)
+EDGES = {"s0": 0.88, "s1": 0.98, "s2": 0.93, "s3": 1.0, "new": 0.96}  # the larger, the more fluid
+SCANS = ["s0", "s1", "s2", "s3"]
+NAMES = ("CSF", "GM", "WM")
+LOOKS = (
+    ((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0)),
+    ((250.0, 50.0), (800.0, 45.0), (1000.0, 40.0)),
+)
+
+
+class Desk:
+    """Some scans with maps of their tissues, a table of four of them, and studies of these."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.table, self.bare = folder, folder / "scans.tsv", folder / "bare.tsv"
+        self.shares: dict[str, NDArray[np.float64]] = {}
+        for number, (name, edge) in enumerate(EDGES.items()):
+            inside = radii(SHAPE) < edge
+            look: dict[str, Any] = {"tissues": LOOKS[number % 2], "gain": 1 + 0.3 * number}
+            save(self.scan(name), head(number, shape=SHAPE, **look) * inside)
+            kinds = head(number, shape=SHAPE, tissues=((1, 0), (2, 0), (3, 0))) * inside
+            for kind, tissue in enumerate(NAMES, 1):
+                save(self.map(name, tissue), (kinds == kind).astype(np.float32))
+            self.shares[name] = np.bincount(kinds.ravel())[1:] / np.count_nonzero(kinds)
+        rows = [
+            "\t".join([f"{name}.nii.gz", centre, *(self.map(name, t).name for t in NAMES)])
+            for name, centre in zip(SCANS, "ABAB", strict=True)
+        ]
+        self.table.write_text("\n".join(["image\tcentre\tcsf\tgm\twm", *rows, ""]))
+        bare = ["\t".join(row.split("\t")[:2]) for row in rows]
+        self.bare.write_text("\n".join(["image\tcentre", *bare, ""]))
+
+    def scan(self, name: str) -> Path:
+        return self.folder / f"{name}.nii.gz"
+
+    def map(self, name: str, tissue: str) -> Path:
+        return self.folder / f"{name}_{tissue}.nii.gz"
+
+    def maps(self, *names: str) -> list[Any]:
+        """The options with the maps of some scans."""
+        return [
+            word
+            for tissue in NAMES
+            for word in (f"--{tissue.lower()}", *(self.map(name, tissue) for name in names))
+        ]
+
+    def study(self, *options: str, bare: bool = False) -> Path:
+        out = self.folder / "-".join(["study", str(bare), *options])
+        if not out.exists():
+            with pytest.MonkeyPatch.context() as patch:
+                table = self.bare if bare else self.table
+                words = ["ndflow", "cohort", table, out, "-q", *options]
+                patch.setattr(sys, "argv", list(map(str, words)))
+                assert main() == 0
+        return out
+
+    def reference(self) -> Path:
+        return self.study("--target", "tissue") / "reference.json"
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return Desk(tmp_path_factory.mktemp("targets"))
+
+
+def voxels(path: Path) -> NDArray[np.float64]:
+    return np.asanyarray(nibabel.load(path).dataobj).astype(float)
+
+
+def record(path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+def values(proportions: dict[str, float]) -> list[float]:
+    return [proportions[name] for name in NAMES]
+
+
+# ── studies ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mode", ["individual", "two-level"])
+def test_a_study_says_of_each_scan_what_it_was_matched_to(desk: Desk, mode: str) -> None:
+    out = desk.study("--target", "tissue", "--mode", mode)
+    model = TissueModel.from_dict(record(out / "reference.json")["tissues"])
+    assert model.source == "maps"
+    np.testing.assert_allclose(model.mean, np.mean([desk.shares[s] for s in SCANS], axis=0))
+    for name in SCANS:
+        made = record(out / "maps" / f"{name}.json")
+        assert made["settings"]["target"] == "tissue"
+        aim = made["aim"]
+        np.testing.assert_allclose(values(aim["proportions"]), desk.shares[name], rtol=1e-9)
+        assert values(aim["population"]) == model.mean.tolist()
+        assert (aim["from"], aim["tissues"]) == ("maps of its tissues", "maps")
+        plain = aim["plain"]
+        assert 0 < plain["rms_difference"] <= plain["largest_difference"]
+        assert 0 <= plain["divergence"]["after"] < plain["divergence"]["before"]
+
+
+@pytest.mark.parametrize("mode", ["individual", "two-level"])
+@pytest.mark.parametrize("bare", [True, False])
+def test_adaptive_finds_proportions_of_its_own(desk: Desk, mode: str, bare: bool) -> None:
+    out = desk.study("--target", "adaptive", "--mode", mode, bare=bare)
+    tissues = record(out / "reference.json")["tissues"]
+    assert tissues["source"] == ("components" if bare else "maps")
+    aims = [record(out / "maps" / f"{name}.json")["aim"] for name in SCANS]
+    found = [aim["proportions"]["CSF"] for aim in aims]
+    assert np.corrcoef(found, [desk.shares[name][0] for name in SCANS])[0, 1] > 0.9
+    for aim in aims:
+        assert aim["tissues"] == tissues["source"]
+        assert values(aim["population"]) == tissues["mean"]
+        assert "mildest map" in aim["from"] or "clearly milder" in aim["from"]
+
+
+def test_the_average_is_the_default_and_has_nothing_to_say(desk: Desk) -> None:
+    plain, named = desk.study(), desk.study("--target", "average", bare=True)
+    for name in SCANS:
+        image = Path("images") / f"{name}.nii.gz"
+        assert (plain / image).read_bytes() == (named / image).read_bytes()
+        made = record(plain / "maps" / f"{name}.json")
+        assert "aim" not in made
+        assert made["settings"]["target"] == "average"
+    assert "tissues" not in record(plain / "reference.json")
+
+
+def test_the_map_of_two_levels_applies_and_is_undone(run: Run, desk: Desk, tmp_path: Path) -> None:
+    out = desk.study("--target", "tissue", "--mode", "two-level")
+    image, made = out / "images" / "s1.nii.gz", out / "maps" / "s1.json"
+    again, back = tmp_path / "again.nii.gz", tmp_path / "back.nii.gz"
+    assert run("apply", desk.scan("s1"), "--map", made, "-o", again).code == 0
+    np.testing.assert_array_equal(voxels(again), voxels(image))
+    assert run("apply", image, "--map", made, "--inverse", "-o", back).code == 0
+    np.testing.assert_allclose(voxels(back), voxels(desk.scan("s1")), atol=0.05)
+
+
+# ── single scans ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_by_one_scans_become_what_they_are_in_the_study(
+    run: Run, desk: Desk, tmp_path: Path
+) -> None:
+    words = ("normalise", *map(desk.scan, ("s2", "s0")), "--to", desk.reference())
+    done = run(*words, "--target", "tissue", *desk.maps("s2", "s0"), "-o", tmp_path / "t")
+    assert (done.code, done.errors) == (0, [])
+    study = desk.study("--target", "adaptive")
+    done = run(*words[:3], "--to", study / "reference.json", "--target", "adaptive", "-o", tmp_path)
+    assert (done.code, done.errors) == (0, [])
+    for name in ("s0", "s2"):
+        for one, all_ in ((tmp_path / "t", desk.reference().parent), (tmp_path, study)):
+            image, made = one / f"{name}.nii.gz", record(one / f"{name}.json")
+            assert image.read_bytes() == (all_ / "images" / image.name).read_bytes()
+            assert made["aim"] == record(all_ / "maps" / f"{name}.json")["aim"]
+        read = record(tmp_path / "t" / f"{name}.json")["inputs"]
+        for tissue in NAMES:
+            digest = hashlib.sha256(desk.map(name, tissue).read_bytes()).hexdigest()
+            assert [file["sha256"] for file in read[tissue.lower()]] == [digest]
+
+
+def test_other_units_change_nothing_else(run: Run, desk: Desk, tmp_path: Path) -> None:
+    words = ("normalise", desk.scan("new"), "--to", desk.reference(), "--target", "tissue")
+    for name, units in (("plain", ()), ("range", ("--range", 0, 1000))):
+        out = tmp_path / f"{name}.nii.gz"
+        assert run(*words, *desk.maps("new"), *units, "-o", out).code == 0
+    low, high = ndflow.load(desk.reference()).mixture.quantile([0.001, 0.999])
+    plain, scaled = (voxels(tmp_path / f"{name}.nii.gz") for name in ("plain", "range"))
+    inside = plain != 0
+    expected = 1000 * (plain[inside] - low) / (high - low)
+    np.testing.assert_allclose(scaled[inside], expected, atol=0.5)
+
+
+# ── models ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_models_with_tissues_make_a_reference_with_tissues(
+    run: Run, desk: Desk, tmp_path: Path
+) -> None:
+    done = run("fit", *map(desk.scan, SCANS), *desk.maps(*SCANS), "-o", tmp_path / "models")
+    assert (done.code, done.err) == (0, "")
+    models = [tmp_path / "models" / f"{name}.json" for name in SCANS]
+    known = []
+    for name, path in zip(SCANS, models, strict=True):
+        tissues = Tissues.from_dict(record(path)["tissues"])
+        np.testing.assert_allclose(tissues.proportions, desk.shares[name], rtol=1e-9)
+        assert name not in path.read_text()  # it may go where the scan may not
+        known.append(tissues)
+    made, turned = tmp_path / "r.json", tmp_path / "turned.json"
+    assert run("reference", *models, "-o", made).code == 0
+    saved = TissueModel.from_dict(record(made)["tissues"])
+    expected = tissue_model(known)
+    np.testing.assert_allclose(saved.mean, expected.mean, atol=1e-12)
+    np.testing.assert_allclose(saved.covariance, expected.covariance, atol=1e-12)
+    levels = np.linspace(0.01, 0.99, 99)
+    for one, other in zip(saved.densities, expected.densities, strict=True):
+        np.testing.assert_allclose(one.quantile(levels), other.quantile(levels), atol=1e-6)
+    # In any order, and from the images themselves, the same.
+    assert run("reference", *models[::-1], "-o", turned).code == 0
+    images = ("reference", *map(desk.scan, SCANS), *desk.maps(*SCANS))
+    assert run(*images, "-o", tmp_path / "images.json").code == 0
+    for path in (turned, tmp_path / "images.json"):
+        assert record(path)["tissues"] == record(made)["tissues"]
+    out = tmp_path / "new.nii.gz"
+    words = ("normalise", desk.scan("new"), "--to", made, "--target", "tissue", "-o", out)
+    assert run(*words, *desk.maps("new")).code == 0
+    aim = record(tmp_path / "new.json")["aim"]
+    np.testing.assert_allclose(values(aim["proportions"]), desk.shares["new"], rtol=1e-9)
+    assert (values(aim["population"]), aim["tissues"]) == (saved.mean.tolist(), "maps")
+
+
+def test_where_one_model_lacks_tissues_components_are_grouped(
+    run: Run, desk: Desk, tmp_path: Path
+) -> None:
+    with_, without, made = (tmp_path / f"{name}.json" for name in ("with", "without", "made"))
+    assert run("fit", desk.scan("s0"), *desk.maps("s0"), "-o", with_).code == 0
+    assert run("fit", desk.scan("s1"), "-o", without).code == 0
+    assert run("reference", with_, without, "-o", made).code == 0
+    assert "tissues" not in record(made)
+    words = ("normalise", desk.scan("new"), "--to", made, "-o", tmp_path / "new.nii.gz")
+    assert run(*words, "--target", "tissue", *desk.maps("new")).code == 0
+    aim = record(tmp_path / "new.json")["aim"]
+    assert aim["tissues"] == "components"
+    expected = grouped(ndflow.load(made).mixture).mean
+    assert values(aim["population"]) == pytest.approx(expected.tolist())

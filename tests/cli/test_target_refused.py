@@ -1,0 +1,133 @@
+"""``--target`` refused: every message that a user may get, and that nothing was written."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from phantoms import head, save
+
+import ndflow
+
+Run = Callable[..., Any]
+
+SHAPE = (16, 18, 14)
+with_and_without_a_rehearsal = pytest.mark.parametrize("more", [(), ("--dry-run",)])
+
+
+class Desk:
+    """Two scans, maps of the tissues of one, a reference, and tables with and without maps."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.reference = folder, folder / "reference.json"
+        scans = [save(self.scan(f"s{n}"), head(n, shape=SHAPE)) for n in (0, 1)]
+        kinds = head(0, shape=SHAPE, tissues=((1, 0), (2, 0), (3, 0)))
+        for kind, tissue in enumerate(("csf", "gm", "wm"), 1):
+            save(self.scan(tissue), (kinds == kind).astype(np.float32))
+        ndflow.save(self.reference, ndflow.reference([ndflow.fit_image(scans[0]).mixture]))
+        maps = "csf.nii.gz\tgm.nii.gz\twm.nii.gz"
+        rows = [f"s{n}.nii.gz\tA\t{maps}" for n in (0, 1)]
+        self.table, self.bare, self.nowhere = (folder / f"{n}.tsv" for n in ("all", "bare", "no"))
+        self.table.write_text("\n".join(["image\tcentre\tcsf\tgm\twm", *rows]))
+        self.bare.write_text("\n".join(["image\tcentre\tcsf\tgm", *(r[:-10] for r in rows)]))
+        self.nowhere.write_text("image\ns0.nii.gz\ns1.nii.gz\n")
+
+    def scan(self, name: str) -> Path:
+        return self.folder / f"{name}.nii.gz"
+
+    def maps(self, *, gm: Path | None = None) -> list[Any]:
+        """The options with the maps of the first scan."""
+        csf, grey, wm = (self.scan(tissue) for tissue in ("csf", "gm", "wm"))
+        return ["--csf", csf, "--gm", gm or grey, "--wm", wm]
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return Desk(tmp_path_factory.mktemp("refused"))
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        (("--target", "tissue"), "--target tissue needs maps of all three: --csf, --gm and --wm"),
+        (("MAPS",), "--csf, --gm and --wm are for --target tissue only"),
+        (("MAPS", "--target", "adaptive"), "--csf, --gm and --wm are for --target tissue only"),
+        (("--target", "tissue", "--csf", "x", "--gm", "x"), "tissues are needed: give --wm too"),
+        (
+            ("--target", "tissue", "MAPS", "--gm", "x"),
+            "--gm: 2 given for 1 images; give one for each",
+        ),
+        (("--target", "tissue", "--method", "nyul", "MAPS"), "for the method 'ndflow' only"),
+        (("--target", "adaptive", "--method", "affine"), "for the method 'ndflow' only"),
+        (("--target", "median"), "--target"),
+    ],
+)
+def test_maps_and_target_must_fit_each_other(
+    run: Run, desk: Desk, tmp_path: Path, options: tuple[str, ...], cause: str
+) -> None:
+    words = [part for word in options for part in (desk.maps() if word == "MAPS" else [word])]
+    out = tmp_path / "out.nii.gz"
+    done = run("normalise", desk.scan("s0"), "--to", desk.reference, "-o", out, *words)
+    assert (done.code, len(done.errors)) == (2, 1)
+    assert cause in done.errors[0]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("target", ["tissue", "adaptive"])
+def test_an_image_is_no_population(run: Run, desk: Desk, tmp_path: Path, target: str) -> None:
+    words = ("normalise", desk.scan("s0"), "--to", desk.scan("s1"), "-o", tmp_path / "o.nii.gz")
+    maps = desk.maps() if target == "tissue" else []
+    done = run(*words, "--target", target, *maps)
+    line = f"error: {desk.scan('s1')}: an image, which has no tissues of a population; "
+    assert (done.code, done.errors) == (2, [f"{line}give a reference, or leave out --target"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_gaussian_has_no_tissues(run: Run, desk: Desk, tmp_path: Path) -> None:
+    one = tmp_path / "one.json"
+    ndflow.save(one, ndflow.GaussianMixture([1.0], [0.0], [1.0]))
+    words = ("normalise", desk.scan("s0"), "--to", one, "-o", tmp_path / "o.nii.gz")
+    done = run(*words, "--target", "adaptive")
+    assert (done.code, len(done.errors)) == (2, 1)
+    assert done.errors[0].startswith(f"error: {one}: no tissues can be made of it: ")
+    assert "or leave out --target" in done.errors[0]
+
+
+def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) -> None:
+    small = save(tmp_path / "small.nii.gz", np.ones((4, 5, 6), np.float32))
+    words = ("normalise", desk.scan("s0"), "--to", desk.reference, "--target", "tissue")
+    done = run(*words, *desk.maps(gm=small), "-o", tmp_path / "o.nii.gz")
+    line = f"error: {small}: has the shape (4, 5, 6), but the scan (16, 18, 14); "
+    assert (done.code, done.errors) == (2, [f"{line}give a map on the grid of the scan"])
+    gone = tmp_path / "gone.nii.gz"
+    for more in ((), ("--dry-run",)):
+        done = run(*words, *desk.maps(gm=gone), "-o", tmp_path / "o.nii.gz", *more)
+        assert (done.code, len(done.errors)) == (2, 1)
+        assert f"{gone}: no such file" in done.errors[0]
+    assert list(tmp_path.iterdir()) == [small]
+
+
+@with_and_without_a_rehearsal
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        (("--target", "tissue", "--mode", "centre"), "use --mode two-level or individual"),
+        (("--target", "adaptive", "--mode", "centre"), "use --mode two-level or individual"),
+        (("--target", "tissue", "--method", "nyul"), "target is for the method 'ndflow' only"),
+        (("--method", "nyul", "--mode", "two-level"), "leave out --mode two-level"),
+        (("--method", "affine", "--mode", "two-level"), "is for the method 'ndflow' only"),
+        (("--target", "tissue", "BARE"), "s0.nii.gz: not all of its tissues are known (row 2); "),
+        (("--mode", "two-level", "NOWHERE"), "s0.nii.gz: no centre is known of it (row 2); "),
+    ],
+)
+def test_a_study_that_makes_no_sense_is_not_begun(
+    run: Run, desk: Desk, tmp_path: Path, options: tuple[str, ...], cause: str, more: Any
+) -> None:
+    tables = {"BARE": desk.bare, "NOWHERE": desk.nowhere}
+    table = next((tables[word] for word in options if word in tables), desk.table)
+    words = [word for word in options if word not in tables]
+    done = run("cohort", table, tmp_path / "out", *words, *more)
+    assert (done.code, len(done.errors)) == (2, 1)
+    assert cause in done.errors[0]
+    assert not list(tmp_path.iterdir())
