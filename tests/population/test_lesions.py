@@ -95,14 +95,14 @@ def test_a_lesion_is_compared_with_the_healthy_part_once_it_is_taken_out():
     weights = [*(1 - share) * REFERENCE.weights, share]
     means, precisions = REFERENCE.means[:, 0], REFERENCE.precisions[:, 0, 0]
     scan = GaussianMixture(weights, [*means, 2.8], [*precisions, 16.0])
-    ceiling = np.full(ALARM.nodes.size, 5.0)
-    ceiling[ALARM.nodes > 1.9] = np.log(level)
+    ceiling = np.log(level) - 6 * (ALARM.nodes - 2.8)  # steep, so that the place matters
     found = find_lesions(scan, REFERENCE, Alarm(ALARM.nodes, ceiling, 0.1, 31))
     assert found.indices == (scan.components - 1,)
-    x = np.linspace(1.9, 6, 4001)
+    x = np.linspace(0, 6, 4001)
     lesion = stats.norm.pdf(x, 2.8, 0.25)
     q = share * lesion + (1 - share) * REFERENCE.pdf(x)
-    truth = np.trapezoid(lesion * np.maximum(0, 1 - (1 - share) * level / q), x)
+    most = (1 - share) * level * np.exp(-6 * (x - 2.8))
+    truth = np.trapezoid(lesion * np.maximum(0, 1 - most / q), x)
     assert found.excesses[-1] == pytest.approx(truth, abs=0.01)
 
 

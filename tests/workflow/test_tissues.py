@@ -135,7 +135,9 @@ def test_maps_are_given_for_each_image_or_for_none() -> None:
         maps_each(("c1",), ("g1",), (), ["a"])
     with pytest.raises(InvalidValueError, match="--gm: 1 given for 2 images; give one for each"):
         maps_each(("c1", "c2"), ("g1",), ("w1", "w2"), ["a", "b"])
-    assert TissueMaps.of("c", None, "w") is None
+    assert TissueMaps.of(None, None, None) is None
+    with pytest.raises(InvalidValueError, match="all three"):
+        TissueMaps.of("c", None, "w")
     assert TissueMaps.of("c", "g", "w") == ("c", "g", "w")
 
 
@@ -147,7 +149,7 @@ def test_an_array_is_normalised_with_arrays_of_its_tissues() -> None:
     np.testing.assert_allclose(list(found["proportions"].values()), amounts(), rtol=1e-9)
     assert found["tissues"] == "components"  # a reference without maps
     np.testing.assert_allclose(result.image[INSIDE], result.imap(SCAN[INSIDE]), atol=1e-3)
-    with pytest.raises(InvalidValueError, match="needs maps of all three"):
+    with pytest.raises(InvalidValueError, match="all three"):
         ndflow.normalise(SCAN, reference, target="tissue", csf=MAPS.csf, wm=MAPS.wm)
     with pytest.raises(InvalidValueError, match="are for --target tissue only"):
         ndflow.normalise(SCAN, reference, **maps)

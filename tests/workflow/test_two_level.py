@@ -189,7 +189,11 @@ def test_another_mode_or_target_is_done_again_and_leaves_no_trace(
 ) -> None:
     out = tmp_path / "out"
     # The last two share their target and all references: the further step alone tells them apart.
-    for mode, target in (("two-level", "adaptive"), ("two-level", "average"), ("centre", "average")):
+    for mode, target in (
+        ("two-level", "adaptive"),
+        ("two-level", "average"),
+        ("centre", "average"),
+    ):
         assert run(rows, out, mode, target) == Summary(6, 0, [])
         assert contents(out) == contents(done(mode, target))
 

@@ -133,7 +133,8 @@ def bids(
         check_derivative(study, root, force=force)
         if level == "group":
             check_study(study)
-        return rehearse_study(members, images=level == "group")
+        needs = matching.target != "average"
+        return rehearse_study(members, images=level == "group", maps=needs)
     with Passes(talk) as watch:
         if level == "participant":
             summary = run_participants(study, root, watch, force=force)

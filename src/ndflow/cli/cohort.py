@@ -110,7 +110,7 @@ def cohort(
     )
     if dry_run:
         check_cohort(study, force=writing.force)
-        return rehearse_study(members)
+        return rehearse_study(members, maps=matching.target != "average")
     with Passes(talk) as watch:
         summary = run_cohort(study, rows, watch, command=command_line(), force=writing.force)
     if not no_report and summary.done:

@@ -91,7 +91,9 @@ def _details(typed: Sequence[str]) -> str:
 
 def _greedy(error: CycloptsError, typed: Sequence[str]) -> str:
     """Return a hint where an option that takes several files may have taken the images too."""
-    lists = {"--mask", "--exclude", "--weights"} & {word.partition("=")[0] for word in typed}
+    lists = {"--mask", "--exclude", "--weights", "--csf", "--gm", "--wm"} & {
+        word.partition("=")[0] for word in typed
+    }
     argument = error.argument if isinstance(error, MissingArgumentError) else None
     if not lists or argument is None or argument.name.startswith("-"):
         return ""

@@ -85,14 +85,22 @@ def normalise(
     from ndflow.workflow.outputs import one_each, outputs_for
     from ndflow.workflow.results import check_result
     from ndflow.workflow.several import Task
-    from ndflow.workflow.target import in_units, read_target, refuse_coarse, refuse_other_units
-    from ndflow.workflow.tissues import maps_each
+    from ndflow.workflow.target import (
+        in_units,
+        read_target,
+        refuse_coarse,
+        refuse_image,
+        refuse_other_units,
+    )
+    from ndflow.workflow.tissues import check_maps, maps_each
 
     refuse_other_units(matching)
+    refuse_image(to, matching)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")
     maps = maps_each(csf, gm, wm, images)
+    check_maps(maps[0] if maps else None, matching)
     scans = list(zip(images, masks, excludes, outputs.files, strict=True))
     if dry_run:
         if is_model(to):

@@ -120,19 +120,20 @@ def rehearse(
     return code
 
 
-def rehearse_study(members: Sequence[Member], *, images: bool = True) -> int:
+def rehearse_study(members: Sequence[Member], *, images: bool = True, maps: bool = False) -> int:
     """Say what a study would write, and which of its files are missing.
 
     Parameters
     ----------
     members : the scans.
     images : whether images would be written; if not, densities only.
+    maps : whether maps of their tissues would be read.
     """
     missing = 0
     for member in members:
         output = member.place.image if images else member.place.model
         try:
-            for name in (member.image, member.mask):
+            for name in (member.image, member.mask, *((member.maps or ()) if maps else ())):
                 if name and name != AUTO:
                     with open_file(name):
                         pass

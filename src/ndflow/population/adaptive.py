@@ -29,8 +29,8 @@ from ndflow.values import FloatArray, positive
 __all__ = ["Adapted", "adapted"]
 
 _LEVELS = (np.arange(199) + 0.5) / 199
-_LEAST = 0.02  # of any tissue
-_CLEAR = 0.05  # share by which J must fall
+_LEAST = 0.02  # of any tissue, or half of the mean if that is less
+_CLEAR, _SMALL = 0.05, 2e-5  # share by which J must fall, and at least by this much
 _FLATTEST = 1e-3  # standard deviation of proportions
 _NOTHING, _ITERATIONS = 1e-9, 60
 
@@ -51,7 +51,12 @@ class Adapted(NamedTuple):
     @property
     def clear(self) -> bool:
         """Whether they are clearly better than the mean."""
-        return self.after < (1 - _CLEAR) * self.before
+        return self.gain > _CLEAR and self.before - self.after > _SMALL
+
+    @property
+    def gain(self) -> float:
+        """The share by which J fell."""
+        return 1 - self.after / self.before if self.before > 0 else 0.0
 
 
 def adapted(scan: GaussianMixture, model: TissueModel, *, prior_strength: float = 1e-3) -> Adapted:
@@ -68,12 +73,13 @@ def adapted(scan: GaussianMixture, model: TissueModel, *, prior_strength: float 
     strength = positive(prior_strength, "prior_strength")
     variances, axes = np.linalg.eigh(model.covariance)
     plane = axes[:, 1:] * np.sqrt(np.maximum(variances[1:], _FLATTEST**2))
+    least = min(_LEAST, 0.5 * float(model.mean.min()))
     own = scan.quantile(_LEVELS)
     own = (own - own.mean()) / own.std()
 
     def objective(z: FloatArray) -> tuple[float, FloatArray]:
         s = model.mean + plane @ z
-        if (s < _LEAST).any():
+        if (s < least).any():
             return np.inf, np.zeros(2)
         target = model.target(s / s.sum())
         y = target.quantile(_LEVELS)
@@ -81,7 +87,7 @@ def adapted(scan: GaussianMixture, model: TissueModel, *, prior_strength: float 
         rho = float((own * centred).mean() / spread)
         by_y = (own / spread - rho * centred / spread**2) / y.size
         by_s = np.array([-(by_y * p.cdf(y) / target.pdf(y)).sum() for p in model.densities])
-        value = 1 - rho**2 + strength * float(z @ z)
+        value = max(0.0, 1 - rho**2) + strength * float(z @ z)
         return value, -2 * rho * (by_s @ plane) + 2 * strength * z
 
     start = np.zeros(2)

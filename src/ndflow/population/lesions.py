@@ -118,7 +118,8 @@ def learn_alarm(mixtures: Sequence[GaussianMixture], reference: GaussianMixture)
     Parameters
     ----------
     mixtures : densities of scans without lesions, one channel, in any units and order. Twenty or
-        more; from a few, the threshold is so high that little is ever found, and from one, nothing.
+        more, and of all ages: fluid that none of them has is an alarm. From five scans a tenth of
+        the healthy ones are alarms; from one, nothing ever is.
     reference : the density they are overlaid on.
     """
     if not mixtures:

@@ -102,6 +102,7 @@ def tissue_model(
     scans: Sequence[Tissues],
     ways: Callable[[int], IntensityMap] | None = None,
     *,
+    weights: ArrayLike | None = None,
     effective_count: float = 1e4,
 ) -> TissueModel:
     """Return the tissues of a population.
@@ -111,12 +112,18 @@ def tissue_model(
     scans : looked at one after the other, several times.
     ways : the map that takes a scan, given by its place, to the space of the reference. Default:
         the alignment that the module describes.
+    weights : how much each scan counts, equal by default.
     effective_count : of the fits, see `fit`.
     """
     if not scans:
         raise InvalidValueError("scans must hold at least one scan")
+    shares = real_array(np.ones(len(scans)) if weights is None else weights, "weights", len(scans))
+    if (shares < 0).any() or not shares.sum() > 0:
+        raise InvalidValueError("weights must not be negative, nor all zero")
+    shares = shares / shares.sum()
     proportions = np.array([scan.proportions for scan in scans])
-    mean = proportions.mean(axis=0)
+    mean = np.einsum("n,ng->g", shares, proportions)
+    mean /= mean.sum()
     if ways is None:
         alignments = [align(stack(scan.densities, mean)) for scan in scans]
         ways = alignments.__getitem__
@@ -124,10 +131,12 @@ def tissue_model(
     else:
         own = False
     densities = tuple(
-        fit(mean_density(_Moved(scans, ways, tissue)), effective_count=effective_count).mixture
+        fit(
+            mean_density(_Moved(scans, ways, tissue, shares)), effective_count=effective_count
+        ).mixture
         for tissue in range(len(TISSUES))
     )
-    model = TissueModel(densities, mean, _covariance(proportions))
+    model = TissueModel(densities, mean, _covariance(proportions, shares))
     return model.transformed(align(model.target(mean))) if own else model
 
 
@@ -135,9 +144,13 @@ class _Moved(Sequence[tuple[Density, float]]):
     """The densities of one tissue in the space of the reference, and their shares."""
 
     def __init__(
-        self, scans: Sequence[Tissues], ways: Callable[[int], IntensityMap], tissue: int
+        self,
+        scans: Sequence[Tissues],
+        ways: Callable[[int], IntensityMap],
+        tissue: int,
+        shares: FloatArray,
     ) -> None:
-        self._scans, self._ways, self._tissue = scans, ways, tissue
+        self._scans, self._ways, self._tissue, self._shares = scans, ways, tissue, shares
 
     def __len__(self) -> int:
         return len(self._scans)
@@ -147,8 +160,8 @@ class _Moved(Sequence[tuple[Density, float]]):
             raise IndexError(place)
         way, mixture = self._ways(place), self._scans[place].densities[self._tissue]
         if isinstance(way, Affine):
-            return mixture.transformed(way.matrix, way.offset), 1 / len(self)
-        return Pushed(mixture, way), 1 / len(self)
+            return mixture.transformed(way.matrix, way.offset), float(self._shares[place])
+        return Pushed(mixture, way), float(self._shares[place])
 
 
 def grouped(reference: GaussianMixture, proportions: Sequence[ArrayLike] = ()) -> TissueModel:
@@ -182,7 +195,12 @@ def grouped(reference: GaussianMixture, proportions: Sequence[ArrayLike] = ()) -
     )
     mean = np.array([reference.weights[group].sum() for group in groups])
     known = np.array([_proportions(p, "proportions") for p in proportions]).reshape(-1, 3)
-    return TissueModel(densities, mean / mean.sum(), _covariance(known), "components")
+    return TissueModel(
+        densities,
+        mean / mean.sum(),
+        _covariance(known, np.full(len(known), 1 / max(len(known), 1))),
+        "components",
+    )
 
 
 def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> float:
@@ -192,13 +210,13 @@ def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> f
     return total
 
 
-def _covariance(proportions: FloatArray) -> FloatArray:
+def _covariance(proportions: FloatArray, shares: FloatArray) -> FloatArray:
     """Return how proportions vary, shrunk towards what is usual; which it is if they are few."""
     usual = _USUAL**2 * (np.eye(3) - 1 / 3)
-    if len(proportions) < _FEWEST:
+    if np.count_nonzero(shares) < _FEWEST:
         return usual
-    centred = proportions - proportions.mean(axis=0)
-    own = np.einsum("ni,nj->ij", centred, centred) / (len(proportions) - 1)
+    centred = proportions - np.einsum("n,ng->g", shares, proportions)
+    own = np.einsum("n,ni,nj->ij", shares, centred, centred) / (1 - (shares * shares).sum())
     result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * usual
     return result
 

@@ -46,11 +46,10 @@ def aim_of(source: Portrait, target: Portrait, matching: Matching) -> Aim:
         own = source.tissues.proportions
         return Aim(model.target(own), _record("tissues", own, "maps of its tissues", model))
     found = adapted(source.mixture, model)
-    gain = 1 - found.after / found.before
     if not found.clear:
-        how = f"no proportions make its map clearly milder (by {gain:.0%} at most)"
+        how = f"no proportions make its map clearly milder (by {found.gain:.0%} at most)"
         return Aim(target.mixture, _record("average", model.mean, how, model))
-    how = f"the mildest map, by {gain:.0%} milder than with the mean proportions"
+    how = f"the mildest map, by {found.gain:.0%} milder than with the mean proportions"
     own = found.proportions
     return Aim(model.target(own), _record("tissues", own, how, model))
 

@@ -119,5 +119,6 @@ def fit_to_file(
     }
     if fitted.tissues is not None:
         record["tissues"] = fitted.tissues.to_dict()
+        record["maps"] = {name: [sha256_of(f) for f in files[name]] for name in ("csf", "gm", "wm")}
     save(output, fitted.fit, record=record, force=force, inputs=inputs)
     return fitted

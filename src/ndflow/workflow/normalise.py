@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from ndflow.density import Fit
-from ndflow.errors import InvalidValueError
 from ndflow.io import AnyPath, Source
 from ndflow.workflow.methods import Solution, solve
 from ndflow.workflow.portrait import Portrait, landmarks_of
@@ -21,7 +20,7 @@ from ndflow.workflow.settings import (
     settings_from,
 )
 from ndflow.workflow.target import AnyTarget, Target, in_units, read_target, refuse_coarse
-from ndflow.workflow.tissues import TissueMaps, tissues_of
+from ndflow.workflow.tissues import TissueMaps, check_maps, tissues_of
 from ndflow.workflow.voxels import mapped
 
 __all__ = ["normalise", "normalise_scan", "normalize"]
@@ -98,10 +97,7 @@ def normalise_scan(
     """
     aim = in_units(target, matching)
     refuse_coarse(aim.mixture, writing)
-    if maps is None and matching.target == "tissue":
-        raise InvalidValueError("--target tissue needs maps of all three: --csf, --gm and --wm")
-    if maps is not None and matching.target != "tissue":
-        raise InvalidValueError("--csf, --gm and --wm are for --target tissue only")
+    check_maps(maps, matching)
     inputs = input_files(image=image, mask=mask, exclude=exclude) | target.files
     if maps is not None:
         inputs |= input_files(**maps._asdict())

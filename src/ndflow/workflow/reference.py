@@ -125,9 +125,15 @@ def write_reference(
         known.sort(key=lambda one: (one[0].values.tolist(), one[2]))  # in any order, the same sum
         record["landmarks"] = standard(known).to_dict()
     if densities and all(density.tissues is not None for density in densities):
-        known_tissues = [density.tissues for density in densities if density.tissues is not None]
-        known_tissues.sort(key=lambda one: json.dumps(one.to_dict()))  # in any order, the same
-        record["tissues"] = tissue_model(known_tissues).to_dict()
+        heavy = weights or [1.0] * len(densities)
+        parts = [
+            (density.tissues, weight)
+            for density, weight in zip(densities, heavy, strict=True)
+            if density.tissues is not None
+        ]
+        parts.sort(key=lambda one: json.dumps(one[0].to_dict()))  # in any order, the same
+        model = tissue_model([one for one, _ in parts], weights=[weight for _, weight in parts])
+        record["tissues"] = model.to_dict()
     if lesions:
         record["alarm"] = learn_alarm(mixtures, made.mixture).to_dict()
     save(output, made, record=record, force=force, inputs=sources)

@@ -56,6 +56,7 @@ class Scan(NamedTuple):
     excluded : how many are inside and finite, but were excluded by the user.
     not_finite : how many of the whole image are NaN or infinite.
     warnings : for the user.
+    left_out : the voxels that were excluded by the user.
     """
 
     volume: Volume
@@ -64,6 +65,7 @@ class Scan(NamedTuple):
     excluded: int
     not_finite: int
     warnings: list[str]
+    left_out: BoolArray | None = None
 
     @property
     def voxels(self) -> dict[str, int]:
@@ -99,9 +101,8 @@ def read_scan(
     volume, inside, warnings = read_masked(image, mask, max_bytes=limit)
     if left_out is not None:
         warnings += left_out.on(volume)
-    counted, excluded, not_finite = _counted(
-        volume, inside, None if left_out is None else _flat(left_out.inside)
-    )
+    away = None if left_out is None else _flat(left_out.inside)
+    counted, excluded, not_finite = _counted(volume, inside, away)
     total = int(counted.total) if counted else 0
     if counted is None or total < FEWEST:
         cause = f"{_count(total, 'voxel')} {'is' if total == 1 else 'are'} {_which(mask, exclude)}"
@@ -112,7 +113,7 @@ def read_scan(
         warnings.append(
             f"{volume.path}: {_count(not_finite, 'voxel')} NaN or infinite, left out of the fit"
         )
-    return Scan(volume, inside, counted, excluded, not_finite, warnings)
+    return Scan(volume, inside, counted, excluded, not_finite, warnings, away)
 
 
 def read_masked(

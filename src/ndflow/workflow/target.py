@@ -27,6 +27,7 @@ __all__ = [
     "known_tissues",
     "read_target",
     "refuse_coarse",
+    "refuse_image",
     "refuse_other_units",
 ]
 
@@ -86,6 +87,7 @@ def read_target(
     name = os.fspath(to) if isinstance(to, str | os.PathLike) else f"the {type(to).__name__}"
     files: dict[str, tuple[str, ...]] = {}
     landmarks, tissues, alarm = None, None, None
+    refuse_image(to, matching)
     if is_model(to):
         files = {"target": (name,)}
         to, landmarks, tissues, alarm = load_described(to)
@@ -106,9 +108,6 @@ def read_target(
         own = known_tissues(name, mixture, tissues) if needs_tissues(matching) else None
         alarm = alarm if matching.lesions else None
         return Target(mixture, name, has_units, files, [], known, own, alarm)
-    if needs_tissues(matching):
-        cause = "an image, which has no tissues of a population"
-        raise FileError(name, cause, "give a reference, or leave out --target")
     scan = read_scan(to, mask, reading=reading)
     files = input_files(target=to, target_mask=mask)
     fitted = fit_scan(scan, fitting)
@@ -136,6 +135,19 @@ def known_landmarks(
         hint = f"make a reference from images with 'ndflow reference --method {method}'"
         raise FileError(name, cause, hint)
     return known
+
+
+def refuse_image(to: AnyTarget, matching: Matching) -> None:
+    """Refuse an image as a target that stands for a population."""
+    if isinstance(to, Target | Reference | Fit | GaussianMixture) or is_model(to):
+        return
+    name = os.fspath(to) if isinstance(to, str | os.PathLike) else "the target"
+    if needs_tissues(matching):
+        cause = "an image, which has no tissues of a population"
+        raise FileError(name, cause, "give a reference, or leave out --target")
+    if matching.lesions:
+        cause = "an image, which does not know what healthy scans have at most"
+        raise FileError(name, cause, "give a reference, or leave out --lesions")
 
 
 def known_tissues(

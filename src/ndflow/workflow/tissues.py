@@ -16,7 +16,7 @@ from ndflow.values import FloatArray
 from ndflow.workflow.scan import Scan, about
 from ndflow.workflow.settings import Fitting, Matching, Reading
 
-__all__ = ["TissueMaps", "maps_each", "needs_tissues", "probabilities", "tissues_of"]
+__all__ = ["TissueMaps", "check_maps", "maps_each", "needs_tissues", "probabilities", "tissues_of"]
 
 _LEAST = 1e-3  # of any tissue: less is a mistake, or no brain
 
@@ -30,9 +30,11 @@ class TissueMaps(NamedTuple):
 
     @classmethod
     def of(cls, csf: Source | None, gm: Source | None, wm: Source | None) -> TissueMaps | None:
-        """Return maps if all three are there."""
-        if csf is None or gm is None or wm is None:
+        """Return maps if there are any; then there must be all three."""
+        if csf is None and gm is None and wm is None:
             return None
+        if csf is None or gm is None or wm is None:
+            raise InvalidValueError("maps of all three tissues are needed: csf, gm and wm")
         return cls(csf, gm, wm)
 
 
@@ -53,6 +55,14 @@ def maps_each(
     return [TissueMaps(*files) for files in zip(csf, gm, wm, strict=True)]
 
 
+def check_maps(maps: TissueMaps | None, matching: Matching) -> None:
+    """Refuse maps that would be ignored, and a target that lacks them."""
+    if maps is None and matching.target == "tissue":
+        raise InvalidValueError("--target tissue needs maps of all three: --csf, --gm and --wm")
+    if maps is not None and matching.target != "tissue":
+        raise InvalidValueError("--csf, --gm and --wm are for --target tissue only")
+
+
 def needs_tissues(matching: Matching) -> bool:
     """Tell whether a target is made of tissues."""
     return matching.target != "average"
@@ -67,7 +77,8 @@ def probabilities(
         cause = f"has the shape {read.spatial_shape}, but the scan {volume.spatial_shape}"
         raise FileError(read.path, cause, "give a map on the grid of the scan")
     warnings = misplaced(read, volume)
-    share = np.nan_to_num(np.asarray(read.values(read.flat)[inside], np.float64))
+    share = np.asarray(read.values(read.flat)[inside], np.float64)
+    share = np.where(np.isfinite(share), share, 0.0)
     if share.min() < 0 or not share.any():
         cause = "no probability is positive inside the mask, or some are negative"
         raise FileError(read.path, cause, "check that it is the map of a tissue")
@@ -82,6 +93,8 @@ def tissues_of(
     inside = scan.inside[:]
     if flat.dtype.kind == "f":
         inside = inside & np.isfinite(flat)
+    if scan.left_out is not None:
+        inside = inside & ~scan.left_out
     stored: NDArray[np.generic] = flat[inside]
     densities, amounts, warnings = [], [], []
     for name, source in zip(TISSUES, (maps.csf, maps.gm, maps.wm), strict=True):
