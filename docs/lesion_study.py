@@ -1,8 +1,6 @@
-"""Put lesions into real scans, and measure what normalising does to them.
+"""The part of docs/study.md on lesions: put into real scans, and what normalising does to them.
 
-    python docs/lesion_study.py COHORT OUT
-
-COHORT is a BIDS-like folder as for make_study.py. Into the white matter of every scan go balls of
+Into the white matter of every scan go balls of
 lesion, 1, 3 and 6 % of the brain's volume: bright ones, as far above white matter as 1.06 times
 the contrast of grey and white, and dark ones, like fluid. Their noise is that of white matter and
 their borders are blurred. References, ceilings of healthy scans and standard landmarks come from
@@ -10,12 +8,10 @@ the *other* scans, without lesions, in five folds.
 
 For each method: the contrast of lesion and white matter in units of that of white and grey, after
 by before; the shift of the median of healthy white matter, in the same units, from where the same
-method puts it in the scan without lesion; and how often a lesion was found. Writes
-OUT/lesions.tsv and, scan by scan, OUT/lesions_scans.tsv. No image is written.
+method puts it in the scan without lesion; and how often a lesion was found. No image is written.
 """
 
 import csv
-import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,6 +25,8 @@ from ndflow.io import read_mask, read_volume
 from ndflow.population import reference
 from ndflow.population.lesions import Alarm, find_lesions, learn_alarm
 from ndflow.population.sparing import spare
+from ndflow.report.rendering import svg
+from ndflow.report.style import new_figure
 from ndflow.transport import IntensityMap, align, along
 
 SHARES = (0.0, 0.01, 0.03, 0.06)
@@ -69,9 +67,51 @@ class Standards(NamedTuple):
     quantile: Landmarks
 
 
-def main() -> None:
-    """Measure everything."""
-    cohort, out = Path(sys.argv[1]), Path(sys.argv[2])
+Rows = list[dict[str, object]]
+
+
+def section(cohort: Path, figures: Path) -> str:
+    """Measure everything, and return the table and the figure of it."""
+    averages = summary(compared(cohort))
+    (figures / "study-lesions.svg").write_bytes(figure(averages))
+    head = ["lesion", "method", "contrast kept", "5th–95th", "shift of WM", "95th", "found"]
+    lines = [head, ["---", "---", *["--:"] * 5]]
+    for row in averages:
+        spared = row["method"] == METHODS[1]
+        share, kind = row["share"], row["lesion"]
+        what = f"{share:.0%} {kind}" if share else "none"
+        kept = [f"{row['kept']:.2f}", f"{row['kept_5th']:.2f}–{row['kept_95th']:.2f}"]
+        shift = [f"{row['shift']:.1%}", f"{row['shift_95th']:.1%}"]
+        cells = [*kept, *shift] if share else ["–"] * 4
+        if share or spared:
+            lines.append(
+                [what, str(row["method"]), *cells, f"{row['alarms']:.0%}" if spared else "–"]
+            )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def figure(averages: Rows) -> bytes:
+    """Draw what is left of the contrast of bright lesions, and how far white matter is shifted."""
+    with new_figure(7.0, 2.8) as drawn:
+        for place, (column, title, aim) in enumerate(
+            (("kept", "contrast kept", 0.9), ("shift", "shift of white matter", 0.02)), start=1
+        ):
+            axes = drawn.add_subplot(1, 2, place)
+            axes.axhline(aim, color="0.6", linewidth=0.8, linestyle=":")
+            for method in METHODS:
+                own = [r for r in averages if r["method"] == method and r["lesion"] == "bright"]
+                own = [r for r in own if r["share"]]
+                x = [100 * float(str(r["share"])) for r in own]
+                axes.plot(x, [float(str(r[column])) for r in own], marker="o", label=method)
+            axes.set_xlabel("lesion, % of the brain")
+            axes.set_title(title, loc="left", fontsize="medium")
+            axes.set_ylim(bottom=0)
+        axes.legend(fontsize="small")
+        return svg(drawn)
+
+
+def compared(cohort: Path) -> Rows:
+    """Return a row for each scan, lesion and method."""
     with (cohort / "participants.tsv").open(encoding="utf-8", newline="") as file:
         people = list(csv.DictReader(file, delimiter="\t"))
     sites = [row["site"] for row in people]
@@ -86,9 +126,7 @@ def main() -> None:
         others = learn([case for case, own in zip(healthy, fold, strict=True) if own != k])
         for i in np.flatnonzero(fold == k):
             rows += measured(people[i]["participant_id"], sites[i], cases[i], others)
-    out.mkdir(parents=True, exist_ok=True)
-    write(out / "lesions_scans.tsv", rows)
-    write(out / "lesions.tsv", summary(rows))
+    return rows
 
 
 def read(cohort: Path, name: str, site: str) -> Scan:
@@ -239,18 +277,3 @@ def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
                     }
                 )
     return result
-
-
-def write(path: Path, rows: list[dict[str, object]]) -> None:
-    """Write a table."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], delimiter="\t", lineterminator="\n")
-        writer.writeheader()
-        for row in rows:
-            writer.writerow(
-                {key: f"{v:.4g}" if isinstance(v, float) else v for key, v in row.items()}
-            )
-
-
-if __name__ == "__main__":
-    main()

@@ -16,6 +16,9 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import lesion_study
+import tissue_study
+
 HERE = Path(__file__).parent
 CRAMER = ("--objective", "cramer", "--regularisation", "1e-4")
 RUNS = {
@@ -49,10 +52,13 @@ def main() -> None:
         for name in FIGURES:
             content = (out / f"{name}.svg").read_bytes()
             (HERE / "figures" / f"study-{name}.svg").write_bytes(content)
+        targets = tissue_study.section(folder, table, ndflow, HERE / "figures")
+        lesions = lesion_study.section(cohort, HERE / "figures")
         scans = read(table)
         names = ("tissue", "fitness", "centres", "classification", "covariate")
         (HERE / "study.md").write_text(
-            page({name: read(out / f"{name}.tsv") for name in names}, scans), encoding="utf-8"
+            page({name: read(out / f"{name}.tsv") for name in names}, scans, targets, lesions),
+            encoding="utf-8",
         )
 
 
@@ -121,7 +127,7 @@ class Study:
         return next(r for r in rows if (r["condition"], r["tissue"]) == (condition, tissue))
 
 
-def page(tables: dict[str, Table], scans: Table) -> str:
+def page(tables: dict[str, Table], scans: Table, targets: str, lesions: str) -> str:
     """Return the page."""
     study = Study(tables)
     centres = Counter(row["site"] for row in scans)
@@ -143,6 +149,12 @@ def page(tables: dict[str, Table], scans: Table) -> str:
             study, "centres", "between within pairwise between_share within_share"
         ),
         "age_table": age_table(study),
+        "targets": targets,
+        "target_commands": "\n".join(
+            f"ndflow cohort scans.tsv {name} {' '.join(words)}".rstrip()
+            for name, words in tissue_study.RUNS.items()
+        ),
+        "lesions": lesions,
         **facts(study),
     }
     return text.format_map(parts)

@@ -185,8 +185,8 @@ def _demo(folder: Path, ndflow) -> str:  # type: ignore[no-untyped-def]
         lines.append([name, f"{found.mean:.3f}", f"{found.spread:.3f}"])
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return (
-        "On the demo's scans the curve of each scanner is known, and the share of fluid varies with "
-        "age. Error of the recovered intensities, and their spread between scans, in standard "
+        "On the demo's scans the curve of each scanner is known, and the share of fluid varies "
+        "with age. Error of the recovered intensities, and their spread between scans, in standard "
         f"deviations (defaults of ndflow):\n\n{rows}"
     )
 

@@ -1,0 +1,172 @@
+"""``--lesions`` and ``--freeze``, as a user types them."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+from phantoms import head, radii, save
+
+import ndflow
+from ndflow.cli import main
+
+Run = Callable[..., Any]
+
+TISSUES = ((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0))
+BRIGHT = 1350.0
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def command(*words: object) -> tuple[int, str]:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["ndflow", *map(str, words)])
+        return main(), capsys.readouterr().err
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Eight healthy scans, one with a bright lesion, and a reference of the healthy ones."""
+    place = tmp_path_factory.mktemp("lesions")
+    for number in range(8):
+        save(place / f"h{number}.nii.gz", scan(number))
+    ill = scan(9)
+    generator = np.random.default_rng(0)
+    where = lesion()
+    ill[where] = np.rint(generator.normal(BRIGHT, 30, np.count_nonzero(where)))
+    save(place / "ill.nii.gz", ill)
+    return place
+
+
+def scan(number: int) -> Any:
+    tissues = tuple((mean * (1 + 0.01 * (number % 3)), sd) for mean, sd in TISSUES)
+    return head(number, tissues=tissues)
+
+
+def lesion() -> Any:
+    return (radii() < 0.45) & (np.arange(radii().shape[0])[:, None, None] < 12)
+
+
+@pytest.fixture(scope="module")
+def healthy(folder: Path) -> Path:
+    reference = folder / "healthy.json"
+    sys.argv = ["ndflow", "reference", *(str(folder / f"h{n}.nii.gz") for n in range(8))]
+    sys.argv += ["--lesions", "auto", "-o", str(reference)]
+    assert main() == 0
+    return reference
+
+
+def record(path: Path) -> Any:
+    return json.loads(path.with_name(path.name.replace(".nii.gz", ".json")).read_text())
+
+
+def test_a_lesion_is_found_reported_and_keeps_its_contrast(
+    run: Run, folder: Path, healthy: Path
+) -> None:
+    plain, spared = folder / "plain.nii.gz", folder / "spared.nii.gz"
+    assert run("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", plain) == (0, "")
+    words = ("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", spared)
+    assert run(*words, "--lesions", "auto") == (0, "")
+    found = record(spared)["lesions"]
+    assert not found["unlike"]
+    assert found["share"] == pytest.approx(lesion().sum() / (radii() < 1).sum(), rel=0.2)
+    assert all(abs(mean - BRIGHT) < 40 for mean in found["intensities"])
+    assert found["excess"] > found["threshold"]
+    assert "lesions" not in record(plain)
+
+    def contrast(values: Any) -> float:
+        white = (scan(9) > 900) & ~lesion() & (scan(9) < 1100)
+        grey = (scan(9) > 600) & (scan(9) < 800)
+        high, low = np.median(values[white]), np.median(values[grey])
+        return float((np.median(values[lesion()]) - high) / (high - low))
+
+    before, without, kept = (
+        contrast(np.asarray(nibabel.load(path).dataobj))
+        for path in (folder / "ill.nii.gz", plain, spared)
+    )
+    assert kept / before == pytest.approx(1, abs=0.1)
+    assert abs(without / before - 1) > abs(kept / before - 1)
+
+
+def test_a_healthy_scan_raises_no_alarm(run: Run, folder: Path, healthy: Path) -> None:
+    save(folder / "new.nii.gz", scan(20))
+    for name, more in (("plain", ()), ("watched", ("--lesions", "auto"))):
+        words = ("normalise", folder / "new.nii.gz", "--to", healthy)
+        assert run(*words, "-o", folder / f"{name}_new.nii.gz", *more) == (0, "")
+    assert record(folder / "watched_new.nii.gz")["lesions"]["components"] == []
+    images = [
+        np.asarray(nibabel.load(folder / f"{n}_new.nii.gz").dataobj) for n in ("plain", "watched")
+    ]
+    assert np.array_equal(*images)
+
+
+def test_a_study_of_patients_finds_lesions_with_a_reference_of_healthy_scans(
+    run: Run, folder: Path, healthy: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "t.tsv").write_text(f"image\n{folder / 'ill.nii.gz'}\n{folder / 'h1.nii.gz'}\n")
+    words = ("cohort", tmp_path / "t.tsv", tmp_path / "out", "--lesions", "auto")
+    code, said = run(*words)
+    assert code == 2
+    assert "needs a reference of healthy scans" in said
+    code, _ = run(*words, "--reference", healthy)
+    assert code == 0
+    found = [
+        json.loads((tmp_path / "out/maps" / f"{name}.json").read_text())["lesions"]["components"]
+        for name in ("ill", "h1")
+    ]
+    assert found[0]
+    assert not found[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--lesions", "auto", "--to", "h1.nii.gz"), "does not know what healthy scans have"),
+        (("--lesions", "auto", "--freeze", "0", "--to", "healthy.json"), "give one of them"),
+        (("--lesions", "auto", "--method", "nyul", "--to", "healthy.json"), "'ndflow' only"),
+        (("--freeze", "99", "--to", "healthy.json"), "a component that is not there"),
+        (("--freeze", "bright", "--to", "healthy.json"), "write an index (3)"),
+        (("--freeze", "9:1", "--to", "healthy.json"), "the lower end first"),
+    ],
+)
+def test_what_cannot_be_is_refused(
+    run: Run, folder: Path, healthy: Path, monkeypatch: pytest.MonkeyPatch, words: Any, said: str
+) -> None:
+    monkeypatch.chdir(folder)
+    code, err = run("normalise", "ill.nii.gz", "-o", "no.nii.gz", *words)
+    assert code == 2
+    assert said in err
+    assert not Path("no.nii.gz").exists()
+
+
+def test_a_reference_without_an_alarm_finds_no_lesions(run: Run, folder: Path) -> None:
+    reference = folder / "bare.json"
+    assert run("reference", folder / "h1.nii.gz", folder / "h2.nii.gz", "-o", reference)[0] == 0
+    words = ("normalise", folder / "ill.nii.gz", "--to", reference, "-o", folder / "no.nii.gz")
+    code, err = run(*words, "--lesions", "auto")
+    assert code == 2
+    assert "ndflow reference --lesions auto" in err
+
+
+def test_frozen_components_stay_where_the_alignment_takes_them(
+    run: Run, folder: Path, healthy: Path
+) -> None:
+    output = folder / "frozen.nii.gz"
+    words = ("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", output)
+    assert run(*words, "--freeze", "1250:", "--freeze", "weight<0.01") == (0, "")
+    made = record(output)
+    assert made["settings"]["freeze"] == ["1250:", "weight<0.01"]
+    mixture = ndflow.GaussianMixture.from_dict(made["mixture"])
+    imap = ndflow.load(output.with_name("frozen.json"))
+    target = ndflow.load(healthy)
+    aligned = ndflow.align(mixture, target.mixture)
+    np.testing.assert_allclose(imap(np.array([BRIGHT])), aligned(np.array([BRIGHT])), atol=0.02)
+    x = np.linspace(100, 1500, 2000)
+    assert (np.diff(imap(x)) > 0).all()
+    np.testing.assert_allclose(imap.inverse()(imap(x)), x, atol=1e-6)
