@@ -37,6 +37,10 @@ VALUES: dict[str, Value] = {
     "PiecewiseLinear": ndflow.PiecewiseLinear([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0]),
     "Landmarks": ndflow.Landmarks("nyul", [1.0, 2.0, 5.0]),
     "Reference": ndflow.Reference(STANDARD, ("T1w",), 3, {"average": "density"}),
+    "Tissues": ndflow.Tissues((MIXTURE, OTHER, STANDARD), [0.25, 0.5, 0.25]),
+    "TissueModel": ndflow.TissueModel(
+        (MIXTURE, OTHER, STANDARD), [0.25, 0.5, 0.25], 1e-3 * (np.eye(3) - 1 / 3)
+    ),
 }
 every_value = pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 

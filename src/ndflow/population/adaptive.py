@@ -24,7 +24,7 @@ from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.population.tissues import TissueModel
 from ndflow.transport.lbfgs import minimise
-from ndflow.values import FloatArray, positive
+from ndflow.values import FloatArray, einsum, positive
 
 __all__ = ["Adapted", "adapted"]
 
@@ -78,7 +78,7 @@ def adapted(scan: GaussianMixture, model: TissueModel, *, prior_strength: float 
     own = (own - own.mean()) / own.std()
 
     def objective(z: FloatArray) -> tuple[float, FloatArray]:
-        s = model.mean + plane @ z
+        s = model.mean + einsum("gi,i->g", plane, z)
         if (s < least).any():
             return np.inf, np.zeros(2)
         target = model.target(s / s.sum())
@@ -87,8 +87,8 @@ def adapted(scan: GaussianMixture, model: TissueModel, *, prior_strength: float 
         rho = float((own * centred).mean() / spread)
         by_y = (own / spread - rho * centred / spread**2) / y.size
         by_s = np.array([-(by_y * p.cdf(y) / target.pdf(y)).sum() for p in model.densities])
-        value = max(0.0, 1 - rho**2) + strength * float(z @ z)
-        return value, -2 * rho * (by_s @ plane) + 2 * strength * z
+        value = max(0.0, 1 - rho**2) + strength * float((z * z).sum())
+        return value, -2 * rho * einsum("g,gi->i", by_s, plane) + 2 * strength * z
 
     start = np.zeros(2)
     before, _ = objective(start)
@@ -100,5 +100,5 @@ def adapted(scan: GaussianMixture, model: TissueModel, *, prior_strength: float 
         gradient_tolerance=_NOTHING,
         iterations=_ITERATIONS,
     )
-    s = model.mean + plane @ end.x
+    s = model.mean + einsum("gi,i->g", plane, end.x)
     return Adapted(s / s.sum(), before, objective(end.x)[0])

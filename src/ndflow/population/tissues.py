@@ -23,7 +23,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.population.average import Density, mean_density
 from ndflow.population.pushing import Pushed
 from ndflow.transport import Affine, IntensityMap, align
-from ndflow.values import FloatArray, Value, instance, real_array
+from ndflow.values import FloatArray, Value, einsum, instance, real_array
 
 __all__ = ["TISSUES", "TissueModel", "Tissues", "grouped", "tissue_model"]
 
@@ -122,7 +122,7 @@ def tissue_model(
         raise InvalidValueError("weights must not be negative, nor all zero")
     shares = shares / shares.sum()
     proportions = np.array([scan.proportions for scan in scans])
-    mean = np.einsum("n,ng->g", shares, proportions)
+    mean = einsum("n,ng->g", shares, proportions)
     mean /= mean.sum()
     if ways is None:
         alignments = [align(stack(scan.densities, mean)) for scan in scans]
@@ -215,8 +215,8 @@ def _covariance(proportions: FloatArray, shares: FloatArray) -> FloatArray:
     usual = _USUAL**2 * (np.eye(3) - 1 / 3)
     if np.count_nonzero(shares) < _FEWEST:
         return usual
-    centred = proportions - np.einsum("n,ng->g", shares, proportions)
-    own = np.einsum("n,ni,nj->ij", shares, centred, centred) / (1 - (shares * shares).sum())
+    centred = proportions - einsum("n,ng->g", shares, proportions)
+    own = einsum("n,ni,nj->ij", shares, centred, centred) / (1 - (shares * shares).sum())
     result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * usual
     return result
 
