@@ -26,7 +26,7 @@ from ndflow.population import reference
 from ndflow.population.lesions import Alarm, find_lesions, learn_alarm
 from ndflow.population.sparing import spare
 from ndflow.report.rendering import svg
-from ndflow.report.style import new_figure
+from ndflow.report.style import colours, new_figure
 from ndflow.transport import IntensityMap, align, along
 
 SHARES = (0.0, 0.01, 0.03, 0.06)
@@ -92,6 +92,7 @@ def section(cohort: Path, figures: Path) -> str:
 
 def figure(averages: Rows) -> bytes:
     """Draw what is left of the contrast of bright lesions, and how far white matter is shifted."""
+    palette = colours(METHODS)
     with new_figure(7.0, 2.8) as drawn:
         for place, (column, title, aim) in enumerate(
             (("kept", "contrast kept", 0.9), ("shift", "shift of white matter", 0.02)), start=1
@@ -102,7 +103,13 @@ def figure(averages: Rows) -> bytes:
                 own = [r for r in averages if r["method"] == method and r["lesion"] == "bright"]
                 own = [r for r in own if r["share"]]
                 x = [100 * float(str(r["share"])) for r in own]
-                axes.plot(x, [float(str(r[column])) for r in own], marker="o", label=method)
+                axes.plot(
+                    x,
+                    [float(str(r[column])) for r in own],
+                    marker="o",
+                    label=method,
+                    color=palette[method],
+                )
             axes.set_xlabel("lesion, % of the brain")
             axes.set_title(title, loc="left", fontsize="medium")
             axes.set_ylim(bottom=0)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ndflow.evaluation import Cell, effect, quartiles, table
 from ndflow.population import TISSUES
 from ndflow.report.rendering import svg
-from ndflow.report.style import new_figure
+from ndflow.report.style import colours, new_figure
 from ndflow.transport import IntensityMap, align
 from ndflow.workflow.demo_study import recoveries, write_demo_study
 from ndflow.workflow.member import Member, portrait_of_member
@@ -198,9 +198,12 @@ def _figure(cells: dict[str, list[Cell]]) -> bytes:
         axes = figure.add_subplot()
         places = np.arange(9.0)
         width = 0.8 / len(names)
+        palette = colours(names)
         for number, name in enumerate(names):
             offset = (number - (len(names) - 1) / 2) * width
-            axes.bar(places + offset, [c.sd for c in cells[name]], width, label=name)
+            axes.bar(
+                places + offset, [c.sd for c in cells[name]], width, label=name, color=palette[name]
+            )
         ticks = [f"{tissue} Q{quartile}" for tissue in TISSUES for quartile in (1, 2, 3)]
         axes.set_xticks(places, ticks)
         axes.set_ylabel("sd over scans")
