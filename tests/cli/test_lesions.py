@@ -122,6 +122,10 @@ def test_a_study_of_patients_finds_lesions_with_a_reference_of_healthy_scans(
     ]
     assert found[0]
     assert not found[1]
+    assert run("report", tmp_path / "out")[0] == 0
+    page = (tmp_path / "out/report.html").read_text()
+    assert "Kept out of the match as a lesion" in page
+    assert "No lesion was found." in page
 
 
 @pytest.mark.parametrize(
@@ -132,6 +136,7 @@ def test_a_study_of_patients_finds_lesions_with_a_reference_of_healthy_scans(
         (("--lesions", "auto", "--method", "nyul", "--to", "healthy.json"), "'ndflow' only"),
         (("--freeze", "99", "--to", "healthy.json"), "a component that is not there"),
         (("--freeze", "bright", "--to", "healthy.json"), "write an index (3)"),
+        (("--freeze", "bright", "--to", "healthy.json", "--dry-run"), "write an index (3)"),
         (("--freeze", "9:1", "--to", "healthy.json"), "the lower end first"),
     ],
 )

@@ -227,16 +227,21 @@ def test_models_with_tissues_make_a_reference_with_tissues(
     assert (values(aim["population"]), aim["tissues"]) == (saved.mean.tolist(), "maps")
 
 
-def test_where_one_model_lacks_tissues_components_are_grouped(
+def test_where_one_model_lacks_tissues_the_reference_has_none_and_says_so(
     run: Run, desk: Desk, tmp_path: Path
 ) -> None:
     with_, without, made = (tmp_path / f"{name}.json" for name in ("with", "without", "made"))
     assert run("fit", desk.scan("s0"), *desk.maps("s0"), "-o", with_).code == 0
     assert run("fit", desk.scan("s1"), "-o", without).code == 0
-    assert run("reference", with_, without, "-o", made).code == 0
+    done = run("reference", with_, without, "-o", made)
+    assert done.code == 0
+    assert f"{without}: its tissues are not known" in done.err
     assert "tissues" not in record(made)
     words = ("normalise", desk.scan("new"), "--to", made, "-o", tmp_path / "new.nii.gz")
-    assert run(*words, "--target", "tissue", *desk.maps("new")).code == 0
+    refused = run(*words, "--target", "tissue", *desk.maps("new"))
+    assert refused.code == 2
+    assert "holds no tissues that were made of maps" in refused.err
+    assert run(*words, "--target", "adaptive").code == 0
     aim = record(tmp_path / "new.json")["aim"]
     assert aim["tissues"] == "components"
     expected = grouped(ndflow.load(made).mixture).mean

@@ -25,7 +25,10 @@ class Desk:
         kinds = head(0, shape=SHAPE, tissues=((1, 0), (2, 0), (3, 0)))
         for kind, tissue in enumerate(("csf", "gm", "wm"), 1):
             save(self.scan(tissue), (kinds == kind).astype(np.float32))
-        ndflow.save(self.reference, ndflow.reference([ndflow.fit_image(scans[0]).mixture]))
+        made = ndflow.reference([ndflow.fit_image(scans[0]).mixture])
+        alone = [ndflow.fit_image(scans[0], mask=self.scan(t)).mixture for t in ("csf", "gm", "wm")]
+        tissues = ndflow.tissue_model([ndflow.Tissues(tuple(alone), [0.3, 0.4, 0.3])])
+        ndflow.save(self.reference, made, record={"tissues": tissues.to_dict()})
         maps = "csf.nii.gz\tgm.nii.gz\twm.nii.gz"
         rows = [f"s{n}.nii.gz\tA\t{maps}" for n in (0, 1)]
         self.table, self.bare, self.nowhere = (folder / f"{n}.tsv" for n in ("all", "bare", "no"))

@@ -44,7 +44,24 @@ def test_a_lesion_moves_it_far_less_than_it_moves_the_moments(share, place):
 def test_densities_that_share_no_peaks_are_aligned_by_their_moments():
     # Two spikes on one bell: the least divergence is at infinite width.
     spikes = GaussianMixture([0.5, 0.5], [-4.0, 4.0], [100.0, 100.0])
-    assert overlay(spikes, BRAIN) == align(spikes, BRAIN)
+    laid, aligned = overlay(spikes, BRAIN), align(spikes, BRAIN)
+    np.testing.assert_allclose(laid.matrix, aligned.matrix, rtol=1e-12)
+    np.testing.assert_allclose(laid.offset, aligned.offset, atol=1e-12)
+
+
+def test_the_units_of_the_reference_do_not_matter():
+    generator = np.random.default_rng(5)
+    for scale in (1e-4, 1.0, 1e4):
+        unit = Affine(scale, 3 * scale)
+        there = BRAIN.transformed(unit.matrix, unit.offset)
+        mixture = random_mixture(generator, 5, 1)
+        laid, expected = (
+            overlay(mixture, there),
+            unit(overlay(mixture, BRAIN)(np.array([0.0, 1.0]))),
+        )
+        np.testing.assert_allclose(
+            laid(np.array([0.0, 1.0])), expected, rtol=1e-6, atol=1e-6 * scale
+        )
 
 
 def test_several_channels_are_refused():

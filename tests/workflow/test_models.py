@@ -10,7 +10,7 @@ from mixtures import random_mixture
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.workflow.models import is_model, load_density, load_map
+from ndflow.workflow.models import is_model, load_described, load_map
 
 ONE, OTHER = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 CHAIN = ndflow.normalising_map(ONE, OTHER)
@@ -58,8 +58,9 @@ def test_only_what_was_asked_for_is_loaded(tmp_path: Path, name: str) -> None:
     kind, model = MODELS[name]
     path = tmp_path / "model.json"
     ndflow.save(path, model)
-    right, wrong = (load_map, load_density) if kind == "map" else (load_density, load_map)
-    assert right(path) == model
+    right, wrong = (load_map, load_described) if kind == "map" else (load_described, load_map)
+    loaded = right(path)
+    assert (loaded if kind == "map" else loaded.density) == model
     with pytest.raises(FileError, match=f"of the kind '{kind}'") as caught:
         wrong(path)
     assert caught.value.path == str(path)

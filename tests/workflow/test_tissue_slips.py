@@ -13,8 +13,10 @@ from ndflow.cli import main
 from ndflow.errors import NdflowError
 from ndflow.population import TissueModel, adapted
 from ndflow.workflow.aims import aim_of
+from ndflow.workflow.fitting import fit_source
 from ndflow.workflow.portrait import Portrait
-from ndflow.workflow.settings import Matching
+from ndflow.workflow.settings import Fitting, Matching, Reading
+from ndflow.workflow.tissues import TissueMaps
 
 T = (
     GaussianMixture([0.6, 0.4], [-2.2, -1.6], [0.4**-2, 0.5**-2]),
@@ -25,6 +27,16 @@ COV = 0.05**2 * (np.eye(3) - 1 / 3)
 SCAN, KINDS = head(1), head(1, tissues=((1, 0), (2, 0), (3, 0)))
 MAPS = {n: (k == KINDS).astype(np.float32) for k, n in enumerate(("csf", "gm", "wm"), 1)}
 REF = ndflow.reference([ndflow.fit_image(SCAN).mixture])
+
+
+@pytest.fixture
+def known(tmp_path):
+    """A reference that knows tissues."""
+    how = {"reading": Reading(), "fitting": Fitting(), "maps": TissueMaps(**MAPS)}
+    tissues = fit_source(SCAN, mask=None, exclude=None, **how).tissues
+    record = {"tissues": ndflow.tissue_model([tissues]).to_dict()}
+    ndflow.save(tmp_path / "known.json", REF, record=record)
+    return tmp_path / "known.json"
 
 
 @pytest.fixture
@@ -88,9 +100,9 @@ def test_a_population_with_little_fluid_can_be_adapted_to():
     )
 
 
-def test_excluded_voxels_are_not_counted_among_tissues():
+def test_excluded_voxels_are_not_counted_among_tissues(known):
     lesion = (KINDS == 3) & (np.arange(24)[:, None, None] < 12)
-    found = ndflow.normalise(SCAN, REF, target="tissue", exclude=lesion, **MAPS).record["aim"][
+    found = ndflow.normalise(SCAN, known, target="tissue", exclude=lesion, **MAPS).record["aim"][
         "proportions"
     ]["WM"]
     keep = ~lesion
@@ -99,10 +111,10 @@ def test_excluded_voxels_are_not_counted_among_tissues():
     )
 
 
-def test_infinity_in_a_map_is_left_out():
+def test_infinity_in_a_map_is_left_out(known):
     bad = MAPS["csf"].copy()
     bad[12, 14, 10] = np.inf
-    result = ndflow.normalise(SCAN, REF, target="tissue", **(MAPS | {"csf": bad}))
+    result = ndflow.normalise(SCAN, known, target="tissue", **(MAPS | {"csf": bad}))
     found = result.record["aim"]["proportions"]["CSF"]
     assert found == pytest.approx((KINDS == 1).sum() / (KINDS > 0).sum(), abs=1e-3)
 

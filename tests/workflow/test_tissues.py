@@ -141,15 +141,21 @@ def test_maps_are_given_for_each_image_or_for_none() -> None:
     assert TissueMaps.of("c", "g", "w") == ("c", "g", "w")
 
 
-def test_an_array_is_normalised_with_arrays_of_its_tissues() -> None:
-    reference = ndflow.reference([ndflow.fit_image(SCAN).mixture])
+def test_an_array_is_normalised_with_arrays_of_its_tissues(tmp_path: Path) -> None:
+    bare = ndflow.reference([ndflow.fit_image(SCAN).mixture])
+    reference = tmp_path / "reference.json"
+    ndflow.save(reference, bare, record={"tissues": ndflow.tissue_model([read(MAPS)[0]]).to_dict()})
     maps: Any = MAPS._asdict()
+    with pytest.raises(FileError, match="no tissues that were made of maps"):
+        ndflow.normalise(SCAN, bare, target="tissue", **maps)
     result = ndflow.normalise(SCAN, reference, target="tissue", **maps)
     found = result.record["aim"]
     np.testing.assert_allclose(list(found["proportions"].values()), amounts(), rtol=1e-9)
-    assert found["tissues"] == "components"  # a reference without maps
+    assert found["tissues"] == "maps"
     np.testing.assert_allclose(result.image[INSIDE], result.imap(SCAN[INSIDE]), atol=1e-3)
     with pytest.raises(InvalidValueError, match="all three"):
         ndflow.normalise(SCAN, reference, target="tissue", csf=MAPS.csf, wm=MAPS.wm)
     with pytest.raises(InvalidValueError, match="are for --target tissue only"):
         ndflow.normalise(SCAN, reference, **maps)
+    with pytest.raises(FileError, match=r"reach 229.5, 0.9, 0.9"):
+        read(MAPS._replace(csf=255 * np.asarray(MAPS.csf)))

@@ -221,8 +221,8 @@ def test_a_reference_with_tissues_serves_other_scans(
         assert (out / name).read_bytes() == (given.parent / name).read_bytes()
 
 
-def test_too_few_maps_are_as_good_as_none(rows: list[Row], tmp_path: Path) -> None:
-    for count, source in ((2, "components"), (3, "maps")):
+def test_without_any_maps_components_are_grouped(rows: list[Row], tmp_path: Path) -> None:
+    for count, source in ((0, "components"), (1, "maps")):
         some = [*rows[:count], *(replace(row, csf=None) for row in rows[count:4])]
         assert run(some, tmp_path / source, "individual", "adaptive").done == 4
         assert record(tmp_path / source, "reference")["tissues"]["source"] == source

@@ -210,3 +210,18 @@ def test_many_floats_go_where_the_map_takes_them(dtype: str, given: Any) -> None
     assert np.array_equal(result[~inside], np.nan_to_num(voxels[~inside], copy=True) * 0) or (
         np.array_equal(result[~inside], voxels[~inside], equal_nan=True)
     )
+
+
+@pytest.mark.parametrize("stray", [2e4, 1e10, 3e38])
+def test_a_voxel_far_out_does_not_spoil_the_others(stray: float) -> None:
+    generator = np.random.default_rng(4)
+    voxels = generator.normal(700, 200, (50, 40, 30)).astype(np.float32)
+    voxels[0, 0, 0] = stray
+    density = ndflow.GaussianMixture([0.4, 0.6], [550.0, 820.0], [1e-4, 3e-4])
+    imap = ndflow.tabulate(ndflow.normalising_map(density, TARGET), 300.0, 1100.0)
+    inside = np.ones(voxels.size, dtype=bool)
+    result = all_of(mapped(read_volume(voxels), imap, inside, None, "float32"), voxels.shape)
+    ordinary = voxels < 1e4
+    off = np.abs(result - imap(voxels))
+    assert off[ordinary].max() < 1e-6 * SPREAD
+    assert off[~ordinary].max() == 0

@@ -99,6 +99,7 @@ def bids(
     from ndflow.io import find_scans
     from ndflow.workflow.bids import bids_members, check_derivative, run_group, run_participants
     from ndflow.workflow.study import Study, check_study
+    from ndflow.workflow.tissues import needs_tissues
 
     scans = find_scans(
         bids_dir,
@@ -133,8 +134,8 @@ def bids(
         check_derivative(study, root, force=force)
         if level == "group":
             check_study(study)
-        needs = matching.target != "average"
-        return rehearse_study(members, images=level == "group", maps=needs)
+        maps = needs_tissues(matching)
+        return rehearse_study(members, images=level == "group", maps=maps)
     with Passes(talk) as watch:
         if level == "participant":
             summary = run_participants(study, root, watch, force=force)

@@ -72,7 +72,7 @@ def cohort(
     pattern
         With --from-folder: what the images are called, such as `*_T1w.nii.gz`.
     reference
-        Use this reference instead of making one. With --mode centre, a centre whose
+        Use this reference instead of making one. With --mode centre or two-level, a centre whose
         `reference_CENTRE.json` lies beside it is known; that of any other is made from its scans.
     channel
         What the images show, for example T1w.
@@ -83,6 +83,7 @@ def cohort(
     from ndflow.io import read_table
     from ndflow.workflow.cohort import check_cohort, members_of, rows_of_folder, run_cohort
     from ndflow.workflow.study import Study
+    from ndflow.workflow.tissues import needs_tissues
 
     if from_folder is not None and out is None:
         folder, origin = Path(table).absolute(), "image"
@@ -110,7 +111,7 @@ def cohort(
     )
     if dry_run:
         check_cohort(study, force=writing.force)
-        return rehearse_study(members, maps=matching.target != "average")
+        return rehearse_study(members, maps=needs_tissues(matching))
     with Passes(talk) as watch:
         summary = run_cohort(study, rows, watch, command=command_line(), force=writing.force)
     if not no_report and summary.done:

@@ -80,6 +80,7 @@ def normalise(
         The same of white matter.
     """
     from ndflow.cli.run import command_line, do, rehearse
+    from ndflow.transport import check_rules
     from ndflow.workflow.models import is_model
     from ndflow.workflow.normalise import normalise_scan
     from ndflow.workflow.outputs import one_each, outputs_for
@@ -96,6 +97,7 @@ def normalise(
 
     refuse_other_units(matching)
     refuse_image(to, matching)
+    check_rules(matching.freeze)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
     masks = one_each(mask, images, "--mask")
     excludes = one_each(exclude, images, "--exclude")

@@ -86,12 +86,12 @@ def reference(
     landmarks
         How many percentiles nyul joins.
     """
-    from ndflow.cli.console import complain
+    from ndflow.cli.console import complain, warn
     from ndflow.cli.run import do, rehearse
     from ndflow.errors import InvalidValueError
     from ndflow.workflow.models import check_model, is_model
     from ndflow.workflow.outputs import one_each
-    from ndflow.workflow.reference import density_of, write_reference
+    from ndflow.workflow.reference import density_of, lacks_tissues, write_reference
     from ndflow.workflow.several import Task
     from ndflow.workflow.tissues import maps_each
 
@@ -124,10 +124,15 @@ def reference(
     if code:
         complain(f"{output}: no reference was written, because it would lack some of its scans")
         return 2
+    densities = [outcome.result for outcome in outcomes]
+    if lacking := lacks_tissues(sources, densities):
+        warn(f"{lacking}: its tissues are not known, so the reference knows none")
+    if lesions and len(densities) < 20:
+        warn(f"{output}: {len(densities)} scans hardly tell what is healthy; use 20 or more")
     write_reference(
         output,
         sources,
-        [outcome.result for outcome in outcomes],
+        densities,
         weights=weights or None,
         average=average,
         channel=channel,

@@ -38,6 +38,13 @@ def overlay(mixture: GaussianMixture, reference: GaussianMixture) -> Affine:
     """Return the affine map that lays a density on a reference; both of one channel."""
     if mixture.channels != 1:
         raise InvalidValueError(f"mixture must have one channel, not {mixture.channels}")
+    units = align(reference)  # where it has unit spread, so that tolerances mean something
+    laid = _in_unit_spread(mixture, reference.transformed(units.matrix, units.offset))
+    back = units.inverse()
+    return Affine(back.matrix * laid.matrix, back(laid.offset))
+
+
+def _in_unit_spread(mixture: GaussianMixture, reference: GaussianMixture) -> Affine:
     start = align(mixture, reference)
     own = mixture.transformed(start.matrix, start.offset)
     centre = reference.mean()  # about which it is scaled: then t and b hardly interact

@@ -164,7 +164,7 @@ class _Moved(Sequence[tuple[Density, float]]):
         return Pushed(mixture, way), float(self._shares[place])
 
 
-def grouped(reference: GaussianMixture, proportions: Sequence[ArrayLike] = ()) -> TissueModel:
+def grouped(reference: GaussianMixture) -> TissueModel:
     """Return tissues made of the components of a reference, where no maps of tissues are known.
 
     Components in the order of their means are cut into three groups such that the means differ as
@@ -174,7 +174,6 @@ def grouped(reference: GaussianMixture, proportions: Sequence[ArrayLike] = ()) -
     Parameters
     ----------
     reference : at least three components, of one channel.
-    proportions : of some scans, if known; their covariance is used, and not their mean.
     """
     if reference.channels != 1 or reference.components < len(TISSUES):
         raise InvalidValueError(
@@ -194,13 +193,7 @@ def grouped(reference: GaussianMixture, proportions: Sequence[ArrayLike] = ()) -
         for group in groups
     )
     mean = np.array([reference.weights[group].sum() for group in groups])
-    known = np.array([_proportions(p, "proportions") for p in proportions]).reshape(-1, 3)
-    return TissueModel(
-        densities,
-        mean / mean.sum(),
-        _covariance(known, np.full(len(known), 1 / max(len(known), 1))),
-        "components",
-    )
+    return TissueModel(densities, mean / mean.sum(), _usual(), "components")
 
 
 def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> float:
@@ -210,14 +203,18 @@ def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> f
     return total
 
 
+def _usual() -> FloatArray:
+    result: FloatArray = _USUAL**2 * (np.eye(3) - 1 / 3)
+    return result
+
+
 def _covariance(proportions: FloatArray, shares: FloatArray) -> FloatArray:
     """Return how proportions vary, shrunk towards what is usual; which it is if they are few."""
-    usual = _USUAL**2 * (np.eye(3) - 1 / 3)
     if np.count_nonzero(shares) < _FEWEST:
-        return usual
+        return _usual()
     centred = proportions - einsum("n,ng->g", shares, proportions)
     own = einsum("n,ni,nj->ij", shares, centred, centred) / (1 - (shares * shares).sum())
-    result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * usual
+    result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * _usual()
     return result
 
 

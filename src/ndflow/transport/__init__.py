@@ -1,7 +1,7 @@
 """How one density becomes another: alignment, matching, flows, and maps of intensities."""
 
 from ndflow.transport.affine import Affine, align
-from ndflow.transport.choosing import chosen
+from ndflow.transport.choosing import check_rules, chosen
 from ndflow.transport.chords import Chords, chords
 from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
 from ndflow.transport.exact import LinearTails, QuantileMap
@@ -31,6 +31,7 @@ __all__ = [
     "Tabulated",
     "align",
     "along",
+    "check_rules",
     "chords",
     "chosen",
     "divergence",

@@ -24,7 +24,7 @@ from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.values import instance, short
 
-__all__ = ["chosen"]
+__all__ = ["check_rules", "chosen"]
 
 _INDEX = re.compile(r"\d{1,9}", re.ASCII)
 _WEIGHT = re.compile(r"weight\s*([<>])([^<>=]*)")
@@ -49,6 +49,14 @@ def chosen(mixture: GaussianMixture, rules: Iterable[str]) -> tuple[int, ...]:
     for rule in rules:
         picked |= _follow(mixture, rule)
     return tuple(np.flatnonzero(picked).tolist())
+
+
+def check_rules(rules: Iterable[str]) -> None:
+    """Refuse rules that nobody can follow, whatever the mixture."""
+    anything = GaussianMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
+    for rule in rules:
+        if not _INDEX.fullmatch(rule.strip()):
+            _follow(anything, rule)
 
 
 def _follow(mixture: GaussianMixture, rule: str) -> NDArray[np.bool_]:

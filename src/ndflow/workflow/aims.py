@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.population import TISSUES, TissueModel, Tissues, adapted
+from ndflow.population import TISSUES, TissueModel, Tissues, adapted, without
 from ndflow.values import FloatArray
 from ndflow.workflow.portrait import Portrait
 from ndflow.workflow.settings import Matching
@@ -30,8 +30,17 @@ class Aim(NamedTuple):
     record: dict[str, Any] | None = None
 
 
-def aim_of(source: Portrait, target: Portrait, matching: Matching) -> Aim:
-    """Return what a scan is matched to."""
+def aim_of(
+    source: Portrait, target: Portrait, matching: Matching, kept_out: Sequence[int] = ()
+) -> Aim:
+    """Return what a scan is matched to.
+
+    Parameters
+    ----------
+    source, target : the scan, and what stands for the population.
+    matching : how.
+    kept_out : components of the scan that are lesions, and no tissue.
+    """
     if matching.target == "average":
         return Aim(target.mixture)
     model = target.tissues
@@ -45,7 +54,7 @@ def aim_of(source: Portrait, target: Portrait, matching: Matching) -> Aim:
             )
         own = source.tissues.proportions
         return Aim(model.target(own), _record("tissues", own, "maps of its tissues", model))
-    found = adapted(source.mixture, model)
+    found = adapted(without(source.mixture, kept_out), model)
     if not found.clear:
         how = f"no proportions make its map clearly milder (by {found.gain:.0%} at most)"
         return Aim(target.mixture, _record("average", model.mean, how, model))

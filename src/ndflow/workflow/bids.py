@@ -100,12 +100,14 @@ def bids_members(
 def _tissue_maps(mask: str | None) -> dict[str, str]:
     """Return the maps of tissues that lie beside a mask and are called like it."""
     ending = "_desc-brain_mask"
-    if mask is None or ending not in mask:
+    if mask is None or ending not in Path(mask).name:
         return {}
+    called = Path(mask)
     maps = {
-        name: mask.replace(ending, f"_label-{name.upper()}_probseg") for name in ("gm", "wm", "csf")
+        name: called.with_name(called.name.replace(ending, f"_label-{name.upper()}_probseg"))
+        for name in ("gm", "wm", "csf")
     }
-    return {name: path for name, path in maps.items() if Path(path).exists()}
+    return {name: str(path) for name, path in maps.items() if path.exists()}
 
 
 def run_participants(study: Study, root: Path, watch: Watch, *, force: bool) -> Summary:

@@ -25,7 +25,15 @@ from ndflow.workflow.stamps import contents, found, stamp
 from ndflow.workflow.tissues import TissueMaps, needs_tissues
 from ndflow.workflow.voxels import mapped
 
-__all__ = ["Made", "Member", "Place", "fit_member", "normalise_member", "portrait_of_member"]
+__all__ = [
+    "Made",
+    "Member",
+    "Place",
+    "fit_member",
+    "no_maps",
+    "normalise_member",
+    "portrait_of_member",
+]
 
 
 _SEEN_OTHERWISE = ("average", "mode", "effective_count")
@@ -92,6 +100,8 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: 
     chosen = selection(member.mask, None) | flat(fitting)
     if needs_landmarks(matching):
         chosen |= {"method": matching.method, "landmarks": matching.landmarks}
+    if matching.target == "tissue" and member.maps is None:
+        raise no_maps(member)
     maps = TissueMaps(*member.maps) if member.maps and needs_tissues(matching) else None
     if maps is not None:
         files |= input_files(**maps._asdict())
@@ -122,6 +132,15 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: 
     member.place.model.parent.mkdir(parents=True, exist_ok=True)
     save(member.place.model, fitted.fit, record=record, force=True)
     return Made(False, fitted.warnings)
+
+
+def no_maps(member: Member) -> FileError:
+    """Return the error of a scan whose tissues are not known."""
+    hint = (
+        "give maps of its tissues: columns csf, gm and wm of the table, or, in BIDS, "
+        "*_label-CSF_probseg and so on beside its *_desc-brain_mask; or use --target adaptive"
+    )
+    return FileError(member.image, f"not all of its tissues are known ({member.origin})", hint)
 
 
 def portrait_of_member(member: Member) -> Portrait:

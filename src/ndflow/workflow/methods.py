@@ -80,8 +80,8 @@ def solve(source: Portrait, target: Portrait, matching: Matching) -> Solution:
     """Return the map from a source to a target."""
     if needs_landmarks(matching):
         return _by_landmarks(source, target, matching)
-    aim = aim_of(source, target, matching)
     kept_out = lesions_of(source, target, matching)
+    aim = aim_of(source, target, matching, kept_out.components if kept_out else ())
     solution = _by_density(source.mixture, aim.density, matching, kept_out)
     if aim.record is None:
         return solution

@@ -26,7 +26,6 @@ __all__ = [
     "check_model",
     "is_model",
     "load",
-    "load_density",
     "load_described",
     "load_map",
     "outside_of",
@@ -50,11 +49,6 @@ def load(path: AnyPath) -> Model:
     path : written by `save` or by a command; the JSON beside a normalised image is a map.
     """
     return _loaded(path, *_KINDS)
-
-
-def load_density(path: AnyPath) -> GaussianMixture | Reference:
-    """Read a mixture or a reference."""
-    return _loaded(path, "mixture", "reference")  # type: ignore[return-value]
 
 
 class Described(NamedTuple):

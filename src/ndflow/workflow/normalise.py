@@ -50,8 +50,9 @@ def normalise(
     exclude : voxels that the density does not see, for example of a lesion; they are mapped.
     csf, gm, wm : maps of the probability of each tissue, for ``target="tissue"``.
     output : where to write the image, with its record beside it. Default: it is returned.
-    **settings : method, target, objective, regularisation, solver, landmarks, scale, range,
-        outside, dtype, force, effective_count, max_bytes; see ``ndflow normalise --help``.
+    **settings : method, target, lesions, freeze, objective, regularisation, solver, landmarks,
+        scale, range, outside, dtype, force, effective_count, max_bytes; see
+        ``ndflow normalise --help``.
     """
     reading, fitting, matching, writing = settings_from(
         settings, Reading, Fitting, Matching, Writing

@@ -21,7 +21,7 @@ from ndflow.workflow.settings import Average, Fitting, Matching, Reading, flat
 from ndflow.workflow.target import known_landmarks
 from ndflow.workflow.tissues import TissueMaps
 
-__all__ = ["Density", "density_of", "write_reference"]
+__all__ = ["Density", "density_of", "lacks_tissues", "write_reference"]
 
 
 class Density(NamedTuple):
@@ -77,6 +77,12 @@ def density_of(
     return Density(model, landmarks, tissues if isinstance(tissues, Tissues) else None, {}, ())
 
 
+def lacks_tissues(sources: Sequence[AnyPath], densities: Sequence[Density]) -> AnyPath | None:
+    """Return a source whose tissues are not known, where those of others are."""
+    lacking = [s for s, d in zip(sources, densities, strict=True) if d.tissues is None]
+    return lacking[0] if 0 < len(lacking) < len(densities) else None
+
+
 def write_reference(
     output: AnyPath,
     sources: Sequence[AnyPath],
@@ -124,7 +130,7 @@ def write_reference(
     if known:
         known.sort(key=lambda one: (one[0].values.tolist(), one[2]))  # in any order, the same sum
         record["landmarks"] = standard(known).to_dict()
-    if densities and all(density.tissues is not None for density in densities):
+    if lacks_tissues(sources, densities) is None and densities[0].tissues is not None:
         heavy = weights or [1.0] * len(densities)
         parts = [
             (density.tissues, weight)

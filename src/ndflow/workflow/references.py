@@ -17,8 +17,8 @@ from ndflow.baselines import Landmarks, check_installed, standard
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import model_bytes, new_file
-from ndflow.population import Reference, TissueModel, Tissues, reference, tissue_model
-from ndflow.transport import align
+from ndflow.population import Alarm, Reference, TissueModel, Tissues, reference, tissue_model
+from ndflow.transport import align, check_rules
 from ndflow.workflow.goal import Goal, centre_goal
 from ndflow.workflow.member import Member, portrait_of_member
 from ndflow.workflow.models import load_described
@@ -44,18 +44,17 @@ __all__ = [
     "write_references",
 ]
 
-_FEWEST_MAPS = 3  # scans with maps of their tissues
-
 # What any reference is like, in mean and spread.
 _STANDARD = GaussianMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
 
 
 class Standard(NamedTuple):
-    """A reference, and the landmarks and tissues that belong to it, where they are looked at."""
+    """A reference, and what belongs to it for those who look at it."""
 
     reference: Reference
     landmarks: Landmarks | None = None
     tissues: TissueModel | None = None
+    alarm: Alarm | None = None
 
 
 class References(NamedTuple):
@@ -98,6 +97,7 @@ def check_references(study: Study) -> None:
             f"centre alike; use --mode two-level or individual"
         )
     refuse_other_units(matching)
+    check_rules(matching.freeze)
     if needs_landmarks(matching):
         check_installed(matching.method)
     if study.given is not None:
@@ -152,8 +152,8 @@ def _tissues(
     ordered = sorted(members, key=lambda member: member.name)
     mapped = [member for member in ordered if member.maps is not None]
     density = whole.reference.mixture
-    if len(mapped) < _FEWEST_MAPS:
-        return known_tissues("the reference of these scans", density, None)
+    if not mapped:
+        return known_tissues("the reference of these scans", density, None, study.matching)
     scans = _ScanTissues(mapped)
     if study.averaging.mode != "two-level":
         return tissue_model(scans)
@@ -175,6 +175,8 @@ def write_references(folder: Path, references: References) -> None:
             payload["landmarks"] = made.landmarks.to_dict()
         if made.tissues is not None:
             payload["tissues"] = made.tissues.to_dict()
+        if made.alarm is not None:
+            payload["alarm"] = made.alarm.to_dict()
         _write(folder / reference_name(centre), "reference", payload)
     for centre, goal in references.goals.items():
         if goal.centre is not None:
@@ -252,7 +254,7 @@ def given_reference(path: str) -> Standard:
     if not isinstance(model.density, Reference):
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
     tissues = model.tissues if isinstance(model.tissues, TissueModel) else None
-    return Standard(model.density, model.landmarks, tissues)
+    return Standard(model.density, model.landmarks, tissues, model.alarm)
 
 
 def _known(given: str | None, centre: str) -> Standard | None:

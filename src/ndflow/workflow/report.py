@@ -7,6 +7,7 @@ flagged scans first, so the page stays small and quick for a large cohort.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -99,7 +100,8 @@ def _target(run: Run) -> Portrait | None:
     matching = run.study.matching
     if has_own_units(matching):
         return None
-    target = read_target(str(run.study.folder / reference_name(None)), matching=matching)
+    aside = replace(matching, lesions=None)  # what was found stands in the records
+    target = read_target(str(run.study.folder / reference_name(None)), matching=aside)
     return in_units(target, matching)
 
 

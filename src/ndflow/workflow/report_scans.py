@@ -35,7 +35,8 @@ EXPLAINED = (
     ("misfit", "largest difference between the distribution functions of histogram and mixture"),
     (
         "divergence",
-        "of the density from its target after alignment; with --mode centre, of the centre's",
+        "of the density from its target after alignment; with --mode centre, of the centre's; "
+        "with two-level, after the centre's map",
     ),
     ("left", "of that divergence after the match"),
     (

@@ -108,7 +108,8 @@ class Matching:
         Find what no healthy scan of the reference has (auto), and keep it out of the match.
     freeze
         Components of the scan's density that stay where the alignment takes them: an index (3), a
-        weight (weight<0.02) or a range of intensities (900:1200); may be given several times.
+        weight (weight<0.02) or a range of its intensities (900:1200). One rule each time that the
+        option is given.
     objective
         What the flow makes small: the paper's L2 divergence, or the Cramér distance,
         which sees light tails too.

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
 from ndflow.errors import FileError
 from ndflow.workflow.goal import Goal
-from ndflow.workflow.member import Made, Member, fit_member, normalise_member
+from ndflow.workflow.member import Made, Member, fit_member, no_maps, normalise_member
 from ndflow.workflow.plan import Study
 from ndflow.workflow.references import check_references, make_references, write_references
 from ndflow.workflow.several import Failure, Outcome, Task, check_jobs, each
@@ -90,9 +90,7 @@ def check_study(study: Study) -> None:
     if study.matching.target == "tissue":
         for member in study.members:
             if member.maps is None:
-                hint = "give columns csf, gm and wm with maps of its tissues, or --target adaptive"
-                cause = f"not all of its tissues are known ({member.origin})"
-                raise FileError(member.image, cause, hint)
+                raise no_maps(member)
     if study.averaging.mode != "individual":
         for member in study.members:
             if member.centre is None:
@@ -102,9 +100,10 @@ def check_study(study: Study) -> None:
 
 def fit_scans(study: Study, watch: Watch) -> Pass:
     """Do the first pass."""
-    work = partial(
-        fit_member, reading=study.reading, fitting=study.fitting, matching=study.matching
-    )
+    matching = study.matching
+    if study.given is not None and matching.target == "adaptive":
+        matching = replace(matching, target="average")  # the maps of these scans tell nothing then
+    work = partial(fit_member, reading=study.reading, fitting=study.fitting, matching=matching)
     tasks = _Tasks(study.members, lambda member: {"member": member})
     return _over(study, "fit", work, tasks, watch)
 

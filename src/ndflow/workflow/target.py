@@ -105,7 +105,9 @@ def read_target(
         _refuse_absurd(name, mixture)
         has_units = not isinstance(to, Reference)
         known = known_landmarks(name, mixture, landmarks, matching)
-        own = known_tissues(name, mixture, tissues) if needs_tissues(matching) else None
+        own = None
+        if needs_tissues(matching):
+            own = known_tissues(name, mixture, tissues, matching)
         alarm = alarm if matching.lesions else None
         return Target(mixture, name, has_units, files, [], known, own, alarm)
     scan = read_scan(to, mask, reading=reading)
@@ -151,11 +153,18 @@ def refuse_image(to: AnyTarget, matching: Matching) -> None:
 
 
 def known_tissues(
-    name: str, mixture: GaussianMixture, saved: Tissues | TissueModel | None
+    name: str,
+    mixture: GaussianMixture,
+    saved: Tissues | TissueModel | None,
+    matching: Matching,
 ) -> TissueModel:
     """Return the tissues of a population: those saved with it, or groups of its components."""
     if isinstance(saved, TissueModel):
         return saved
+    if matching.target == "tissue":
+        cause = "holds no tissues that were made of maps"
+        hint = "give the file of a reference of scans with maps of tissues, or --target adaptive"
+        raise FileError(name, cause, hint)
     try:
         return grouped(mixture)
     except InvalidValueError as error:

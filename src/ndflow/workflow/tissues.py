@@ -18,6 +18,7 @@ from ndflow.workflow.settings import Fitting, Matching, Reading
 
 __all__ = ["TissueMaps", "check_maps", "maps_each", "needs_tissues", "probabilities", "tissues_of"]
 
+_ALIKE = 10.0  # by which factor the largest values of the maps may differ
 _LEAST = 1e-3  # of any tissue: less is a mistake, or no brain
 
 
@@ -96,11 +97,12 @@ def tissues_of(
     if scan.left_out is not None:
         inside = inside & ~scan.left_out
     stored: NDArray[np.generic] = flat[inside]
-    densities, amounts, warnings = [], [], []
+    densities, amounts, largest, warnings = [], [], [], []
     for name, source in zip(TISSUES, (maps.csf, maps.gm, maps.wm), strict=True):
         share, doubts = probabilities(source, scan.volume, inside, reading.max_bytes)
         warnings += doubts
         amounts.append(float(share.sum()))
+        largest.append(float(share.max()))
         with about(f"{scan.volume.path} ({name})"):
             seen = histogram(
                 stored, weights=share, slope=scan.volume.slope, inter=scan.volume.inter
@@ -111,4 +113,8 @@ def tissues_of(
         lacking = TISSUES[int(np.argmin(proportions))]
         cause = f"hardly any {lacking} ({proportions.min():.2g} of the tissues)"
         raise FileError(scan.volume.path, cause, "check the maps of its tissues")
+    if max(largest) > _ALIKE * min(largest):
+        cause = f"the maps of its tissues reach {', '.join(f'{most:g}' for most in largest)}"
+        hint = "give probabilities of CSF, GM and WM in the same units"
+        raise FileError(scan.volume.path, cause, hint)
     return Tissues(tuple(densities), proportions), warnings

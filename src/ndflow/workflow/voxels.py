@@ -24,6 +24,8 @@ _LARGEST = np.finfo(np.float64).max
 _EXACT = 1 << 53  # up to here doubles tell integers apart
 _LONGEST = 1 << 18  # of a look-up table; beyond, it would cost more than it saves
 _MANY = 1 << 15  # voxels that are worth the search for chords
+_SAMPLE, _FEWEST = 1 << 16, 100  # voxels that tell where the others lie, about so many
+_BULK, _REACH = (0.005, 0.995), 0.5  # their quantiles, and how much further chords go
 
 
 class _Tables(NamedTuple):
@@ -135,22 +137,37 @@ def _computed(
             if outside == "zero":
                 result[~within] = 0.0
         where = np.flatnonzero(moved)
-        result[where] = _through(through or imap, result[where])
+        result[where] = _through(imap, result[where], through)
         yield result
 
 
-def _through(imap: IntensityMap | Chords, values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _through(
+    imap: IntensityMap, values: NDArray[np.float64], fast: Chords | None = None
+) -> NDArray[np.float64]:
     """Map values; what is finite stays finite, and the writer counts what its type cannot hold."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.clip(imap(values), -_LARGEST, _LARGEST)
+        if fast is None:
+            return np.clip(imap(values), -_LARGEST, _LARGEST)
+        near = (values >= fast.low) & (values <= fast.high)
+        if near.all():
+            return fast(values)
+        result = np.empty_like(values)
+        result[near] = fast(values[near])
+        result[~near] = _through(imap, values[~near])
+        return result
 
 
 def _chords(volume: Volume, imap: IntensityMap) -> Chords | None:
-    """Return the chords of a map over all finite values of an image."""
-    low, high = np.inf, -np.inf
-    for values in volume.pieces(_PIECE):
-        finite = values[np.isfinite(values)]
-        if finite.size:
-            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+    """Return the chords of a map where nearly all values of an image lie.
+
+    Not over all of them: a single voxel far out would leave the others one chord.
+    """
+    flat = volume.flat
+    sample = volume.values(flat[:: max(1, flat.size // _SAMPLE)])
+    sample = sample[np.isfinite(sample) & (sample != 0)]
+    if sample.size < _FEWEST:
+        return None
+    low, high = np.quantile(sample.astype(np.float64), _BULK).tolist()
+    reach = _REACH * (high - low)
     with np.errstate(over="ignore", invalid="ignore"):
-        return chords(imap, low, high)
+        return chords(imap, low - reach, high + reach)
