@@ -125,9 +125,10 @@ def reference(
         complain(f"{output}: no reference was written, because it would lack some of its scans")
         return 2
     densities = [outcome.result for outcome in outcomes]
-    if lacking := lacks_tissues(sources, densities):
+    lacking = lacks_tissues(sources, densities)
+    if lacking and not talk.quiet:
         warn(f"{lacking}: its tissues are not known, so the reference knows none")
-    if lesions and len(densities) < 20:
+    if lesions and len(densities) < 20 and not talk.quiet:
         warn(f"{output}: {len(densities)} scans hardly tell what is healthy; use 20 or more")
     write_reference(
         output,
