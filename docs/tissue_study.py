@@ -198,7 +198,7 @@ def _figure(cells: dict[str, list[Cell]]) -> bytes:
         axes = figure.add_subplot()
         places = np.arange(9.0)
         width = 0.8 / len(names)
-        palette = colours(names)
+        palette = {**colours(name for name in names if name != "affine"), "affine": "0.7"}
         for number, name in enumerate(names):
             offset = (number - (len(names) - 1) / 2) * width
             axes.bar(
