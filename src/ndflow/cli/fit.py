@@ -66,45 +66,21 @@ def fit(
     wm
         The same of white matter.
     """
-    from ndflow.cli.run import do, rehearse
+    from ndflow.cli.run import do, rehearse, scan_files
     from ndflow.workflow.fitting import fit_to_file
     from ndflow.workflow.models import check_model
-    from ndflow.workflow.outputs import one_each, outputs_for
+    from ndflow.workflow.outputs import outputs_for
     from ndflow.workflow.results import stem
-    from ndflow.workflow.several import Task
     from ndflow.workflow.tissues import maps_each
 
     outputs = outputs_for(images, output, lambda image: f"{stem(image)}.json")
-    masks = one_each(mask, images, "--mask")
-    excludes = one_each(exclude, images, "--exclude")
     maps = maps_each(csf, gm, wm, images)
-    scans = list(zip(images, masks, excludes, outputs.files, strict=True))
+    scans = scan_files(images, outputs.files, mask, exclude, maps)
     if dry_run:
         check = partial(check_model, force=force)
         new = outputs.folder is not None
-        return rehearse(
-            [
-                ((*given, *(own or ())), file)
-                for (*given, file), own in zip(scans, maps, strict=True)
-            ],
-            check=check,
-            talk=talk,
-            new_folder=new,
-        )
-    shared = {"force": force, "reading": reading, "fitting": fitting}
-    tasks = [
-        Task(
-            image,
-            {
-                "image": image,
-                "mask": inside,
-                "exclude": lesion,
-                "maps": own,
-                "output": file,
-                **shared,
-            },
-        )
-        for (image, inside, lesion, file), own in zip(scans, maps, strict=True)
-    ]
+        plan = [(scan.inputs, scan.output) for scan in scans]
+        return rehearse(plan, check=check, talk=talk, new_folder=new)
+    tasks = [scan.task(force=force, reading=reading, fitting=fitting) for scan in scans]
     code, _ = do("fit", fit_to_file, tasks, talk=talk, jobs=jobs, folder=outputs.folder)
     return code

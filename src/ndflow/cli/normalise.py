@@ -79,13 +79,12 @@ def normalise(
     wm
         The same of white matter.
     """
-    from ndflow.cli.run import command_line, do, rehearse
+    from ndflow.cli.run import command_line, do, rehearse, scan_files
     from ndflow.transport import check_rules
     from ndflow.workflow.models import is_model
     from ndflow.workflow.normalise import normalise_scan
-    from ndflow.workflow.outputs import one_each, outputs_for
+    from ndflow.workflow.outputs import outputs_for
     from ndflow.workflow.results import check_result
-    from ndflow.workflow.several import Task
     from ndflow.workflow.target import (
         in_units,
         read_target,
@@ -99,21 +98,15 @@ def normalise(
     refuse_image(to, matching)
     check_rules(matching.freeze)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
-    masks = one_each(mask, images, "--mask")
-    excludes = one_each(exclude, images, "--exclude")
     maps = maps_each(csf, gm, wm, images)
     check_maps(maps[0] if maps else None, matching)
-    scans = list(zip(images, masks, excludes, outputs.files, strict=True))
+    scans = scan_files(images, outputs.files, mask, exclude, maps)
     if dry_run:
         if is_model(to):
             target = read_target(to, to_mask, matching=matching)
             refuse_coarse(in_units(target, matching).mixture, writing)
         new = outputs.folder is not None
-        tissues = [own or () for own in maps]
-        plan = [
-            ((*given, *own, to, to_mask), file)
-            for (*given, file), own in zip(scans, tissues, strict=True)
-        ]
+        plan = [((*scan.inputs, to, to_mask), scan.output) for scan in scans]
         check = partial(check_result, writing=writing)
         return rehearse(plan, check=check, talk=talk, new_folder=new)
     target = read_target(to, to_mask, reading, fitting, matching)
@@ -126,19 +119,6 @@ def normalise(
         "writing": writing,
         "command": command_line(),
     }
-    tasks = [
-        Task(
-            image,
-            {
-                "image": image,
-                "mask": inside,
-                "exclude": lesion,
-                "maps": own,
-                "output": file,
-                **shared,
-            },
-        )
-        for (image, inside, lesion, file), own in zip(scans, maps, strict=True)
-    ]
+    tasks = [scan.task(**shared) for scan in scans]
     code, _ = do("normalise", normalise_scan, tasks, talk=talk, jobs=jobs, folder=outputs.folder)
     return code

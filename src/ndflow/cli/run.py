@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ndflow.cli.console import complain, progress, show, warn
 from ndflow.cli.options import Talk
@@ -14,7 +14,7 @@ from ndflow.cli.signals import obey
 from ndflow.errors import FileError
 from ndflow.io import open_file, remove_abandoned
 from ndflow.workflow.member import Member
-from ndflow.workflow.outputs import make_folder, preview
+from ndflow.workflow.outputs import make_folder, one_each, preview
 from ndflow.workflow.scan import AUTO
 from ndflow.workflow.several import (
     FAILURES,
@@ -24,13 +24,47 @@ from ndflow.workflow.several import (
     each,
     record_failures,
 )
+from ndflow.workflow.tissues import TissueMaps
 
-__all__ = ["command_line", "do", "rehearse", "rehearse_study"]
+__all__ = ["ScanFiles", "command_line", "do", "rehearse", "rehearse_study", "scan_files"]
 
 
 def command_line() -> list[str]:
     """Return what the user typed, for the record."""
     return ["ndflow", *sys.argv[1:]]
+
+
+class ScanFiles(NamedTuple):
+    """The files of a scan, as typed: what is read, and where the result goes."""
+
+    image: str
+    mask: str | None
+    exclude: str | None
+    maps: TissueMaps | None
+    output: Path
+
+    @property
+    def inputs(self) -> tuple[Any, ...]:
+        """All that is read, for a rehearsal."""
+        return (self.image, self.mask, self.exclude, *(self.maps or ()))
+
+    def task(self, **shared: Any) -> Task:
+        """Return the work on this scan, with what is the same for all scans."""
+        return Task(self.image, {**self._asdict(), **shared})
+
+
+def scan_files(
+    images: Sequence[str],
+    outputs: Sequence[Path],
+    mask: Sequence[str],
+    exclude: Sequence[str],
+    maps: Sequence[TissueMaps | None],
+) -> list[ScanFiles]:
+    """Return the files of each scan; masks and exclusions are given in order, or not at all."""
+    masks = one_each(mask, images, "--mask")
+    excludes = one_each(exclude, images, "--exclude")
+    together = zip(images, masks, excludes, maps, outputs, strict=True)
+    return [ScanFiles(*files) for files in together]
 
 
 def do(

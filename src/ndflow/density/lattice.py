@@ -139,18 +139,18 @@ def capacity(channels: int) -> int:
     return 1 << (14 if channels == 1 else 10)
 
 
-def _bounding_width(levels: FloatArray, width: float, origin: float, capacity: int) -> float:
-    if len(levels) <= capacity:
+def _bounding_width(levels: FloatArray, width: float, origin: float, most: int) -> float:
+    if len(levels) <= most:
         return width
     if width == 0:
         # Well below the least power of two that will do, unless half the levels are stray.
         quarter = len(levels) // 4
         spread = levels[-quarter] - levels[quarter]
-        width = float(2.0 ** np.floor(np.log2(spread / (8 * capacity))))
-        while len(_distinct(np.floor((levels - origin) / width))) <= capacity:
+        width = float(2.0 ** np.floor(np.log2(spread / (8 * most))))
+        while len(_distinct(np.floor((levels - origin) / width))) <= most:
             width /= 2
     bins = _distinct(np.floor((levels - origin) / width))
-    while len(bins) > capacity:
+    while len(bins) > most:
         bins = _distinct(np.floor(bins / 2))
         width *= 2
     return width

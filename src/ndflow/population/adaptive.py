@@ -26,9 +26,9 @@ from ndflow.population.tissues import TissueModel
 from ndflow.transport.lbfgs import minimise
 from ndflow.values import FloatArray, einsum, positive
 
-__all__ = ["Adapted", "adapted"]
+__all__ = ["LEVELS", "Adapted", "adapted"]
 
-_LEVELS = (np.arange(199) + 0.5) / 199
+LEVELS = (np.arange(199) + 0.5) / 199  # at which densities are compared by their quantiles
 _LEAST = 0.02  # of any tissue, or half of the mean if that is less
 _CLEAR, _SMALL = 0.05, 2e-5  # share by which J must fall, and at least by this much
 _FLATTEST = 1e-3  # standard deviation of proportions
@@ -74,7 +74,7 @@ def adapted(scan: GaussianMixture, model: TissueModel, *, prior_strength: float 
     variances, axes = np.linalg.eigh(model.covariance)
     plane = axes[:, 1:] * np.sqrt(np.maximum(variances[1:], _FLATTEST**2))
     least = min(_LEAST, 0.5 * float(model.mean.min()))
-    own = scan.quantile(_LEVELS)
+    own = scan.quantile(LEVELS)
     own = (own - own.mean()) / own.std()
 
     def objective(z: FloatArray) -> tuple[float, FloatArray]:
@@ -82,7 +82,7 @@ def adapted(scan: GaussianMixture, model: TissueModel, *, prior_strength: float 
         if (s < least).any():
             return np.inf, np.zeros(2)
         target = model.target(s / s.sum())
-        y = target.quantile(_LEVELS)
+        y = target.quantile(LEVELS)
         centred, spread = y - y.mean(), y.std()
         rho = float((own * centred).mean() / spread)
         by_y = (own / spread - rho * centred / spread**2) / y.size

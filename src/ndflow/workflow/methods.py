@@ -8,7 +8,7 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.population import spare
+from ndflow.population import LEVELS, spare
 from ndflow.transport import (
     DETERMINED,
     Affine,
@@ -27,7 +27,6 @@ from ndflow.workflow.settings import Matching
 
 __all__ = ["Solution", "solve"]
 
-_LEVELS = (np.arange(199) + 0.5) / 199
 _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
 
 
@@ -85,7 +84,9 @@ def solve(source: Portrait, target: Portrait, matching: Matching) -> Solution:
     solution = _by_density(source.mixture, aim.density, matching, kept_out)
     if aim.record is None:
         return solution
-    plain = _by_density(source.mixture, target.mixture, matching, kept_out)
+    plain = solution
+    if aim.density is not target.mixture:
+        plain = _by_density(source.mixture, target.mixture, matching, kept_out)
     differences = _differences(source.mixture, target.mixture, plain, solution)
     return solution._replace(aim={**aim.record, "plain": differences})
 
@@ -131,7 +132,7 @@ def _differences(
     source: GaussianMixture, target: GaussianMixture, plain: Solution, own: Solution
 ) -> dict[str, Any]:
     """Say what the plain target would have given, in standard deviations of that target."""
-    x = source.quantile(_LEVELS)
+    x = source.quantile(LEVELS)
     off = (plain.imap(x) - own.imap(x)) / float(np.sqrt(target.covariance()[0, 0]))
     ends = plain.divergences
     return {

@@ -17,7 +17,7 @@ from ndflow.baselines import Landmarks, check_installed, standard
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import model_bytes, new_file
-from ndflow.population import Alarm, Reference, TissueModel, Tissues, reference, tissue_model
+from ndflow.population import Alarm, Reference, TissueModel, reference, tissue_model
 from ndflow.transport import align, check_rules
 from ndflow.workflow.goal import Goal, centre_goal
 from ndflow.workflow.member import Member, portrait_of_member
@@ -148,13 +148,13 @@ def make_references(study: Study, members: Sequence[Member], *, nested: bool = F
 def _tissues(
     study: Study, members: Sequence[Member], whole: Standard, centres: dict[str, Standard]
 ) -> TissueModel:
-    """Return the tissues of a study: from its maps where there are enough, or from components."""
+    """Return the tissues of a study: from its maps where there are any, or from components."""
     ordered = sorted(members, key=lambda member: member.name)
     mapped = [member for member in ordered if member.maps is not None]
     density = whole.reference.mixture
     if not mapped:
         return known_tissues("the reference of these scans", density, None, study.matching)
-    scans = _ScanTissues(mapped)
+    scans = _Parts(mapped, "tissues")
     if study.averaging.mode != "two-level":
         return tissue_model(scans)
     plain = replace(study.matching, target="average", range=None, scale=None)
@@ -196,36 +196,26 @@ def _in_units(study: Study, whole: Standard, path: str | None = None) -> Portrai
     return aim
 
 
-class _Densities(Sequence[GaussianMixture]):
-    """The densities of some scans, read one after the other when they are looked at."""
+class _Parts(Sequence[Any]):
+    """A part of the portraits of some scans, read one after the other when they are looked at."""
 
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._members = members
-
-    def __len__(self) -> int:
-        return len(self._members)
-
-    def __getitem__(self, place: Any) -> Any:
-        return portrait_of_member(self._members[place]).mixture
-
-
-class _ScanTissues(Sequence[Tissues]):
-    """The tissues of some scans, read one after the other when they are looked at."""
-
-    def __init__(self, members: Sequence[Member]) -> None:
-        self._members = members
+    def __init__(self, members: Sequence[Member], part: str) -> None:
+        self._members, self._part = members, part
 
     def __len__(self) -> int:
         return len(self._members)
 
     def __getitem__(self, place: Any) -> Any:
-        return portrait_of_member(self._members[place]).tissues
+        return getattr(portrait_of_member(self._members[place]), self._part)
 
 
 def _average(study: Study, members: Sequence[Member]) -> Standard:
     names = [member.name for member in members]
     average = reference(
-        _Densities(members), average=study.averaging.average, names=names, channels=study.channel
+        _Parts(members, "mixture"),
+        average=study.averaging.average,
+        names=names,
+        channels=study.channel,
     )
     if not needs_landmarks(study.matching):
         return Standard(average)
@@ -249,7 +239,7 @@ def reference_name(centre: str | None, kind: str = "reference") -> str:
 
 
 def given_reference(path: str) -> Standard:
-    """Read a reference, and the landmarks beside it."""
+    """Read a reference, and what stands beside it."""
     model = load_described(path)
     if not isinstance(model.density, Reference):
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")

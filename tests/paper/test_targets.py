@@ -1,0 +1,77 @@
+"""Targets of own tissues on real scans: what the study of them found holds on some of them."""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import ndflow
+from ndflow.evaluation import quartiles
+from ndflow.io import read_volume
+from ndflow.population import TISSUES, grouped
+from ndflow.workflow.fitting import fit_source
+from ndflow.workflow.settings import Fitting, Reading
+from ndflow.workflow.tissues import TissueMaps
+
+SUBJECTS = [f"{site}{n:03d}" for site in ("HH", "NSK", "UCLA") for n in (1, 2, 3, 4)]
+
+
+class Known(NamedTuple):
+    mixture: ndflow.GaussianMixture
+    tissues: ndflow.Tissues
+    quartiles: NDArray[np.float64]  # (tissues, 3), as the scan came
+
+
+@pytest.fixture(scope="module")
+def known(cohort_folder: Path) -> list[Known]:
+    found = []
+    for subject in SUBJECTS:
+        folder = cohort_folder / f"sub-{subject}" / "anat"
+        stem = f"sub-{subject}"
+        mask = folder / f"{stem}_desc-brain_mask.nii.gz"
+        image = folder / f"{stem}_T1w.nii.gz"
+        maps = TissueMaps(*(folder / f"{stem}_label-{t}_probseg.nii.gz" for t in TISSUES))
+        how: dict[str, Any] = {"reading": Reading(), "fitting": Fitting(), "maps": maps}
+        made = fit_source(image, mask=mask, exclude=None, **how)
+        inside = values(mask) > 0
+        own = [quartiles(values(image)[inside], values(name)[inside]) for name in maps]
+        assert made.tissues is not None
+        found.append(Known(made.fit.mixture, made.tissues, np.array(own)))
+    return found
+
+
+def values(path: Any) -> NDArray[np.float64]:
+    volume = read_volume(path)
+    return np.asarray(volume.values(volume.flat), np.float64)
+
+
+def spread(known: list[Known], targets: list[ndflow.GaussianMixture]) -> float:
+    """The mean sd, over scans, of the quartiles of tissues."""
+    how: dict[str, Any] = {"objective": "cramer", "regularisation": 1e-4}  # as in docs/study.md
+    moved = [
+        ndflow.normalising_map(scan.mixture, target, **how)(scan.quartiles.ravel())
+        for scan, target in zip(known, targets, strict=True)
+    ]
+    return float(np.std(moved, axis=0, ddof=1).mean())
+
+
+def test_in_their_own_proportions_tissues_are_twice_as_alike(known: list[Known]) -> None:
+    average, own = [], []
+    for place in range(len(known)):
+        others = [scan for other, scan in enumerate(known) if other % 4 != place % 4]
+        average.append(ndflow.reference([scan.mixture for scan in others]).mixture)
+        model = ndflow.tissue_model([scan.tissues for scan in others])
+        own.append(model.target(known[place].tissues.proportions))
+    assert spread(known, own) < 0.5 * spread(known, average)
+
+
+def test_components_are_grouped_into_what_maps_call_tissues(known: list[Known]) -> None:
+    reference = ndflow.reference([scan.mixture for scan in known]).mixture
+    groups = grouped(reference)
+    tissues = ndflow.tissue_model([scan.tissues for scan in known])
+    for place in range(3):
+        middles = [float(d.quantile(0.5)) for d in tissues.densities]
+        found = float(groups.densities[place].quantile(0.5))
+        assert int(np.argmin(np.abs(np.array(middles) - found))) == place
