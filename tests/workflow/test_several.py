@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -78,6 +80,20 @@ def test_a_worker_that_is_killed_takes_no_other_scan_with_it() -> None:
     assert failure.message.startswith("scan1: ")
     assert "memory" in failure.message
     assert "jobs" in failure.hint
+
+
+LEAKS = """
+from joblib.externals.loky.backend import resource_tracker
+from ndflow.workflow.several import Task, each
+assert [outcome.result for outcome in each(dict, [Task("scan", {"a": 1})] * 2, jobs=2)]
+resource_tracker.register("/loky-of-a-worker-that-was-killed", "semlock")
+"""
+
+
+def test_what_a_killed_worker_leaves_is_cleared_away_without_a_word() -> None:
+    command = [sys.executable, "-c", LEAKS]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
 
 
 def test_a_scan_is_done_when_its_turn_comes_and_not_before() -> None:

@@ -11,6 +11,7 @@ a worker that was killed; so futures are used as they are.)
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -23,6 +24,7 @@ from warnings import catch_warnings, simplefilter
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky import ProcessPoolExecutor, reusable_executor
+from joblib.externals.loky.backend import resource_tracker
 
 from ndflow.errors import FileError, InvalidValueError
 
@@ -64,6 +66,7 @@ def _here(
 ) -> Results[R]:
     left = dict.fromkeys(range(len(tasks)))  # in order
     at_hand = 2 * effective_n_jobs(jobs)
+    _silence_the_tracker()
     try:
         while left:
             parallel = Parallel(
@@ -86,6 +89,23 @@ def _here(
         if pool is not None:  # nobody waits for it any more
             pool.shutdown(wait=True, kill_workers=True)
         raise
+
+
+def _silence_the_tracker() -> None:
+    """Start, without its warnings, the process that clears away what killed workers leave.
+
+    It would speak of semaphores on the terminal, after our own last word. Who sets PYTHONWARNINGS
+    hears it nevertheless.
+    """
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        if before is None:
+            del os.environ["PYTHONWARNINGS"]
+        else:
+            os.environ["PYTHONWARNINGS"] = before
 
 
 def _deaf() -> None:
