@@ -87,6 +87,24 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
     assert loaded.isdisjoint({"numpy", "scipy", "nibabel", "isal", "joblib", "matplotlib"})
 
 
+THREADS = """
+import os, sys
+from ndflow.cli import main
+sys.argv = ["ndflow", "fit", sys.argv[1], "-o", sys.argv[2]]
+assert main() == 0
+print(len(os.listdir("/proc/self/task")))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_no_threads_are_started_that_nobody_uses(scan: Path, tmp_path: Path) -> None:
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
+    environment = {name: value for name, value in os.environ.items() if name not in names}
+    command = [sys.executable, "-c", THREADS, str(scan), str(tmp_path / "density.json")]
+    ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert int(ran.stdout) == 1
+
+
 # ── spelling ─────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -16,7 +16,7 @@ from scipy import special, stats
 import ndflow
 from ndflow import Histogram
 from ndflow.density.ascent import sweep
-from ndflow.density.variational import Data, Moments, Prior
+from ndflow.density.variational import Data, Moments, Prior, expectation, posterior
 
 seeds = st.integers(0, 2**32 - 1)
 
@@ -145,6 +145,24 @@ def test_the_bound_never_falls_in_a_sweep_from_any_moments(seed, d, components, 
         bound, moments = sweep(data, prior, moments)
         bounds.append(bound)
     assert (np.diff(bounds) >= -1e-12 * np.abs(bounds[1:])).all()
+
+
+@given(seeds, st.integers(1, 3), st.integers(1, 6), st.sampled_from([None, (0.5, 2.0)]))
+def test_several_mixtures_at_once_are_each_what_they_are_alone(seed, d, components, gamma):
+    g = np.random.default_rng(seed)
+    data = Data(g.standard_normal((40, d)), g.uniform(0, 30, 40), 0.01 * np.eye(d))
+    prior = Prior(2.0, 0.1, d + 3.0, np.eye(d), gamma)
+    single = [random_moments(g, components, d, data.counts.sum()) for _ in range(3)]
+    if gamma is None:
+        single = [moments._replace(concentration=2.0) for moments in single]
+    bounds, after = expectation(
+        data, posterior(prior, Moments(*(np.stack(part) for part in zip(*single, strict=True))))
+    )
+    for place, moments in enumerate(single):
+        bound, alone = sweep(data, prior, moments)
+        np.testing.assert_allclose(bounds[place], bound, rtol=1e-13)
+        for ours, one in zip(after, alone, strict=True):
+            np.testing.assert_allclose(ours[place], one, rtol=1e-9, atol=1e-9)
 
 
 # ── one channel: the paper's Normal-Gamma ────────────────────────────────────────────────────────

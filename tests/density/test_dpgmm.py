@@ -65,6 +65,16 @@ def test_the_concentration_takes_weight_from_the_heavy_components(concentration)
     np.testing.assert_allclose(fitted.weights[0], 13 / (21 + concentration), rtol=1e-6)
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_merges_tried_at_once_are_chosen_as_if_one_after_the_other(seed, monkeypatch):
+    g = np.random.default_rng(seed)
+    tissues = [(g.uniform(0, 10), g.uniform(0.2, 1.5), int(g.uniform(500, 9000))) for _ in range(6)]
+    h = ndflow.histogram(np.concatenate([g.normal(*tissue) for tissue in tissues]))
+    together = ndflow.fit(h).mixture
+    monkeypatch.setattr(start, "_AT_ONCE", 1)
+    assert ndflow.fit(h).mixture == together
+
+
 @pytest.mark.parametrize("concentration", [10.0, 20.0, 100.0])
 def test_a_large_concentration_comes_to_an_end(concentration):
     # The prior likes to refill what was merged: without care, merges go round in circles.

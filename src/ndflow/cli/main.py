@@ -6,6 +6,7 @@ done; 130 and 143, interrupted or terminated.
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -54,6 +55,8 @@ for _place, (_name, _command) in enumerate(COMMANDS.items()):
 
 def main() -> int:
     """Run the command that was typed, and return its exit code."""
+    # We never call BLAS, whose threads, one a core, would cost more than loading all the rest.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     typed = ["normalise" if word == "normalize" else word for word in sys.argv[1:2]]
     typed += sys.argv[2:]
     try:

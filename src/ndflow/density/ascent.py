@@ -42,7 +42,8 @@ class Climb(NamedTuple):
 
 def sweep(data: Data, prior: Prior, moments: Moments) -> tuple[float, Moments]:
     """Return the bound at `moments`, and the moments of the next sweep."""
-    return expectation(data, posterior(prior, moments))
+    bound, after = expectation(data, posterior(prior, moments))
+    return float(bound), after
 
 
 def climb(data: Data, prior: Prior, start: Moments, tolerance: float, sweeps: int) -> Climb:

@@ -2,7 +2,8 @@
 
 Shapes: ``n`` points, ``K`` components, ``d`` channels. Arrays over components and points are laid
 out components first, ``(K, n)`` and ``(K, n, d)``, so that sums over components run along
-contiguous rows. Means are ``(K, d)``, matrices ``(K, d, d)``.
+contiguous rows. Means are ``(K, d)``, matrices ``(K, d, d)``. Where a docstring says so, there may
+be any leading axes before K: several mixtures at once, over the same points.
 
 This is the only module that knows whether d is 1. There a matrix is a number, and each function
 says so in a line of its own; that makes the one-channel route as fast as if it had been written
@@ -45,27 +46,27 @@ _LOG_2PI = float(np.log(2 * np.pi))
 
 
 def displacements(x: FloatArray, means: FloatArray) -> FloatArray:
-    """Return ``x − μ_k`` for points ``(n, d)`` and means ``(K, d)``, as ``(K, n, d)``."""
-    if means.shape[1] == 1:
-        return np.subtract(x[:, 0], means)[:, :, np.newaxis]
-    return x[np.newaxis] - means[:, np.newaxis]
+    """Return ``x − μ_k`` for points ``(n, d)`` and means ``(…, K, d)``, as ``(…, K, n, d)``."""
+    if means.shape[-1] == 1:
+        return np.subtract(x[:, 0], means)[..., np.newaxis]
+    return x - means[..., np.newaxis, :]
 
 
 def quadratic(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Return ``vᵀ M v`` for symmetric matrices ``(K, d, d)`` and vectors ``(K, n, d)``."""
+    """Return ``vᵀ M v`` for symmetric matrices ``(…, K, d, d)`` and vectors ``(…, K, n, d)``."""
     if matrices.shape[-1] == 1:
         flat = vectors[..., 0]
         result: FloatArray = flat * flat
-        result *= matrices[:, :, 0]
+        result *= matrices[..., 0]
         return result
-    return einsum("kni,kni->kn", times(matrices, vectors), vectors)
+    return einsum("...i,...i->...", times(matrices, vectors), vectors)
 
 
 def times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Return ``M v`` for matrices ``(K, d, d)`` and vectors ``(K, n, d)``."""
+    """Return ``M v`` for matrices ``(…, K, d, d)`` and vectors ``(…, K, n, d)``."""
     if matrices.shape[-1] == 1:
         return matrices * vectors
-    return einsum("kij,knj->kni", matrices, vectors)
+    return einsum("...ij,...nj->...ni", matrices, vectors)
 
 
 def product(a: FloatArray, b: FloatArray) -> FloatArray:
@@ -159,17 +160,17 @@ def softmax(terms: FloatArray) -> FloatArray:
 def weighted_moments(
     weights: FloatArray, vectors: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return Σw, Σwv and Σwvvᵀ over points, for weights ``(K, n)`` and vectors ``(K, n, d)``."""
-    total = np.add.reduce(weights, axis=1)
+    """Return Σw, Σwv and Σwvvᵀ over points, for weights ``(…, K, n)``, vectors ``(…, K, n, d)``."""
+    total = np.add.reduce(weights, axis=-1)
     if vectors.shape[-1] == 1:
         flat = vectors[..., 0]
         weighted = weights * flat
-        first = np.add.reduce(weighted, axis=1)
+        first = np.add.reduce(weighted, axis=-1)
         weighted *= flat
-        second = np.add.reduce(weighted, axis=1)
-        return total, first[:, np.newaxis], second[:, np.newaxis, np.newaxis]
+        second = np.add.reduce(weighted, axis=-1)
+        return total, first[..., np.newaxis], second[..., np.newaxis, np.newaxis]
     weighted = weights[..., np.newaxis] * vectors
-    return total, weighted.sum(axis=1), einsum("kni,knj->kij", weighted, vectors)
+    return total, weighted.sum(axis=-2), einsum("...ni,...nj->...ij", weighted, vectors)
 
 
 def log(matrices: FloatArray) -> FloatArray:

@@ -30,6 +30,7 @@ __all__ = ["MAX_COMPONENTS", "GaussianMixture", "stack"]
 MAX_COMPONENTS = 100_000  # far beyond any fit; a file that claims more is damaged or hostile
 _UNDERFLOW = 1e-300  # below this a tail probability is taken from its logarithm
 _NEWTON_STEPS = 200
+_ROUNDING = 4e-16  # of a normal score, relative: what its own sum over components is uncertain by
 _GUIDES, _LANDMARKS = 16, np.linspace(-4.0, 4.0, 9)  # components, points in their sds
 _EXTREME = 1e300  # of precisions and variances, which are squared on the way
 
@@ -255,14 +256,16 @@ class GaussianMixture(Value):
             # (Comparisons are False for NaN, as they should be.)
             newton = (guess >= low) & (guess <= high) & (np.abs(step) <= 0.5 * moved)
             guess = np.where(newton, guess, 0.5 * (low + high))
-            guess = np.where(miss == 0, x, guess)
+            there = np.abs(miss) <= _ROUNDING * np.abs(goal[todo])
+            guess = np.where(there, x, guess)
             result[todo] = guess
             moved = np.abs(guess - x)
-            done = (moved <= 2e-16 * np.abs(x)) | (miss == 0) | (high <= low)
+            done = (moved <= 2e-16 * np.abs(x)) | there | (high <= low)
             done |= newton & (moved <= 1e-15 * (np.abs(x) + self._sds.min()))
             if done.all():
                 break
-            todo, x, low, high, moved = (a[~done] for a in (todo, guess, low, high, moved))
+            todo = todo[~done]
+            x, low, high, moved = (part[~done] for part in (guess, low, high, moved))
         return result.reshape(want.shape)
 
     def _tail(self, t: FloatArray) -> FloatArray:

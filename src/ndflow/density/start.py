@@ -20,13 +20,21 @@ from scipy import special
 
 from ndflow.density import gaussian
 from ndflow.density.ascent import sweep
-from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
+from ndflow.density.variational import (
+    Data,
+    Moments,
+    Prior,
+    expectation,
+    moments_under,
+    posterior,
+)
 from ndflow.values import FloatArray
 
 __all__ = ["by_mass", "divided", "merged", "padded"]
 
 _SETTLING = 1  # more sweeps after a merge, before the next is considered
 _TRIAL = 20  # sweeps in which a merge must prove itself
+_AT_ONCE = 1 << 16  # numbers, of pairs on trial together: so many stay in the processor's cache
 _WORTH = 1.5  # nats it must then gain: a match can use the components
 _EMPTY = 1.0  # a component that holds less than one point is none
 
@@ -113,17 +121,36 @@ def _first_proven(
 
     Longer trials end at a higher bound, but with fewer components than a match needs to be good.
     """
-    for pair in pairs:
-        trial, last = _joined(here, pair[np.newaxis]), -np.inf
-        for left in range(_TRIAL, 0, -1):
-            level, after = sweep(data, prior, trial)
-            if level > goal:
-                return after
-            # Sweeps gain less and less: give up once even gains like the last would not do.
-            if level + left * (level - last) < goal:
-                break
-            last, trial = level, after
+    at_once = max(1, _AT_ONCE // (data.x.size * len(here.mass)))
+    first, last = 0, 1  # the most promising alone, which mostly is the one
+    while first < len(pairs):
+        best = _proven(data, prior, here, goal, pairs[first:last])
+        if best is not None:
+            return best
+        first, last = last, last + at_once
     return None
+
+
+def _proven(
+    data: Data, prior: Prior, here: Moments, goal: float, pairs: NDArray[np.intp]
+) -> Moments | None:
+    """Try some pairs at once, and return what the first of them becomes that is good enough."""
+    trials = _stacked([_joined(here, pair[np.newaxis]) for pair in pairs])
+    last: FloatArray | float = -np.inf
+    best = None
+    for left in range(_TRIAL, 0, -1):
+        levels, after = expectation(data, posterior(prior, trials))
+        # Sweeps gain less and less: give up once even gains like the last would not do.
+        going = levels + left * (levels - last) >= goal
+        proven = levels > goal
+        if proven.any():
+            first = int(np.argmax(proven))
+            best = _one_of(after, first)
+            going[first:] = False  # only those before it could still be preferred
+        if not going.any():
+            break
+        trials, last = _one_of(after, going), levels[going]
+    return best
 
 
 def _ranked_pairs(data: Data, prior: Prior, here: Moments) -> tuple[NDArray[np.intp], FloatArray]:
@@ -188,7 +215,7 @@ def _log_marginal(
     pull = (prior.strength * mass / kappa)[:, np.newaxis, np.newaxis]
     log_det = gaussian.log_det(prior.scale + scatter + pull * gaussian.outer(mean))
     result: FloatArray = (
-        special.gammaln(prior.halves(dof)).sum(axis=0)
+        special.gammaln(prior.halves(dof)).sum(axis=-2)
         - prior.log_gamma
         - 0.5 * (dof * log_det - prior.dof * prior.log_det_scale)
         - 0.5 * d * np.log(kappa / prior.strength)
@@ -218,6 +245,14 @@ def _joined(here: Moments, pairs: NDArray[np.intp]) -> Moments:
     pooled = _pooled(here, pairs[:, 0], pairs[:, 1])
     mass, mean, scatter = (np.concatenate([k, p]) for k, p in zip(kept[:3], pooled, strict=True))
     return padded(by_mass(Moments(mass, mean, scatter, here.concentration)), len(here.mass))
+
+
+def _stacked(several: list[Moments]) -> Moments:
+    return Moments(*(np.stack(parts) for parts in zip(*several, strict=True)))
+
+
+def _one_of(several: Moments, which: int | NDArray[np.bool_]) -> Moments:
+    return Moments(*(np.asarray(part)[which] for part in several))
 
 
 def _occupied(moments: Moments) -> Moments:

@@ -29,6 +29,9 @@ for widths h. It adds ``N B`` to S. Without it, components would shrink onto sin
 are coarse, because a sharp peak on a point has any likelihood one likes.
 
 With a Gamma(s, ρ) prior on α, its posterior is Gamma(s + T − 1, ρ − Σ_{t<T} E ln(1 − v_t)).
+
+Moments may have leading axes, for several mixtures over the same points; then so has all that
+follows from them. A sweep over some of them at once costs little more than one over a single one.
 """
 
 from __future__ import annotations
@@ -91,8 +94,8 @@ class Prior:
         return np.arange(len(self.scale), dtype=np.float64)[:, np.newaxis] / 2
 
     def halves(self, dof: FloatArray) -> FloatArray:
-        """``(ν + 1 − i)/2`` for i = 1 … d, (d, T)."""
-        result: FloatArray = 0.5 * dof - self._steps
+        """``(ν + 1 − i)/2`` for i = 1 … d, (…, d, T)."""
+        result: FloatArray = 0.5 * dof[..., np.newaxis, :] - self._steps
         return result
 
 
@@ -107,74 +110,81 @@ class Data(NamedTuple):
 class Moments(NamedTuple):
     """What a sweep keeps of the responsibilities: everything the posterior depends on.
 
-    mass (T,) is N, mean (T, d) is x̄, scatter (T, d, d) is S; concentration is E α.
+    mass (…, T) is N, mean (…, T, d) is x̄, scatter (…, T, d, d) is S; concentration (…) is E α.
     """
 
     mass: FloatArray
     mean: FloatArray
     scatter: FloatArray
-    concentration: float
+    concentration: FloatArray | float
 
 
 class Posterior(NamedTuple):
     """Parameters of the approximate posterior, and its divergence from the prior."""
 
-    log_weights: FloatArray  # E ln π, (T,)
-    mean: FloatArray  # m, (T, d)
-    strength: FloatArray  # κ, (T,)
-    precision: FloatArray  # E Λ = ν W, (T, d, d)
-    log_det: FloatArray  # E ln|Λ|, (T,)
-    sticks: FloatArray  # E v, (T − 1,)
-    concentration: float  # E α
-    divergence: float  # sum of (6), (7) and (8)
+    log_weights: FloatArray  # E ln π, (…, T)
+    mean: FloatArray  # m, (…, T, d)
+    strength: FloatArray  # κ, (…, T)
+    precision: FloatArray  # E Λ = ν W, (…, T, d, d)
+    log_det: FloatArray  # E ln|Λ|, (…, T)
+    sticks: FloatArray  # E v, (…, T − 1)
+    concentration: FloatArray | float  # E α, (…)
+    divergence: FloatArray  # sum of (6), (7) and (8), (…)
 
     def weights(self) -> FloatArray:
-        """Return the expected weights E π, which sum to 1."""
+        """Return the expected weights E π of a single mixture, which sum to 1."""
         rest = np.concatenate([[1.0], np.cumprod(1.0 - self.sticks)])
         weights: FloatArray = np.concatenate([self.sticks, [1.0]]) * rest
         return weights
 
     def log_joint(self, data: Data) -> tuple[FloatArray, FloatArray]:
-        """Return ``ln ρ`` of equation (4), (T, n), and the displacements it is made of."""
+        """Return ``ln ρ`` of equation (4), (…, T, n), and the displacements it is made of."""
         d = data.x.shape[1]
         vectors = gaussian.displacements(data.x, self.mean)
         terms = gaussian.quadratic(-0.5 * self.precision, vectors)
         smear = gaussian.trace(gaussian.product(self.precision, data.within[np.newaxis]))
         level = 0.5 * (self.log_det - d * _LOG_2PI - d / self.strength - smear)
-        terms += (self.log_weights + level)[:, np.newaxis]
+        terms += (self.log_weights + level)[..., np.newaxis]
         return terms, vectors
 
 
 def posterior(prior: Prior, moments: Moments) -> Posterior:
     """Return the posterior given the moments: equations (1) to (3), (5) to (8)."""
     mass, mean, scatter, alpha = moments
-    count, d = mean.shape
+    *several, count, d = mean.shape
     kappa = mass + prior.strength
     dof = mass + prior.dof
     # The digammas and log gammas of everything at once, because a call costs more than a number.
-    g1 = mass[:-1] + 1.0
-    g2 = np.add.accumulate(mass[:0:-1])[::-1] + alpha
-    arguments = np.concatenate((g1, g2, g1 + g2, prior.halves(dof).ravel()))
+    g1 = mass[..., :-1] + 1.0
+    later = np.add.accumulate(mass[..., :0:-1], axis=-1)[..., ::-1]
+    g2 = later + np.asarray(alpha)[..., np.newaxis]
+    halves = prior.halves(dof).reshape(*several, d * count)
+    arguments = np.concatenate((g1, g2, g1 + g2, halves), axis=-1)
     psis, log_gammas = special.psi(arguments), special.gammaln(arguments)
     cut = 3 * (count - 1)
+    three = (*several, 3, count - 1)
     log_weights, sticks, concentration, stick_divergence = _sticks(
-        prior, alpha, (g1, g2), psis[:cut].reshape(3, -1), log_gammas[:cut].reshape(3, -1)
+        prior,
+        alpha,
+        (g1, g2),
+        psis[..., :cut].reshape(three),
+        log_gammas[..., :cut].reshape(three),
     )
-    psi = np.add.reduce(psis[cut:].reshape(d, -1), axis=0)
-    share = (mass / kappa)[:, np.newaxis]
+    psi = np.add.reduce(psis[..., cut:].reshape(*several, d, count), axis=-2)
+    share = (mass / kappa)[..., np.newaxis]
     m = share * mean
     # (κ0 N / κ) x̄ x̄ᵀ = κ0 m x̄ᵀ, and what the prior holds against m is κ0 m mᵀ.
     pulled = gaussian.outer(prior.strength * m, mean)
     scale = scatter + prior.scale
     scale += pulled
     log_det_scale = gaussian.log_det(scale)
-    precision = dof[:, np.newaxis, np.newaxis] * gaussian.inverse(scale)
-    pulled *= share[:, np.newaxis]
+    precision = dof[..., np.newaxis, np.newaxis] * gaussian.inverse(scale)
+    pulled *= share[..., np.newaxis]
     pulled += prior.scale
     held = gaussian.trace(gaussian.product(precision, pulled))
     component_divergence = 0.5 * (
         prior.dof * (_sum(log_det_scale) - count * prior.log_det_scale)
-        - 2.0 * (_sum(log_gammas[cut:]) - count * prior.log_gamma)
+        - 2.0 * (_sum(log_gammas[..., cut:]) - count * prior.log_gamma)
         + _sum(mass * psi)
         + d * (_sum(prior.strength / kappa - dof + np.log(kappa / prior.strength)) - count)
         + _sum(held)
@@ -191,35 +201,36 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
     )
 
 
-def _sum(numbers: FloatArray) -> float:
-    """Like ``numbers.sum()``, which takes twice as long for a few numbers."""
-    return float(np.add.reduce(numbers, axis=None))
+def _sum(numbers: FloatArray) -> FloatArray:
+    """Like ``numbers.sum(axis=-1)``, which takes twice as long for a few numbers."""
+    result: FloatArray = np.add.reduce(numbers, axis=-1)
+    return result
 
 
 def _sticks(
     prior: Prior,
-    alpha: float,
+    alpha: FloatArray | float,
     parameters: tuple[FloatArray, FloatArray],
     psi: FloatArray,
     log_gamma: FloatArray,
-) -> tuple[FloatArray, FloatArray, float, float]:
+) -> tuple[FloatArray, FloatArray, FloatArray | float, FloatArray]:
     """Return E ln π, E v, E α, and the divergences (6) and (8).
 
     `parameters` are g1 and g2; of them and of their sum there are the digammas and log gammas.
     """
     g1, g2 = parameters
-    log_v, log_rest = psi[0] - psi[2], psi[1] - psi[2]
-    count = len(g1)
-    log_weights = np.zeros(count + 1)
-    log_weights[:-1] = log_v
-    log_weights[1:] += np.add.accumulate(log_rest)
-    log_alpha, hyper = float(np.log(alpha)), 0.0
+    log_v, log_rest = psi[..., 0, :] - psi[..., 2, :], psi[..., 1, :] - psi[..., 2, :]
+    *several, count = g1.shape
+    log_weights = np.zeros((*several, count + 1))
+    log_weights[..., :-1] = log_v
+    log_weights[..., 1:] += np.add.accumulate(log_rest, axis=-1)
+    log_alpha, hyper = np.log(alpha), 0.0
     if prior.gamma is not None:
         shape, rate = prior.gamma
-        new_shape, new_rate = shape + count, rate - float(log_rest.sum())
+        new_shape, new_rate = shape + count, rate - _sum(log_rest)
         alpha = new_shape / new_rate
-        log_alpha = float(special.psi(new_shape) - np.log(new_rate))
-        hyper = float(
+        log_alpha = special.psi(new_shape) - np.log(new_rate)
+        hyper = (
             special.gammaln(shape)
             - special.gammaln(new_shape)
             + new_shape * np.log(new_rate)
@@ -227,32 +238,32 @@ def _sticks(
             + (new_shape - shape) * log_alpha
             + (rate - new_rate) * alpha
         )  # (8)
-    log_beta = log_gamma[0] + log_gamma[1] - log_gamma[2]
-    terms = (1.0 - g1) * log_v + (alpha - g2) * log_rest + log_beta
-    divergence = hyper - count * log_alpha - _sum(terms)  # (6)
-    return log_weights, g1 / (g1 + g2), alpha, divergence
+    log_beta = log_gamma[..., 0, :] + log_gamma[..., 1, :] - log_gamma[..., 2, :]
+    held = np.asarray(alpha)[..., np.newaxis] - g2
+    divergence = hyper - count * log_alpha - _sum((1.0 - g1) * log_v + held * log_rest + log_beta)
+    return log_weights, g1 / (g1 + g2), alpha, divergence  # (6)
 
 
-def expectation(data: Data, q: Posterior) -> tuple[float, Moments]:
+def expectation(data: Data, q: Posterior) -> tuple[FloatArray, Moments]:
     """Return the bound at this posterior, and the moments under its responsibilities (4).
 
     Moments are taken about the posterior means, which are close to the new ones: sums of
     squares about a distant origin would lose digits.
     """
     terms, vectors = q.log_joint(data)
-    top = np.maximum.reduce(terms, axis=0)
-    terms -= top
+    top = np.maximum.reduce(terms, axis=-2)
+    terms -= top[..., np.newaxis, :]
     np.exp(terms, out=terms)
-    norm = np.add.reduce(terms, axis=0)
+    norm = np.add.reduce(terms, axis=-2)
     top += np.log(norm)
     bound = _sum(data.counts * top) - q.divergence
-    terms *= data.counts / norm
+    terms *= (data.counts / norm)[..., np.newaxis, :]
     sums = gaussian.weighted_moments(terms, vectors)
     return bound, _centred(data, *sums, q.mean, q.concentration)
 
 
 def moments_under(
-    data: Data, responsibilities: FloatArray, about: FloatArray, concentration: float
+    data: Data, responsibilities: FloatArray, about: FloatArray, concentration: FloatArray | float
 ) -> Moments:
     """Return the moments under responsibilities (T, n), summed about points near the means."""
     vectors = gaussian.displacements(data.x, about)
@@ -266,8 +277,8 @@ def _centred(
     first: FloatArray,
     second: FloatArray,
     about: FloatArray,
-    concentration: float,
+    concentration: FloatArray | float,
 ) -> Moments:
-    shift = first / np.maximum(mass, 1e-300)[:, np.newaxis]
-    scatter = second + mass[:, np.newaxis, np.newaxis] * (data.within - gaussian.outer(shift))
+    shift = first / np.maximum(mass, 1e-300)[..., np.newaxis]
+    scatter = second + mass[..., np.newaxis, np.newaxis] * (data.within - gaussian.outer(shift))
     return Moments(mass, about + shift, scatter, concentration)
