@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -340,6 +340,29 @@ def test_a_run_that_is_stopped_says_how_to_go_on(
     assert len(err.splitlines()) == 1
     assert err.startswith(f"error: {word}; ")
     assert re.search("the same (command )?again", err)
+
+
+@pytest.mark.skipif(
+    not Path(f"/proc/self/task/{os.getpid()}/children").is_file(),
+    reason="workers are looked for in /proc",
+)
+def test_workers_that_are_interrupted_while_they_start_say_nothing(desk: Desk) -> None:
+    with started(desk.words("-j", 2, "--force")) as child:
+        while not any("popen_loky" in words for words in children(child.pid)):
+            assert child.poll() is None
+            time.sleep(0.001)
+        time.sleep(0.1)  # now it loads modules
+        os.killpg(child.pid, signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+    assert child.returncode == 130, err
+    assert len(err.splitlines()) == 1, err
+
+
+def children(parent: int) -> Iterator[str]:
+    """How the processes that another has started were called."""
+    for number in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
+        with suppress(OSError):
+            yield Path(f"/proc/{number}/cmdline").read_text()
 
 
 def test_workers_that_are_stopped_leave_nothing_half_written(desk: Desk) -> None:

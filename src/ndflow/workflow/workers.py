@@ -16,15 +16,16 @@ import signal
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from itertools import islice
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from joblib import Parallel, delayed, effective_n_jobs
 from joblib.externals.loky import ProcessPoolExecutor, reusable_executor
-from joblib.externals.loky.backend import resource_tracker
+from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
 from ndflow.errors import FileError, InvalidValueError
 
@@ -66,7 +67,7 @@ def _here(
 ) -> Results[R]:
     left = dict.fromkeys(range(len(tasks)))  # in order
     at_hand = 2 * effective_n_jobs(jobs)
-    _silence_the_tracker()
+    _start_trackers()
     try:
         while left:
             parallel = Parallel(
@@ -74,10 +75,9 @@ def _here(
                 return_as="generator_unordered",
                 pre_dispatch=at_hand,
                 batch_size=1,
-                initializer=_deaf,
             )
             work = (delayed(_placed)(function, place, tasks[place]) for place in list(left))
-            with suppress(BrokenProcessPool), _unadvised(parallel(work)) as results:
+            with suppress(BrokenProcessPool), _started(parallel, work) as results:
                 for place, result in results:
                     del left[place]
                     yield place, result
@@ -91,16 +91,18 @@ def _here(
         raise
 
 
-def _silence_the_tracker() -> None:
-    """Start, without its warnings, the process that clears away what killed workers leave.
+def _start_trackers() -> None:
+    """Start, without their warnings, the processes that clear away what killed workers leave.
 
-    It would speak of semaphores on the terminal, after our own last word. Who sets PYTHONWARNINGS
-    hears it nevertheless.
+    They would speak of semaphores on the terminal, after our own last word. (Who sets
+    PYTHONWARNINGS hears them nevertheless.) And started later, together with the first worker,
+    they would let it hear Ctrl-C.
     """
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = "ignore"
     try:
-        resource_tracker.ensure_running()
+        resource_tracker.ensure_running()  # multiprocessing's, which joblib starts too
+        loky_tracker.ensure_running()
     finally:
         if before is None:
             del os.environ["PYTHONWARNINGS"]
@@ -108,20 +110,38 @@ def _silence_the_tracker() -> None:
             os.environ["PYTHONWARNINGS"] = before
 
 
-def _deaf() -> None:
-    """Let a worker not hear Ctrl-C, which goes to all processes: the first one stops the others."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _started(parallel: Parallel, work: Iterator[Any]) -> Iterator[Any]:
+    """Start some work in processes, which end with the block."""
+    with ExitStack() as stack:
+        with _deaf_processes():
+            results = parallel(work)
+            stack.callback(_close, results)
+        yield results
 
 
 @contextmanager
-def _unadvised(results: Any) -> Iterator[Any]:
-    """Close a generator of joblib's without its advice not to do so."""
+def _deaf_processes() -> Iterator[None]:
+    """Let processes that are started not hear Ctrl-C, which goes to all of them.
+
+    The first one, which hears it after the block, stops the others. They must be deaf from the
+    beginning: one that is interrupted while it loads modules says so at length.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
-        yield results
+        yield
     finally:
-        with catch_warnings():
-            simplefilter("ignore")
-            results.close()
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _close(results: Any) -> None:
+    """Close a generator of joblib's without its advice not to do so."""
+    with catch_warnings():
+        simplefilter("ignore")
+        results.close()
 
 
 def _placed(function: Callable[[T], R], place: int, task: T) -> tuple[int, R]:
@@ -130,11 +150,10 @@ def _placed(function: Callable[[T], R], place: int, task: T) -> tuple[int, R]:
 
 def _alone(function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
     for _ in range(2):  # it may not have been the culprit before
-        with (
-            ProcessPoolExecutor(max_workers=1, initializer=_deaf) as pool,
-            suppress(BrokenProcessPool),
-        ):
-            result: R = pool.submit(function, task).result()
+        with ProcessPoolExecutor(max_workers=1) as pool, suppress(BrokenProcessPool):
+            with _deaf_processes():
+                future = pool.submit(function, task)
+            result: R = future.result()
             return result
     return killed(task)
 
