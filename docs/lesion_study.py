@@ -1,10 +1,10 @@
-"""The part of docs/study.md on lesions: put into real scans, and what normalising does to them.
+"""The part of docs/study.md on lesions: put into scans, and what normalising does to them.
 
-Into the white matter of every scan go balls of
-lesion, 1, 3 and 6 % of the brain's volume: bright ones, as far above white matter as 1.06 times
-the contrast of grey and white, and dark ones, like fluid. Their noise is that of white matter and
-their borders are blurred. References, ceilings of healthy scans and standard landmarks come from
-the *other* scans, without lesions, in five folds.
+Into the white matter of every scan, of the cohort and of the demo, go balls of lesion, 1, 3 and 6 %
+of the brain's volume: bright ones, as far above white matter as 1.06 times the contrast of grey and
+white, and dark ones, like fluid. Their noise is that of white matter and their borders are blurred.
+References, ceilings of healthy scans and standard landmarks come from the *other* scans, without
+lesions, in five folds.
 
 For each method: the contrast of lesion and white matter in units of that of white and grey, after
 by before; the shift of the median of healthy white matter, in the same units, from where the same
@@ -12,6 +12,7 @@ method puts it in the scan without lesion; and how often a lesion was found. No 
 """
 
 import csv
+import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from ndflow.population.sparing import spare
 from ndflow.report.rendering import svg
 from ndflow.report.style import colours, new_figure
 from ndflow.transport import IntensityMap, align, along
+from ndflow.workflow.demo_study import write_demo_study
 
 SHARES = (0.0, 0.01, 0.03, 0.06)
 KINDS = ("bright", "dark")
@@ -38,11 +40,21 @@ FOLDS = 5
 METHODS = ("ndflow", "ndflow, lesions spared", "nyul", "exact quantiles")
 
 
-class Scan(NamedTuple):
-    """A scan without lesion; arrays over the voxels of the whole grid."""
+class Files(NamedTuple):
+    """A scan without lesion, on the disc."""
 
     name: str
     site: str
+    image: Path
+    brain: Path
+    gm: Path
+    wm: Path
+    csf: Path
+
+
+class Scan(NamedTuple):
+    """The same in memory; arrays over the voxels of the whole grid."""
+
     image: np.ndarray
     brain: np.ndarray
     gm: np.ndarray
@@ -70,10 +82,21 @@ class Standards(NamedTuple):
 Rows = list[dict[str, object]]
 
 
-def section(cohort: Path, figures: Path) -> str:
-    """Measure everything, and return the table and the figure of it."""
-    averages = summary(compared(cohort))
+def sections(cohort: Path, figures: Path) -> dict[str, str]:
+    """Measure everything, and return the tables of cohort and demo; the figure is the cohort's."""
+    averages = summary(compared(files_of_cohort(cohort)))
     (figures / "study-lesions.svg").write_bytes(figure(averages))
+    with tempfile.TemporaryDirectory() as folder:
+        demo = summary(compared(files_of_demo(Path(folder))))
+    bright, dark = ([row for row in demo if row["lesion"] == kind] for kind in KINDS)
+    dark = [row for row in dark if row["method"] == METHODS[1]]
+    shares, found = (", ".join(f"{r[name]:.0%}" for r in dark) for name in ("share", "alarms"))
+    words = f"Dark lesions of {shares} of the brain are found in {found} of these scans."
+    return {"lesions": rows_of(averages), "demo_lesions": f"{rows_of(bright)}\n\n{words}"}
+
+
+def rows_of(averages: Rows) -> str:
+    """Return a table in Markdown."""
     head = ["lesion", "method", "contrast kept", "5th–95th", "shift of WM", "95th", "found"]
     lines = [head, ["---", "---", *["--:"] * 5]]
     for row in averages:
@@ -117,36 +140,58 @@ def figure(averages: Rows) -> bytes:
         return svg(drawn)
 
 
-def compared(cohort: Path) -> Rows:
+def files_of_cohort(cohort: Path) -> list[Files]:
+    """Return the scans of the cohort."""
+    kinds = ("T1w", "desc-brain_mask", *(f"label-{t}_probseg" for t in ("GM", "WM", "CSF")))
+    found = []
+    for row in table_in(cohort / "participants.tsv"):
+        name = row["participant_id"]
+        paths = (cohort / name / "anat" / f"{name}_{kind}.nii.gz" for kind in kinds)
+        found.append(Files(name, row["site"], *paths))
+    return found
+
+
+def files_of_demo(folder: Path) -> list[Files]:
+    """Write the scans of the demo, and return the healthy ones."""
+    study = write_demo_study(folder)
+    columns = ("image", "mask", "gm", "wm", "csf")
+    return [
+        Files(row["subject"], row["centre"], *(folder / row[column] for column in columns))
+        for row in table_in(study.table)
+        if row["lesion"] == "no"
+    ]
+
+
+def table_in(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a table."""
+    with file.open(encoding="utf-8", newline="") as opened:
+        return list(csv.DictReader(opened, delimiter="\t"))
+
+
+def compared(scans: list[Files]) -> Rows:
     """Return a row for each scan, lesion and method."""
-    with (cohort / "participants.tsv").open(encoding="utf-8", newline="") as file:
-        people = list(csv.DictReader(file, delimiter="\t"))
-    sites = [row["site"] for row in people]
-    cases = []
-    for number, row in enumerate(people):
-        scan = read(cohort, row["participant_id"], row["site"])
-        cases.append(lesioned(scan, np.random.default_rng(number)))
+    sites = [scan.site for scan in scans]
+    cases = [lesioned(read(scan), np.random.default_rng(i)) for i, scan in enumerate(scans)]
     healthy = [case["bright", 0.0] for case in cases]
     fold = folds(sites)
     rows = []
     for k in range(FOLDS):
         others = learn([case for case, own in zip(healthy, fold, strict=True) if own != k])
         for i in np.flatnonzero(fold == k):
-            rows += measured(people[i]["participant_id"], sites[i], cases[i], others)
+            rows += measured(scans[i].name, sites[i], cases[i], others)
     return rows
 
 
-def read(cohort: Path, name: str, site: str) -> Scan:
+def read(files: Files) -> Scan:
     """Read a scan and its maps."""
 
-    def part(kind: str) -> np.ndarray:
-        volume = read_volume(cohort / name / "anat" / f"{name}_{kind}.nii.gz")
+    def part(file: Path) -> np.ndarray:
+        volume = read_volume(file)
         values = np.asarray(volume.values(volume.flat), dtype=np.float64)
         return values.reshape(volume.header.get_data_shape(), order="F")
 
-    mask = read_mask(cohort / name / "anat" / f"{name}_desc-brain_mask.nii.gz").inside
-    maps = [part(f"label-{tissue}_probseg") for tissue in ("GM", "WM", "CSF")]
-    return Scan(name, site, part("T1w"), mask, *maps)
+    maps = [part(file) for file in (files.gm, files.wm, files.csf)]
+    return Scan(part(files.image), read_mask(files.brain).inside, *maps)
 
 
 def lesioned(scan: Scan, generator: np.random.Generator) -> dict[tuple[str, float], Case]:

@@ -52,12 +52,14 @@ def main() -> None:
         for name in FIGURES:
             content = (out / f"{name}.svg").read_bytes()
             (HERE / "figures" / f"study-{name}.svg").write_bytes(content)
-        targets = tissue_study.section(folder, table, ndflow, HERE / "figures")
-        lesions = lesion_study.section(cohort, HERE / "figures")
+        sections = {
+            "targets": tissue_study.section(folder, table, ndflow, HERE / "figures"),
+            **lesion_study.sections(cohort, HERE / "figures"),
+        }
         scans = read(table)
         names = ("tissue", "fitness", "centres", "classification", "covariate")
         (HERE / "study.md").write_text(
-            page({name: read(out / f"{name}.tsv") for name in names}, scans, targets, lesions),
+            page({name: read(out / f"{name}.tsv") for name in names}, scans, sections),
             encoding="utf-8",
         )
 
@@ -127,7 +129,7 @@ class Study:
         return next(r for r in rows if (r["condition"], r["tissue"]) == (condition, tissue))
 
 
-def page(tables: dict[str, Table], scans: Table, targets: str, lesions: str) -> str:
+def page(tables: dict[str, Table], scans: Table, sections: dict[str, str]) -> str:
     """Return the page."""
     study = Study(tables)
     centres = Counter(row["site"] for row in scans)
@@ -149,12 +151,11 @@ def page(tables: dict[str, Table], scans: Table, targets: str, lesions: str) -> 
             study, "centres", "between within pairwise between_share within_share"
         ),
         "age_table": age_table(study),
-        "targets": targets,
         "target_commands": "\n".join(
             f"ndflow cohort scans.tsv {name} {' '.join(words)}".rstrip()
             for name, words in tissue_study.RUNS.items()
         ),
-        "lesions": lesions,
+        **sections,
         **facts(study),
     }
     return text.format_map(parts)
