@@ -127,7 +127,7 @@ def scikit_image(job: Namespace) -> Iterator[None]:
 
 
 def ndflow(job: Namespace, *words: object) -> Iterator[None]:
-    from ndflow.cli.main import main
+    from ndflow.cli import main
 
     yield
     sys.argv = ["ndflow", *map(str, words), "-j", "1", "-q"]

@@ -87,6 +87,24 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
     assert loaded.isdisjoint({"numpy", "scipy", "nibabel", "isal", "joblib", "matplotlib"})
 
 
+INTERRUPTED = """
+import sys
+class Finder:
+    def find_spec(name, path, target=None):
+        if name == "cyclopts":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Finder)
+from ndflow.cli import main
+sys.exit(main())
+"""
+
+
+def test_an_early_interruption_is_one_line_too() -> None:
+    ran = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
+    assert ran.returncode == 130
+    assert ran.stderr == "error: interrupted; nothing has been done\n"
+
+
 THREADS = """
 import os, sys
 from ndflow.cli import main

@@ -27,7 +27,7 @@ from ndflow.cli.report import report
 from ndflow.cli.signals import Terminated, listening
 from ndflow.errors import NdflowError
 
-__all__ = ["app", "main"]
+__all__ = ["app", "run"]
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "normalise": normalise,
@@ -53,7 +53,7 @@ for _place, (_name, _command) in enumerate(COMMANDS.items()):
     app.command(_command, name=_name, sort_key=_place)
 
 
-def main() -> int:
+def run() -> int:
     """Run the command that was typed, and return its exit code."""
     # We never call BLAS, whose threads, one a core, would cost more than loading all the rest.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
