@@ -337,9 +337,9 @@ def test_five_hundred_subjects_take_no_time(tmp_path: Path) -> None:
     rows = "".join(f"sub-{count:03}\tA\n" for count in range(500))
     root = dataset(tmp_path, *scans, participants=f"participant_id\tsite\n{rows}")
     stored = dataset(tmp_path / "masks", *masks)
-    begin = time.perf_counter()
+    begin = time.process_time()
     found = find_scans(root, masks=stored)
-    assert time.perf_counter() - begin < 1  # 0.06 s on two slow cores
+    assert time.process_time() - begin < 1  # 0.06 s on two slow cores
     assert len({scan.mask for scan in found}) == 500
 
 
