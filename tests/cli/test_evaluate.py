@@ -305,7 +305,7 @@ def test_nothing_but_images_still_makes_tables_and_figures(run: Run, studies: St
     notes = record(out / "evaluation")["notes"]
     assert [note.partition(":")[0] for note in notes] == [
         "no tissue statistics",
-        "no classification of centres",
+        "no distances between centres, and no classification of centres",
     ]
     assert "\n".join(["Not done", *notes]) in ran.out
     figures = {
@@ -342,7 +342,9 @@ def test_centres_that_cannot_be_told_apart_are_said(
     ran = run("evaluate", out, *QUICK)
     assert (ran.code, ran.errors) == (0, [])
     *_, note = record(out / "evaluation")["notes"]
-    assert note.startswith("no classification of centres: ")
+    said = "no distances between centres, and " if why == "one centre" else ""
+    assert note.startswith(f"{said}no classification of centres: ")
+    assert ("centres.tsv" in tree(out / "evaluation")) == (said == "")
     assert reason in note
     assert note in ran.out
     made = set(tree(out / "evaluation"))

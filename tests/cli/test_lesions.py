@@ -168,6 +168,8 @@ def test_frozen_components_stay_where_the_alignment_takes_them(
     made = record(output)
     assert made["settings"]["freeze"] == ["1250:", "weight<0.01"]
     mixture = ndflow.GaussianMixture.from_dict(made["mixture"])
+    chosen = (mixture.means[:, 0] >= 1250) | (mixture.weights < 0.01)
+    assert made["frozen"] == np.flatnonzero(chosen).tolist() != []
     imap = ndflow.load(output.with_name("frozen.json"))
     target = ndflow.load(healthy)
     aligned = ndflow.align(mixture, target.mixture)
@@ -175,3 +177,15 @@ def test_frozen_components_stay_where_the_alignment_takes_them(
     x = np.linspace(100, 1500, 2000)
     assert (np.diff(imap(x)) > 0).all()
     np.testing.assert_allclose(imap.inverse()(imap(x)), x, atol=1e-6)
+
+
+def test_a_rule_that_chooses_nothing_is_said(run: Run, folder: Path, healthy: Path) -> None:
+    words = ("normalise", folder / "h1.nii.gz", "--to", healthy, "-o")
+    assert run(*words, folder / "plain.nii.gz") == (0, "")
+    code, err = run(*words, folder / "same.nii.gz", "--freeze", "5000:9000")
+    assert code == 0
+    assert err.startswith(
+        f"warning: {folder / 'h1.nii.gz'}: none of its components is what --freeze"
+    )
+    assert record(folder / "same.nii.gz")["frozen"] == []
+    assert "frozen" not in record(folder / "plain.nii.gz")

@@ -196,7 +196,7 @@ def test_a_density_serves_where_it_has_landmarks(
     same(voxels_of(out), np.where(HEADS["s0"] == 0, 0, mapped))
 
 
-@pytest.mark.parametrize("method", ["hellier", *OWN_UNITS])
+@pytest.mark.parametrize("method", ["hellier", "nyul", "quantile", *OWN_UNITS])
 def test_where_it_has_none_it_is_said_what_to_do(
     run: Run, desk: Desk, tmp_path: Path, method: str
 ) -> None:
@@ -211,8 +211,8 @@ def test_where_it_has_none_it_is_said_what_to_do(
         assert (done.code, done.errors) == (
             2,
             [
-                f"error: {plain}: holds no landmarks of {method}, and a density has none; "
-                f"make a reference from images with 'ndflow reference --method {method}'"
+                f"error: {plain}: holds no landmarks of {method}; give the file of a reference "
+                f"made with 'ndflow reference --method {method}'"
             ],
         )
     assert list(tmp_path.iterdir()) == [plain]
@@ -226,7 +226,7 @@ def test_a_mixture_without_landmarks_makes_no_reference(
     ndflow.save(mixture, mixture_of("s0"))
     done = run("reference", mixture, desk.scan("s1"), "--method", "hellier", "-o", out, *more)
     assert done.code == 2
-    assert f"{mixture}: holds no landmarks of hellier, and a density has none" in done.errors[0]
+    assert f"{mixture}: holds no landmarks of hellier; " in done.errors[0]
     assert not out.exists()
 
 

@@ -183,9 +183,8 @@ def test_centres_come_closer_than_with_an_alignment_alone(study: Callable[..., D
     assert distance(study()) < 0.6 * affine
 
 
-@pytest.mark.parametrize("mode", ["individual", "centre"])
-def test_the_method_affine_is_the_alignment(study: Callable[..., Done], mode: str) -> None:
-    done = study(mode, matching=Matching("affine"))
+def test_the_method_affine_is_the_alignment(study: Callable[..., Done]) -> None:
+    done = study(matching=Matching("affine"))
     for name in done.names():
         x = done.before(name)
         voxels = x[x != 0]
@@ -350,7 +349,6 @@ def test_whatever_a_centre_is_called_its_reference_stays_in_the_folder(
         members_of(pair, folder),
         Averaging("centre"),
         fitting=Fitting(500),
-        matching=Matching("affine"),
     )
     assert run_cohort(plan, pair, Silent(), command=[], force=False).done == 2
     assert [path.name for path in tmp_path.iterdir()] == ["deep"]

@@ -181,3 +181,32 @@ def test_greedy_options_are_explained(run, files):
     )
     assert code == 2
     assert "it goes before" in said.err
+
+
+@pytest.mark.parametrize("order", [("wm", "gm", "csf"), ("gm", "csf", "wm"), ("csf", "wm", "gm")])
+def test_maps_that_were_swapped_are_refused(run, known, files, order):
+    given = zip(
+        ("--csf", "--gm", "--wm"), (files / f"{name}.nii.gz" for name in order), strict=True
+    )
+    words = [word for pair in given for word in pair]
+    out = files / "out.nii.gz"
+    code, said = run(
+        "normalise", files / "s.nii.gz", "--to", known, "--target", "tissue", *words, "-o", out
+    )
+    assert code == 2
+    assert f"{files / 's.nii.gz'}: by the maps of its tissues " in said.err
+    assert "in the reference it is the other way round; check which map is which" in said.err
+    assert not out.exists()
+
+
+@pytest.mark.parametrize("method", ["nyul", "quantile", "hellier"])
+def test_a_reference_in_memory_does_not_pretend_to_have_landmarks(method):
+    with pytest.raises(NdflowError, match=f"holds no landmarks of {method}; give the file"):
+        ndflow.normalise(SCAN, REF, method=method)
+
+
+def test_what_is_no_image_is_said():
+    with pytest.raises(NdflowError, match="a path, a nibabel image or an array, not list"):
+        ndflow.normalise([1, 2], REF)
+    with pytest.raises(NdflowError, match="path must be of the type str"):
+        ndflow.save(REF, "r.json")

@@ -238,6 +238,6 @@ def test_a_scan_without_maps_or_without_a_centre_is_refused(
         run([rows[0], replace(rows[1], centre=None)], out, "two-level", "adaptive")
     with pytest.raises(InvalidValueError, match="--mode two-level or individual"):
         run(rows, out, "centre", "tissue")
-    with pytest.raises(InvalidValueError, match="--mode two-level is for the method 'ndflow' only"):
+    with pytest.raises(InvalidValueError, match="'affine' knows no centres"):
         run(rows, out, "two-level", matching=Matching("affine"))
     assert not out.exists()

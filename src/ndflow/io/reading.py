@@ -51,7 +51,7 @@ def read_volume(
         return _from_array(source, called)
     if isinstance(source, SpatialImage):
         return _from_image(source, called)
-    path = os.fspath(source)
+    path = _path(source)
     if pair := _existing_pair(path):
         return _from_pair(path, *pair, max_bytes=max_bytes)
     with open_stream(path, max_bytes=max_bytes) as stream:
@@ -84,8 +84,16 @@ def files_of(source: Source) -> tuple[str, ...]:
     if isinstance(source, SpatialImage):
         holders = (source.file_map or {}).values()
         return tuple(str(holder.filename) for holder in holders if holder.filename)
-    path = os.fspath(source)
+    path = _path(source)
     return _existing_pair(path) or (path,)
+
+
+def _path(source: str | os.PathLike[str]) -> str:
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidValueError(
+            f"an image must be a path, a nibabel image or an array, not {type(source).__name__}"
+        )
+    return os.fspath(source)
 
 
 def _existing_pair(path: str) -> tuple[str, str] | None:

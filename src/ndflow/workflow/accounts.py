@@ -1,8 +1,8 @@
 """What the files of a finished study say of each scan, without looking at any image.
 
-The result of a scan has the quantiles ``f(Q(p))``, where Q are those of its density and f its map,
-and the density ``q(x) / f'(x)`` at ``f(x)``: models and maps are all that is needed to tell how far
-scans were apart before and after.
+The result of a scan has the quantiles ``f(Q(p))``, where Q are those of its histogram and f its
+map, and the density ``q(x) / f'(x)`` at ``f(x)``: models and maps are all that is needed to tell
+how far scans were apart before and after.
 """
 
 from __future__ import annotations
@@ -74,7 +74,12 @@ class Account:
 
     def quantiles(self, condition: str) -> FloatArray:
         """Return the 199 quantiles as they came (``raw``), ``aligned``, or in the ``result``."""
-        return self._through(condition)(self.mixture.quantile(SHARES))
+        return self._through(condition)(self._quantiles)
+
+    @cached_property
+    def _quantiles(self) -> FloatArray:
+        saved = self.model.get("quantiles")
+        return self.mixture.quantile(SHARES) if saved is None else np.array(saved, np.float64)
 
     def curve(self, condition: str) -> tuple[FloatArray, FloatArray]:
         """Return intensities and the density there, under one of the conditions."""

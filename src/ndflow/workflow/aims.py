@@ -16,6 +16,8 @@ from ndflow.workflow.settings import Matching
 
 __all__ = ["Aim", "aim_again", "aim_of", "in_words"]
 
+_CLEARLY = 1.0  # by how many standard deviations of a tissue two of them differ
+
 
 class Aim(NamedTuple):
     """What a scan is matched to.
@@ -52,6 +54,7 @@ def aim_of(
                 "maps of CSF, GM and WM are needed for the target 'tissue'; give --csf, --gm and "
                 "--wm (or columns of a table), or use --target adaptive"
             )
+        _refuse_other_order(source.tissues, model)
         own = source.tissues.proportions
         return Aim(model.target(own), _record("tissues", own, "maps of its tissues", model))
     found = adapted(without(source.mixture, kept_out), model)
@@ -61,6 +64,33 @@ def aim_of(
     how = f"the mildest map, by {found.gain:.0%} milder than with the mean proportions"
     own = found.proportions
     return Aim(model.target(own), _record("tissues", own, how, model))
+
+
+def _refuse_other_order(own: Tissues, model: TissueModel) -> None:
+    """Refuse tissues that are clearly darker and brighter than each other the other way round.
+
+    No increasing map could bring them to those of the population: maps must have been swapped.
+    """
+    apart, usually_apart = _differences(own.densities), _differences(model.densities)
+    wrong = (apart * usually_apart < 0) & (np.minimum(abs(apart), abs(usually_apart)) > _CLEARLY)
+    if wrong.any():
+        one, two = (TISSUES[place] for place in np.argwhere(wrong)[0])
+        order = "brighter" if apart[TISSUES.index(one), TISSUES.index(two)] > 0 else "darker"
+        raise InvalidValueError(
+            f"by the maps of its tissues {one} is {order} than {two}, but in the reference it is "
+            f"the other way round; check which map is which"
+        )
+
+
+def _differences(densities: Sequence[GaussianMixture]) -> FloatArray:
+    """Return by how much the mean of each tissue exceeds that of each other, (3, 3).
+
+    In units of the mean spread within tissues.
+    """
+    means = np.array([density.mean()[0] for density in densities])
+    spread = np.sqrt(np.mean([density.covariance()[0, 0] for density in densities]))
+    result: FloatArray = (means[:, np.newaxis] - means) / spread
+    return result
 
 
 def aim_again(record: Mapping[str, Any], target: Portrait) -> GaussianMixture:

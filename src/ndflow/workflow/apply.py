@@ -82,6 +82,11 @@ def apply_map(
     if output is not None:
         check_result(output, all_files(inputs), writing=writing)
     volume, inside, warnings = read_masked(image, mask, max_bytes=reading.max_bytes)
+    if inverse and mask is None and writing.outside is None and volume.stored.dtype.kind in "ui":
+        doubts.append(
+            f"{volume.path}: whole numbers, of which 0 is taken for background and stays 0; where "
+            f"voxels of a brain may have become 0, give its --mask to undo them too"
+        )
     return deliver(
         image,
         volume,

@@ -8,6 +8,7 @@ OUT/reference.json         the reference of all; reference_<centre>.json of each
 OUT/scans.tsv              what the scans are called, and where they came from
 OUT/failures.tsv           those that failed, and why
 OUT/provenance.json        what was run
+OUT/report.html            the page of it, see `ndflow.workflow.report`
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from ndflow.workflow.study import (
 
 __all__ = [
     "PROVENANCE",
+    "REPORT",
     "SCANS",
     "Summary",
     "check_cohort",
@@ -59,6 +61,7 @@ __all__ = [
 ]
 
 PROVENANCE = "provenance.json"
+REPORT = "report.html"
 SCANS = "scans.tsv"
 
 _IMAGES = ("*.nii", "*.nii.gz", "*.mgh", "*.mgz")
@@ -190,9 +193,13 @@ def run_cohort(
             raise
         failures = [*fitted.failures, *normalised.failures]
         _remove_results(study, fitted.failures, normalised.failures)
+        if normalised.kept < len(study.members):
+            with suppress(OSError):
+                (folder / REPORT).unlink(missing_ok=True)  # it showed something else
         tried = {"fit": fitted.tried, "normalise": fitted.tried} if study.stop_early else None
         done = len(normalised.made)
-        _record(study, command, {"normalised": done, "failed": len(failures)})
+        counts = {"fitted": len(fitted.made), "normalised": done, "failed": len(failures)}
+        _record(study, command, counts)
         record_failures(folder, tried, {"fit": fitted.failures, "normalise": normalised.failures})
     return Summary(done, normalised.kept, failures)
 

@@ -141,7 +141,8 @@ def compare(
     told: dict[str, Told] = {}
     reason = _cannot_tell(subjects, scans, seed)
     if reason:
-        notes.append(f"no classification of centres: {reason}")
+        distances = "" if _centres(subjects) else "no distances between centres, and "
+        notes.append(f"{distances}no classification of centres: {reason}")
     else:
         notes += _not_nested(runs)
         tasks = _tellings(subjects, scans, runs, conditions)

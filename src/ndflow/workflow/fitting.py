@@ -11,13 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ndflow.baselines import Landmarks
-from ndflow.density import Fit, trimmed
+from ndflow.density import Fit, Histogram, trimmed
+from ndflow.evaluation import SHARES, empirical
 from ndflow.io import AnyPath, Source, sha256_of
 from ndflow.population import Tissues
+from ndflow.values import FloatArray
 from ndflow.workflow.models import check_model, save
 from ndflow.workflow.portrait import landmarks_of
 from ndflow.workflow.results import all_files
-from ndflow.workflow.scan import Scan, doubts, fit_scan, input_files, read_scan, selection
+from ndflow.workflow.scan import doubts, fit_scan, input_files, read_scan, selection
 from ndflow.workflow.settings import Fitting, Matching, Reading, flat, settings_from
 from ndflow.workflow.tissues import TissueMaps, tissues_of
 
@@ -34,15 +36,17 @@ class Fitted(NamedTuple):
     warnings : for the user.
     landmarks : of the same scan, for methods that look at them.
     misfit : the largest difference between the distribution functions of histogram and mixture.
+    quantiles : of the histogram, at the shares at which scans are compared.
     tissues : of the same scan, where maps of them are known.
     """
 
     fit: Fit
     voxels: dict[str, int]
     warnings: tuple[str, ...]
-    landmarks: Landmarks | None = None
-    misfit: float = 0.0
-    tissues: Tissues | None = None
+    landmarks: Landmarks | None
+    misfit: float
+    quantiles: FloatArray
+    tissues: Tissues | None
 
 
 def fit_image(
@@ -80,12 +84,13 @@ def fit_source(
     if maps is not None:
         tissues, more = tissues_of(scan, maps, reading, fitting)
         warnings += more
-    misfit = _misfit(scan, fitted)
-    return Fitted(fitted, scan.voxels, tuple(warnings), landmarks, misfit, tissues)
-
-
-def _misfit(scan: Scan, fitted: Fit) -> float:
     seen = trimmed(scan.histogram)
+    quantiles = empirical(seen.values[:, 0], seen.counts).quantile(SHARES)
+    misfit = _misfit(seen, fitted)
+    return Fitted(fitted, scan.voxels, tuple(warnings), landmarks, misfit, quantiles, tissues)
+
+
+def _misfit(seen: Histogram, fitted: Fit) -> float:
     below = (np.cumsum(seen.counts) - 0.5 * seen.counts) / seen.total
     return float(np.abs(fitted.mixture.cdf(seen.values[:, 0]) - below).max())
 

@@ -123,6 +123,7 @@ def fit_member(member: Member, *, reading: Reading, fitting: Fitting, matching: 
         "voxels": fitted.voxels,
         "fit": fitted.fit.status.message,
         "misfit": fitted.misfit,
+        "quantiles": fitted.quantiles.tolist(),
         "warnings": list(fitted.warnings),
     }
     if fitted.landmarks is not None:

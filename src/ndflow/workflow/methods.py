@@ -43,6 +43,7 @@ class Solution(NamedTuple):
     converged : whether it ended well.
     aim : what the scan was matched to, if not the plain average; and how the map to that differs.
     kept_out : what of the scan was kept out of the match as a lesion, if that was asked for.
+    frozen : which components of the scan stayed where they were, if that was asked for.
     """
 
     imap: IntensityMap
@@ -52,6 +53,7 @@ class Solution(NamedTuple):
     converged: bool = True
     aim: dict[str, Any] | None = None
     kept_out: KeptOut | None = None
+    frozen: tuple[int, ...] | None = None
 
     def doubts(self, path: str) -> list[str]:
         """Return warnings where the match of a scan did not end well, or it is a strange one."""
@@ -61,6 +63,8 @@ class Solution(NamedTuple):
                 f"{path}: a quarter of it or more is unlike all healthy scans of the reference, so "
                 f"nothing of it was taken for a lesion"
             )
+        if self.frozen == ():
+            doubts.append(f"{path}: none of its components is what --freeze says; all could move")
         return doubts
 
     def findings(self, source: GaussianMixture, objective: str) -> dict[str, Any]:
@@ -72,6 +76,7 @@ class Solution(NamedTuple):
             "jacobian": _jacobian(self, source),
             **({} if self.aim is None else {"aim": self.aim}),
             **({} if self.kept_out is None else {"lesions": self.kept_out.record()}),
+            **({} if self.frozen is None else {"frozen": list(self.frozen)}),
         }
 
 
@@ -114,10 +119,11 @@ def _by_density(
         "objective": matching.objective,
         "regularisation": matching.regularisation,
     }
+    frozen = chosen(source, matching.freeze)
     if kept_out is not None and kept_out.components:
         affine, matched = spare(source, target, kept_out.components, **how)
     else:
-        matched = match(aligned, target, frozen=chosen(source, matching.freeze), **how)
+        matched = match(aligned, target, frozen=frozen, **how)
     imap = along(affine, matched, solver=matching.solver)
     # Beyond these quantiles the map is straight, and so is the table.
     low, high = source.quantile(DETERMINED).tolist()
@@ -125,7 +131,8 @@ def _by_density(
     table = tabulate(imap, low, high, tolerance=_TOLERANCE * sd)
     ends = float(matched.divergences[0]), float(matched.divergences[-1])
     message, converged = matched.status.message, matched.status.converged
-    return Solution(table, affine, ends, message, converged, kept_out=kept_out)
+    stayed = frozen if matching.freeze else None
+    return Solution(table, affine, ends, message, converged, kept_out=kept_out, frozen=stayed)
 
 
 def _differences(

@@ -17,7 +17,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import AnyPath, check_new_model, read_model, write_model
 from ndflow.population import Alarm, Reference, TissueModel, Tissues
 from ndflow.transport import IntensityMap
-from ndflow.values import Value
+from ndflow.values import Value, instance, short
 from ndflow.workflow.stamps import sealed
 
 __all__ = [
@@ -43,6 +43,9 @@ _KINDS: dict[str, Any] = {
 
 def load(path: AnyPath) -> Model:
     """Read a mixture, a reference or a map from its file.
+
+    What else stands in the file stays there: of a reference its landmarks, its tissues and what it
+    knows of lesions. To use those, give the path itself, for example to `normalise`.
 
     Parameters
     ----------
@@ -101,13 +104,14 @@ def save(
     force : whether another file may be replaced.
     inputs : files that must not be replaced, not even then.
     """
+    instance(path, "path", str | os.PathLike)
     check_model(path, inputs, force=force)
     value = model.mixture if isinstance(model, Fit) else model
     for kind, made in _KINDS.items():
         if isinstance(value, made):
             payload = sealed({**(record or {}), kind: value.to_dict()})
             return write_model(path, kind, payload, force=force, inputs=inputs)
-    raise InvalidValueError(f"model must be a mixture, a reference or a map, not {model!r}")
+    raise InvalidValueError(f"model must be a mixture, a reference or a map, not {short(model)}")
 
 
 def check_model(path: AnyPath, inputs: Sequence[AnyPath] = (), *, force: bool = False) -> None:

@@ -87,7 +87,7 @@ def facts(study: Study, record: Mapping[str, Any], done: int, failed: int) -> li
         ("Centres", ", ".join(named) or "none named"),
         ("Images", "not named" if study.channel == ANY_CHANNEL else study.channel),
         ("Settings", ", ".join(_settings(study))),
-        ("Reference", "given" if study.given else "made from the scans"),
+        ("Reference", "given" if study.given else f"made from {record.get('fitted', done)} scans"),
         ("Programs", ", ".join(f"{name} {number}" for name, number in programs.items())),
     ]
 
@@ -102,7 +102,8 @@ def _settings(study: Study) -> list[str]:
         how += [f"frozen {', '.join(matching.freeze)}"] if matching.freeze else []
     if matching.method == "nyul":
         how += [f"landmarks {matching.landmarks}"]
-    how += [f"average {study.averaging.average}"] if not study.given else []
+    if not study.given or study.averaging.mode != "individual":
+        how += [f"average {study.averaging.average}"]
     how += [f"effective count {study.fitting.effective_count:g}"]
     if matching.range is not None:
         how += [f"range {matching.range[0]:g} to {matching.range[1]:g}"]
@@ -141,7 +142,11 @@ def methods(
         f"by variational inference"
     )
     average = "density" if study.averaging.average == "density" else "quantiles"
-    target = "a given reference" if study.given else f"the average {average} of all aligned scans"
+    fitted = record.get("fitted", scans)
+    among = "all" if fitted == scans else f"{fitted}"  # some may have failed only afterwards
+    target = f"the average {average} of {among} aligned scans"
+    if study.given:
+        target = "a given reference"
     flow = (
         f"matched to it by minimising their {_OBJECTIVES[matching.objective]} "
         f"(regularisation {matching.regularisation:g}), and intensities were carried along the "
@@ -154,9 +159,12 @@ def methods(
                 " Components of a scan with more mass than any healthy scan of the reference has "
                 "at their intensities were kept out of the match, and moved along with it."
             )
+        if matching.freeze:
+            rules = ", ".join(matching.freeze)
+            own += f" Components chosen by index, weight or mean intensity ({rules}) stayed fixed."
         return f"{begin} {own}{_units(study)}"
     by_centre = (
-        f"{begin} {density}. The average density of each centre was aligned in mean and spread "
+        f"{begin} {density}. The average {average} of each centre was aligned in mean and spread "
         f"to {target}, {flow}; the map of a centre was applied to all its scans after "
         f"the alignment of each to zero mean and unit spread"
     )

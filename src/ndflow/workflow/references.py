@@ -44,6 +44,8 @@ __all__ = [
     "write_references",
 ]
 
+_OWN = "the reference of these scans"
+
 # What any reference is like, in mean and spread.
 _STANDARD = GaussianMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
 
@@ -76,12 +78,10 @@ def check_references(study: Study) -> None:
     """Say before any work what would stand in the way of references."""
     matching = study.matching
     mode = study.averaging.mode
-    if needs_landmarks(matching) and mode != "individual":
+    if matching.method != "ndflow" and mode != "individual":
         raise InvalidValueError(
             f"the method {matching.method!r} knows no centres; leave out --mode {mode}"
         )
-    if matching.method != "ndflow" and mode == "two-level":
-        raise InvalidValueError("--mode two-level is for the method 'ndflow' only")
     if (matching.lesions or matching.freeze) and mode != "individual":
         raise InvalidValueError(
             f"--lesions and --freeze are for the densities of single scans; leave out --mode {mode}"
@@ -153,7 +153,7 @@ def _tissues(
     mapped = [member for member in ordered if member.maps is not None]
     density = whole.reference.mixture
     if not mapped:
-        return known_tissues("the reference of these scans", density, None, study.matching)
+        return known_tissues(_OWN, density, None, study.matching)
     scans = _Parts(mapped, "tissues")
     if study.averaging.mode != "two-level":
         return tissue_model(scans)
@@ -168,7 +168,7 @@ def _tissues(
 
 
 def write_references(folder: Path, references: References) -> None:
-    """Write references, and the maps of centres where there are any."""
+    """Write references, and the maps of centres where there are any; others are outdated."""
     for centre, made in [(None, references.whole), *references.centres.items()]:
         payload = {"reference": made.reference.to_dict()}
         if made.landmarks is not None:
@@ -178,10 +178,13 @@ def write_references(folder: Path, references: References) -> None:
         if made.alarm is not None:
             payload["alarm"] = made.alarm.to_dict()
         _write(folder / reference_name(centre), "reference", payload)
-    for centre, goal in references.goals.items():
-        if goal.centre is not None:
-            way = {"map": goal.centre[1].imap.to_dict()}
-            _write(folder / reference_name(centre, "map"), "map", way)
+    for centre in references.centres:
+        path = folder / reference_name(centre, "map")
+        goal = references.goals.get(centre)
+        if goal is None or goal.centre is None:
+            path.unlink(missing_ok=True)
+        else:
+            _write(path, "map", {"map": goal.centre[1].imap.to_dict()})
 
 
 def _in_units(study: Study, whole: Standard, path: str | None = None) -> Portrait:
@@ -189,8 +192,9 @@ def _in_units(study: Study, whole: Standard, path: str | None = None) -> Portrai
     if path is not None:
         target = read_target(path, matching=study.matching)
     else:
-        target = read_target(whole.reference)
-        target = target._replace(landmarks=whole.landmarks, tissues=whole.tissues)
+        target = read_target(whole.reference)._replace(
+            name=_OWN, landmarks=whole.landmarks, tissues=whole.tissues
+        )
     aim = in_units(target, study.matching)
     refuse_coarse(aim.mixture, study.writing)
     return aim

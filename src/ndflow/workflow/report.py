@@ -32,7 +32,7 @@ from ndflow.report import (
 )
 from ndflow.values import whole
 from ndflow.workflow.accounts import Account, accounts, densities
-from ndflow.workflow.cohort import PROVENANCE
+from ndflow.workflow.cohort import PROVENANCE, REPORT
 from ndflow.workflow.flags import flags
 from ndflow.workflow.portrait import Portrait, has_own_units
 from ndflow.workflow.prose import citation, facts, methods
@@ -44,8 +44,6 @@ from ndflow.workflow.several import FAILURES
 from ndflow.workflow.target import in_units, read_target
 
 __all__ = ["REPORT", "check_report", "headline", "write_report"]
-
-REPORT = "report.html"
 
 _LOGARITHMIC = 3.0  # medians of scans that differ so many times need such an axis
 _CONDITIONS = {"raw": "as they came", "aligned": "aligned", "result": "normalised"}
@@ -234,17 +232,11 @@ def _centre(name: str, scans: Sequence[Account], centres: Sequence[str]) -> Cent
         svg(populations(panels, centres=centres)),
         f"Densities of the scans of {name}, aligned and normalised",
     )
-    aligned, result = (
-        within(np.array([scan.quantiles(condition) for scan in own]), [name] * len(own))
-        if len(own) > 1
-        else 0.0
-        for condition in ("aligned", "result")
-    )
-    spread = np.mean([scan.quantiles("result").std() for scan in own])
-    sentence = (
-        f"Its scans lie {aligned:.3g} standard deviations from their average after alignment, "
-        f"and {result / spread:.3g} after normalisation."
-        if len(own) > 1
-        else "One scan."
-    )
+    sentence = "One scan."
+    if len(own) > 1:
+        _, (_, aligned), (_, result) = _distances(own, [name])
+        sentence = (
+            f"Its scans lie {aligned:.3g} standard deviations from their average after alignment, "
+            f"and {result:.3g} after normalisation."
+        )
     return CentreEntry(name, len(own), colours(centres)[name], picture, sentence)

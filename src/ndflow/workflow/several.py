@@ -166,7 +166,9 @@ def _failure(scan: str, error: Exception) -> Failure:
     if isinstance(error, FileError):
         return Failure(scan, f"{error.path}: {error.cause}", error.hint, str(error), details)
     if isinstance(error, NdflowError):
-        return Failure(scan, str(error), "", f"{scan}: {error}", details)
+        cause, semicolon, hint = str(error).rpartition("; ")
+        cause, hint = (cause, hint) if semicolon else (hint, "")
+        return Failure(scan, cause, hint, f"{scan}: {error}", details)
     if isinstance(error, MemoryError):
         cause, hint = "not enough memory", "close other programs, or use fewer --jobs"
     else:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndflow.baselines import Landmarks, of_density
+from ndflow.baselines import BASELINES, Landmarks, of_density
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.io import Source
@@ -104,7 +104,7 @@ def read_target(
             raise FileError(name, cause, "make a reference of that channel alone")
         _refuse_absurd(name, mixture)
         has_units = not isinstance(to, Reference)
-        known = known_landmarks(name, mixture, landmarks, matching)
+        known = known_landmarks(name, to, landmarks, matching)
         own = None
         if needs_tissues(matching):
             own = known_tissues(name, mixture, tissues, matching)
@@ -120,9 +120,15 @@ def read_target(
 
 
 def known_landmarks(
-    name: str, mixture: GaussianMixture, saved: Landmarks | None, matching: Matching
+    name: str,
+    density: Reference | Fit | GaussianMixture,
+    saved: Landmarks | None,
+    matching: Matching,
 ) -> Landmarks | None:
-    """Return the landmarks of a model: those saved with it, or else those of its density."""
+    """Return the landmarks of a model: those saved with it, or else those of its density.
+
+    But not of an average density, whose landmarks are not the average ones.
+    """
     if not needs_landmarks(matching):
         return None
     method = matching.method
@@ -131,10 +137,11 @@ def known_landmarks(
             cause = f"holds {saved.values.size} landmarks, not {matching.landmarks}"
             raise FileError(name, cause, f"use --landmarks {saved.values.size}")
         return saved
+    mixture = density if isinstance(density, GaussianMixture) else density.mixture
     known = of_density(method, mixture, matching.landmarks)
-    if known is None:
-        cause = f"holds no landmarks of {method}, and a density has none"
-        hint = f"make a reference from images with 'ndflow reference --method {method}'"
+    if known is None or (isinstance(density, Reference) and BASELINES[method].fixed is None):
+        cause = f"holds no landmarks of {method}"
+        hint = f"give the file of a reference made with 'ndflow reference --method {method}'"
         raise FileError(name, cause, hint)
     return known
 

@@ -108,13 +108,13 @@ def tissues_of(
                 stored, weights=share, slope=scan.volume.slope, inter=scan.volume.inter
             )
             densities.append(fit(seen, effective_count=fitting.effective_count).mixture)
+    if max(largest) > _ALIKE * min(largest):
+        cause = f"the maps of its tissues reach {', '.join(f'{most:g}' for most in largest)}"
+        hint = "give probabilities of CSF, GM and WM in the same units"
+        raise FileError(scan.volume.path, cause, hint)
     proportions = np.array(amounts) / sum(amounts)
     if proportions.min() < _LEAST:
         lacking = TISSUES[int(np.argmin(proportions))]
         cause = f"hardly any {lacking} ({proportions.min():.2g} of the tissues)"
         raise FileError(scan.volume.path, cause, "check the maps of its tissues")
-    if max(largest) > _ALIKE * min(largest):
-        cause = f"the maps of its tissues reach {', '.join(f'{most:g}' for most in largest)}"
-        hint = "give probabilities of CSF, GM and WM in the same units"
-        raise FileError(scan.volume.path, cause, hint)
     return Tissues(tuple(densities), proportions), warnings
