@@ -10,6 +10,7 @@ from ndflow.baselines.landmarks import (
     of_density,
     standard,
 )
+from ndflow.baselines.percentiles import quantiles_at
 
 __all__ = [
     "BASELINES",
@@ -19,5 +20,6 @@ __all__ = [
     "check_installed",
     "measure",
     "of_density",
+    "quantiles_at",
     "standard",
 ]

@@ -25,6 +25,7 @@ __all__ = [
     "density_quantiles",
     "percentiles",
     "quantiles",
+    "quantiles_at",
     "shares",
     "through_points",
 ]
@@ -59,13 +60,18 @@ def density_percentiles(mixture: GaussianMixture, count: int) -> FloatArray:
 
 def quantiles(histogram: Histogram) -> FloatArray:
     """Return the whole distribution of a scan, as values at fixed normal scores."""
+    return quantiles_at(special.ndtr(_SCORES), histogram)
+
+
+def quantiles_at(shares: FloatArray, histogram: Histogram) -> FloatArray:
+    """Return the values below which the given shares of a scan's voxels lie."""
     levels, counts = histogram.values[:, 0], histogram.counts
     if levels.size < 2:
         raise DegenerateDataError(f"all voxels that count have the value {levels[0]:g}")
     middles = 0.5 * (levels[1:] + levels[:-1])
     edges = np.concatenate([[2 * levels[0] - middles[0]], middles, [2 * levels[-1] - middles[-1]]])
     below = np.concatenate([[0.0], np.cumsum(counts)])
-    values: FloatArray = np.interp(special.ndtr(_SCORES) * below[-1], below, edges)
+    values: FloatArray = np.interp(shares * below[-1], below, edges)
     return values
 
 

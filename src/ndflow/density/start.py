@@ -145,11 +145,11 @@ def _proven(
         proven = levels > goal
         if proven.any():
             first = int(np.argmax(proven))
-            best = _one_of(after, first)
+            best = _picked(after, first)
             going[first:] = False  # only those before it could still be preferred
         if not going.any():
             break
-        trials, last = _one_of(after, going), levels[going]
+        trials, last = _picked(after, going), levels[going]
     return best
 
 
@@ -251,7 +251,7 @@ def _stacked(several: list[Moments]) -> Moments:
     return Moments(*(np.stack(parts) for parts in zip(*several, strict=True)))
 
 
-def _one_of(several: Moments, which: int | NDArray[np.bool_]) -> Moments:
+def _picked(several: Moments, which: int | NDArray[np.bool_]) -> Moments:
     return Moments(*(np.asarray(part)[which] for part in several))
 
 

@@ -240,8 +240,9 @@ def _sticks(
         )  # (8)
     log_beta = log_gamma[..., 0, :] + log_gamma[..., 1, :] - log_gamma[..., 2, :]
     held = np.asarray(alpha)[..., np.newaxis] - g2
-    divergence = hyper - count * log_alpha - _sum((1.0 - g1) * log_v + held * log_rest + log_beta)
-    return log_weights, g1 / (g1 + g2), alpha, divergence  # (6)
+    terms = (1.0 - g1) * log_v + held * log_rest + log_beta
+    divergence = hyper - count * log_alpha - _sum(terms)  # (6)
+    return log_weights, g1 / (g1 + g2), alpha, divergence
 
 
 def expectation(data: Data, q: Posterior) -> tuple[FloatArray, Moments]:

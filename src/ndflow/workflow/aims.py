@@ -74,11 +74,11 @@ def _refuse_other_order(own: Tissues, model: TissueModel) -> None:
     apart, usually_apart = _differences(own.densities), _differences(model.densities)
     wrong = (apart * usually_apart < 0) & (np.minimum(abs(apart), abs(usually_apart)) > _CLEARLY)
     if wrong.any():
-        one, two = (TISSUES[place] for place in np.argwhere(wrong)[0])
-        order = "brighter" if apart[TISSUES.index(one), TISSUES.index(two)] > 0 else "darker"
+        one, two = np.argwhere(wrong)[0]
+        order = "brighter" if apart[one, two] > 0 else "darker"
         raise InvalidValueError(
-            f"by the maps of its tissues {one} is {order} than {two}, but in the reference it is "
-            f"the other way round; check which map is which"
+            f"by the maps of its tissues {TISSUES[one]} is {order} than {TISSUES[two]}, but in the "
+            f"reference it is the other way round; check which map is which"
         )
 
 

@@ -194,8 +194,7 @@ def run_cohort(
         failures = [*fitted.failures, *normalised.failures]
         _remove_results(study, fitted.failures, normalised.failures)
         if normalised.kept < len(study.members):
-            with suppress(OSError):
-                (folder / REPORT).unlink(missing_ok=True)  # it showed something else
+            _remove_page(folder)
         tried = {"fit": fitted.tried, "normalise": fitted.tried} if study.stop_early else None
         done = len(normalised.made)
         counts = {"fitted": len(fitted.made), "normalised": done, "failed": len(failures)}
@@ -300,6 +299,14 @@ def _remove_results(
             for path in (*others, *([model] if member.name in without_model else [])):
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
+
+
+def _remove_page(folder: Path) -> None:
+    """Remove the page of an earlier run, which showed something else; but nobody else's."""
+    path = folder / REPORT
+    with suppress(OSError):
+        if b"<title>ndflow: " in path.read_bytes():
+            path.unlink()
 
 
 def _remove_leftovers(study: Study) -> None:

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndflow.baselines import Landmarks
+from ndflow.baselines import Landmarks, quantiles_at
 from ndflow.density import Fit, Histogram, trimmed
-from ndflow.evaluation import SHARES, empirical
 from ndflow.io import AnyPath, Source, sha256_of
 from ndflow.population import Tissues
 from ndflow.values import FloatArray
@@ -24,6 +23,8 @@ from ndflow.workflow.settings import Fitting, Matching, Reading, flat, settings_
 from ndflow.workflow.tissues import TissueMaps, tissues_of
 
 __all__ = ["Fitted", "fit_image", "fit_source", "fit_to_file"]
+
+_SHARES = np.arange(1, 200) / 200  # those of `ndflow.evaluation`, which a fit need not load
 
 
 class Fitted(NamedTuple):
@@ -85,7 +86,7 @@ def fit_source(
         tissues, more = tissues_of(scan, maps, reading, fitting)
         warnings += more
     seen = trimmed(scan.histogram)
-    quantiles = empirical(seen.values[:, 0], seen.counts).quantile(SHARES)
+    quantiles = quantiles_at(_SHARES, seen)
     misfit = _misfit(seen, fitted)
     return Fitted(fitted, scan.voxels, tuple(warnings), landmarks, misfit, quantiles, tissues)
 
