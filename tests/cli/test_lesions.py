@@ -179,13 +179,15 @@ def test_frozen_components_stay_where_the_alignment_takes_them(
     np.testing.assert_allclose(imap.inverse()(imap(x)), x, atol=1e-6)
 
 
-def test_a_rule_that_chooses_nothing_is_said(run: Run, folder: Path, healthy: Path) -> None:
+def test_a_rule_that_chooses_nothing_is_said(
+    run: Run, folder: Path, healthy: Path, tmp_path: Path
+) -> None:
     words = ("normalise", folder / "h1.nii.gz", "--to", healthy, "-o")
-    assert run(*words, folder / "plain.nii.gz") == (0, "")
-    code, err = run(*words, folder / "same.nii.gz", "--freeze", "5000:9000")
+    assert run(*words, tmp_path / "plain.nii.gz") == (0, "")
+    code, err = run(*words, tmp_path / "same.nii.gz", "--freeze", "5000:9000")
     assert code == 0
     assert err.startswith(
         f"warning: {folder / 'h1.nii.gz'}: none of its components is what --freeze"
     )
-    assert record(folder / "same.nii.gz")["frozen"] == []
-    assert "frozen" not in record(folder / "plain.nii.gz")
+    assert record(tmp_path / "same.nii.gz")["frozen"] == []
+    assert "frozen" not in record(tmp_path / "plain.nii.gz")
