@@ -40,3 +40,8 @@ def save(path: Path, data: NDArray[np.generic], affine: NDArray[np.float64] = AF
     """Write an image as NIfTI, compressed if the name says so."""
     nibabel.save(nibabel.Nifti1Image(data, affine), path)
     return path
+
+
+def voxels_of(path: str | Path) -> NDArray[np.float64]:
+    """Return what an image holds."""
+    return np.asarray(nibabel.load(path).dataobj, np.float64)

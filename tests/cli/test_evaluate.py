@@ -11,9 +11,8 @@ from typing import Any
 import nibabel
 import numpy as np
 import pytest
+from commands import typed
 from phantoms import AFFINE, head, radii, save
-
-from ndflow.cli import main
 
 Run = Callable[..., Any]
 
@@ -58,14 +57,8 @@ class Studies:
     def run(self, name: str, *words: object, table: Path | None = None) -> Path:
         out = self.folder / name
         out.parent.mkdir(exist_ok=True)
-        ndflow("cohort", table or self.table("all"), out, "-q", *words)
+        typed("cohort", table or self.table("all"), out, "-q", *words)
         return out
-
-
-def ndflow(*words: object) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["ndflow", *map(str, words)])
-        assert main() == 0
 
 
 @pytest.fixture(scope="module")

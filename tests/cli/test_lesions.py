@@ -9,6 +9,7 @@ from typing import Any
 import nibabel
 import numpy as np
 import pytest
+from commands import typed
 from phantoms import head, radii, save
 
 import ndflow
@@ -56,9 +57,8 @@ def lesion() -> Any:
 @pytest.fixture(scope="module")
 def healthy(folder: Path) -> Path:
     reference = folder / "healthy.json"
-    sys.argv = ["ndflow", "reference", *(str(folder / f"h{n}.nii.gz") for n in range(8))]
-    sys.argv += ["--lesions", "auto", "-o", str(reference)]
-    assert main() == 0
+    scans = (folder / f"h{number}.nii.gz" for number in range(8))
+    typed("reference", *scans, "--lesions", "auto", "-o", reference)
     return reference
 
 

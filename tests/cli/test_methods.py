@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import numpy as np
 import pytest
+from commands import typed
 from numpy.typing import NDArray
-from phantoms import head, save
+from phantoms import head, save, voxels_of
 
 import ndflow
 from ndflow import Landmarks, PiecewiseLinear
 from ndflow.baselines import BASELINES, measure, of_density, standard
-from ndflow.cli import main
 
 Run = Callable[..., Any]
 
@@ -60,20 +59,13 @@ class Desk:
     def study(self, method: str) -> Path:
         out = self.folder / f"study-{method}"
         if not out.exists():
-            with pytest.MonkeyPatch.context() as patch:
-                words = ["ndflow", "cohort", self.table, out, "-q", "--method", method]
-                patch.setattr(sys, "argv", list(map(str, words)))
-                assert main() == 0
+            typed("cohort", self.table, out, "-q", "--method", method)
         return out
 
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return Desk(tmp_path_factory.mktemp("methods"))
-
-
-def voxels_of(path: Path) -> NDArray[np.float64]:
-    return np.asanyarray(nibabel.load(path).dataobj).astype(float)
 
 
 def record_of(path: Path) -> dict[str, Any]:

@@ -13,13 +13,12 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
-import nibabel as nib
 import numpy as np
 import pytest
-from phantoms import head, save
+from commands import typed
+from phantoms import head, save, voxels_of
 
 from ndflow._version import __version__
-from ndflow.cli import main
 from ndflow.workflow.report_evaluation import evaluated_numbers
 
 Run = Callable[..., Any]
@@ -115,16 +114,10 @@ def shown(folder: Path) -> Html:
     return Html((folder / "report.html").read_text("utf-8"))
 
 
-def ndflow(*words: object, code: int = 0) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "argv", ["ndflow", *map(str, words)])
-        assert main() == code
-
-
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> Study:
     made = Study(tmp_path_factory.mktemp("study"))
-    ndflow("cohort", made.table("all"), made.folder / "flow", "-q")
+    typed("cohort", made.table("all"), made.folder / "flow", "-q")
     return made
 
 
@@ -151,9 +144,7 @@ def full(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("NDFLOW_NO_REPORT")
-        ndflow(
-            "cohort", study.table("full", rows), folder / "out", "--channel", "T1w", "-q", code=1
-        )
+        typed("cohort", study.table("full", rows), folder / "out", "--channel", "T1w", "-q", code=1)
     return folder / "out"
 
 
@@ -364,7 +355,7 @@ def test_what_was_run_and_what_failed_is_said(full: Path, page: Html) -> None:
 
 def quantiles(image: Path) -> Any:
     """Return the quantiles at 1/200, 2/200, … of the voxels of an image that are not 0."""
-    voxels = np.asarray(nib.load(image).dataobj, np.float64)
+    voxels = voxels_of(image)
     return np.quantile(voxels[voxels != 0], np.arange(1, 200) / 200)
 
 
@@ -442,6 +433,17 @@ def test_a_condition_whose_name_is_a_number_keeps_its_name(
     assert table.rows == [["2.50", "0.123"], ["nan", "–"]]
 
 
+def test_a_study_of_an_earlier_version_has_a_page_too(run: Run, flow: Path) -> None:
+    for model in (flow / "models").iterdir():  # which kept no quantiles of the voxels
+        known = {k: v for k, v in json.loads(model.read_text()).items() if k != "quantiles"}
+        model.write_text(json.dumps(known))
+    assert run("report", flow, "--sample", 0).code == 0
+    came, aligned, result = (
+        float(shown(flow).facts[name]) for name in ("as they came", "aligned", "normalised")
+    )
+    assert came > aligned > result > 0
+
+
 # ── which scans, which studies ───────────────────────────────────────────────────────────────────
 
 
@@ -465,7 +467,7 @@ def test_a_sample_is_as_large_as_asked_and_has_flagged_scans_first(
         shape = SHAPE if number == 3 else (26, 30, 24)
         save(tmp_path / f"b{number}.nii.gz", head(number, shape=shape))
         rows.append({"image": tmp_path / f"b{number}.nii.gz", "centre": "AB"[number % 2]})
-    ndflow("cohort", study.table("big", rows), tmp_path / "out", "-q")
+    typed("cohort", study.table("big", rows), tmp_path / "out", "-q")
     names = {f"b{number}" for number in range(5)}
     for sample, viewer in ((0, 9), (1, 1), (2, 0), (3, 1), (3, 2), (99, 99)):
         ran = run("report", tmp_path / "out", "--sample", sample, "--viewer", viewer)
@@ -517,7 +519,7 @@ KINDS: dict[str, tuple[Any, list[str], tuple[object, ...], str, str]] = {
 def test_studies_of_any_kind_have_a_page(run: Run, study: Study, tmp_path: Path, kind: str) -> None:
     count, columns, words, what, methods = KINDS[kind]
     table = study.table(kind.replace(" ", "-"), study.rows[:count], columns)
-    ndflow("cohort", table, tmp_path / "out", "-q", *words)
+    typed("cohort", table, tmp_path / "out", "-q", *words)
     ran = run("report", tmp_path / "out", "--sample", 1, "--viewer", 1)
     assert (ran.code, ran.err) == (0, "")
     page = shown(tmp_path / "out")
@@ -556,7 +558,7 @@ def test_a_scan_that_has_gone_is_named_and_the_others_are_shown(
 ) -> None:
     shutil.copy(study.folder / "s0.nii.gz", tmp_path / "s0.nii.gz")
     rows = [{"image": tmp_path / "s0.nii.gz"}]
-    ndflow("cohort", study.table("gone", rows, ["image"]), tmp_path / "out", "-q")
+    typed("cohort", study.table("gone", rows, ["image"]), tmp_path / "out", "-q")
     (tmp_path / "out" / "report.html").write_text("old")
     (tmp_path / "s0.nii.gz").unlink()
     ran = run("report", tmp_path / "out")
@@ -569,11 +571,11 @@ def test_an_evaluation_of_other_results_is_not_shown(
     run: Run, study: Study, tmp_path: Path, sketched: None
 ) -> None:
     table = study.table("again", study.rows, ["image", "centre"])
-    ndflow("cohort", table, tmp_path / "out", "-q")
+    typed("cohort", table, tmp_path / "out", "-q")
     words = ("--trees", 5, "--permutations", 0)
     assert run("evaluate", tmp_path / "out", *words).code == 0
     assert run("report", tmp_path / "out").code == 0
     assert "Evaluation" in shown(tmp_path / "out").texts("h2")
-    ndflow("cohort", table, tmp_path / "out", "-q", "--method", "affine")
+    typed("cohort", table, tmp_path / "out", "-q", "--method", "affine")
     assert run("report", tmp_path / "out").code == 0
     assert "Evaluation" not in shown(tmp_path / "out").texts("h2")

@@ -2,19 +2,17 @@
 
 import hashlib
 import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import numpy as np
 import pytest
+from commands import typed
 from numpy.typing import NDArray
-from phantoms import head, radii, save
+from phantoms import head, radii, save, voxels_of
 
 import ndflow
-from ndflow.cli import main
 from ndflow.population import TissueModel, Tissues, grouped, tissue_model
 
 Run = Callable[..., Any]
@@ -68,11 +66,7 @@ class Desk:
     def study(self, *options: str, bare: bool = False) -> Path:
         out = self.folder / "-".join(["study", str(bare), *options])
         if not out.exists():
-            with pytest.MonkeyPatch.context() as patch:
-                table = self.bare if bare else self.table
-                words = ["ndflow", "cohort", table, out, "-q", *options]
-                patch.setattr(sys, "argv", list(map(str, words)))
-                assert main() == 0
+            typed("cohort", self.bare if bare else self.table, out, "-q", *options)
         return out
 
     def reference(self) -> Path:
@@ -82,10 +76,6 @@ class Desk:
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return Desk(tmp_path_factory.mktemp("targets"))
-
-
-def voxels(path: Path) -> NDArray[np.float64]:
-    return np.asanyarray(nibabel.load(path).dataobj).astype(float)
 
 
 def record(path: Path) -> dict[str, Any]:
@@ -149,9 +139,9 @@ def test_the_map_of_two_levels_applies_and_is_undone(run: Run, desk: Desk, tmp_p
     image, made = out / "images" / "s1.nii.gz", out / "maps" / "s1.json"
     again, back = tmp_path / "again.nii.gz", tmp_path / "back.nii.gz"
     assert run("apply", desk.scan("s1"), "--map", made, "-o", again).code == 0
-    np.testing.assert_array_equal(voxels(again), voxels(image))
+    np.testing.assert_array_equal(voxels_of(again), voxels_of(image))
     assert run("apply", image, "--map", made, "--inverse", "-o", back).code == 0
-    np.testing.assert_allclose(voxels(back), voxels(desk.scan("s1")), atol=0.05)
+    np.testing.assert_allclose(voxels_of(back), voxels_of(desk.scan("s1")), atol=0.05)
 
 
 # ── single scans ─────────────────────────────────────────────────────────────────────────────────
@@ -183,7 +173,7 @@ def test_other_units_change_nothing_else(run: Run, desk: Desk, tmp_path: Path) -
         out = tmp_path / f"{name}.nii.gz"
         assert run(*words, *desk.maps("new"), *units, "-o", out).code == 0
     low, high = ndflow.load(desk.reference()).mixture.quantile([0.001, 0.999])
-    plain, scaled = (voxels(tmp_path / f"{name}.nii.gz") for name in ("plain", "range"))
+    plain, scaled = (voxels_of(tmp_path / f"{name}.nii.gz") for name in ("plain", "range"))
     inside = plain != 0
     expected = 1000 * (plain[inside] - low) / (high - low)
     np.testing.assert_allclose(scaled[inside], expected, atol=0.5)

@@ -7,11 +7,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import nibabel
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from phantoms import head, radii, save
+from phantoms import head, radii, save, voxels_of
 
 import ndflow
 from ndflow import Chain, align
@@ -87,10 +86,6 @@ def contents(out: Path) -> dict[str, bytes]:
     }
 
 
-def voxels(path: str | Path) -> NDArray[np.float64]:
-    return np.asarray(nibabel.load(path).dataobj, np.float64)
-
-
 def record(out: Path, name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((out / f"{name}.json").read_text(encoding="utf-8"))
     return found
@@ -103,9 +98,11 @@ def quartiles(rows: Sequence[Row], out: Path) -> NDArray[np.float64]:
             np.concatenate(
                 [
                     np.percentile(
-                        voxels(out / f"images/s{row.number}.nii.gz")[inside], (25, 50, 75)
+                        voxels_of(out / f"images/s{row.number}.nii.gz")[inside], (25, 50, 75)
                     )
-                    for inside in (voxels(path) == 1 for path in (row.csf, row.gm, row.wm) if path)
+                    for inside in (
+                        voxels_of(path) == 1 for path in (row.csf, row.gm, row.wm) if path
+                    )
                 ]
             )
             for row in rows
@@ -123,7 +120,7 @@ def test_each_map_goes_through_that_of_the_centre(
         assert isinstance(imap, Chain)
         assert imap.maps[0] == align(ndflow.load(out / f"models/s{row.number}.json"))
         assert imap.maps[1] == ndflow.load(out / f"map_{row.centre}.json")
-        before, after = voxels(row.image), voxels(out / f"images/s{row.number}.nii.gz")
+        before, after = voxels_of(row.image), voxels_of(out / f"images/s{row.number}.nii.gz")
         inside = before != 0
         np.testing.assert_allclose(after[inside], imap(before[inside]), atol=1e-3)
         assert not after[~inside].any()
@@ -158,7 +155,7 @@ def test_references_are_those_of_any_mode_and_tissues_stand_beside_that_of_all(
 def test_the_tissues_of_a_study_have_the_mean_proportions_of_its_maps(
     rows: list[Row], done: Callable[..., Path]
 ) -> None:
-    sums = np.array([[voxels(p).sum() for p in (r.csf, r.gm, r.wm) if p] for r in rows])
+    sums = np.array([[voxels_of(p).sum() for p in (r.csf, r.gm, r.wm) if p] for r in rows])
     shares = sums / sums.sum(axis=1, keepdims=True)
     tissues = record(done("two-level", "tissue"), "reference")["tissues"]
     np.testing.assert_allclose(tissues["mean"], shares.mean(axis=0), rtol=1e-9)
@@ -202,7 +199,7 @@ def test_another_map_of_a_tissue_changes_the_result(rows: list[Row], tmp_path: P
     out, three = tmp_path / "out", rows[:3]
     assert run(three, out, "individual", "tissue").kept == 0
     first = record(out, "maps/s0")["aim"]["proportions"]["WM"]
-    half = voxels(str(rows[0].wm)) * 0.5
+    half = voxels_of(str(rows[0].wm)) * 0.5
     changed = replace(rows[0], wm=str(save(tmp_path / "half.nii.gz", half)))
     assert run([changed, *three[1:]], out, "individual", "tissue").kept == 0
     second = record(out, "maps/s0")["aim"]["proportions"]["WM"]
