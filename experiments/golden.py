@@ -1,0 +1,258 @@
+"""Record what every command and method computes on real scans, and check it after a change.
+
+    python experiments/golden.py record golden.json [COHORT]
+    python experiments/golden.py check golden.json [COHORT]
+
+COHORT is a BIDS folder with masks and tissue probability maps (default: ``../shared/cohort``); twelve
+of its scans are used, the first four of each site. Voxels of all images and the coefficients of all
+intensity maps are hashed, so that one changed bit shows; numbers in the tables of an evaluation must
+agree to 1e-9, because a sum in another order is no change of method. The hashes hold for one kind of
+processor only: numpy's vectorised loops round differently on others. So the file is not kept in the
+repository: record before a refactoring, check after each step.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+
+PER_SITE = 4
+TOLERANCE = 1e-9
+METHODS = (
+    "ndflow",
+    "affine",
+    "zscore",
+    "nyul",
+    "quantile",
+    "hellier",
+    "whitestripe",
+    "kde",
+    "fcm",
+    "lsq",
+)
+STUDIES: dict[str, tuple[str, ...]] = {
+    **{f"method-{name}": ("--method", name) for name in METHODS},
+    "site": ("--mode", "centre"),
+    "two-level": ("--mode", "two-level", "--average", "quantile"),
+    "tissue": ("--target", "tissue", "--mode", "two-level"),
+    "tissue-individual": ("--target", "tissue"),
+    "adaptive": ("--target", "adaptive", "--objective", "cramer"),
+    "adaptive-two-level": ("--target", "adaptive", "--mode", "two-level"),
+    "rk4": ("--solver", "rk4", "--regularisation", "1e-2"),
+    "range": ("--range", "0", "1000", "--dtype", "int16", "--outside", "zero"),
+    "freeze": ("--freeze", "weight<0.05", "--outside", "keep"),
+    "nyul-7": ("--method", "nyul", "--landmarks", "7"),
+    "auto-mask": ("--auto-mask", "--effective-count", "3e3"),
+}
+
+
+def main() -> int:
+    """Record or check."""
+    what, path = sys.argv[1], Path(sys.argv[2])
+    here = Path(__file__).resolve().parents[2] / "shared" / "cohort"
+    cohort = Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else here
+    with tempfile.TemporaryDirectory() as folder:
+        run_everything(cohort, Path(folder))
+        found = {"hashes": dict(hashes(Path(folder))), "numbers": dict(numbers(Path(folder)))}
+    if what == "record":
+        path.write_text(json.dumps(found, indent=1, sort_keys=True))
+        print(f"{len(found['hashes'])} hashes and {len(found['numbers'])} tables in {path}")
+        return 0
+    wrong = differences(json.loads(path.read_text()), found)
+    print(
+        "\n".join(wrong) or f"{len(found['hashes'])} hashes, {len(found['numbers'])} tables agree"
+    )
+    return 1 if wrong else 0
+
+
+def run_everything(cohort: Path, out: Path) -> None:
+    """Run every command."""
+    scans = chosen_scans(cohort)
+    write_table(cohort, scans, out / "scans.tsv", tissues=False)
+    write_table(cohort, scans, out / "tissues.tsv", tissues=True)
+    for name, words in STUDIES.items():
+        table = out / ("tissues.tsv" if "tissue" in name or name == "adaptive" else "scans.tsv")
+        ndflow("cohort", table, out / name, "--no-report", "-j", "2", *words)
+    images = [file(cohort, scan, "T1w") for scan in scans]
+    masks = [file(cohort, scan, "desc-brain_mask") for scan in scans]
+    fit = out / "fit"
+    ndflow("fit", *images, "-o", fit, "-j", "2", "--mask", *masks)
+    models = sorted(fit.glob("*.json"))
+    for name, words in {
+        "plain": (),
+        "quantile": ("--average", "quantile"),
+        "weights": ("--weights", *map(str, range(1, len(models) + 1))),
+        "lesions": ("--lesions", "auto"),
+    }.items():
+        ndflow("reference", *models, "-o", out / f"reference-{name}.json", "-q", *words)
+    maps = [x for t in ("csf", "gm", "wm") for x in (f"--{t}", *tissue_files(cohort, scans, t))]
+    reference = out / "reference-images.json"
+    ndflow("reference", *images, "-o", reference, "--mask", *masks, *maps, "--method", "nyul")
+    source, mask, target, to_mask = images[0], masks[0], images[-1], masks[-1]
+    common = ("--mask", mask)
+    own = [x for t in ("csf", "gm", "wm") for x in (f"--{t}", *tissue_files(cohort, scans[:1], t))]
+    for name, words in {
+        "image": ("--to", target, "--to-mask", to_mask),
+        "standard": ("--to", target, "--to-mask", to_mask, "--scale", "standard"),
+        "lesions": ("--to", out / "reference-lesions.json", "--lesions", "auto"),
+        "reference": ("--to", reference, "--exclude", file(cohort, scans[0], "label-CSF_probseg")),
+        "nyul": ("--to", reference, "--method", "nyul"),
+        "tissue": ("--to", reference, "--target", "tissue", *own),
+        **{
+            f"image-{m}": ("--to", target, "--to-mask", to_mask, "--method", m) for m in METHODS[1:]
+        },
+    }.items():
+        ndflow("normalise", source, "-o", out / f"normalise-{name}.nii.gz", *common, *words)
+    done = out / "normalise-image.nii.gz"
+    saved = out / "normalise-image.json"
+    back = out / "apply-inverse.nii.gz"
+    ndflow("apply", source, "--map", saved, "-o", out / "apply.nii.gz", "--dtype", "float64")
+    ndflow("apply", done, "--map", saved, "--inverse", "-o", back, "--outside", "map")
+    labels = ("--participant-label", *scans)
+    bids = out / "bids"
+    ndflow("bids", cohort, bids, "participant", *labels[:5])
+    ndflow("bids", cohort, bids, "group", *labels, "--mode", "centre", "--no-report")
+    runs = [out / name for name in ("method-ndflow", "method-nyul", "two-level", "method-affine")]
+    words = ("--covariate", "age", "--permutations", "3", "--trees", "20", "-j", "2")
+    ndflow("evaluate", *runs, "-o", out / "evaluation", *words)
+    ndflow("report", out / "method-ndflow")
+    ndflow("demo", out / "demo", "-q")
+
+
+def chosen_scans(cohort: Path) -> list[str]:
+    """Return the labels of the first scans of each site."""
+    by_site: dict[str, list[str]] = {}
+    for row in rows(cohort / "participants.tsv"):
+        by_site.setdefault(row["site"], []).append(row["participant_id"].removeprefix("sub-"))
+    return [label for labels in by_site.values() for label in sorted(labels)[:PER_SITE]]
+
+
+def write_table(cohort: Path, scans: list[str], path: Path, *, tissues: bool) -> None:
+    """Write the table of a study."""
+    known = {
+        row["participant_id"].removeprefix("sub-"): row for row in rows(cohort / "participants.tsv")
+    }
+    kinds = {"image": "T1w", "mask": "desc-brain_mask"}
+    kinds |= {t: f"label-{t.upper()}_probseg" for t in ("gm", "wm", "csf")} if tissues else {}
+    lines = ["\t".join(["subject", "site", "age", *kinds])]
+    for label in scans:
+        cells = [label, known[label]["site"], known[label]["age"]]
+        lines.append(
+            "\t".join([*cells, *(str(file(cohort, label, kind)) for kind in kinds.values())])
+        )
+    path.write_text("\n".join(lines) + "\n")
+
+
+def tissue_files(cohort: Path, scans: list[str], tissue: str) -> list[Path]:
+    """Return the probability maps of one tissue."""
+    return [file(cohort, scan, f"label-{tissue.upper()}_probseg") for scan in scans]
+
+
+def file(cohort: Path, label: str, kind: str) -> Path:
+    """Return a file of a scan."""
+    return cohort / f"sub-{label}" / "anat" / f"sub-{label}_{kind}.nii.gz"
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    """Return the rows of a table."""
+    with path.open(newline="") as lines:
+        return list(csv.DictReader(lines, delimiter="\t"))
+
+
+def ndflow(*words: object) -> None:
+    """Run a command; a failure ends everything."""
+    done = subprocess.run(
+        [sys.executable, "-m", "ndflow", *map(str, words)], capture_output=True, text=True
+    )
+    if done.returncode:
+        raise SystemExit(f"ndflow {' '.join(map(str, words))}\n{done.stderr}")
+
+
+def hashes(folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the hash of the voxels of each image, and of each map."""
+    for path in sorted(folder.rglob("*.nii.gz")):
+        image: Any = nibabel.load(path)
+        voxels = np.asanyarray(image.dataobj)
+        yield (
+            key(folder, path),
+            digest(voxels.tobytes() + str((voxels.dtype, voxels.shape)).encode()),
+        )
+    for path in sorted(folder.rglob("*.json")):
+        content = json.loads(path.read_text())
+        for part in ("map", "mixture"):
+            if content.get("kind") == part:
+                yield f"{key(folder, path)}:{part}", digest(plain(content[part]))
+        if content.get("kind") == "reference":
+            yield f"{key(folder, path)}:mixture", digest(plain(content["reference"]["mixture"]))
+
+
+def numbers(folder: Path) -> Iterator[tuple[str, list[float]]]:
+    """Yield the numbers of each table of an evaluation."""
+    for path in sorted(folder.rglob("evaluation/*.tsv")):
+        cells = [cell for row in rows(path) for cell in row.values()]
+        yield key(folder, path), [float(cell) for cell in cells if is_number(cell)]
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """Say what is missing, new or changed."""
+    found = []
+    for group in ("hashes", "numbers"):
+        old, new = before[group], after[group]
+        found += [f"missing: {name}" for name in sorted(old.keys() - new.keys())]
+        found += [f"new: {name}" for name in sorted(new.keys() - old.keys())]
+        found += [
+            f"changed: {name}"
+            for name in sorted(old.keys() & new.keys())
+            if not same(old[name], new[name])
+        ]
+    return found
+
+
+def same(one: Any, other: Any) -> bool:
+    """Tell whether two hashes, or two tables, agree."""
+    if isinstance(one, str):
+        return bool(one == other)
+    close = (
+        math.isclose(a, b, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        for a, b in zip(one, other, strict=False)
+    )
+    return len(one) == len(other) and all(close)
+
+
+def key(folder: Path, path: Path) -> str:
+    """Return what a file is called here; sites were called centres once."""
+    return str(path.relative_to(folder)).replace("centre", "site")
+
+
+def plain(item: Any) -> bytes:
+    """Return the content of a model, without the words that only people read."""
+    return json.dumps(item, sort_keys=True).encode()
+
+
+def digest(content: bytes) -> str:
+    """Return a short hash."""
+    return hashlib.sha256(content).hexdigest()[:16]
+
+
+def is_number(cell: str) -> bool:
+    """Tell whether a cell holds a number."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
