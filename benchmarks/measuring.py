@@ -25,7 +25,7 @@ ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, a
 COMMANDS = """
 import json, re, resource, sys, time
 from pathlib import Path
-import ndflow.workflow.cohort, ndflow.workflow.normalise
+import ndflow.study.run, ndflow.scan.normalise
 from ndflow.cli import main
 for words in json.loads(sys.argv[1]):
     sys.argv[1:] = words

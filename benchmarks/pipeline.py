@@ -24,14 +24,14 @@ import numpy as np
 from isal import igzip
 from measuring import Table
 
-from ndflow.io import read_volume
+from ndflow.demo.dataset import write_demo_study
+from ndflow.image.read import read_volume
+from ndflow.methods.model import Portrait
+from ndflow.methods.solve import solve
 from ndflow.population import reference as reference_of
-from ndflow.workflow.demo_study import write_demo_study
-from ndflow.workflow.methods import solve
-from ndflow.workflow.portrait import Portrait
-from ndflow.workflow.scan import Scan, fit_scan, read_scan
-from ndflow.workflow.settings import Matching
-from ndflow.workflow.voxels import mapped
+from ndflow.scan.map_voxels import mapped
+from ndflow.scan.reading import Scan, fit_scan, read_scan
+from ndflow.settings import Matching
 
 MATHEMATICS = ("fit", "match and map")
 MOST = 25.0  # milliseconds, of the mathematics: what we aim for

@@ -30,7 +30,7 @@ SMALL = (24, 28, 20)
 # Hands out tasks that do nothing; the first few wake the workers.
 NOTHING = """
 import json, sys, time
-from ndflow.workflow.workers import spread
+from ndflow.study.parallel.workers import spread
 for count in (20, int(sys.argv[1])):
     wall, cpu = time.perf_counter(), time.process_time()
     work = spread(abs, range(count), jobs=2, killed=abs, scheduler=(sys.argv[2:] or [None])[0])
@@ -47,8 +47,8 @@ def head(path: Path, shape: Sequence[int], seed: int, dtype: str = "int16") -> P
     a, b, c = generator.uniform(2.5, 4.5, 3).astype(np.float32)
     radius = x**2 + y**2 + z**2
     kind = np.digitize(radius + 0.4 * np.sin(a * x) * np.sin(b * y) * np.cos(c * z), [0.4, 0.7])
-    centre = seed % 3
-    means = np.array([1000, 700 + 40 * centre, 300 + 30 * centre], np.float32) * (1 + centre)
+    site = seed % 3
+    means = np.array([1000, 700 + 40 * site, 300 + 30 * site], np.float32) * (1 + site)
     noise = generator.standard_normal(kind.shape, dtype=np.float32)
     values = np.where(radius < 1, means[kind] * (1 + 0.06 * noise), 0)
     volume = (np.rint(values) if dtype == "int16" else values).astype(dtype)
@@ -59,7 +59,7 @@ def head(path: Path, shape: Sequence[int], seed: int, dtype: str = "int16") -> P
 
 def study(folder: Path, count: int, shape: Sequence[int] = SMALL) -> Path:
     for number in range(count):
-        head(folder / f"centre{number % 3}" / f"scan{number}.nii.gz", shape, number)
+        head(folder / f"site{number % 3}" / f"scan{number}.nii.gz", shape, number)
     return folder
 
 

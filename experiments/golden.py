@@ -3,12 +3,12 @@
     python experiments/golden.py record golden.json [COHORT]
     python experiments/golden.py check golden.json [COHORT]
 
-COHORT is a BIDS folder with masks and tissue probability maps (default: ``../shared/cohort``); twelve
-of its scans are used, the first four of each site. Voxels of all images and the coefficients of all
-intensity maps are hashed, so that one changed bit shows; numbers in the tables of an evaluation must
-agree to 1e-9, because a sum in another order is no change of method. The hashes hold for one kind of
-processor only: numpy's vectorised loops round differently on others. So the file is not kept in the
-repository: record before a refactoring, check after each step.
+COHORT is a BIDS folder with masks and tissue probability maps (default: ``../shared/cohort``);
+twelve of its scans are used, the first four of each site. The voxels of all images and the
+coefficients of all intensity maps are hashed, so one changed bit shows. Numbers in the tables of
+an evaluation must agree to 1e-9, since a sum in another order changes no method. The hashes hold
+for one kind of processor only (numpy's vectorised loops round differently on others), so the file
+is not kept in the repository: record it before a refactoring, check it after each step.
 """
 
 from __future__ import annotations

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING
 from ndflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ndflow.baselines import Landmarks
     from ndflow.density import (
         Fit,
         GaussianMixture,
@@ -33,15 +32,21 @@ if TYPE_CHECKING:
         trimmed,
     )
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
+    from ndflow.methods.landmarks import Landmarks
     from ndflow.population import (
         Reference,
         TissueModel,
         Tissues,
-        adapted,
-        pushed,
+        adapted_proportions,
+        pushforward,
         reference,
         tissue_model,
     )
+    from ndflow.scan.apply import apply
+    from ndflow.scan.fit import fit_image
+    from ndflow.scan.model_files import load, save
+    from ndflow.scan.normalise import normalise, normalize
+    from ndflow.scan.results import Result
     from ndflow.transport import (
         Affine,
         Chain,
@@ -63,11 +68,6 @@ if TYPE_CHECKING:
         tabulate,
     )
     from ndflow.values import Status
-    from ndflow.workflow.apply import apply
-    from ndflow.workflow.fitting import fit_image
-    from ndflow.workflow.models import load, save
-    from ndflow.workflow.normalise import normalise, normalize
-    from ndflow.workflow.results import Result
 
 __all__ = [
     "Affine",
@@ -95,7 +95,7 @@ __all__ = [
     "Tabulated",
     "TissueModel",
     "Tissues",
-    "adapted",
+    "adapted_proportions",
     "align",
     "apply",
     "condensed",
@@ -109,7 +109,7 @@ __all__ = [
     "normalise",
     "normalising_map",
     "normalize",
-    "pushed",
+    "pushforward",
     "reference",
     "save",
     "stack",
@@ -125,13 +125,13 @@ _HOMES = (
     "values",
     "density",
     "transport",
-    "baselines",
+    "methods.landmarks",
     "population",
-    "workflow.apply",
-    "workflow.fitting",
-    "workflow.models",
-    "workflow.normalise",
-    "workflow.results",
+    "scan.apply",
+    "scan.fit",
+    "scan.model_files",
+    "scan.normalise",
+    "scan.results",
 )
 
 

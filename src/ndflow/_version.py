@@ -1,3 +1,16 @@
-"""The version, which model files carry too."""
+"""The version, which model files carry too, and those of what results depend on."""
+
+from __future__ import annotations
+
+__all__ = ["__version__", "versions"]
 
 __version__ = "0.1.0"
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what makes results."""
+    import platform
+    from importlib.metadata import version
+
+    packages = {name: version(name) for name in ("numpy", "scipy", "nibabel")}
+    return {"ndflow": __version__, "Python": platform.python_version(), **packages}

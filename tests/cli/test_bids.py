@@ -15,7 +15,7 @@ import pytest
 from phantoms import head, save
 
 import ndflow
-from ndflow.io import locked
+from ndflow.files.lock import folder_lock
 
 Run = Callable[..., Any]
 NDFLOW = (sys.executable, "-m", "ndflow")
@@ -140,7 +140,7 @@ def test_a_second_run_keeps_everything(run: Run, whole: Desk) -> None:
 @pytest.mark.skipif(not VALIDATOR.exists(), reason=f"no {VALIDATOR.name} beside {sys.executable}")
 def test_the_validator_is_content(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.lose("sub-01_run-1_T1w")
-    assert run(*desk.bids("group", "--mode", "centre")).code == 1
+    assert run(*desk.bids("group", "--mode", "site")).code == 1
     assert {"failures.tsv", "map_Celle.json", "reference_Celle.json"} < desk.made()
     monkeypatch.setenv("DENO_NO_UPDATE_CHECK", "1")
     done = subprocess.run([VALIDATOR, "--format", "json", desk.out], capture_output=True)
@@ -179,7 +179,7 @@ def test_scans_that_nobody_got_are_listed_by_runs_at_the_same_time(run: Run, des
     for name in lost:
         desk.lose(name)
     desk.out.mkdir()
-    with locked(desk.out, shared=True):  # as one more of them
+    with folder_lock(desk.out, shared=True):  # as one more of them
         words = [*NDFLOW, *desk.bids("participant", "--participant-label")]
         children = [subprocess.Popen([*words, label]) for label in ("01", "02", "03")]
         assert [child.wait(60) for child in children] == [1, 1, 1]
@@ -201,23 +201,23 @@ def test_scans_that_nobody_got_are_listed_by_runs_at_the_same_time(run: Run, des
 @pytest.mark.parametrize("case", [("group", False), ("group", True), ("participant", False)])
 def test_the_group_has_the_folder_for_itself(run: Run, whole: Desk, case: tuple[str, bool]) -> None:
     before = tree(whole.out)
-    with locked(whole.out, shared=case[1]):
+    with folder_lock(whole.out, shared=case[1]):
         ran = run(*whole.bids(case[0]))
     assert (ran.code, len(ran.errors), tree(whole.out)) == (2, 1, before)
     assert f"{whole.out}: another run of ndflow is at work" in ran.errors[0]
 
 
 def test_the_site_is_in_the_tables(run: Run, whole: Desk, desk: Desk) -> None:
-    assert {row["name"]: row["centre"] for row in whole.table("scans.tsv")} == SCANS
-    assert run(*desk.bids("group", "--mode", "centre", "--site-column", "scanner")).code == 0
-    assert [row["centre"] for row in desk.table("scans.tsv")] == ["x", "x", "x", "x", "y"]
+    assert {row["name"]: row["site"] for row in whole.table("scans.tsv")} == SCANS
+    assert run(*desk.bids("group", "--mode", "site", "--site-column", "scanner")).code == 0
+    assert [row["site"] for row in desk.table("scans.tsv")] == ["x", "x", "x", "x", "y"]
     by_site = {f"{kind}_{site}.json" for kind in ("reference", "map") for site in "xy"}
     assert desk.made() == STUDY | results(*SCANS) | by_site
 
 
 def test_a_scan_without_a_site_is_named_at_once(run: Run, desk: Desk) -> None:
     (desk.raw / "participants.tsv").write_text("participant_id\tsite\nsub-01\tA\nsub-02\tB\n")
-    ran = run(*desk.bids("group", "--mode", "centre"))
+    ran = run(*desk.bids("group", "--mode", "site"))
     assert (ran.code, len(ran.errors)) == (2, 1)
     assert f"{desk.image('sub-03_T1w')}: " in ran.errors[0]
     assert "--mode individual" in ran.errors[0]

@@ -17,7 +17,7 @@ import pytest
 from phantoms import head, save
 
 import ndflow
-from ndflow.io import read_table
+from ndflow.files.scan_table import read_table
 
 Run = Callable[..., Any]
 
@@ -31,21 +31,21 @@ def scan(path: Path, seed: int, gain: float = 1.0) -> Path:
 
 
 class Desk:
-    """A table of five scans of three centres, and a place for the results."""
+    """A table of five scans of three sites, and a place for the results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.out, self.table = folder, folder / "out", folder / "scans.tsv"
-        self.centres = ["Aachen", "Aachen", "Bonn", "Bonn", "Celle"]
-        for number, centre in enumerate(self.centres):
-            scan(self.image(number), number, GAINS[centre] * (1 + 0.1 * number))
+        self.sites = ["Aachen", "Aachen", "Bonn", "Bonn", "Celle"]
+        for number, site in enumerate(self.sites):
+            scan(self.image(number), number, GAINS[site] * (1 + 0.1 * number))
         self.write()
 
     def image(self, number: int) -> Path:
         return self.folder / "in" / f"s{number}.nii.gz"
 
     def write(self) -> None:
-        lines = [f"in/s{number}.nii.gz\t{centre}" for number, centre in enumerate(self.centres)]
-        self.table.write_text("\n".join(["image\tcentre", *lines, ""]))
+        lines = [f"in/s{number}.nii.gz\t{site}" for number, site in enumerate(self.sites)]
+        self.table.write_text("\n".join(["image\tsite", *lines, ""]))
 
     def failures(self) -> list[list[str]]:
         return rows(self.out / "failures.tsv")
@@ -91,7 +91,7 @@ def test_the_folder_of_results_is_as_promised(run: Run, desk: Desk) -> None:
         "scans.tsv",
         "provenance.json",
         "reference.json",
-    } | {f"reference_{centre}.json" for centre in GAINS} | {
+    } | {f"reference_{site}.json" for site in GAINS} | {
         f"images/{name}.nii.gz" for name in names
     } | {f"{kind}/{name}.json" for name in names for kind in ("models", "maps")}
     assert ndflow.load(desk.out / "reference.json").channels == ("T1w",)
@@ -104,7 +104,7 @@ def test_the_folder_of_results_is_as_promised(run: Run, desk: Desk) -> None:
     assert np.array_equal(np.asarray(image.dataobj) == 0, np.asarray(given.dataobj) == 0)
 
 
-@pytest.mark.parametrize("mode", ["individual", "centre"])
+@pytest.mark.parametrize("mode", ["individual", "site"])
 def test_results_are_the_same_bytes_for_any_number_of_workers(
     run: Run, desk: Desk, mode: str
 ) -> None:
@@ -130,7 +130,7 @@ def test_the_list_of_scans_is_a_table_for_another_study(run: Run, desk: Desk) ->
     assert run("cohort", desk.out / "scans.tsv", again).code == 0
     for folder in (desk.out, again):
         listed = read_table(folder / "scans.tsv")
-        found = [(row.image, row.subject, row.centre, row.more["age"]) for row in listed]
+        found = [(row.image, row.subject, row.site, row.more["age"]) for row in listed]
         assert found == expected
     assert tree(again / "images") == tree(desk.out / "images")
 
@@ -144,7 +144,7 @@ def test_a_mask_of_the_table_is_the_mask_of_its_scan(run: Run, desk: Desk) -> No
     assert models[1] == ndflow.fit_image(desk.image(1)).mixture
 
 
-def test_a_folder_is_a_table_whose_centres_are_folders(run: Run, desk: Desk) -> None:
+def test_a_folder_is_a_table_whose_sites_are_folders(run: Run, desk: Desk) -> None:
     study = desk.folder / "study"
     study.mkdir()
     for number, name in enumerate(
@@ -154,7 +154,7 @@ def test_a_folder_is_a_table_whose_centres_are_folders(run: Run, desk: Desk) -> 
     (study / "A" / "notes.txt").write_text("mine")
     assert run("cohort", "--from-folder", study, desk.out, "--pattern", "*_T1w.nii*").code == 0
     with (desk.out / "scans.tsv").open() as file:
-        listed = {row["name"]: row["centre"] for row in csv.DictReader(file, delimiter="\t")}
+        listed = {row["name"]: row["site"] for row in csv.DictReader(file, delimiter="\t")}
     assert listed == {"a_T1w": "A", "b_T1w": "B", "top_T1w": "n/a"}
     ran = run("cohort", "--from-folder", study, desk.out, "--dry-run")
     assert len(ran.out.splitlines()) == 4
@@ -222,7 +222,7 @@ def test_a_scan_may_fail_when_it_is_written(run: Run, desk: Desk) -> None:
     assert {f"images/s{number}" for number in (0, 2, 3, 4)} < made(desk.out)
 
 
-@pytest.mark.parametrize("options", [(), ("--mode", "centre"), ("-j", 2)])
+@pytest.mark.parametrize("options", [(), ("--mode", "site"), ("-j", 2)])
 def test_a_study_whose_scans_all_fail_is_worth_a_two(
     run: Run, desk: Desk, options: tuple[object, ...]
 ) -> None:
@@ -283,13 +283,13 @@ def test_wrong_usage_is_refused_before_anything_is_made(
     assert tree(desk.folder) == before
 
 
-def test_centres_are_needed_for_the_mode_that_goes_by_them(run: Run, desk: Desk) -> None:
-    desk.centres[3] = "n/a"
+def test_sites_are_needed_for_the_mode_that_goes_by_them(run: Run, desk: Desk) -> None:
+    desk.sites[3] = "n/a"
     desk.write()
-    ran = run("cohort", desk.table, desk.out, "--mode", "centre")
+    ran = run("cohort", desk.table, desk.out, "--mode", "site")
     assert ran.code == 2
     assert ran.errors == [
-        f"error: {desk.image(3)}: no centre is known of it (row 5); name it in the table or in "
+        f"error: {desk.image(3)}: no site is known of it (row 5); name it in the table or in "
         "participants.tsv, or use --mode individual"
     ]
     assert made(desk.out) == set()  # it is said at once, and not after hours
@@ -343,7 +343,7 @@ def test_a_dry_run_says_what_would_be_done_and_what_could_not(run: Run, desk: De
 def test_help_tells_what_a_table_looks_like(run: Run) -> None:
     ran = run("cohort", "--help")
     assert (ran.code, ran.err) == (0, "")
-    words = "image subject centre site mask gm wm csf TSV CSV --mode --average --reference --method"
+    words = "image subject site site mask gm wm csf TSV CSV --mode --average --reference --method"
     words += " --from-folder --pattern --jobs --scheduler --stop-on-first-failure --dry-run --range"
     assert [word for word in words.split() if word not in ran.out] == []
 
@@ -414,7 +414,7 @@ def test_a_reference_of_other_images_is_refused(run: Run, desk: Desk) -> None:
 def test_a_line_now_and_then_says_how_far_it_is(
     run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ndflow.cli.passes._SILENCE", -1.0)  # now and then is always
+    monkeypatch.setattr("ndflow.cli.progress._SILENCE", -1.0)  # now and then is always
     lines = run("cohort", desk.table, desk.out).err.splitlines()
     for stage in ("fit", "normalise"):
         said = [line for line in lines if line.startswith(f"{stage}: ")]

@@ -17,16 +17,16 @@ from phantoms import AFFINE, head, radii, save
 Run = Callable[..., Any]
 
 SHAPE = (14, 16, 12)
-CENTRES = {"Aachen": (300.0, 700.0, 1.0), "Bonn": (250.0, 820.0, 2.5), "Celle": (400.0, 600.0, 0.6)}
-COLUMNS = ("image", "centre", "subject", "age", "born", "hand", "wm", "gm", "csf")
+SITES = {"Aachen": (300.0, 700.0, 1.0), "Bonn": (250.0, 820.0, 2.5), "Celle": (400.0, 600.0, 0.6)}
+COLUMNS = ("image", "site", "subject", "age", "born", "hand", "wm", "gm", "csf")
 QUICK = ("--trees", 5, "--permutations", 2)
 FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")
-TABLES = ("centres", "classification", "fitness", "fitness_scans", "predictions", "repeats")
+TABLES = ("sites", "classification", "fitness", "fitness_scans", "predictions", "repeats")
 TABLES += ("tissue", "tissue_scans")
 
 
 class Studies:
-    """Nine scans of three centres, with tissue maps, and runs of them."""
+    """Nine scans of three sites, with tissue maps, and runs of them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -36,12 +36,12 @@ class Studies:
             save(folder / f"{name}.nii.gz", share.astype(np.float32))
         self.rows = []
         for number in range(9):
-            centre = list(CENTRES)[number // 3]
-            low, grey, gain = CENTRES[centre]
+            site = list(SITES)[number // 3]
+            low, grey, gain = SITES[site]
             kinds = ((low, 60.0), (grey + 20 * (number % 3), 50.0), (1000.0, 40.0))
             data = head(number, shape=SHAPE, tissues=kinds, gain=gain * (1 + 0.03 * number))
             save(folder / f"s{number}.nii.gz", data)
-            known = (f"s{number}.nii.gz", centre, f"p{number // 2}", 20 + number * 4 % 9, 1950, "l")
+            known = (f"s{number}.nii.gz", site, f"p{number // 2}", 20 + number * 4 % 9, 1950, "l")
             maps = (f"{name}.nii.gz" for name in ("wm", "gm", "csf"))
             self.rows.append(dict(zip(COLUMNS, (*map(str, known), *maps), strict=True)))
 
@@ -79,7 +79,7 @@ def flow(studies: Studies, tmp_path: Path) -> Path:
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no figures, which takes longer than all the rest."""
-    monkeypatch.setattr("ndflow.workflow.evaluation_files.figures", lambda _: [])
+    monkeypatch.setattr("ndflow.compare.save.figures", lambda _: [])
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -161,7 +161,7 @@ def test_several_runs_need_a_place_and_are_compared_there(
     assert not any((one / "evaluation").exists() for one in runs)
     assert record(tmp_path / "out")["conditions"] == ["unnormalised", "affine", "flow", "nyul"]
     assert record(tmp_path / "out")["runs"] == {one.name: str(one) for one in runs}
-    for name in ("fitness", "centres", "classification", "repeats"):
+    for name in ("fitness", "sites", "classification", "repeats"):
         found = [row["condition"] for row in rows(tmp_path / "out" / f"{name}.tsv")]
         assert found == ["unnormalised", "affine", "flow", "nyul"]
 
@@ -194,8 +194,8 @@ def test_runs_of_any_kind_are_taken(
     reference = ("--reference", studies.folder / "flow" / "reference.json")
     kinds: dict[str, tuple[object, ...]] = {
         "given": reference,
-        "by centre": ("--mode", "centre"),
-        "both": ("--mode", "centre", *reference),
+        "by site": ("--mode", "site"),
+        "both": ("--mode", "site", *reference),
         "coarse": ("--method", "quantile", "--range", 0, 1000, "--dtype", "int16"),
     }
     outs = [studies.run(name, *words) for name, words in kinds.items()]
@@ -204,25 +204,25 @@ def test_runs_of_any_kind_are_taken(
     made = record(tmp_path / "out")
     assert made["conditions"] == ["unnormalised", "affine", *kinds, "nyul"]
     assert [note.split(" was given a reference")[0] for note in made["notes"]] == ["given", "both"]
-    found = {row["condition"]: row for row in rows(tmp_path / "out" / "centres.tsv")}
+    found = {row["condition"]: row for row in rows(tmp_path / "out" / "sites.tsv")}
     for name in kinds:
         assert float(found[name]["between_share"]) < 0.7
     shares = {name: float(found[name]["within_share"]) for name in kinds}
-    assert shares["by centre"] > 0.9 > shares["given"]
+    assert shares["by site"] > 0.9 > shares["given"]
 
 
 def test_a_run_of_a_bids_dataset_is_taken(run: Run, tmp_path: Path, unseen: None) -> None:
     raw, out = tmp_path / "raw", tmp_path / "out"
     sites = ["participant_id\tsite\tage"]
-    for number, centre in enumerate([*CENTRES] * 2):
+    for number, site in enumerate([*SITES] * 2):
         anat = raw / f"sub-{number}" / "anat"
         anat.mkdir(parents=True)
-        low, grey, gain = CENTRES[centre]
+        low, grey, gain = SITES[site]
         kinds = ((low, 60.0), (grey, 50.0), (1000.0, 40.0))
         for again in (1, 2) if number == 0 else (1,):
             data = head(number + 10 * again, shape=SHAPE, tissues=kinds, gain=gain)
             save(anat / f"sub-{number}_run-{again}_T1w.nii.gz", data)
-        sites.append(f"sub-{number}\t{centre}\t{30 + number}")
+        sites.append(f"sub-{number}\t{site}\t{30 + number}")
     (raw / "participants.tsv").write_text("\n".join([*sites, ""]))
     (raw / "dataset_description.json").write_text('{"Name": "x", "BIDSVersion": "1.10.0"}')
     assert run("bids", raw, out, "group", "-q").code == 0
@@ -246,7 +246,7 @@ def test_a_run_may_be_called_like_a_condition_of_ours(
     assert run("evaluate", tmp_path / name, "-o", tmp_path / "out", *QUICK).code == 0
     conditions = record(tmp_path / "out")["conditions"]
     assert len(set(conditions)) == 3
-    for table in ("fitness", "classification", "centres"):
+    for table in ("fitness", "classification", "sites"):
         found = rows(tmp_path / "out" / f"{table}.tsv")
         assert [row["condition"] for row in found] == conditions
         assert found[1] != {**found[2], "condition": found[1]["condition"]}
@@ -298,7 +298,7 @@ def test_nothing_but_images_still_makes_tables_and_figures(run: Run, studies: St
     notes = record(out / "evaluation")["notes"]
     assert [note.partition(":")[0] for note in notes] == [
         "no tissue statistics",
-        "no distances between centres, and no classification of centres",
+        "no distances between sites, and no classification of sites",
     ]
     assert "\n".join(["Not done", *notes]) in ran.out
     figures = {
@@ -308,15 +308,15 @@ def test_nothing_but_images_still_makes_tables_and_figures(run: Run, studies: St
     assert set(tree(out / "evaluation")) == expected
 
 
-@pytest.mark.parametrize("why", ["one centre", "one scan", "another grid", "no common voxel"])
-def test_centres_that_cannot_be_told_apart_are_said(
+@pytest.mark.parametrize("why", ["one site", "one scan", "another grid", "no common voxel"])
+def test_sites_that_cannot_be_told_apart_are_said(
     run: Run, studies: Studies, unseen: None, why: str
 ) -> None:
     chosen, reason = studies.rows[:6], "not in a common space"
-    if why == "one centre":
-        chosen, reason = studies.rows[:3], "not of two centres or more"
+    if why == "one site":
+        chosen, reason = studies.rows[:3], "not of two sites or more"
     elif why == "one scan":
-        chosen, reason = studies.rows[:4], "a centre has one scan only"
+        chosen, reason = studies.rows[:4], "a site has one scan only"
     elif why == "another grid":
         moved = AFFINE + np.diag([0, 0, 0.5, 0])
         save(studies.folder / "g.nii.gz", head(5, shape=SHAPE), moved)
@@ -335,16 +335,16 @@ def test_centres_that_cannot_be_told_apart_are_said(
     ran = run("evaluate", out, *QUICK)
     assert (ran.code, ran.errors) == (0, [])
     *_, note = record(out / "evaluation")["notes"]
-    said = "no distances between centres, and " if why == "one centre" else ""
-    assert note.startswith(f"{said}no classification of centres: ")
-    assert ("centres.tsv" in tree(out / "evaluation")) == (said == "")
+    said = "no distances between sites, and " if why == "one site" else ""
+    assert note.startswith(f"{said}no classification of sites: ")
+    assert ("sites.tsv" in tree(out / "evaluation")) == (said == "")
     assert reason in note
     assert note in ran.out
     made = set(tree(out / "evaluation"))
     assert not {"classification.tsv", "predictions.tsv"} & made
     assert {"fitness.tsv", "repeats.tsv"} < made
     assert ("tissue.tsv" in made) == (why != "another grid")
-    assert ("centres.tsv" in made) == (why != "one centre")
+    assert ("sites.tsv" in made) == (why != "one site")
 
 
 def test_scans_of_the_same_subject_are_looked_at_where_there_are_any(
@@ -441,7 +441,7 @@ def test_scans_that_all_fail_are_worth_a_two(run: Run, flow: Path, unseen: None)
         ("{flow} --jobs 0", "jobs"),
         ("{flow} --covariate height", "'height'; there are: age, born, hand"),
         ("{flow} --covariate hand", "hand of s0 is 'l', which is not a number; "),
-        ("{flow} --covariate born", "does not vary within any centre"),
+        ("{flow} --covariate born", "does not vary within any site"),
         ("{flow} --covariate name", "no column is called 'name'"),
     ],
 )
@@ -460,7 +460,7 @@ def test_wrong_usage_is_refused_and_nothing_is_made(
 
 
 def test_a_covariate_needs_tissues_to_act_on(run: Run, studies: Studies) -> None:
-    out = studies.run("bare", table=studies.table("bare", ["image", "centre", "age"]))
+    out = studies.run("bare", table=studies.table("bare", ["image", "site", "age"]))
     ran = run("evaluate", out, "--covariate", "age", *QUICK)
     assert (ran.code, ran.out) == (2, "")
     assert "not all scans have maps of WM, GM and CSF" in ran.errors[0]
@@ -527,14 +527,14 @@ def test_a_scan_that_is_no_longer_what_a_run_has_seen_is_left_out(
     assert "s0" not in record(tmp_path / "out")["scans"]
 
 
-def test_runs_that_disagree_about_centres_are_refused(
+def test_runs_that_disagree_about_sites_are_refused(
     run: Run, studies: Studies, tmp_path: Path
 ) -> None:
-    other = [{**row, "centre": f"not {row['centre']}"} for row in studies.rows]
+    other = [{**row, "site": f"not {row['site']}"} for row in studies.rows]
     named = studies.run("renamed", table=studies.table("renamed", rows=other))
     ran = run("evaluate", studies.folder / "flow", named, "-o", tmp_path / "out", *QUICK)
     assert ran.code == 2
-    assert "the centre of s0 is " in ran.errors[0]
+    assert "the site of s0 is " in ran.errors[0]
 
 
 def test_a_map_of_a_tissue_that_lies_elsewhere_is_refused(

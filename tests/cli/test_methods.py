@@ -14,7 +14,7 @@ from phantoms import head, save, voxels_of
 
 import ndflow
 from ndflow import Landmarks, PiecewiseLinear
-from ndflow.baselines import BASELINES, measure, of_density, standard
+from ndflow.methods.landmarks import BASELINES, measure, of_density, standard
 
 Run = Callable[..., Any]
 
@@ -50,8 +50,8 @@ class Desk:
         self.folder, self.table = folder, folder / "scans.tsv"
         for name, voxels in HEADS.items():
             save(self.scan(name), voxels)
-        rows = [f"{name}.nii.gz\t{centre}" for name, centre in zip(SCANS, "AAB", strict=True)]
-        self.table.write_text("\n".join(["image\tcentre", *rows, ""]))
+        rows = [f"{name}.nii.gz\t{site}" for name, site in zip(SCANS, "AAB", strict=True)]
+        self.table.write_text("\n".join(["image\tsite", *rows, ""]))
 
     def scan(self, name: str) -> Path:
         return self.folder / f"{name}.nii.gz"
@@ -279,12 +279,12 @@ def test_other_methods_have_no_number_of_landmarks(
 
 @with_and_without_a_rehearsal
 @baselines
-def test_no_baseline_goes_by_centres(
+def test_no_baseline_goes_by_sites(
     run: Run, desk: Desk, tmp_path: Path, method: str, more: Any
 ) -> None:
     out = tmp_path / "out"
-    done = run("cohort", desk.table, out, "--mode", "centre", "--method", method, *more)
-    line = f"error: the method '{method}' knows no centres; leave out --mode centre"
+    done = run("cohort", desk.table, out, "--mode", "site", "--method", method, *more)
+    line = f"error: the method '{method}' knows no sites; leave out --mode site"
     assert (done.code, done.errors) == (2, [line])
     assert not out.exists()
 

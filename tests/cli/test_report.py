@@ -19,14 +19,14 @@ from commands import typed
 from phantoms import head, save, voxels_of
 
 from ndflow._version import __version__
-from ndflow.workflow.report_evaluation import evaluated_numbers
+from ndflow.report.evaluation_section import evaluated_numbers
 
 Run = Callable[..., Any]
 
 SHAPE = (14, 16, 12)
 SCRIPT = "<script>alert(1)</script>"
 QUOTED = """o'x"y"><b>&amp;"""
-CENTRES = {"Aachen": (300.0, 700.0, 1.0), "Bonn": (250.0, 820.0, 2.5), SCRIPT: (400.0, 600.0, 0.6)}
+SITES = {"Aachen": (300.0, 700.0, 1.0), "Bonn": (250.0, 820.0, 2.5), SCRIPT: (400.0, 600.0, 0.6)}
 EMPTY = {"meta", "link", "br", "input"}
 
 
@@ -88,21 +88,21 @@ class Html(HTMLParser):
 
 
 class Study:
-    """Six scans of three centres."""
+    """Six scans of three sites."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.rows: list[dict[str, str]] = []
         for number in range(6):
-            centre = list(CENTRES)[number // 2]
-            low, grey, gain = CENTRES[centre]
+            site = list(SITES)[number // 2]
+            low, grey, gain = SITES[site]
             kinds = ((low, 60.0), (grey + 20 * (number % 2), 50.0), (1000.0, 40.0))
             save(folder / f"s{number}.nii.gz", head(number, shape=SHAPE, tissues=kinds, gain=gain))
-            row = {"image": f"s{number}.nii.gz", "centre": centre, "subject": f"p{number}"}
+            row = {"image": f"s{number}.nii.gz", "site": site, "subject": f"p{number}"}
             self.rows.append(row)
 
     def table(self, name: str, rows: Any = None, columns: Any = None) -> Path:
-        columns = columns or ["image", "centre", "subject"]
+        columns = columns or ["image", "site", "subject"]
         with (self.folder / f"{name}.tsv").open("w", newline="") as file:
             writer = csv.DictWriter(file, columns, delimiter="\t", extrasaction="ignore")
             writer.writeheader()
@@ -138,9 +138,9 @@ def full(study: Study, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(study.folder / "s5.nii.gz", odd / "s5.nii.gz")
     rows = [
         *study.rows[1::2],
-        {"image": "bad.nii.gz", "centre": "Bonn", "subject": "p9"},
+        {"image": "bad.nii.gz", "site": "Bonn", "subject": "p9"},
         # Called like another image: so its name has the subject in it.
-        {"image": "odd/s5.nii.gz", "centre": SCRIPT, "subject": QUOTED},
+        {"image": "odd/s5.nii.gz", "site": SCRIPT, "subject": QUOTED},
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("NDFLOW_NO_REPORT")
@@ -172,7 +172,7 @@ def test_no_page_where_none_is_wanted(
     def refuse(*_: object) -> None:
         raise AssertionError("a page was asked for")
 
-    monkeypatch.setattr("ndflow.cli.passes.write_page", refuse)
+    monkeypatch.setattr("ndflow.cli.progress.write_page", refuse)
     words: tuple[str, ...] = ()
     if how.startswith("--"):
         monkeypatch.delenv("NDFLOW_NO_REPORT")
@@ -198,7 +198,7 @@ def test_a_group_of_a_bids_dataset_gets_a_page_and_participants_do_not(
     assert run("bids", raw, out, "group", "-q").code == 0
     page = shown(out)
     assert set(page.rows) == {"sub-0_T1w", "sub-2_T1w"}
-    assert page.facts["Centres"] == "Trier (1), Ulm (1)"
+    assert page.facts["Sites"] == "Trier (1), Ulm (1)"
     assert "report.html" in (out / ".bidsignore").read_text()
 
 
@@ -207,15 +207,15 @@ def test_a_page_of_other_results_goes_with_them(
 ) -> None:
     out, table = tmp_path / "out", study.table("all")
     monkeypatch.delenv("NDFLOW_NO_REPORT")
-    assert run("cohort", table, out, "--mode", "centre", "-q").code == 0
+    assert run("cohort", table, out, "--mode", "site", "-q").code == 0
     before = (out / "report.html").read_bytes()
-    assert len(list(out.glob("map_*.json"))) == len(CENTRES)
-    assert run("cohort", table, out, "--mode", "centre", "-q", "--no-report").code == 0
+    assert len(list(out.glob("map_*.json"))) == len(SITES)
+    assert run("cohort", table, out, "--mode", "site", "-q", "--no-report").code == 0
     assert (out / "report.html").read_bytes() == before  # nothing has changed
     assert run("cohort", table, out, "-q", "--no-report").code == 0
     assert not (out / "report.html").exists()
-    assert not list(out.glob("map_*.json"))  # there are no maps of centres now
-    assert len(list(out.glob("reference_*.json"))) == len(CENTRES)
+    assert not list(out.glob("map_*.json"))  # there are no maps of sites now
+    assert len(list(out.glob("reference_*.json"))) == len(SITES)
 
 
 def test_scans_that_fail_late_are_counted_in_the_reference(
@@ -225,7 +225,7 @@ def test_scans_that_fail_late_are_counted_in_the_reference(
         tmp_path / "twofold.nii.gz",
         head(9, shape=SHAPE, tissues=((300.0, 60.0), (1000.0, 40.0), (1000.0, 40.0))),
     )
-    rows = [*study.rows, {"image": str(twofold), "centre": "Bonn", "subject": "p9"}]
+    rows = [*study.rows, {"image": str(twofold), "site": "Bonn", "subject": "p9"}]
     out = tmp_path / "out"
     words = ("--channel", "T1w", "-q", "--freeze", 2)  # a third component, which one scan lacks
     assert run("cohort", study.table("late", rows), out, *words).code == 1
@@ -259,7 +259,7 @@ def test_without_the_packages_a_study_is_done_in_silence(
     run: Run, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NDFLOW_NO_REPORT")
-    monkeypatch.setattr("ndflow.cli.passes.find_spec", lambda name: None)
+    monkeypatch.setattr("ndflow.cli.progress.find_spec", lambda name: None)
     ran = run("cohort", study.table("two", study.rows[:2]), tmp_path / "out", "-q")
     assert (ran.code, ran.err) == (0, "")
     assert not (tmp_path / "out" / "report.html").exists()
@@ -270,7 +270,7 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_has_it(
     run: Run, flow: Path, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
     monkeypatch.setattr(
-        "ndflow.workflow.report.find_spec", lambda name: None if name == package else 1
+        "ndflow.report.build.find_spec", lambda name: None if name == package else 1
     )
     ran = run("report", flow)
     assert (ran.code, ran.out, len(ran.err.splitlines())) == (2, "", 1)
@@ -318,7 +318,7 @@ def test_a_page_asks_for_nothing_from_anywhere(page: Html) -> None:
 
 
 def test_names_are_text_wherever_they_stand(full: Path, page: Html) -> None:
-    assert f"{SCRIPT} (2)" in page.facts["Centres"]
+    assert f"{SCRIPT} (2)" in page.facts["Sites"]
     assert [text for text in page.texts("h3") if text.startswith(SCRIPT)] == [f"{SCRIPT} 2 scans"]
     assert SCRIPT in page.texts("option")
     assert "<script>alert" not in page.source
@@ -327,7 +327,7 @@ def test_names_are_text_wherever_they_stand(full: Path, page: Html) -> None:
     kinds = [own.get("type", "code") for tag, own, _ in page.elements if tag == "script"]
     assert kinds == ["application/json"] * 4 + ["text/plain", "code"]
     with (full / "scans.tsv").open(newline="") as file:
-        names = {row["name"]: row["centre"] for row in csv.DictReader(file, delimiter="\t")}
+        names = {row["name"]: row["site"] for row in csv.DictReader(file, delimiter="\t")}
     assert names.pop("bad") == "Bonn"
     assert {name: cells[0] for name, cells in page.rows.items()} == names
     assert page.pictured() == page.viewed() == set(names)
@@ -336,8 +336,8 @@ def test_names_are_text_wherever_they_stand(full: Path, page: Html) -> None:
 def test_what_was_run_and_what_failed_is_said(full: Path, page: Html) -> None:
     facts = page.facts
     assert facts["Scans"] == "4 normalised, 1 failed"
-    assert facts["Centres"].startswith("<script>")
-    assert "Aachen (1), Bonn (1)" in facts["Centres"]
+    assert facts["Sites"].startswith("<script>")
+    assert "Aachen (1), Bonn (1)" in facts["Sites"]
     assert facts["Images"] == "T1w"
     command = json.loads((full / "provenance.json").read_text())["command"]
     assert all(word in facts["Command"] for word in command)
@@ -359,7 +359,7 @@ def quantiles(image: Path) -> Any:
     return np.quantile(voxels[voxels != 0], np.arange(1, 200) / 200)
 
 
-def test_the_headline_is_how_far_images_of_centres_are_apart(full: Path, page: Html) -> None:
+def test_the_headline_is_how_far_images_of_sites_are_apart(full: Path, page: Html) -> None:
     scans: dict[str, list[list[Any]]] = {}
     with (full / "scans.tsv").open(newline="") as file:
         images = {row["name"]: row["image"] for row in csv.DictReader(file, delimiter="\t")}
@@ -376,21 +376,21 @@ def test_the_headline_is_how_far_images_of_centres_are_apart(full: Path, page: H
     expected = []
     for condition in range(3):
         spread = np.mean([scan[condition].std() for own in scans.values() for scan in own])
-        centres = [np.mean([scan[condition] for scan in own], axis=0) for own in scans.values()]
-        pairs = itertools.combinations(centres, 2)
+        sites = [np.mean([scan[condition] for scan in own], axis=0) for own in scans.values()]
+        pairs = itertools.combinations(sites, 2)
         expected.append(float(np.mean([np.abs(a - b).mean() / spread for a, b in pairs])))
     found = [page.facts[name] for name in ("as they came", "aligned", "normalised")]
     assert [float(value) for value in found] == pytest.approx(expected, rel=6e-3, abs=1e-3)
     assert expected[0] > expected[1] > expected[2]
     (sentence,) = page.texts("p", **{"class": "lead"})
     assert all(value in sentence for value in found)
-    assert sentence.startswith("Histograms of centres lie")
+    assert sentence.startswith("Histograms of sites lie")
 
 
 def test_methods_and_citation_are_ready_for_a_paper(page: Html) -> None:
     (paragraph,) = page.texts("p", id="methods-text")
     for words in (
-        f"4 T1w images of 3 centres were normalised with ndflow {__version__}",
+        f"4 T1w images of 3 sites were normalised with ndflow {__version__}",
         "Dirichlet-process Gaussian mixture",
         "average density of all aligned scans",
         "L2 divergence (regularisation 0.001)",
@@ -410,8 +410,8 @@ def test_tables_and_figures_of_an_evaluation_are_shown_after_it(
     page = shown(flow)
     assert "Evaluation" in page.texts("h2")
     titles = {"fitness": "Histograms against the average density of the aligned scans"}
-    titles |= {"centres": "Distances between and within centres"}
-    titles |= {"classification": "Centres told apart by random forests"}
+    titles |= {"sites": "Distances between and within sites"}
+    titles |= {"classification": "Sites told apart by random forests"}
     assert set(titles.values()) <= set(page.texts("h3"))
     cells = set(page.texts("td")) | set(page.texts("th"))
     for name in titles:
@@ -421,13 +421,13 @@ def test_tables_and_figures_of_an_evaluation_are_shown_after_it(
                 for text in set(row.values()) - {"n/a"}:
                     assert (text if text.isdigit() else f"{float(text):.3g}") in cells
     labels = {own.get("aria-label", "") for tag, own, _ in page.elements if tag == "svg"}
-    assert "Entropy and confidence of predicted centres" in labels
+    assert "Entropy and confidence of predicted sites" in labels
 
 
 def test_a_condition_whose_name_is_a_number_keeps_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ndflow.workflow.report_evaluation._is_current", lambda *_: True)
+    monkeypatch.setattr("ndflow.report.evaluation_section._is_current", lambda *_: True)
     (tmp_path / "fitness.tsv").write_text("condition\tw1\n2.50\t0.123456\nnan\tn/a\n")
     (table,) = evaluated_numbers(tmp_path, None)
     assert table.rows == [["2.50", "0.123"], ["nan", "–"]]
@@ -450,12 +450,12 @@ def test_a_study_of_an_earlier_version_has_a_page_too(run: Run, flow: Path) -> N
 @pytest.fixture
 def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw nothing, which takes longer than all the rest."""
-    for name in ("report.headline_figure", "report.populations", "report_scans.scan_figure"):
-        monkeypatch.setattr(f"ndflow.workflow.{name}", lambda *_, **__: None)
-    monkeypatch.setattr("ndflow.workflow.report_scans.slices_figure", lambda *_, **__: None)
-    for name in ("report", "report_scans"):
+    for name in ("build.headline_figure", "build.populations", "scan_section.scan_figure"):
+        monkeypatch.setattr(f"ndflow.report.{name}", lambda *_, **__: None)
+    monkeypatch.setattr("ndflow.report.scan_section.slices_figure", lambda *_, **__: None)
+    for name in ("build", "scan_section"):
         drawn = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
-        monkeypatch.setattr(f"ndflow.workflow.{name}.svg", lambda _: drawn)  # noqa: B023
+        monkeypatch.setattr(f"ndflow.report.{name}.svg", lambda _: drawn)  # noqa: B023
 
 
 def test_a_sample_is_as_large_as_asked_and_has_flagged_scans_first(
@@ -466,7 +466,7 @@ def test_a_sample_is_as_large_as_asked_and_has_flagged_scans_first(
         # The fourth has too few voxels; the others are ordinary.
         shape = SHAPE if number == 3 else (26, 30, 24)
         save(tmp_path / f"b{number}.nii.gz", head(number, shape=shape))
-        rows.append({"image": tmp_path / f"b{number}.nii.gz", "centre": "AB"[number % 2]})
+        rows.append({"image": tmp_path / f"b{number}.nii.gz", "site": "AB"[number % 2]})
     typed("cohort", study.table("big", rows), tmp_path / "out", "-q")
     names = {f"b{number}" for number in range(5)}
     for sample, viewer in ((0, 9), (1, 1), (2, 0), (3, 1), (3, 2), (99, 99)):
@@ -482,7 +482,7 @@ def test_a_sample_is_as_large_as_asked_and_has_flagged_scans_first(
         assert [name for name, cells in page.rows.items() if cells[9] != "–"] == ["b3"]
         (flag,) = (text for text in page.texts("li") if text.startswith("b3 "))
         assert "voxels" in flag
-        # Then one of each centre in turn.
+        # Then one of each site in turn.
         if sample == 3:
             assert pictured == {"b3", "b0", "b1"}
         assert bool(page.texts("script", id="niivue")) == bool(viewed)
@@ -500,18 +500,18 @@ def test_fewer_than_no_scans_cannot_be_shown(
 
 KINDS: dict[str, tuple[Any, list[str], tuple[object, ...], str, str]] = {
     # rows, columns, options; what the headline begins with, and what the methods say
-    "nyul": (6, ["image", "centre"], ("--method", "nyul"), "centres", "11 percentiles"),
-    "zscore": (6, ["image", "centre"], ("--method", "zscore"), "centres", "of their voxels alone"),
-    "by centre": (
+    "nyul": (6, ["image", "site"], ("--method", "nyul"), "sites", "11 percentiles"),
+    "zscore": (6, ["image", "site"], ("--method", "zscore"), "sites", "of their voxels alone"),
+    "by site": (
         6,
-        ["image", "centre"],
-        ("--mode", "centre", "--objective", "cramer"),
-        "centres",
+        ["image", "site"],
+        ("--mode", "site", "--objective", "cramer"),
+        "sites",
         "by minimising their Cramér distance (regularisation 0.001)",
     ),
-    "one centre": (2, ["image", "centre"], (), "scans", "2 images were normalised"),
-    "no centre": (3, ["image"], ("--average", "quantile"), "scans", "3 images were normalised"),
-    "one scan": (1, ["image", "centre"], (), "scans", "Intensities of 1 image were normalised"),
+    "one site": (2, ["image", "site"], (), "scans", "2 images were normalised"),
+    "no site": (3, ["image"], ("--average", "quantile"), "scans", "3 images were normalised"),
+    "one scan": (1, ["image", "site"], (), "scans", "Intensities of 1 image were normalised"),
 }
 
 
@@ -524,7 +524,7 @@ def test_studies_of_any_kind_have_a_page(run: Run, study: Study, tmp_path: Path,
     assert (ran.code, ran.err) == (0, "")
     page = shown(tmp_path / "out")
     assert len(page.rows) == count
-    assert ("Centres" in page.texts("h2")) == (what == "centres")
+    assert ("Sites" in page.texts("h2")) == (what == "sites")
     (sentence,) = page.texts("p", **{"class": "lead"})
     begin = f"Histograms of {what} lie " if count > 1 else "There is one scan"
     assert sentence.startswith(begin)
@@ -532,8 +532,8 @@ def test_studies_of_any_kind_have_a_page(run: Run, study: Study, tmp_path: Path,
     assert "nan" not in sentence
     if count > 1:
         assert float(page.facts["normalised"]) < float(page.facts["as they came"])
-    if kind == "no centre":
-        assert page.facts["Centres"] == "none named"
+    if kind == "no site":
+        assert page.facts["Sites"] == "none named"
 
 
 def test_a_folder_that_holds_no_finished_study_is_named_in_one_line(
@@ -570,7 +570,7 @@ def test_a_scan_that_has_gone_is_named_and_the_others_are_shown(
 def test_an_evaluation_of_other_results_is_not_shown(
     run: Run, study: Study, tmp_path: Path, sketched: None
 ) -> None:
-    table = study.table("again", study.rows, ["image", "centre"])
+    table = study.table("again", study.rows, ["image", "site"])
     typed("cohort", table, tmp_path / "out", "-q")
     words = ("--trees", 5, "--permutations", 0)
     assert run("evaluate", tmp_path / "out", *words).code == 0

@@ -23,14 +23,14 @@ from ndflow.cli import main
 Run = Callable[..., Any]
 
 SHAPE = (14, 16, 12)
-CENTRES = ["Aachen", "Aachen", "Bonn", "Celle", "Celle"]
+SITES = ["Aachen", "Aachen", "Bonn", "Celle", "Celle"]
 GREY = {"Aachen": 700.0, "Bonn": 800.0, "Celle": 620.0}
-SCANS = [f"s{number}" for number in range(len(CENTRES))]
-REFERENCES = ["reference.json", *(f"reference_{centre}.json" for centre in GREY)]
+SCANS = [f"s{number}" for number in range(len(SITES))]
+REFERENCES = ["reference.json", *(f"reference_{site}.json" for site in GREY)]
 
 
 def image(number: int, *, seed: int | None = None) -> np.ndarray:
-    tissues = ((300.0, 60.0), (GREY[CENTRES[number]] + 10 * (number % 3), 50.0), (1000.0, 40.0))
+    tissues = ((300.0, 60.0), (GREY[SITES[number]] + 10 * (number % 3), 50.0), (1000.0, 40.0))
     return head(number if seed is None else seed, shape=SHAPE, tissues=tissues, gain=1 + number)
 
 
@@ -42,10 +42,10 @@ class Desk:
 
     def fill(self) -> None:
         self.folder.mkdir()
-        lines = ["image\tcentre\tmask"]
-        for number, (name, centre) in enumerate(zip(SCANS, CENTRES, strict=True)):
+        lines = ["image\tsite\tmask"]
+        for number, (name, site) in enumerate(zip(SCANS, SITES, strict=True)):
             save(self.folder / f"{name}.nii.gz", image(number))
-            lines.append(f"{name}.nii.gz\t{centre}\t{'m.nii.gz' if number == 1 else 'n/a'}")
+            lines.append(f"{name}.nii.gz\t{site}\t{'m.nii.gz' if number == 1 else 'n/a'}")
         save(self.folder / "m.nii.gz", (image(1) > 0).astype(np.uint8))
         self.table.write_text("\n".join([*lines, ""]))
 
@@ -59,7 +59,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     desk = Desk(tmp_path_factory.mktemp("resume") / "desk")
     desk.fill()
     with pytest.MonkeyPatch.context() as patch:
-        for mode in ("individual", "centre"):
+        for mode in ("individual", "site"):
             words = desk.words("--mode", mode, out=desk.folder / mode)
             patch.setattr(sys, "argv", ["ndflow", *words])
             assert main() == 0
@@ -119,7 +119,7 @@ MAPPED = results(*SCANS, kinds="images maps")
 # ── what a second run does ───────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("mode", ["individual", "centre"])
+@pytest.mark.parametrize("mode", ["individual", "site"])
 def test_a_second_run_keeps_everything(run: Run, desk: Desk, mode: str) -> None:
     options = ("--mode", mode)
     desk.out = desk.folder / mode
@@ -139,14 +139,14 @@ def fresh(run: Run, desk: Desk, *options: object) -> dict[str, bytes]:
 
 
 def test_an_image_that_has_changed_is_done_again(run: Run, desk: Desk) -> None:
-    desk.out = desk.folder / "centre"
+    desk.out = desk.folder / "site"
     save(desk.folder / "s2.nii.gz", image(2, seed=99))
-    again = redone(run, desk, "--mode", "centre")
-    # Its centre and the reference of all have changed, and with it every image; but no other model.
+    again = redone(run, desk, "--mode", "site")
+    # Its site and the reference of all have changed, and with it every image; but no other model.
     assert again == MAPPED | results("s2") | {"reference.json", "reference_Bonn.json"} | {
-        f"map_{centre}.json" for centre in GREY
+        f"map_{site}.json" for site in GREY
     }
-    assert tree(desk.out) == fresh(run, desk, "--mode", "centre")
+    assert tree(desk.out) == fresh(run, desk, "--mode", "site")
 
 
 def test_with_a_given_reference_only_the_changed_scan_is_done_again(run: Run, desk: Desk) -> None:
@@ -176,7 +176,7 @@ def test_a_mask_that_has_changed_changes_its_scan(run: Run, desk: Desk) -> None:
         (("--range", 0, 100), MAPPED),
         (("--method", "affine"), MAPPED),
         (("--outside", "zero"), MAPPED),
-        (("--mode", "centre"), MAPPED | {f"map_{centre}.json" for centre in GREY}),
+        (("--mode", "site"), MAPPED | {f"map_{site}.json" for site in GREY}),
     ],
     ids=lambda part: part[0] if isinstance(part, tuple) else "",
 )
@@ -196,7 +196,7 @@ def test_a_table_that_has_grown_keeps_the_models(run: Run, desk: Desk) -> None:
     assert tree(desk.out) == fresh(run, desk)
 
 
-def test_a_centre_that_is_corrected_is_corrected_everywhere(run: Run, desk: Desk) -> None:
+def test_a_site_that_is_corrected_is_corrected_everywhere(run: Run, desk: Desk) -> None:
     desk.table.write_text(desk.table.read_text().replace("Bonn", "Celle"))
     redone(run, desk)
     expected = fresh(run, desk)
@@ -287,11 +287,11 @@ def walk(folder: Path) -> Iterator[Path]:
 def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(
     run: Run, undisturbed: Desk, tmp_path: Path, jobs: int, moments: list[int]
 ) -> None:
-    expected = tree(undisturbed.folder / "centre")
+    expected = tree(undisturbed.folder / "site")
     stopped = 0
     for moment in moments:
         out = tmp_path / f"out{moment}"
-        words = undisturbed.words("--mode", "centre", "-j", jobs, out=out)
+        words = undisturbed.words("--mode", "site", "-j", jobs, out=out)
         with started(words, env=os.environ | {"JOBLIB_TEMP_FOLDER": str(tmp_path)}) as child:
             wait_for(child, out, moment)
             time.sleep(0.001 * (moment % 4))
@@ -328,7 +328,7 @@ def test_a_run_that_is_stopped_says_how_to_go_on(
     jobs: int,
 ) -> None:
     out = tmp_path / "out"
-    words = undisturbed.words("--mode", "centre", "-j", jobs, out=out)
+    words = undisturbed.words("--mode", "site", "-j", jobs, out=out)
     with started(words) as child:
         wait_for(child, out, 5)
         os.killpg(child.pid, number)  # as a terminal does with Ctrl-C
@@ -336,7 +336,7 @@ def test_a_run_that_is_stopped_says_how_to_go_on(
     assert child.returncode == code, err
     assert not list(out.rglob("*.tmp"))
     assert run(*words[:-2]).code == 0
-    assert tree(out) == tree(undisturbed.folder / "centre")
+    assert tree(out) == tree(undisturbed.folder / "site")
     assert len(err.splitlines()) == 1
     assert err.startswith(f"error: {word}; ")
     assert re.search("the same (command )?again", err)
@@ -390,7 +390,7 @@ def test_of_two_runs_in_one_folder_one_is_refused(
     run: Run, undisturbed: Desk, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    with started(undisturbed.words("--mode", "centre", out=out)) as child:
+    with started(undisturbed.words("--mode", "site", out=out)) as child:
         wait_for(child, out, 5)
         os.killpg(child.pid, signal.SIGSTOP)
         before = tree(out)
@@ -405,4 +405,4 @@ def test_of_two_runs_in_one_folder_one_is_refused(
     ]
     assert before == after
     assert child.returncode == 0
-    assert tree(out) == tree(undisturbed.folder / "centre")
+    assert tree(out) == tree(undisturbed.folder / "site")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from phantoms import head, radii, save, voxels_of
 
 import ndflow
-from ndflow.population import TissueModel, Tissues, grouped, tissue_model
+from ndflow.population import TissueModel, Tissues, tissue_model, tissues_from_components
 
 Run = Callable[..., Any]
 
@@ -42,12 +42,12 @@ class Desk:
                 save(self.map(name, tissue), (kinds == kind).astype(np.float32))
             self.shares[name] = np.bincount(kinds.ravel())[1:] / np.count_nonzero(kinds)
         rows = [
-            "\t".join([f"{name}.nii.gz", centre, *(self.map(name, t).name for t in NAMES)])
-            for name, centre in zip(SCANS, "ABAB", strict=True)
+            "\t".join([f"{name}.nii.gz", site, *(self.map(name, t).name for t in NAMES)])
+            for name, site in zip(SCANS, "ABAB", strict=True)
         ]
-        self.table.write_text("\n".join(["image\tcentre\tcsf\tgm\twm", *rows, ""]))
+        self.table.write_text("\n".join(["image\tsite\tcsf\tgm\twm", *rows, ""]))
         bare = ["\t".join(row.split("\t")[:2]) for row in rows]
-        self.bare.write_text("\n".join(["image\tcentre", *bare, ""]))
+        self.bare.write_text("\n".join(["image\tsite", *bare, ""]))
 
     def scan(self, name: str) -> Path:
         return self.folder / f"{name}.nii.gz"
@@ -234,5 +234,5 @@ def test_where_one_model_lacks_tissues_the_reference_has_none_and_says_so(
     assert run(*words, "--target", "adaptive").code == 0
     aim = record(tmp_path / "new.json")["aim"]
     assert aim["tissues"] == "components"
-    expected = grouped(ndflow.load(made).mixture).mean
+    expected = tissues_from_components(ndflow.load(made).mixture).mean
     assert values(aim["population"]) == pytest.approx(expected.tolist())

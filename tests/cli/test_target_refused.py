@@ -32,8 +32,8 @@ class Desk:
         maps = "csf.nii.gz\tgm.nii.gz\twm.nii.gz"
         rows = [f"s{n}.nii.gz\tA\t{maps}" for n in (0, 1)]
         self.table, self.bare, self.nowhere = (folder / f"{n}.tsv" for n in ("all", "bare", "no"))
-        self.table.write_text("\n".join(["image\tcentre\tcsf\tgm\twm", *rows]))
-        self.bare.write_text("\n".join(["image\tcentre\tcsf\tgm", *(r[:-10] for r in rows)]))
+        self.table.write_text("\n".join(["image\tsite\tcsf\tgm\twm", *rows]))
+        self.bare.write_text("\n".join(["image\tsite\tcsf\tgm", *(r[:-10] for r in rows)]))
         self.nowhere.write_text("image\ns0.nii.gz\ns1.nii.gz\n")
 
     def scan(self, name: str) -> Path:
@@ -115,14 +115,14 @@ def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
-        (("--target", "tissue", "--mode", "centre"), "use --mode two-level or individual"),
-        (("--target", "adaptive", "--mode", "centre"), "use --mode two-level or individual"),
+        (("--target", "tissue", "--mode", "site"), "use --mode two-level or individual"),
+        (("--target", "adaptive", "--mode", "site"), "use --mode two-level or individual"),
         (("--target", "tissue", "--method", "nyul"), "target is for the method 'ndflow' only"),
         (("--method", "nyul", "--mode", "two-level"), "leave out --mode two-level"),
         (("--method", "affine", "--mode", "two-level"), "leave out --mode two-level"),
-        (("--method", "affine", "--mode", "centre"), "leave out --mode centre"),
+        (("--method", "affine", "--mode", "site"), "leave out --mode site"),
         (("--target", "tissue", "BARE"), "s0.nii.gz: not all of its tissues are known (row 2); "),
-        (("--mode", "two-level", "NOWHERE"), "s0.nii.gz: no centre is known of it (row 2); "),
+        (("--mode", "two-level", "NOWHERE"), "s0.nii.gz: no site is known of it (row 2); "),
     ],
 )
 def test_a_study_that_makes_no_sense_is_not_begun(

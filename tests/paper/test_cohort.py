@@ -1,4 +1,4 @@
-"""Real scans of three centres: fits describe them, and maps bring them together."""
+"""Real scans of three sites: fits describe them, and maps bring them together."""
 
 from collections.abc import Callable
 from functools import cache
@@ -12,7 +12,7 @@ from scipy import stats
 
 import ndflow
 
-# Two of each centre. HH026 is an early scan, on a scale 2.7 times that of HH001; UCLA has some 140
+# Two of each site. HH026 is an early scan, on a scale 2.7 times that of HH001; UCLA has some 140
 # levels of intensity in the whole brain, NSK ten times as many.
 SCANS = ("HH001", "HH026", "NSK001", "NSK015", "UCLA001", "UCLA013")
 PAIRS = [(a, b) for a, b in permutations(SCANS, 2) if a[:2] != b[:2]]
@@ -89,7 +89,7 @@ objectives = pytest.mark.parametrize("objective", ["l2", "cramer"])
 
 @pairs
 @objectives
-def test_a_map_between_centres_beats_affine_alignment(
+def test_a_map_between_sites_beats_affine_alignment(
     scans: dict[str, Scan], between: Between, a: str, b: str, objective: str
 ) -> None:
     x = scans[a].levels
@@ -99,7 +99,7 @@ def test_a_map_between_centres_beats_affine_alignment(
     assert reached < aligned
 
 
-def test_cramer_brings_centres_closer_than_l2_and_both_far_closer_than_affine(
+def test_cramer_brings_sites_closer_than_l2_and_both_far_closer_than_affine(
     scans: dict[str, Scan], between: Between
 ) -> None:
     # L2 hardly sees the light tail of fluid, so some pairs keep a good part of their distance.

@@ -1,4 +1,4 @@
-"""The commands on real scans of different centres, as a user would run them."""
+"""The commands on real scans of different sites, as a user would run them."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The bars of the study, on twelve real scans of three centres; all 68 are in docs/study.md."""
+"""The bars of the study, on twelve real scans of three sites; all 68 are in docs/study.md."""
 
 import csv
 import subprocess
@@ -15,7 +15,7 @@ SCANS = {
 CHOSEN = ("--objective", "cramer", "--regularisation", "1e-4")
 RUNS = {
     "individual": CHOSEN,
-    "centre": (*CHOSEN, "--mode", "centre"),
+    "site": (*CHOSEN, "--mode", "site"),
     "nyul": ("--method", "nyul"),
 }
 
@@ -28,11 +28,11 @@ def tables(cohort_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Tab
     folder = tmp_path_factory.mktemp("evaluation")
     ends = {"image": "T1w", "mask": "desc-brain_mask"}
     ends |= {tissue.lower(): f"label-{tissue}_probseg" for tissue in ("GM", "WM", "CSF")}
-    lines = ["\t".join(("centre", *ends))]
-    for centre, names in SCANS.items():
+    lines = ["\t".join(("site", *ends))]
+    for site, names in SCANS.items():
         for name in names:
             start = cohort_folder / f"sub-{name}" / "anat" / f"sub-{name}"
-            lines.append("\t".join((centre, *(f"{start}_{end}.nii.gz" for end in ends.values()))))
+            lines.append("\t".join((site, *(f"{start}_{end}.nii.gz" for end in ends.values()))))
     (folder / "t.tsv").write_text("\n".join(lines))
     for name, words in RUNS.items():
         ndflow("cohort", folder / "t.tsv", folder / name, *words)
@@ -75,8 +75,8 @@ def test_histograms_fit_better_than_after_nyul_by_smoother_maps(tables: Tables) 
     assert better >= 10
 
 
-def test_one_map_a_centre_brings_centres_together_and_keeps_what_is_within(tables: Tables) -> None:
-    centre = row(tables, "centres", "centre")
-    assert centre["between_share"] <= 0.5
-    assert centre["within_share"] >= 0.95
-    assert row(tables, "centres", "individual")["within_share"] < centre["within_share"]
+def test_one_map_a_site_brings_sites_together_and_keeps_what_is_within(tables: Tables) -> None:
+    site = row(tables, "sites", "site")
+    assert site["between_share"] <= 0.5
+    assert site["within_share"] >= 0.95
+    assert row(tables, "sites", "individual")["within_share"] < site["within_share"]

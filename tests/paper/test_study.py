@@ -1,4 +1,4 @@
-"""A study of real scans of three centres: both modes bring the centres together."""
+"""A study of real scans of three sites: both modes bring the sites together."""
 
 import subprocess
 import sys
@@ -24,16 +24,16 @@ Study = Callable[..., Path]
 
 @pytest.fixture(scope="module")
 def study(cohort_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Study:
-    """Return a function that runs ``ndflow cohort`` on some centres, once."""
+    """Return a function that runs ``ndflow cohort`` on some sites, once."""
 
     @cache
-    def made(centres: tuple[str, ...], *words: str) -> Path:
+    def made(sites: tuple[str, ...], *words: str) -> Path:
         folder = tmp_path_factory.mktemp("study")
         lines = ["image\tsite\tmask"]
-        for centre in centres:
-            for name in SCANS[centre]:
+        for site in sites:
+            for name in SCANS[site]:
                 start = cohort_folder / f"sub-{name}" / "anat" / f"sub-{name}"
-                lines.append(f"{start}_T1w.nii.gz\t{centre}\t{start}_desc-brain_mask.nii.gz")
+                lines.append(f"{start}_T1w.nii.gz\t{site}\t{start}_desc-brain_mask.nii.gz")
         (folder / "t.tsv").write_text("\n".join(lines))
         command = [sys.executable, "-m", "ndflow", "cohort", folder / "t.tsv", folder / "out"]
         subprocess.run([*command, "-q", "-j", "2", *words], check=True)
@@ -42,10 +42,10 @@ def study(cohort_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Stud
     return made
 
 
-def quantiles(out: Path, cohort_folder: Path, centre: str) -> list[NDArray[np.float64]]:
-    """Of the brains of a centre, scan by scan."""
+def quantiles(out: Path, cohort_folder: Path, site: str) -> list[NDArray[np.float64]]:
+    """Of the brains of a site, scan by scan."""
     result = []
-    for name in SCANS[centre]:
+    for name in SCANS[site]:
         mask = cohort_folder / f"sub-{name}" / "anat" / f"sub-{name}_desc-brain_mask.nii.gz"
         image = nibabel.load(out / "images" / f"sub-{name}_T1w.nii.gz").get_fdata()
         result.append(np.quantile(image[nibabel.load(mask).get_fdata() > 0], SHARES))
@@ -53,41 +53,41 @@ def quantiles(out: Path, cohort_folder: Path, centre: str) -> list[NDArray[np.fl
 
 
 def apart(one: list[NDArray[np.float64]], two: list[NDArray[np.float64]]) -> float:
-    """Wasserstein-1 distance of two centres' average brains."""
+    """Wasserstein-1 distance of two sites' average brains."""
     return float(np.abs(np.mean(one, axis=0) - np.mean(two, axis=0)).mean())
 
 
-def test_both_modes_bring_centres_together(study: Study, cohort_folder: Path) -> None:
+def test_both_modes_bring_sites_together(study: Study, cohort_folder: Path) -> None:
     distances = {}
-    ways = {"affine": ("--method", "affine"), "individual": (), "centre": ("--mode", "centre")}
+    ways = {"affine": ("--method", "affine"), "individual": (), "site": ("--mode", "site")}
     for way, words in ways.items():
         out = study(tuple(SCANS), *words)
-        brains = [quantiles(out, cohort_folder, centre) for centre in SCANS]
+        brains = [quantiles(out, cohort_folder, site) for site in SCANS]
         distances[way] = np.mean([apart(*pair) for pair in combinations(brains, 2)])
     # All 68 scans: .130, .021 and .018.
     assert distances["individual"] < 0.3 * distances["affine"]
-    assert distances["centre"] < 0.3 * distances["affine"]
+    assert distances["site"] < 0.3 * distances["affine"]
 
 
-@pytest.mark.parametrize("mode", ["individual", "centre"])
-def test_a_centre_that_was_held_back_joins_the_others(
+@pytest.mark.parametrize("mode", ["individual", "site"])
+def test_a_site_that_was_held_back_joins_the_others(
     study: Study, cohort_folder: Path, mode: str
 ) -> None:
     known = study(("HH", "NSK"), "--mode", mode)
     reference = ("--reference", str(known / "reference.json"))
     new = study(("UCLA",), "--mode", mode, *reference)
     aligned = study(tuple(SCANS), "--method", "affine")
-    for centre in ("HH", "NSK"):
+    for site in ("HH", "NSK"):
         before, after = (
-            apart(quantiles(a, cohort_folder, centre), quantiles(b, cohort_folder, "UCLA"))
+            apart(quantiles(a, cohort_folder, site), quantiles(b, cohort_folder, "UCLA"))
             for a, b in ((aligned, aligned), (known, new))
         )
         assert after < 0.75 * before
 
 
-def test_a_new_scan_of_a_known_centre_gets_its_map(study: Study) -> None:
-    known = study(("HH", "NSK"), "--mode", "centre")
-    again = study(("NSK",), "--mode", "centre", "--reference", str(known / "reference.json"))
+def test_a_new_scan_of_a_known_site_gets_its_map(study: Study) -> None:
+    known = study(("HH", "NSK"), "--mode", "site")
+    again = study(("NSK",), "--mode", "site", "--reference", str(known / "reference.json"))
     for name in SCANS["NSK"]:
         path = f"images/sub-{name}_T1w.nii.gz"
         assert (again / path).read_bytes() == (known / path).read_bytes()

@@ -8,12 +8,12 @@ import pytest
 from numpy.typing import NDArray
 
 import ndflow
-from ndflow.evaluation import quartiles
-from ndflow.io import read_volume
-from ndflow.population import TISSUES, grouped
-from ndflow.workflow.fitting import fit_source
-from ndflow.workflow.settings import Fitting, Reading
-from ndflow.workflow.tissues import TissueMaps
+from ndflow.image.read import read_volume
+from ndflow.metrics.tissue_quartiles import quartiles
+from ndflow.population import TISSUES, tissues_from_components
+from ndflow.scan.fit import fit_source
+from ndflow.scan.tissue_maps import TissueMaps
+from ndflow.settings import Fitting, Reading
 
 SUBJECTS = [f"{site}{n:03d}" for site in ("HH", "NSK", "UCLA") for n in (1, 2, 3, 4)]
 
@@ -69,7 +69,7 @@ def test_in_their_own_proportions_tissues_are_twice_as_alike(known: list[Known])
 
 def test_components_are_grouped_into_what_maps_call_tissues(known: list[Known]) -> None:
     reference = ndflow.reference([scan.mixture for scan in known]).mixture
-    groups = grouped(reference)
+    groups = tissues_from_components(reference)
     tissues = ndflow.tissue_model([scan.tissues for scan in known])
     for place in range(3):
         middles = [float(d.quantile(0.5)) for d in tissues.densities]

@@ -12,16 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ndflow.report import Panel, colours, populations, svg
-from ndflow.report.content import (
-    CentreEntry,
-    Headline,
-    Numbers,
-    Page,
-    Picture,
-    ScanEntry,
-    Views,
-)
+from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.export import svg
+from ndflow.figures.style import colours
+from ndflow.report.content import Headline, Numbers, Page, Picture, ScanEntry, SiteEntry, Views
 from ndflow.report.page import render
 from ndflow.report.viewer import niivue
 
@@ -44,7 +38,7 @@ LEFT = (0.08, 0.005, None, 0.2, 0.1, 0.03, 0.011, 0.0004)  # W1 of each scan
 
 
 def volume(gain: float, shift: float) -> bytes:
-    """A ball with an off-centre hole that looks the same in its own window, however scaled."""
+    """A ball with an off-site hole that looks the same in its own window, however scaled."""
     at = np.indices((24, 28, 24)) - np.array([12, 14, 12])[:, None, None, None]
     ball = np.where((at**2).sum(0) < 190, 100.0 + 4 * at[0] + 2 * at[1] + at[2], 0)
     ball[8:11, 10:14, 13:17] = 40
@@ -56,7 +50,9 @@ def volume(gain: float, shift: float) -> bytes:
 def study() -> Page:
     x = np.linspace(-3, 3, 60)
     lines = {site: [np.exp(-((x - 0.2 * i) ** 2))] for i, site in enumerate(SITES)}
-    picture = Picture(svg(populations([Panel("as scanned", x, lines)] * 3)), "densities", "Below.")
+    picture = Picture(
+        svg(density_figure([DensityPanel("as scanned", x, lines)] * 3)), "densities", "Below."
+    )
     views = Views(volume(1, 0), volume(0.5, 120), Picture(picture.svg, "slices", "Slices."))
     scans = [
         ScanEntry(
@@ -70,12 +66,12 @@ def study() -> Page:
         for i, left in enumerate(LEFT)
     ]
     return Page(
-        title="A study of three centres",
+        title="A study of three sites",
         facts=[("Command", "ndflow cohort " + "a_rather_long_name_without_a_space" * 3)],
         failures=[("sub-9", "The mask is empty.", "Give another mask.")],
         headline=Headline("Alike.", [("before", "0.41 sd"), ("after", "0.05 sd")], picture),
         populations=picture,
-        centres=[CentreEntry(s, 3, colours(SITES)[s], picture, "Near.") for s in SITES],
+        sites=[SiteEntry(s, 3, colours(SITES)[s], picture, "Near.") for s in SITES],
         columns=["W1 left", "Voxels"],
         scans=scans,
         tables=[Numbers("Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]])],
@@ -156,7 +152,7 @@ def wait(browser, condition):
 
 def test_a_hostile_name_is_read_as_a_name(opened):
     browser = opened()
-    headings = [h.text for h in browser.find_elements(By.CSS_SELECTOR, "#centres h3")]
+    headings = [h.text for h in browser.find_elements(By.CSS_SELECTOR, "#sites h3")]
     assert headings == [f"{site} 3 scans" for site in SITES]
 
 
@@ -177,7 +173,7 @@ def test_the_table_sorts_by_any_column_both_ways_with_unknown_values_last(opened
     assert shown(browser) == names
 
 
-def test_the_table_filters_by_words_by_centre_and_by_flag(opened):
+def test_the_table_filters_by_words_by_site_and_by_flag(opened):
     browser = opened()
     box = browser.find_element(By.ID, "filter")
     box.send_keys("<SCRIPT> sub-5")
@@ -185,7 +181,7 @@ def test_the_table_filters_by_words_by_centre_and_by_flag(opened):
     assert browser.find_element(By.ID, "count").text == "1 of 8 scans"
     box.send_keys(Keys.CONTROL, "a")
     box.send_keys(Keys.DELETE)
-    browser.find_element(By.ID, "filter-centre").send_keys("King")
+    browser.find_element(By.ID, "filter-site").send_keys("King")
     assert shown(browser) == ["sub-3", "sub-6"]
     browser.find_element(By.ID, "filter-flagged").click()
     assert shown(browser) == []

@@ -17,16 +17,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ndflow.errors import InvalidValueError
-from ndflow.report import Panel, populations, svg, viewer
-from ndflow.report.content import (
-    CentreEntry,
-    Headline,
-    Numbers,
-    Page,
-    Picture,
-    ScanEntry,
-    Views,
-)
+from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.export import svg
+from ndflow.report import viewer
+from ndflow.report.content import Headline, Numbers, Page, Picture, ScanEntry, SiteEntry, Views
 from ndflow.report.page import render
 from ndflow.report.viewer import niivue
 
@@ -85,7 +79,7 @@ def a_page(name: str = "site", **changes) -> Page:
         failures=[(name, name, name)],
         headline=Headline(name, [(name, name)], picture),
         populations=picture,
-        centres=[CentreEntry(name, 2, "#0072B2", picture, name)],
+        sites=[SiteEntry(name, 2, "#0072B2", picture, name)],
         columns=["W1", name],
         scans=[
             ScanEntry(name, name, [0.25, name], [name], picture, views),
@@ -155,7 +149,7 @@ def test_drawings_keep_what_draws_and_lose_what_acts():
     page = read()
     drawn = [(tag, attrs) for tag, attrs, _ in page.elements if tag in ("use", "image")]
     count = len([1 for tag, _, _ in page.elements if tag == "svg"])
-    assert count == 6  # headline, populations, centre, scan, slices, further
+    assert count == 6  # headline, populations, site, scan, slices, further
     assert sum(tag == "use" for tag, _ in drawn) == count
     assert {attrs.get("href") for tag, attrs in drawn if tag == "image"} == {
         "data:image/png;base64,AA==",
@@ -178,7 +172,7 @@ def test_drawings_keep_what_draws_and_lose_what_acts():
 
 def test_a_figure_of_matplotlib_is_drawn_whole():
     x = np.linspace(-1, 1, 20)
-    drawing = svg(populations([Panel("panel", x, {"<b>": [1 - x**2, 1 - x**4]})]))
+    drawing = svg(density_figure([DensityPanel("panel", x, {"<b>": [1 - x**2, 1 - x**4]})]))
     page = Reader(render(a_page(populations=Picture(drawing, "densities"))))
     assert "<b> (2)" in page.texts("text")
     assert sum(tag == "path" for tag, _, _ in page.elements) > drawing.count(b"<path ")
@@ -202,7 +196,7 @@ def test_only_the_scripts_of_the_page_are_allowed_to_run():
 
 
 def test_what_is_empty_has_neither_a_section_nor_a_link():
-    bare = a_page(populations=None, centres=[], scans=[], tables=[], pictures=[], failures=[])
+    bare = a_page(populations=None, sites=[], scans=[], tables=[], pictures=[], failures=[])
     page = Reader(render(bare, bundle="var niivue;"))
     sections = [attrs["id"] for tag, attrs, _ in page.elements if tag == "section"]
     assert sections == ["run", "result", "methods", "citation"]
@@ -250,7 +244,7 @@ def test_niivue_comes_from_nilearn_or_not_at_all(monkeypatch, tmp_path):
     ("make", "message"),
     [
         (lambda: Picture(DRAWING, " "), "alt must"),
-        (lambda: CentreEntry("c", 1, "red;x:url(y)", None, ""), "colour must"),
+        (lambda: SiteEntry("c", 1, "red;x:url(y)", None, ""), "colour must"),
         (lambda: Numbers("t", "", ["a", "b"], [["1"]]), "rows of 't' must have 2"),
         (lambda: a_page(columns=["one"]), "cells of 'site' must be 1"),
         (lambda: render(a_page(populations=Picture(b"<svg", "p"))), "svg of 'p'"),

@@ -8,7 +8,7 @@ from mixtures import moved, random_mixture
 from scipy import stats
 
 from ndflow import Flow, GaussianMixture, align, match, normalising_map
-from ndflow.transport import along
+from ndflow.transport import flow_map
 
 SOLVERS = ["exact", "rk4"]
 
@@ -71,7 +71,7 @@ def test_inside_a_frozen_component_points_move_no_more_than_the_mass_that_passes
     source, target, frozen = pair
     aligned = moved(source, align(source, target))
     result = match(aligned, target, frozen=frozen)
-    imap = along(align(aligned, aligned), result)
+    imap = flow_map(align(aligned, aligned), result)
     after = result.matched
     free = [k for k in range(source.components) if k not in frozen]
     for k in frozen:

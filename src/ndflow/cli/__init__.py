@@ -1,6 +1,6 @@
 """The command line: one thin file a command, and `main`, which turns errors into messages."""
 
-from ndflow.cli.console import complain
+from ndflow.cli.console import print_error
 
 __all__ = ["main"]
 
@@ -10,6 +10,6 @@ def main() -> int:
     try:
         from ndflow.cli.app import run
     except KeyboardInterrupt:  # while modules are loaded
-        complain("interrupted; nothing has been done")
+        print_error("interrupted; nothing has been done")
         return 130
     return run()

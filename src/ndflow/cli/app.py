@@ -10,21 +10,22 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
 
 from ndflow._version import __version__
-from ndflow.cli.apply import apply
-from ndflow.cli.bids import bids
-from ndflow.cli.cohort import cohort
-from ndflow.cli.console import complain
-from ndflow.cli.demo import demo
-from ndflow.cli.evaluate import evaluate
-from ndflow.cli.fit import fit
-from ndflow.cli.normalise import normalise
-from ndflow.cli.reference import reference
-from ndflow.cli.report import report
-from ndflow.cli.signals import Terminated, listening
+from ndflow.cli.cmd_apply import apply
+from ndflow.cli.cmd_bids import bids
+from ndflow.cli.cmd_cohort import cohort
+from ndflow.cli.cmd_demo import demo
+from ndflow.cli.cmd_evaluate import evaluate
+from ndflow.cli.cmd_fit import fit
+from ndflow.cli.cmd_normalise import normalise
+from ndflow.cli.cmd_reference import reference
+from ndflow.cli.cmd_report import report
+from ndflow.cli.console import print_error
+from ndflow.cli.signals import Terminated, signals_raised
 from ndflow.errors import NdflowError
 
 __all__ = ["app", "run"]
@@ -40,6 +41,9 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "report": report,
     "demo": demo,
 }
+
+_SPELLINGS = {"--regularization": "--regularisation"}
+_SITE = {"centre": "site", "center": "site"}
 
 app = App(
     name="ndflow",
@@ -57,29 +61,41 @@ def run() -> int:
     """Run the command that was typed, and return its exit code."""
     # We never call BLAS, whose threads, one a core, would cost more than loading all the rest.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    typed = ["normalise" if word == "normalize" else word for word in sys.argv[1:2]]
-    typed += sys.argv[2:]
+    typed = in_our_spelling(sys.argv[1:])
     try:
-        with listening():
+        with signals_raised():
             code = app(typed, exit_on_error=False, print_error=False)
         return code if isinstance(code, int) else 0
     except CycloptsError as error:
         command = f"{typed[0]} " if typed and typed[0] in COMMANDS else ""
-        complain(f"{_in_short(error)}; {_greedy(error, typed)}see ndflow {command}--help")
+        print_error(f"{_in_short(error)}; {_greedy(error, typed)}see ndflow {command}--help")
         return 2
     except NdflowError as error:
-        complain(str(error), _details(typed))
+        print_error(str(error), _details(typed))
         return 2
     except KeyboardInterrupt:
-        complain(f"interrupted; {_how_to_go_on(typed)}")
+        print_error(f"interrupted; {_how_to_go_on(typed)}")
         return 130
     except Terminated:
-        complain(f"terminated; {_how_to_go_on(typed)}")
+        print_error(f"terminated; {_how_to_go_on(typed)}")
         return 143
     except Exception as error:
         about = f"unexpected {type(error).__name__}: {error}"
-        complain(f"{about}; please report it, with the output of -v", _details(typed))
+        print_error(f"{about}; please report it, with the output of -v", _details(typed))
         return 2
+
+
+def in_our_spelling(words: Sequence[str]) -> list[str]:
+    """Return what was typed with the American, and earlier, spellings replaced by ours."""
+    typed = ["normalise" if word == "normalize" else word for word in words[:1]]
+    for before, word in pairwise(words):
+        option, equals, value = word.partition("=")
+        option = _SPELLINGS.get(option, option)
+        if before == "--mode" or (option == "--mode" and equals):
+            value = _SITE.get(value, value)
+            option = _SITE.get(option, option)
+        typed.append(f"{option}{equals}{value}")
+    return typed
 
 
 def _how_to_go_on(typed: Sequence[str]) -> str:

@@ -6,35 +6,43 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = ["bars", "complain", "inform", "inform_always", "progress", "show", "warn"]
+__all__ = [
+    "bars",
+    "print_error",
+    "print_line",
+    "print_result",
+    "print_status",
+    "print_warning",
+    "progress",
+]
 
 T = TypeVar("T")
 
 
-def complain(message: str, details: str = "") -> None:
+def print_error(message: str, details: str = "") -> None:
     """Print an error in one line, and the details below it."""
     _print(f"error: {_line(message)}")
     if details:
         _print(details.rstrip())
 
 
-def warn(message: str) -> None:
+def print_warning(message: str) -> None:
     """Print a warning in one line."""
     _print(f"warning: {_line(message)}")
 
 
-def inform(message: str) -> None:
+def print_status(message: str) -> None:
     """Print a message for somebody who watches; where nobody does, nothing."""
     if sys.stderr.isatty():
         _print(_line(message))
 
 
-def inform_always(message: str) -> None:
+def print_line(message: str) -> None:
     """Print a message also where nobody watches now, but may read it later."""
     _print(_line(message))
 
 
-def show(result: str) -> None:
+def print_result(result: str) -> None:
     """Print a result, to stdout."""
     print(_line(result))
 

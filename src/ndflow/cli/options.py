@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from ndflow.workflow.settings import Averaging, Fitting, Matching, Reading, Writing
+from ndflow.settings import Averaging, Fitting, Matching, Reading, Writing
 
 __all__ = [
     "METHOD",
@@ -28,9 +28,9 @@ __all__ = [
     "ReadingOptions",
     "Scheduler",
     "StopEarly",
-    "Talk",
-    "TalkOptions",
     "TissueFiles",
+    "Verbosity",
+    "VerbosityOptions",
     "WritingOptions",
 ]
 
@@ -75,7 +75,7 @@ DryRun = Annotated[bool, Parameter(group=RUN, help="Only say what would be done.
 
 
 @dataclass(frozen=True)
-class Talk:
+class Verbosity:
     """How much is said.
 
     Attributes
@@ -95,4 +95,4 @@ FittingOptions = Annotated[Fitting, Parameter(name="*", group=METHOD)]
 MatchingOptions = Annotated[Matching, Parameter(name="*", group=METHOD)]
 WritingOptions = Annotated[Writing, Parameter(name="*", group=RESULT)]
 ReadingOptions = Annotated[Reading, Parameter(name="*", group=RUN)]
-TalkOptions = Annotated[Talk, Parameter(name="*", group=RUN)]
+VerbosityOptions = Annotated[Verbosity, Parameter(name="*", group=RUN)]

@@ -2,7 +2,7 @@
 
 A signal raises an exception wherever the program happens to be. If that is a destructor, Python
 drops the exception, and the program would go on as if nothing had been said; so it is asked again
-after each scan (`obey`).
+after each scan (`raise_if_signalled`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-__all__ = ["Terminated", "listening", "obey"]
+__all__ = ["Terminated", "raise_if_signalled", "signals_raised"]
 
 _asked: list[int] = []
 
@@ -24,7 +24,7 @@ class Terminated(BaseException):
 
 
 @contextmanager
-def listening() -> Iterator[None]:
+def signals_raised() -> Iterator[None]:
     """Raise KeyboardInterrupt or Terminated when asked to stop, while the block runs."""
     _asked.clear()
     numbers = (signal.SIGINT, signal.SIGTERM)
@@ -38,7 +38,7 @@ def listening() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def obey() -> None:
+def raise_if_signalled() -> None:
     """Stop, if that was asked for and not heard."""
     if _asked:
         _stop(_asked[-1])

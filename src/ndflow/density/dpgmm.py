@@ -13,8 +13,8 @@ The fit is deterministic and sees the histogram as one weighted sample:
    symmetric look the same either way round, so their fit may not be; and floats of more levels
    than a histogram holds are rounded to powers of two, whatever their units);
 4. a start is searched on fewer, wider bins: many small components, sweeps, merges
-   (`ndflow.density.start`); or a handful of components, where that is clearly better. Accelerated
-   sweeps over all bins follow until nothing is gained (`ndflow.density.ascent`);
+   (`ndflow.density.initialise`); or a handful of components, where that is clearly better.
+   Accelerated sweeps over all bins follow until nothing is gained (`ndflow.density.anderson`);
 5. the mixture of expected weights, means and precisions. Binning with width h has inflated each
    variance by h²/12 (Sheppard), and so has taking bins for what they are, not for points; both are
    taken off again. Light components are pruned.
@@ -27,12 +27,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ndflow.density import gaussian
-from ndflow.density.ascent import Climb, climb, sweep
+from ndflow.density.anderson import Climb, climb, sweep
+from ndflow.density.binning import joined
 from ndflow.density.condense import condensed, trimmed
 from ndflow.density.histogram import Histogram
-from ndflow.density.lattice import joined
+from ndflow.density.initialise import by_mass, divided, merged, padded
 from ndflow.density.mixture import GaussianMixture
-from ndflow.density.start import by_mass, divided, merged, padded
 from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.values import FloatArray, Status, Value, einsum, instance, positive, real_array, whole

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndflow.density import lattice
+from ndflow.density import binning as lattice
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.values import FloatArray, Value, einsum, real_array, whole
 

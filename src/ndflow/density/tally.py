@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndflow.density.binning import capacity
 from ndflow.density.histogram import Histogram, bounded, histogram
-from ndflow.density.lattice import capacity
 from ndflow.values import FloatArray
 
 __all__ = ["Pieces", "tally"]

@@ -21,7 +21,7 @@ and given those, the responsibilities are ``r ∝ ρ`` with
 Right after (4) the evidence's lower bound is ``Σ_n c_n ln Σ_t ρ_nt`` minus the Kullback–Leibler
 divergences of the posterior from the prior: of the sticks (6), the components (7) and, where the
 concentration has a Gamma prior of its own, of the concentration (8). The bound is thus a
-function of the moments alone, which is what lets `ndflow.density.ascent` extrapolate them
+function of the moments alone, which is what lets `ndflow.density.anderson` extrapolate them
 safely.
 
 Points are bins: x is the centre of one, and B the covariance of what lies in it, ``diag(h²/12)``

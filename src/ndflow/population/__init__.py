@@ -1,29 +1,48 @@
 """What a cohort looks like: the average of many densities, as one."""
 
-from ndflow.population.adaptive import LEVELS, Adapted, adapted
-from ndflow.population.lesions import Alarm, Found, find_lesions, learn_alarm
-from ndflow.population.pushing import pushed
+from ndflow.population.lesion_detection import (
+    HealthyCeiling,
+    LesionFinding,
+    find_lesions,
+    learn_ceiling,
+)
+from ndflow.population.lesion_preserving import (
+    LesionPreservingMatch,
+    match_preserving_lesions,
+    without_components,
+)
+from ndflow.population.pushforward import pushforward
 from ndflow.population.reference import Reference, reference
-from ndflow.population.sparing import Spared, spare, without
-from ndflow.population.tissues import TISSUES, TissueModel, Tissues, grouped, tissue_model
+from ndflow.population.tissue_model import (
+    TISSUES,
+    TissueModel,
+    Tissues,
+    tissue_model,
+    tissues_from_components,
+)
+from ndflow.population.tissue_proportions import (
+    MIDPOINT_LEVELS,
+    AdaptedProportions,
+    adapted_proportions,
+)
 
 __all__ = [
-    "LEVELS",
+    "MIDPOINT_LEVELS",
     "TISSUES",
-    "Adapted",
-    "Alarm",
-    "Found",
+    "AdaptedProportions",
+    "HealthyCeiling",
+    "LesionFinding",
+    "LesionPreservingMatch",
     "Reference",
-    "Spared",
     "TissueModel",
     "Tissues",
-    "adapted",
+    "adapted_proportions",
     "find_lesions",
-    "grouped",
-    "learn_alarm",
-    "pushed",
+    "learn_ceiling",
+    "match_preserving_lesions",
+    "pushforward",
     "reference",
-    "spare",
     "tissue_model",
-    "without",
+    "tissues_from_components",
+    "without_components",
 ]

@@ -1,8 +1,8 @@
 """Reference: the density that a cohort's scans are brought to.
 
 Every scan's density is aligned to zero mean and unit variance, the aligned densities are averaged
-(`ndflow.population.average`), and the average is fitted as if it were a histogram, as in the paper.
-Only mixtures are needed, no images: a few numbers a scan.
+(`ndflow.population.averaging`), and the average is fitted as if it were a histogram, as in the
+paper. Only mixtures are needed, no images: a few numbers a scan.
 
 The average is worth more evidence than a scan: it has no noise that a mixture could follow by
 mistake, so there is no harm in following it closely.
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 
 from ndflow.density import GaussianMixture, fit
 from ndflow.errors import InvalidValueError
-from ndflow.population.average import mean_density, mean_quantiles
+from ndflow.population.averaging import mean_density, mean_quantiles
 from ndflow.transport import align
 from ndflow.values import Value, instance, real_array, short, whole
 

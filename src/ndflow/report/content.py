@@ -2,7 +2,7 @@
 
 A `Page` lists its parts in reading order, and refuses parts that do not fit together. All text is
 plain text, from whatever table it comes; only `Picture.svg` is markup, and is cleaned when it is
-shown (see `ndflow.report.inline`).
+shown (see `ndflow.report.svg`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ndflow.errors import InvalidValueError
 
-__all__ = ["CentreEntry", "Headline", "Numbers", "Page", "Picture", "ScanEntry", "Views"]
+__all__ = ["Headline", "Numbers", "Page", "Picture", "ScanEntry", "SiteEntry", "Views"]
 
 _COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 
@@ -71,7 +71,7 @@ class ScanEntry:
 
     Attributes
     ----------
-    name, centre : of the scan.
+    name, site : of the scan.
     cells : one a column of the page; None, as NaN, where there is no value.
     flags : sentences on what to check; a scan without any is as it should be.
     picture : its density, map and quantiles.
@@ -80,7 +80,7 @@ class ScanEntry:
     """
 
     name: str
-    centre: str
+    site: str
     cells: Sequence[str | float | None]
     flags: Sequence[str] = ()
     picture: Picture | None = None
@@ -89,8 +89,8 @@ class ScanEntry:
 
 
 @dataclass(frozen=True)
-class CentreEntry:
-    """A centre: how many scans it gave, its colour (``#rrggbb``) and what happened to it."""
+class SiteEntry:
+    """A site: how many scans it gave, its colour (``#rrggbb``) and what happened to it."""
 
     name: str
     count: int
@@ -120,11 +120,11 @@ class Page:
     Attributes
     ----------
     title : of the page.
-    facts : (name, value): versions, options, centres, counts.
+    facts : (name, value): versions, options, sites, counts.
     failures : (scan, cause, what to try).
     headline : what was achieved.
     populations : the densities of all scans, before and after.
-    centres, scans : the study.
+    sites, scans : the study.
     columns : the names of the scans' cells.
     tables, pictures : further results.
     methods : a paragraph for a paper.
@@ -137,7 +137,7 @@ class Page:
     failures: Sequence[tuple[str, str, str]]
     headline: Headline
     populations: Picture | None
-    centres: Sequence[CentreEntry]
+    sites: Sequence[SiteEntry]
     columns: Sequence[str]
     scans: Sequence[ScanEntry]
     tables: Sequence[Numbers]

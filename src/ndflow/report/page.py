@@ -4,7 +4,7 @@ The style, the script, the drawings, the volumes and the viewer all stand in the
 keep it from doing anything else, and each would do alone:
 
 - every text is escaped by the template engine, also within the data of scripts (as ``\u003c``);
-- drawings are cleaned when they are taken in (`ndflow.report.inline`);
+- drawings are cleaned when they are taken in (`ndflow.report.svg`);
 - the page's own security policy lets a browser run the page's scripts, known by their SHA-256, and
   no others, and lets it load nothing but ``data:`` and ``blob:``.
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from ndflow.errors import InvalidValueError
 from ndflow.report.content import Page, Picture
-from ndflow.report.inline import inline
+from ndflow.report.svg import inline
 from ndflow.report.viewer import packed
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def render(page: Page, *, bundle: str | None = None) -> str:
         scans=scans,
         flagged=[(number, scan) for number, scan in scans if scan.flags],
         viewed=[(number, scan) for number, scan in scans if scan.views],
-        colours={centre.name: centre.colour for centre in page.centres},
+        colours={site.name: site.colour for site in page.sites},
         drawing=drawing,
         style=Markup(_template("report.css")),
         script=Markup(script),

@@ -1,41 +1,41 @@
 """How one density becomes another: alignment, matching, flows, and maps of intensities."""
 
-from ndflow.transport.affine import Affine, align
-from ndflow.transport.choosing import check_rules, chosen
-from ndflow.transport.chords import Chords, chords
+from ndflow.transport.alignment import Affine, align
+from ndflow.transport.component_rules import check_rules, components_by_rule
 from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
-from ndflow.transport.exact import LinearTails, QuantileMap
 from ndflow.transport.flow import Flow
+from ndflow.transport.linear_interpolant import LinearInterpolant, linear_interpolant
 from ndflow.transport.lookup import Lookup
 from ndflow.transport.maps import Chain, IntensityMap
 from ndflow.transport.match import Match, match
-from ndflow.transport.normalising import DETERMINED, Modelled, along, normalising_map
+from ndflow.transport.normalising_map import DETERMINED_RANGE, HasMixture, flow_map, normalising_map
 from ndflow.transport.piecewise import PiecewiseLinear
+from ndflow.transport.quantile_map import LinearTails, QuantileMap
 from ndflow.transport.tabulated import InverseTabulated, Tabulated, smooth_table, tabulate
 
 __all__ = [
-    "DETERMINED",
+    "DETERMINED_RANGE",
     "Affine",
     "Chain",
-    "Chords",
     "Flow",
     "Gradient",
+    "HasMixture",
     "IntensityMap",
     "InverseTabulated",
+    "LinearInterpolant",
     "LinearTails",
     "Lookup",
     "Match",
-    "Modelled",
     "PiecewiseLinear",
     "QuantileMap",
     "Tabulated",
     "align",
-    "along",
     "check_rules",
-    "chords",
-    "chosen",
+    "components_by_rule",
     "divergence",
     "divergence_gradient",
+    "flow_map",
+    "linear_interpolant",
     "match",
     "normalising_map",
     "smooth_table",

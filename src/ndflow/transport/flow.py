@@ -21,8 +21,8 @@ Means move in straight lines. There are two paths for the spread:
   linearly.
 - ``precision``, the paper's: Λ moves linearly, and ``A = −½ Σ Λ̇``.
 
-In one channel both end at the same map, see `ndflow.transport.exact`; the first gets there with
-far less error. Integration is by Runge–Kutta of order 4, in equal steps.
+In one channel both end at the same map, see `ndflow.transport.quantile_map`; the first gets there
+with far less error. Integration is by Runge–Kutta of order 4, in equal steps.
 """
 
 from __future__ import annotations

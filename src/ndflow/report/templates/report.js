@@ -31,14 +31,14 @@
 
   function filter() {
     const words = find("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
-    const centre = find("filter-centre")?.value;
+    const site = find("filter-site")?.value;
     const flagged = find("filter-flagged")?.checked;
     let count = 0;
     for (const scan of scans) {
       const text = scan.rows[0].textContent.toLowerCase();
       scan.hidden =
         !words.every((word) => text.includes(word)) ||
-        Boolean(centre && scan.dataset.centre !== centre) ||
+        Boolean(site && scan.dataset.site !== site) ||
         Boolean(flagged && !scan.querySelector(".badge"));
       count += !scan.hidden;
     }

@@ -1,0 +1,332 @@
+"""The part of docs/study.md on lesions: put into scans, and what normalising does to them.
+
+Into the white matter of every scan, of the cohort and of the demo, go balls of lesion, 1, 3 and 6 %
+of the brain's volume: bright ones, as far above white matter as 1.06 times the contrast of grey and
+white, and dark ones, like fluid. Their noise is that of white matter and their borders are blurred.
+References, ceilings of healthy scans and standard landmarks come from the *other* scans, without
+lesions, in five folds.
+
+For each method: the contrast of lesion and white matter in units of that of white and grey, after
+by before; the shift of the median of healthy white matter, in the same units, from where the same
+method puts it in the scan without lesion; and how often a lesion was found. No image is written.
+"""
+
+import csv
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy import ndimage
+
+from ndflow.demo.dataset import write_demo_study
+from ndflow.density import GaussianMixture, Histogram, fit, histogram
+from ndflow.figures.export import svg
+from ndflow.figures.style import colours, new_figure
+from ndflow.image.mask import read_mask
+from ndflow.image.read import read_volume
+from ndflow.methods.landmarks import Landmarks, measure, standard
+from ndflow.metrics.tissue_quartiles import quartiles
+from ndflow.population import reference
+from ndflow.population.lesion_detection import HealthyCeiling, find_lesions, learn_ceiling
+from ndflow.population.lesion_preserving import match_preserving_lesions
+from ndflow.transport import IntensityMap, align, flow_map
+
+SHARES = (0.0, 0.01, 0.03, 0.06)
+KINDS = ("bright", "dark")
+CONTRAST = 1.06
+RADII = (2, 5)  # of the balls, in voxels
+BLUR = 0.5  # of their borders, in voxels
+FOLDS = 5
+METHODS = ("ndflow", "ndflow, lesions spared", "nyul", "exact quantiles")
+
+
+class Files(NamedTuple):
+    """A scan without lesion, on the disc."""
+
+    name: str
+    site: str
+    image: Path
+    brain: Path
+    gm: Path
+    wm: Path
+    csf: Path
+
+
+class Scan(NamedTuple):
+    """The same in memory; arrays over the voxels of the whole grid."""
+
+    image: np.ndarray
+    brain: np.ndarray
+    gm: np.ndarray
+    wm: np.ndarray
+    csf: np.ndarray
+
+
+class Case(NamedTuple):
+    """A scan with a lesion: what methods see, and the medians of GM, WM and lesion."""
+
+    histogram: Histogram
+    mixture: GaussianMixture
+    medians: np.ndarray
+
+
+class Standards(NamedTuple):
+    """What the other scans say."""
+
+    reference: GaussianMixture
+    alarm: HealthyCeiling
+    nyul: Landmarks
+    quantile: Landmarks
+
+
+Rows = list[dict[str, object]]
+
+
+def sections(cohort: Path, figures: Path) -> dict[str, str]:
+    """Measure everything, and return the tables of cohort and demo; the figure is the cohort's."""
+    averages = summary(compared(files_of_cohort(cohort)))
+    (figures / "study-lesions.svg").write_bytes(figure(averages))
+    with tempfile.TemporaryDirectory() as folder:
+        demo = summary(compared(files_of_demo(Path(folder))))
+    bright, dark = ([row for row in demo if row["lesion"] == kind] for kind in KINDS)
+    dark = [row for row in dark if row["method"] == METHODS[1]]
+    shares, found = (", ".join(f"{r[name]:.0%}" for r in dark) for name in ("share", "alarms"))
+    words = f"Dark lesions of {shares} of the brain are found in {found} of these scans."
+    return {"lesions": rows_of(averages), "demo_lesions": f"{rows_of(bright)}\n\n{words}"}
+
+
+def rows_of(averages: Rows) -> str:
+    """Return a table in Markdown."""
+    head = ["lesion", "method", "contrast kept", "5th–95th", "shift of WM", "95th", "found"]
+    lines = [head, ["---", "---", *["--:"] * 5]]
+    for row in averages:
+        spared = row["method"] == METHODS[1]
+        share, kind = row["share"], row["lesion"]
+        what = f"{share:.0%} {kind}" if share else "none"
+        kept = [f"{row['kept']:.2f}", f"{row['kept_5th']:.2f}–{row['kept_95th']:.2f}"]
+        shift = [f"{row['shift']:.1%}", f"{row['shift_95th']:.1%}"]
+        cells = [*kept, *shift] if share else ["–"] * 4
+        if share or spared:
+            lines.append(
+                [what, str(row["method"]), *cells, f"{row['alarms']:.0%}" if spared else "–"]
+            )
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def figure(averages: Rows) -> bytes:
+    """Draw what is left of the contrast of bright lesions, and how far white matter is shifted."""
+    palette = colours(METHODS)
+    with new_figure(7.0, 2.8) as drawn:
+        for place, (column, title, aim) in enumerate(
+            (("kept", "contrast kept", 0.9), ("shift", "shift of white matter", 0.02)), start=1
+        ):
+            axes = drawn.add_subplot(1, 2, place)
+            axes.axhline(aim, color="0.6", linewidth=0.8, linestyle=":")
+            for method in METHODS:
+                own = [r for r in averages if r["method"] == method and r["lesion"] == "bright"]
+                own = [r for r in own if r["share"]]
+                x = [100 * float(str(r["share"])) for r in own]
+                axes.plot(
+                    x,
+                    [float(str(r[column])) for r in own],
+                    marker="o",
+                    label=method,
+                    color=palette[method],
+                )
+            axes.set_xlabel("lesion, % of the brain")
+            axes.set_title(title, loc="left", fontsize="medium")
+            axes.set_ylim(bottom=0)
+        axes.legend(fontsize="small")
+        return svg(drawn)
+
+
+def files_of_cohort(cohort: Path) -> list[Files]:
+    """Return the scans of the cohort."""
+    kinds = ("T1w", "desc-brain_mask", *(f"label-{t}_probseg" for t in ("GM", "WM", "CSF")))
+    found = []
+    for row in table_in(cohort / "participants.tsv"):
+        name = row["participant_id"]
+        paths = (cohort / name / "anat" / f"{name}_{kind}.nii.gz" for kind in kinds)
+        found.append(Files(name, row["site"], *paths))
+    return found
+
+
+def files_of_demo(folder: Path) -> list[Files]:
+    """Write the scans of the demo, and return the healthy ones."""
+    study = write_demo_study(folder)
+    columns = ("image", "mask", "gm", "wm", "csf")
+    return [
+        Files(row["subject"], row["site"], *(folder / row[column] for column in columns))
+        for row in table_in(study.table)
+        if row["lesion"] == "no"
+    ]
+
+
+def table_in(file: Path) -> list[dict[str, str]]:
+    """Return the rows of a table."""
+    with file.open(encoding="utf-8", newline="") as opened:
+        return list(csv.DictReader(opened, delimiter="\t"))
+
+
+def compared(scans: list[Files]) -> Rows:
+    """Return a row for each scan, lesion and method."""
+    sites = [scan.site for scan in scans]
+    cases = [lesioned(read(scan), np.random.default_rng(i)) for i, scan in enumerate(scans)]
+    healthy = [case["bright", 0.0] for case in cases]
+    fold = folds(sites)
+    rows = []
+    for k in range(FOLDS):
+        others = learn([case for case, own in zip(healthy, fold, strict=True) if own != k])
+        for i in np.flatnonzero(fold == k):
+            rows += measured(scans[i].name, sites[i], cases[i], others)
+    return rows
+
+
+def read(files: Files) -> Scan:
+    """Read a scan and its maps."""
+
+    def part(file: Path) -> np.ndarray:
+        volume = read_volume(file)
+        values = np.asarray(volume.values(volume.flat), dtype=np.float64)
+        return values.reshape(volume.header.get_data_shape(), order="F")
+
+    maps = [part(file) for file in (files.gm, files.wm, files.csf)]
+    return Scan(part(files.image), read_mask(files.brain).inside, *maps)
+
+
+def lesioned(scan: Scan, generator: np.random.Generator) -> dict[tuple[str, float], Case]:
+    """Return the scan with lesions of every kind and size."""
+    image, brain = scan.image, scan.brain
+    gm, wm, csf = (quartiles(image[brain], part[brain]) for part in (scan.gm, scan.wm, scan.csf))
+    noise = (wm[2] - wm[0]) / 1.349 * generator.standard_normal(image.shape)
+    order = growth(scan, generator)
+    levels = {"bright": wm[1] + CONTRAST * (wm[1] - gm[1]), "dark": csf[1]}
+    cases = {}
+    for share in SHARES:
+        inside = np.zeros(image.shape, dtype=bool)
+        inside.flat[order[: round(share * brain.sum())]] = True
+        amount = ndimage.gaussian_filter(inside.astype(float), BLUR)
+        clean = brain & (amount < 0.01)
+        for kind, level in levels.items():
+            changed = np.rint((1 - amount) * image + amount * (level + noise))
+            own = histogram(changed[brain].astype(np.int32))
+            lesion = np.median(changed[inside]) if share else level
+            tissues = (quartiles(image[clean], part[clean])[1] for part in (scan.gm, scan.wm))
+            cases[kind, share] = Case(own, fit(own).mixture, np.array([*tissues, lesion]))
+    return cases
+
+
+def growth(scan: Scan, generator: np.random.Generator) -> np.ndarray:
+    """Return voxels of white matter in the order in which balls fill them."""
+    white = scan.brain & (scan.wm > 0.9)
+    sites = generator.permutation(np.argwhere(ndimage.binary_erosion(white)))
+    grid = np.indices(white.shape)
+    taken = np.zeros(white.shape, dtype=bool)
+    order: list[np.ndarray] = []
+    count = 0
+    for site in sites:
+        if count > max(SHARES) * scan.brain.sum():
+            break
+        distance = np.sqrt(((grid - site[:, None, None, None]) ** 2).sum(axis=0))
+        ball = (distance <= generator.uniform(*RADII)) & white & ~taken
+        taken |= ball
+        order.append(np.flatnonzero(ball))
+        count += order[-1].size
+    return np.concatenate(order)
+
+
+def folds(sites: list[str]) -> np.ndarray:
+    """Deal the scans of each site out evenly."""
+    fold = np.empty(len(sites), dtype=int)
+    generator = np.random.default_rng(0)
+    for site in sorted(set(sites)):
+        members = generator.permutation([i for i, own in enumerate(sites) if own == site])
+        fold[members] = np.arange(len(members)) % FOLDS
+    return fold
+
+
+def learn(training: list[Case]) -> Standards:
+    """Return what scans without lesions say."""
+    mixtures = [case.mixture for case in training]
+    average = reference(mixtures).mixture
+    landmarks = [
+        standard((measure(method, case.histogram), align(case.mixture), 1.0) for case in training)
+        for method in ("nyul", "quantile")
+    ]
+    return Standards(average, learn_ceiling(mixtures, average), *landmarks)
+
+
+def measured(
+    name: str, site: str, cases: dict[tuple[str, float], Case], others: Standards
+) -> list[dict[str, object]]:
+    """Return a row for each method and lesion."""
+    plain = {method: imap for method, imap, _ in maps(cases["bright", 0.0], others)}
+    rows = []
+    for (kind, share), case in cases.items():
+        for method, imap, mass in maps(case, others):
+            grey, white, lesion = imap(case.medians)
+            grey_before, white_before, lesion_before = case.medians
+            before = (lesion_before - white_before) / (white_before - grey_before)
+            after = (lesion - white) / (white - grey)
+            healthy = plain[method](case.medians)
+            rows.append(
+                {
+                    "scan": name,
+                    "site": site,
+                    "lesion": kind,
+                    "share": share,
+                    "method": method,
+                    "before": before,
+                    "kept": after / before,
+                    "shift": (white - healthy[1]) / (healthy[1] - healthy[0]),
+                    "found": mass,
+                }
+            )
+    return rows
+
+
+def maps(case: Case, others: Standards) -> list[tuple[str, IntensityMap, float]]:
+    """Return the map of each method, and the mass that was found to be a lesion."""
+    own, target = case.mixture, others.reference
+    found = find_lesions(own, target, others.alarm)
+    made = (
+        flow_map(*match_preserving_lesions(own, target, ())),
+        flow_map(*match_preserving_lesions(own, target, found.indices)),
+        measure("nyul", case.histogram).to(others.nyul).imap,
+        measure("quantile", case.histogram).to(others.quantile).imap,
+    )
+    masses = (0.0, found.mass, 0.0, 0.0)
+    return list(zip(METHODS, made, masses, strict=True))
+
+
+def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Return averages over scans."""
+    result: list[dict[str, object]] = []
+    for kind in KINDS:
+        for share in SHARES if kind == "bright" else SHARES[1:]:
+            for method in METHODS:
+                key = (kind, share, method)
+                own = [r for r in rows if (r["lesion"], r["share"], r["method"]) == key]
+                before, kept, shift, found = (
+                    np.array([row[name] for row in own])
+                    for name in ("before", "kept", "shift", "found")
+                )
+                result.append(
+                    {
+                        "lesion": kind,
+                        "share": share,
+                        "method": method,
+                        "scans": len(own),
+                        "before": before.mean(),
+                        "kept": kept.mean(),
+                        "kept_5th": np.quantile(kept, 0.05),
+                        "kept_95th": np.quantile(kept, 0.95),
+                        "shift": np.abs(shift).mean(),
+                        "shift_95th": np.quantile(np.abs(shift), 0.95),
+                        "shift_most": np.abs(shift).max(),
+                        "alarms": (found > 0).mean(),
+                        "found": np.median(found),
+                    }
+                )
+    return result

@@ -1,0 +1,1 @@
+"""BIDS datasets: which scans there are, and how our derivatives are named."""

@@ -1,0 +1,222 @@
+"""What we write, as a BIDS derivative: names, and the files that say what the dataset is.
+
+The BIDS validator (bids-validator-deno) accepts such a folder if each image has a JSON beside it
+with ``SkullStripped``, and with ``Resolution`` or ``SpatialReference`` where its name has ``res-``
+or ``space-``; the latter come from the scan's own JSON. It reports a folder that
+``.bidsignore`` lists as ``models/``, but not one listed as ``/models``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from ndflow.bids.names import check_label, without_desc
+from ndflow.bids.query import DESCRIPTION, OURS, BidsScan
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.stream import open_file
+
+__all__ = ["check_dataset", "derivative_path", "source_uri", "write_dataset_files"]
+
+Described = dict[str, Any]  # the content of a dataset_description.json
+
+_LINK = "raw"  # what our BIDS URIs call the dataset that the scans come from
+_TOOL = "ndflow"
+_BIDS_VERSION = "1.10.0"
+_LARGEST = 16 << 20
+_READMES = ("README", "README.md", "README.rst", "README.txt")  # only one of them may exist
+_README = """\
+# Normalised images
+
+The intensities of these images were made comparable across scanners by ndflow, with nonparametric
+density flows. Geometry and background are those of the images that they were made from.
+
+- sub-*/: the images, desc-ndflow; the JSON beside each one says what it was made from, and how
+- models/: what was found for each scan: the mixture of its intensities
+- reference*.json, map_*.json: what the scans were matched to
+- scans.tsv, failures.tsv: all scans, and those that could not be normalised, and why
+- provenance.json, report.html, evaluation/: how it was done, and how it went
+
+Only the images are described by BIDS; .bidsignore lists the rest.
+"""
+_IGNORED = (
+    "/models",
+    "/maps",
+    "/evaluation",
+    "/reference*.json",
+    "/map_*.json",
+    "/provenance.json",
+    "/failures.tsv",
+    "/scans.tsv",
+    "/report.html",
+    ".ndflow-*",
+)
+
+
+def derivative_path(scan: BidsScan, *, desc: str = OURS) -> str:
+    """Return the name of the image made from a scan, relative to the folder of the derivative."""
+    check_label("desc", desc)
+    entities = {**without_desc(scan.entities), "desc": desc}
+    folder = scan.relative.rpartition("/")[0]
+    said = "_".join(f"{key}-{label}" for key, label in entities.items())
+    return f"{folder}/{said}_{scan.suffix}.nii.gz"
+
+
+def source_uri(scan: BidsScan) -> str:
+    """Return how the JSON beside a derived image calls the scan it was made from."""
+    return f"bids:{_LINK}:{scan.relative}"
+
+
+def write_dataset_files(
+    folder: AnyPath,
+    *,
+    source_root: AnyPath,
+    name: str = _TOOL,
+    version: str,
+    force: bool = False,
+) -> None:
+    """Write ``dataset_description.json``, ``README`` and ``.bidsignore`` of a derivative.
+
+    What is there from an earlier run is brought up to date: what somebody added to the description
+    (authors, a licence) or to ``.bidsignore`` stays, and so does a README. The description of a
+    dataset that is not ours is never replaced.
+
+    Parameters
+    ----------
+    folder : of the derivative; it exists already.
+    source_root : the dataset that the scans come from.
+    name : of the derivative.
+    version : of ndflow.
+    force : whether the description may be replaced altogether, even that of images which were made
+        from another dataset.
+    """
+    place, source = Path(folder), Path(source_root)
+    check_dataset(place, source_root=source, force=force)
+    ours = _description(_read(source / DESCRIPTION), _location(source, place), name, version)
+    path, ignored = place / DESCRIPTION, place / ".bidsignore"
+    fresh = force or not os.path.lexists(path)
+    content = ours if fresh else _updated(_read(path), ours)
+    _write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    _write(ignored, _lines(_text(ignored).splitlines() if os.path.lexists(ignored) else []))
+    if not any(os.path.lexists(place / readme) for readme in _READMES):
+        _write(place / "README", _README)
+
+
+def check_dataset(folder: AnyPath, *, source_root: AnyPath, force: bool = False) -> None:
+    """Say why a folder cannot become a derivative, if so; as for `write_dataset_files`."""
+    place, source = Path(folder), Path(source_root)
+    real, root = Path(os.path.realpath(place)), Path(os.path.realpath(source))
+    inside = real.is_relative_to(root) and real.relative_to(root).parts[:1]
+    if real == root or (inside and inside[0].startswith("sub-")):
+        hint = f"choose a folder of its own, for example {source / 'derivatives' / _TOOL}"
+        raise FileError(place, "the dataset that the scans come from", hint)
+    path = place / DESCRIPTION
+    if os.path.lexists(path):
+        ours = _description(_read(source / DESCRIPTION), _location(source, place), _TOOL, "")
+        _check_old(path, _read(path), ours, force=force)
+
+
+def _description(source: Described, location: str, name: str, version: str) -> Described:
+    """Return our description of a dataset made from another one, described by `source`."""
+    if not name.strip():
+        raise InvalidValueError("name must not be empty")
+    told = {"Name": source.get("Name"), "DOI": source.get("DatasetDOI")}
+    known = {key: text for key, text in told.items() if isinstance(text, str) and text.strip()}
+    return {
+        "Name": name,
+        "BIDSVersion": _BIDS_VERSION,
+        "DatasetType": "derivative",
+        "GeneratedBy": [{"Name": _TOOL, "Version": version}],
+        "SourceDatasets": [known if "DOI" in known else {**known, "URL": location}],
+        "DatasetLinks": {_LINK: location},
+    }
+
+
+def _check_old(path: Path, old: Described, ours: Described, *, force: bool) -> None:
+    """Refuse to write into a dataset that is not ours, or is made from other scans."""
+    if all(tool.get("Name") != _TOOL for tool in _objects(old.get("GeneratedBy"))):
+        cause = "describes a dataset that is not ours"
+        raise FileError(path, cause, "choose another folder for the output")
+    links = old.get("DatasetLinks")
+    was = links.get(_LINK) if isinstance(links, dict) else None
+    same = was == ours["DatasetLinks"][_LINK] or _identity(old) == _identity(ours) != [{}]
+    if not force and not same:
+        cause = f"made from another dataset, {was}"
+        raise FileError(path, cause, "choose another folder, or --force to replace it")
+
+
+def _identity(description: Described) -> list[Described]:
+    """Return what is said about the sources, wherever they lie now."""
+    sources = _objects(description.get("SourceDatasets"))
+    return [{key: text for key, text in one.items() if key != "URL"} for one in sources]
+
+
+def _updated(old: Described, ours: Described) -> Described:
+    """Return our description with what others have added to it."""
+    others = [tool for tool in _objects(old.get("GeneratedBy")) if tool.get("Name") != _TOOL]
+    links = old.get("DatasetLinks")
+    return {
+        **old,
+        **ours,
+        "GeneratedBy": [*ours["GeneratedBy"], *others],
+        "DatasetLinks": {**(links if isinstance(links, dict) else {}), **ours["DatasetLinks"]},
+    }
+
+
+def _objects(items: Any) -> list[Described]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _location(source: Path, folder: Path) -> str:
+    """Return a URI: relative, so that both can be moved together, unless they share no folder."""
+    real = Path(os.path.realpath(source))
+    here = Path(os.path.realpath(folder))
+    try:
+        if os.path.commonpath((real, here)) != real.anchor:
+            relative = Path(os.path.relpath(real, here)).as_posix()
+            return quote(os.fsencode(relative))
+    except ValueError:  # on two drives
+        pass
+    return real.as_uri()
+
+
+def _lines(old: list[str]) -> str:
+    return "\n".join((*old, *(line for line in _IGNORED if line not in old), ""))
+
+
+def _read(path: Path) -> Described:
+    try:
+        content = json.loads(_text(path))
+    except (ValueError, RecursionError) as error:
+        raise FileError(path, f"not JSON ({error})", "correct it, or fetch it again") from None
+    if not isinstance(content, dict):
+        raise FileError(path, "does not describe a dataset", "correct it, or fetch it again")
+    return content
+
+
+def _text(path: Path) -> str:
+    with open_file(path) as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise FileError(path, f"larger than {_LARGEST >> 20} MB", "check that it is the right file")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(
+            path, f"not text in UTF-8 (byte {error.start})", "save it as UTF-8"
+        ) from None
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file, unless it says so already: other processes may be doing the same."""
+    content = text.encode("utf-8", "backslashreplace")
+    if path.exists():
+        with open_file(path) as file:
+            if file.read(len(content) + 1) == content:
+                return
+    with new_file(path, force=True) as file:
+        file.write(content)

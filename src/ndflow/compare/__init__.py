@@ -1,0 +1,1 @@
+"""What `ndflow evaluate` does: finished studies measured and compared."""

@@ -1,0 +1,109 @@
+"""Two scans of a comparison as the paper shows a pair: slices, densities, and the map between.
+
+The source is the scan that the alignment leaves furthest from the average of all, the target the
+nearest to it among those of other sites. The map is made by the settings of the first run, from
+the one scan to the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ndflow.compare.comparison import Comparison
+from ndflow.compare.curves import component_densities, edges_around
+from ndflow.compare.measure import mask_of
+from ndflow.compare.views import fullest, slice_at, upright
+from ndflow.density import GaussianMixture
+from ndflow.figures.pair import MapCurve, PairSide, pair_panels
+from ndflow.methods.model import Portrait
+from ndflow.methods.solve import solve
+from ndflow.metrics.distribution import empirical_distribution
+from ndflow.metrics.histogram_fit import histogram_fit
+from ndflow.scan.reading import read_masked
+from ndflow.settings import Matching
+from ndflow.study.scan_jobs import Member, portrait_of_member
+from ndflow.transport import IntensityMap, align
+from ndflow.values import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["pair_figure"]
+
+_ENDS = (0.0005, 0.9995)
+_POINTS = 240
+
+
+class _Side(NamedTuple):
+    """A scan: a slice of it, NaN outside the mask; its voxels; and what is known of them."""
+
+    name: str
+    slice_: FloatArray
+    voxels: FloatArray
+    portrait: Portrait
+
+
+def pair_figure(comparison: Comparison) -> Figure:
+    """Draw a pair of scans."""
+    off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
+    subjects = comparison.subjects
+    far = int(np.argmax(off))
+    site = subjects[far].row.site
+    others = [i for i, one in enumerate(subjects) if i != far and one.row.site != site]
+    near = min(others or [i for i in range(len(subjects)) if i != far], key=lambda i: off[i])
+    source, target = (_read(subjects[i].members[0], comparison.max_bytes) for i in (far, near))
+    matching = comparison.runs[0].study.matching
+    chosen = Matching(
+        method=matching.method,
+        objective=matching.objective,
+        regularisation=matching.regularisation,
+        solver=matching.solver,
+        landmarks=matching.landmarks,
+    )
+    imap = solve(source.portrait, target.portrait, chosen).imap
+    x = _grid(source.portrait.mixture)
+    y, log_slope = imap.with_log_det_jacobian(x)
+    straight = align(source.portrait.mixture, target.portrait.mixture)(x)
+    return pair_panels(
+        _side(source, None),
+        _side(target, None),
+        _side(source._replace(name=f"matched to {target.name}"), imap),
+        MapCurve(x, y, np.exp(log_slope), straight),
+    )
+
+
+def _side(scan: _Side, imap: IntensityMap | None) -> PairSide:
+    """Return a scan as it is, or through a map: densities go along by the change of variables."""
+    mixture = scan.portrait.mixture
+    x = _grid(mixture)
+    components = component_densities(mixture, x)
+    voxels, slice_ = scan.voxels, scan.slice_
+    if imap is not None:
+        inside = np.isfinite(slice_)
+        slice_ = slice_.copy()
+        slice_[inside] = imap(slice_[inside])
+        x, log_slope = imap.with_log_det_jacobian(x)
+        components = components / np.exp(log_slope)
+        levels, counts = np.unique(voxels, return_counts=True)
+        found = empirical_distribution(imap(levels), counts)
+    else:
+        found = empirical_distribution(voxels)
+    histogram = found.density(edges_around(x))
+    return PairSide(scan.name, slice_, x, histogram, components.sum(axis=0), components)
+
+
+def _grid(mixture: GaussianMixture) -> FloatArray:
+    low, high = mixture.quantile(_ENDS).tolist()
+    return np.linspace(low, high, _POINTS)
+
+
+def _read(member: Member, max_bytes: int) -> _Side:
+    volume, inside, _ = read_masked(member.image, mask_of(member), max_bytes=max_bytes)
+    picture, spacing = upright(volume, inside)
+    slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
+    filled = np.isfinite(slice_)
+    rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
+    cut = slice_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+    return _Side(member.name, cut, picture[np.isfinite(picture)], portrait_of_member(member))

@@ -1,0 +1,208 @@
+"""The numbers of a comparison, in tables: one file each, a row a scan or a condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ndflow.compare.comparison import AFFINE, UNNORMALISED, Comparison, Condition
+from ndflow.compare.measure import TISSUES
+from ndflow.metrics.covariate import covariate_effect
+from ndflow.metrics.distribution import average_distribution
+from ndflow.metrics.histogram_fit import HistogramFit, Smoothness, histogram_fit, smoothness
+from ndflow.metrics.predictions import accuracy, confidence, entropy, paired_t
+from ndflow.metrics.repeatability import repeatability
+from ndflow.metrics.site_distance import (
+    distance_between_scans,
+    distance_between_sites,
+    distance_within_sites,
+)
+from ndflow.metrics.tissue_quartiles import QuartileSummary, tissue_table
+from ndflow.study.finished import covariate_of
+
+__all__ = ["Part", "Table", "tables", "tissue_cells"]
+
+Part = float | int | str | None
+
+
+class Table(NamedTuple):
+    """A table.
+
+    Attributes
+    ----------
+    name : of its file.
+    columns : their names.
+    rows : as many parts each.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[tuple[Part, ...]]
+
+
+def tables(comparison: Comparison, covariate: str | None = None) -> list[Table]:
+    """Return all tables that the scans allow."""
+    scans = _fitness(comparison)
+    made = [scans, _fitness_summary(comparison, scans)]
+    if comparison.conditions[0].quartiles is not None:
+        made += [_tissue_scans(comparison), _tissue(comparison)]
+    if comparison.sites is not None:
+        made.append(_sites(comparison, comparison.sites))
+    if comparison.told and comparison.sites is not None:
+        made += [_classification(comparison, comparison.sites), _predictions(comparison)]
+    made += _repeats(comparison)
+    if covariate is not None:
+        made.append(_covariate(comparison, covariate))
+    return made
+
+
+def tissue_cells(comparison: Comparison, condition: Condition) -> list[QuartileSummary]:
+    """Return the quartiles of tissues under one condition, tested against the alignment."""
+    if condition.quartiles is None:
+        return []
+    medians = condition.quartiles[:, :, 1].mean(axis=0)
+    gap = abs(float(medians[TISSUES.index("WM")] - medians[TISSUES.index("GM")]))
+    # What is not normalised, and the alignment itself, are not tested against it.
+    tested = condition.name not in (UNNORMALISED, AFFINE)
+    baseline = comparison.affine.quartiles if tested else None
+    return tissue_table(condition.quartiles, baseline, TISSUES, gap)
+
+
+def _fitness(comparison: Comparison) -> Table:
+    measures = (
+        *HistogramFit._fields,
+        *(f"{name}_own" for name in ("rmse", "w1")),
+        *Smoothness._fields,
+    )
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        own = average_distribution(condition.distributions)
+        for place, subject in enumerate(comparison.subjects):
+            scan = condition.distributions[place]
+            to_own = histogram_fit(scan, own)
+            smooth: tuple[Part, ...] = (None, None)
+            if condition.slopes is not None:
+                smooth = smoothness(condition.slopes[place])
+            parts = (*histogram_fit(scan, comparison.target), to_own.rmse, to_own.w1, *smooth)
+            rows.append((condition.name, subject.name, subject.row.site, *parts))
+    return Table("fitness_scans", ("condition", "scan", "site", *measures), rows)
+
+
+def _fitness_summary(comparison: Comparison, whole: Table) -> Table:
+    """The medians over scans; of the jump, also the largest."""
+    measures = (*whole.columns[3:], "largest_jump")
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        own = [row[3:] for row in whole.rows if row[0] == condition.name]
+        columns = list(zip(*own, strict=True))
+        medians = (_over(np.median, column) for column in columns)
+        rows.append((condition.name, *medians, _over(max, columns[-1])))
+    return Table("fitness", ("condition", *measures), rows)
+
+
+def _over(function: Callable[[Sequence[float]], float], column: Sequence[Part]) -> Part:
+    known = [float(part) for part in column if isinstance(part, float | int)]
+    return float(function(known)) if known else None
+
+
+def _tissue_scans(comparison: Comparison) -> Table:
+    names = tuple(f"{tissue}_Q{quartile}" for tissue in TISSUES for quartile in (1, 2, 3))
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        if condition.quartiles is not None:
+            for subject, own in zip(comparison.subjects, condition.quartiles, strict=True):
+                rows.append((condition.name, subject.name, subject.row.site, *own.ravel()))
+    return Table("tissue_scans", ("condition", "scan", "site", *names), rows)
+
+
+def _tissue(comparison: Comparison) -> Table:
+    rows: list[tuple[Part, ...]] = [
+        (condition.name, *cell)
+        for condition in comparison.conditions
+        for cell in tissue_cells(comparison, condition)
+    ]
+    return Table("tissue", ("condition", *QuartileSummary._fields), rows)
+
+
+def _sites(comparison: Comparison, sites: list[str]) -> Table:
+    """Distances between and within sites, and both as shares of what the alignment leaves."""
+
+    def distances(condition: Condition) -> tuple[float, float | None, float]:
+        quantiles = condition.quantiles
+        inside = distance_within_sites(quantiles, sites) if len(set(sites)) < len(sites) else None
+        return (
+            distance_between_sites(quantiles, sites),
+            inside,
+            distance_between_scans(quantiles, sites),
+        )
+
+    base = distances(comparison.affine)
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        own = distances(condition)
+        shares = [None if a is None or not b else a / b for a, b in zip(own, base, strict=True)]
+        rows.append((condition.name, *own, *shares[:2]))
+    columns = ("condition", "between", "within", "pairwise", "between_share", "within_share")
+    return Table("sites", columns, rows)
+
+
+def _classification(comparison: Comparison, sites: list[str]) -> Table:
+    names = sorted(set(sites))
+    rows: list[tuple[Part, ...]] = []
+    base = comparison.told.get(AFFINE)
+    for condition, told in comparison.told.items():
+        right = accuracy(told.predictions, sites)
+        bits = entropy(told.predictions.probabilities)
+        p = None
+        if base is not None and condition not in (UNNORMALISED, AFFINE):
+            p = paired_t(bits, entropy(base.predictions.probabilities)).p
+        parts: tuple[Part, ...] = (right.pooled, right.balanced, *(told.chance or (None, None)))
+        sure = confidence(told.predictions.probabilities).mean()
+        per_class = (right.per_class[name] for name in names)
+        rows.append((condition, *per_class, *parts, float(bits.mean()), float(sure), p))
+    columns = ("pooled", "balanced", "chance", "chance_95", "entropy", "confidence", "entropy_p")
+    return Table("classification", ("condition", *names, *columns), rows)
+
+
+def _predictions(comparison: Comparison) -> Table:
+    rows: list[tuple[Part, ...]] = []
+    names: tuple[str, ...] = ()
+    for condition, told in comparison.told.items():
+        probabilities, names = told.predictions
+        sure = zip(entropy(probabilities), confidence(probabilities), strict=True)
+        for subject, own, (bits, most) in zip(
+            comparison.subjects, probabilities, sure, strict=True
+        ):
+            guess = names[int(np.argmax(own))]
+            known = (condition, subject.name, subject.row.site, guess)
+            rows.append((*known, *own.tolist(), float(bits), float(most)))
+    columns = ("condition", "scan", "site", "predicted", *names, "entropy", "confidence")
+    return Table("predictions", columns, rows)
+
+
+def _repeats(comparison: Comparison) -> list[Table]:
+    subjects = [subject.row.subject for subject in comparison.subjects]
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        found = repeatability(condition.quantiles, subjects)
+        if found is not None:
+            rows.append((condition.name, *found))
+    columns = ("condition", "pairs", "within_subjects", "between_subjects", "ratio")
+    return [Table("repeats", columns, rows)] if rows else []
+
+
+def _covariate(comparison: Comparison, name: str) -> Table:
+    """What a covariate does to the median of each tissue, within sites."""
+    values = [covariate_of(subject, name) for subject in comparison.subjects]
+    sites = [subject.row.site or "" for subject in comparison.subjects]
+    rows: list[tuple[Part, ...]] = []
+    for condition in comparison.conditions:
+        if condition.quartiles is None:
+            continue
+        for tissue, medians in zip(TISSUES, condition.quartiles[:, :, 1].T, strict=True):
+            found = covariate_effect(medians, values, sites)
+            rows.append((condition.name, tissue, *found))
+    columns = ("condition", "tissue", "slope", "se", "correlation", "p", "scans")
+    return Table("covariate", columns, rows)

@@ -1,0 +1,126 @@
+"""A comparison in words and tables for people, in the layout of the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ndflow.compare.comparison import AFFINE, Comparison
+from ndflow.compare.measure import TISSUES
+from ndflow.compare.result_tables import Part, Table, tissue_cells
+
+__all__ = ["ABOUT", "TISSUES_TITLE", "Section", "as_text", "sections"]
+
+_LIKELY = 0.05
+
+# What tables are called for people, and how to read them; also on the page of a study.
+TISSUES_TITLE = "Quartiles of tissues"
+ABOUT = {
+    "fitness": (
+        "Histograms against the average density of the aligned scans",
+        "Medians over scans: differences of densities (mae, rmse), Wasserstein (w1), "
+        "Kolmogorov–Smirnov (ks) and Jensen–Shannon (js) distances, differences of quantiles (qq); "
+        "own: against the average of the condition itself; variation and jump of the slope of the "
+        "maps, and the largest jump of any scan.",
+    ),
+    "sites": (
+        "Distances between and within sites",
+        "W1 of histograms, in standard deviations; shares are of what the alignment leaves.",
+    ),
+    "classification": (
+        "Sites told apart by random forests",
+        "Share of scans whose site is recognised, references made without them; chance by "
+        "shuffled sites; entropy in bits, and p of a paired t-test of it against the alignment.",
+    ),
+    "repeats": (
+        "Scans of the same subject",
+        "W1 of histograms within and between subjects, and their ratio.",
+    ),
+    "covariate": (
+        "Effect of the covariate on the medians of tissues",
+        "Within sites; the correlation is partial, given the site.",
+    ),
+}
+
+
+class Section(NamedTuple):
+    """A table with its title.
+
+    Attributes
+    ----------
+    title : what it shows.
+    note : how to read it.
+    head : the names of the columns.
+    rows : cells.
+    """
+
+    title: str
+    note: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def sections(comparison: Comparison, made: Sequence[Table]) -> list[Section]:
+    """Return what there is to read of a comparison, given its tables."""
+    known = {table.name: table for table in made}
+    parts = [_tissue(comparison)] if "tissue" in known else []
+    parts += [_plain(known[name], *about) for name, about in ABOUT.items() if name in known]
+    return parts
+
+
+def as_text(parts: Sequence[Section], notes: Sequence[str]) -> str:
+    """Return sections as plain text."""
+    blocks = []
+    for part in parts:
+        lines = [part.head, *part.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(part.head))]
+        body = [
+            "  ".join(
+                cell.ljust(width) if i == 0 else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        blocks.append("\n".join([part.title, part.note, "", *body]))
+    if notes:
+        blocks.append("\n".join(["Not done", *notes]))
+    return "\n\n\n".join(blocks) + "\n"
+
+
+def _tissue(comparison: Comparison) -> Section:
+    """The paper's Table 1."""
+    head = [f"{tissue} Q{quartile}" for tissue in TISSUES for quartile in (1, 2, 3)]
+    rows = []
+    for condition in comparison.conditions:
+        cells = tissue_cells(comparison, condition)
+        texts = [
+            f"{cell.mean:.3f}±{cell.sd:.3f}{_stars(cell.paired_holm, cell.unpaired_holm)}"
+            for cell in cells
+        ]
+        mean = sum(cell.sd for cell in cells) / len(cells)
+        relative = sum(cell.relative_sd for cell in cells) / len(cells)
+        rows.append([condition.name, *texts, f"{mean:.4f}", f"{relative:.4f}"])
+    return Section(
+        TISSUES_TITLE,
+        f"Mean ± sd over {len(comparison.subjects)} scans. The sd is less than with {AFFINE}: "
+        "* paired, † unpaired (Brown–Forsythe, Holm, p < .05). Last: mean sd, and the same in "
+        "units of the gap between WM and GM.",
+        ["condition", *head, "mean sd", "÷ gap"],
+        rows,
+    )
+
+
+def _stars(paired: float | None, unpaired: float | None) -> str:
+    marks = ((paired, "*"), (unpaired, "†"))
+    return "".join(mark if p is not None and p < _LIKELY else " " for p, mark in marks)
+
+
+def _plain(table: Table, title: str, note: str) -> Section:
+    rows = [[_cell(part) for part in row] for row in table.rows]
+    return Section(title, note, list(table.columns), rows)
+
+
+def _cell(part: Part) -> str:
+    if part is None:
+        return "–"
+    return f"{part:.3g}" if isinstance(part, float) else str(part)

@@ -1,0 +1,124 @@
+"""The densities of a cohort's scans, site by site, before and after [castro2018, Fig. 2].
+
+A panel is a condition: as scanned, aligned, normalised. Every scan is a thin line and every site
+a thick one, the mean of its scans: ``q̄(x) = Σ_i q_i(x)/n``. Where there are too many scans to see
+any, a band takes the place of the thin lines: at each intensity, from the lowest tenth of the
+site's densities to the highest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ndflow.errors import InvalidValueError
+from ndflow.figures import style
+from ndflow.figures.arrays import increasing
+from ndflow.values import FloatArray, real_array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["DensityPanel", "density_figure"]
+
+_LINES = 40  # thin ones, a site
+_LINES_IN_ALL = 300  # a figure, for the size of its file
+_BAND = 100  # points of a band, which matplotlib does not simplify as it does lines
+_COLUMNS = 3
+_WIDTH, _HEIGHT, _LEGEND_ROW = 3.1, 2.3, 0.19  # inches
+
+
+@dataclass(frozen=True, eq=False)
+class DensityPanel:
+    """The densities of one condition.
+
+    Attributes
+    ----------
+    title : what was done to the scans.
+    x : (n,), increasing intensities.
+    densities : of each site, (scans, n), the densities of its scans at `x`.
+    units : of the intensities.
+    logarithmic : whether the axis of intensities is, for scanners whose scales differ many times.
+        Densities are then drawn as those of the logarithm, ``x q(x)``, so that areas stay alike.
+    """
+
+    title: str
+    x: FloatArray
+    densities: Mapping[str, FloatArray | Sequence[ArrayLike]]
+    units: str = "intensity"
+    logarithmic: bool = False
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        x = increasing(self.x, "x")
+        if self.logarithmic and x[0] <= 0:
+            raise InvalidValueError("x must be positive where its axis is logarithmic")
+        if not self.densities:
+            raise InvalidValueError("densities must hold those of one site at least")
+        lines = {}
+        for name, given in self.densities.items():
+            if not len(given):
+                raise InvalidValueError(f"densities of {name!r} must hold one scan at least")
+            lines[name] = real_array(np.asarray(given), f"densities of {name!r}", None, x.size)
+        object.__setattr__(self, "x", x)
+        object.__setattr__(self, "densities", lines)
+
+
+def density_figure(panels: Sequence[DensityPanel], *, sites: Iterable[str] = ()) -> Figure:
+    """Draw the densities of all scans, a panel a condition.
+
+    Parameters
+    ----------
+    panels : one to a handful; each has its own axis of intensities.
+    sites : those of the whole study, where some are in no panel: for their colours.
+    """
+    if not panels:
+        raise InvalidValueError("panels must hold one at least")
+    counts: dict[str, list[int]] = {}
+    for panel in panels:
+        for name, lines in panel.densities.items():
+            counts.setdefault(name, []).append(len(lines))
+    everyone = {*sites, *counts}
+    columns = min(len(panels), _COLUMNS)
+    rows = -(-len(panels) // columns)
+    width = max(_WIDTH * columns, 4.6)
+    legend, _ = style.legend_rows(width, counts)
+    with style.new_figure(width, _HEIGHT * rows + _LEGEND_ROW * legend + 0.1) as figure:
+        grid = figure.add_gridspec(rows, columns)
+        for i, panel in enumerate(panels):
+            axes = figure.add_subplot(grid[divmod(i, columns)])
+            _draw(axes, panel, everyone, lines=sum(map(sum, counts.values())) <= _LINES_IN_ALL)
+        style.site_legend(figure, counts, everyone)
+    return figure
+
+
+def _draw(axes: Axes, panel: DensityPanel, everyone: Iterable[str], *, lines: bool) -> None:
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    colour, line = style.colours(everyone), style.line_styles(everyone)
+    factor = panel.x if panel.logarithmic else 1.0
+    some = np.linspace(0, panel.x.size - 1, min(panel.x.size, _BAND)).round().astype(int)
+    densities = {name: factor * np.asarray(panel.densities[name]) for name in panel.densities}
+    for name, scans in sorted(densities.items()):
+        if not lines or len(scans) > _LINES:
+            low, high = np.quantile(scans[:, some], [0.1, 0.9], axis=0)
+            axes.fill_between(panel.x[some], low, high, color=colour[name], alpha=0.25, lw=0)
+        elif len(scans) > 1:
+            axes.plot(panel.x, scans.T, color=colour[name], alpha=0.35, lw=0.5, zorder=2)
+    for name, scans in sorted(densities.items()):
+        axes.plot(panel.x, scans.mean(axis=0), color=colour[name], ls=line[name], lw=1.8, zorder=3)
+    axes.set_title(style.label(panel.title, 40))
+    axes.set_xlabel(style.label(panel.units, 44))
+    if panel.logarithmic:
+        axes.set_xscale("log")
+        narrow = panel.x[-1] < 60 * panel.x[0]
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if narrow else (1, 3)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlim(panel.x[0], panel.x[-1])
+    style.density_axes(axes)

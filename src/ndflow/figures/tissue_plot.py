@@ -1,0 +1,152 @@
+"""How far the tissues of the sites agree, method by method.
+
+A row is a method, a column a tissue. Every scan is a line from the first to the third quartile of
+its intensities in the tissue, with a tick at the median. The scans of a site lie together, in the
+order of their medians, so a site is a leaning band; the upright line through it is the mean of
+its medians. Sites follow each other as in the legend. Where a method works, the upright lines of
+all sites stand above each other, and the bands lean little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndflow.errors import InvalidValueError
+from ndflow.figures import style
+from ndflow.values import FloatArray, real_array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["TissueRow", "tissue_figure"]
+
+_WIDTH, _HEIGHT, _SITE, _LEGEND_ROW = 2.5, 1.25, 0.13, 0.19  # inches
+_SCANS = 120  # in a panel; of more, some of each site, evenly in the order of their medians
+
+
+@dataclass(frozen=True, eq=False)
+class TissueRow:
+    """The tissues of all scans after one method.
+
+    Attributes
+    ----------
+    name : of the method.
+    quartiles : (scans, tissues, 3), the quartiles of the intensities in each tissue.
+    sites : (scans,), where each was scanned.
+    units : of the intensities; rows of the same units have the same axes.
+    """
+
+    name: str
+    quartiles: FloatArray
+    sites: Sequence[str]
+    units: str = "intensity"
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        quartiles = real_array(self.quartiles, "quartiles", None, None, 3)
+        if not quartiles.size:
+            raise InvalidValueError("quartiles must hold one scan and one tissue at least")
+        if len(self.sites) != len(quartiles):
+            raise InvalidValueError(
+                f"sites must name that of each of the {len(quartiles)} scans, "
+                f"not of {len(self.sites)}"
+            )
+        object.__setattr__(self, "quartiles", quartiles)
+        object.__setattr__(self, "sites", tuple(map(str, self.sites)))
+
+
+def tissue_figure(
+    rows: Sequence[TissueRow], tissue_names: Sequence[str], *, sites: Iterable[str] = ()
+) -> Figure:
+    """Draw the quartiles of all scans.
+
+    Parameters
+    ----------
+    rows : the methods, from top to bottom.
+    tissue_names : what the second axis of the quartiles holds.
+    sites : those of the whole study, where some are in no row: for their colours.
+    """
+    if not rows:
+        raise InvalidValueError("rows must hold one at least")
+    for row in rows:
+        if row.quartiles.shape[1] != len(tissue_names):
+            raise InvalidValueError(
+                f"tissue_names must name the {row.quartiles.shape[1]} tissues of {row.name!r}, "
+                f"not {len(tissue_names)}"
+            )
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        for name in set(row.sites):
+            counts.setdefault(name, []).append(row.sites.count(name))
+    everyone = {*sites, *counts}
+    width = _WIDTH * len(tissue_names) + 1.2
+    height = max(_HEIGHT, _SITE * len(counts))
+    legend, _ = style.legend_rows(width, counts)
+    with style.new_figure(width, height * len(rows) + _LEGEND_ROW * legend + 0.5) as figure:
+        grid = figure.add_gridspec(len(rows), len(tissue_names))
+        for i, row in enumerate(rows):
+            last = i + 1 == len(rows) or rows[i + 1].units != row.units
+            alike = [other for other in rows if other.units == row.units]
+            for t, tissue in enumerate(tissue_names):
+                axes = figure.add_subplot(grid[i, t])
+                _draw(axes, row, t, everyone)
+                axes.set_xlim(*_ends([other.quartiles[:, t] for other in alike]))
+                axes.tick_params(labelbottom=last)
+                if i == 0:
+                    axes.set_title(style.label(tissue, 30), loc="center")
+                if last:
+                    axes.set_xlabel(style.label(row.units, 36))
+                if t == 0:
+                    axes.set_ylabel(
+                        style.label(row.name, 18), rotation=0, ha="right", va="center", fontsize=9
+                    )
+        style.site_legend(figure, counts, everyone)
+    return figure
+
+
+def _ends(quartiles: Sequence[FloatArray]) -> tuple[float, float]:
+    low = min(float(part.min()) for part in quartiles)
+    high = max(float(part.max()) for part in quartiles)
+    margin = 0.04 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def _draw(axes: Axes, row: TissueRow, tissue: int, everyone: Iterable[str]) -> None:
+    colour, line = style.colours(everyone), style.line_styles(everyone)
+    names = sorted(set(row.sites))
+    most = max(_SCANS // len(names), 5)
+    top = 0.0
+    for name in names:
+        scans = row.quartiles[[site == name for site in row.sites], tissue]
+        scans = scans[np.argsort(scans[:, 1], kind="stable")]
+        shown = np.linspace(0, len(scans) - 1, min(len(scans), most)).round().astype(int)
+        # A site has the same height however many scans it has.
+        y = top + (np.arange(len(shown)) + 0.5) / len(shown)
+        low, middle, high = scans[shown].T
+        gap = np.full_like(low, np.nan)
+        axes.plot(
+            np.column_stack([low, high, gap]).ravel(),
+            np.repeat(y, 3),
+            color=colour[name],
+            lw=0.7,
+            alpha=0.45,
+        )
+        half = 0.5 / len(shown)
+        axes.plot(
+            np.column_stack([middle, middle, gap]).ravel(),
+            np.column_stack([y - half, y + half, gap]).ravel(),
+            color=colour[name],
+            lw=1.2,
+            solid_capstyle="butt",
+        )
+        mean = scans[:, 1].mean()
+        axes.plot([mean, mean], [top, top + 1], color=colour[name], ls=line[name], lw=1.6)
+        top += 1.15
+    axes.set_ylim(top - 0.05, -0.1)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)

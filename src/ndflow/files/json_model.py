@@ -1,0 +1,206 @@
+"""Model files: JSON with the name of the format, its version and what kind of model it is.
+
+``{"format": "ndflow", "version": 1, "kind": "mixture", "ndflow": "0.1.0", …}``, where the rest is
+the model. Files come from other hospitals, so nothing in one is taken on trust: it is read as data,
+never run, and refused where it is not exactly what JSON and this format allow.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from ndflow._version import __version__
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.atomic import AnyPath, check_new, new_file
+from ndflow.files.stream import open_file
+
+__all__ = [
+    "FORMAT",
+    "KINDS",
+    "VERSION",
+    "check_new_model",
+    "model_bytes",
+    "read_model",
+    "write_model",
+]
+
+FORMAT, VERSION = "ndflow", 1
+KINDS = ("mixture", "reference", "map", "study", "evaluation")
+
+_LARGEST = 64 << 20
+_DEEPEST = 64
+_ENVELOPE = ("format", "version", "kind", "ndflow")
+_RIGHT_FILE = "check that it is the right file"
+_PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 8))
+_MAGIC = {
+    b"\x1f\x8b": "a gzip file, perhaps an image",
+    b"PK\x03\x04": "a zip archive (.npz, .pt or the like)",
+    b"\x93NUMPY": "a NumPy array",
+    b"\x89HDF": "an HDF5 file",
+}
+
+
+def write_model(
+    path: AnyPath,
+    kind: str,
+    payload: Mapping[str, Any],
+    *,
+    force: bool = False,
+    inputs: Sequence[AnyPath] = (),
+) -> None:
+    """Write a model.
+
+    Parameters
+    ----------
+    path : where to.
+    kind : one of `KINDS`.
+    payload : the model as plain numbers, strings, lists and dictionaries.
+    force : whether another file may be replaced.
+    inputs : files that must not be replaced.
+    """
+    check_new_model(path, force=force, inputs=inputs)
+    content = model_bytes(kind, payload)
+    with new_file(path, force=force, inputs=inputs) as file:
+        file.write(content)
+
+
+def check_new_model(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> None:
+    """Say why a model may not be written to a file, if so; parameters as for `write_model`.
+
+    Even with `force` the JSON of somebody else is not replaced: beside an image it may be the
+    record of its acquisition, which nobody meant to lose.
+    """
+    place = check_new(path, force=force, inputs=inputs)
+    if not place.exists():
+        return
+    with open_file(place) as file:
+        try:
+            data = json.loads(file.read(_LARGEST))
+        except (ValueError, RecursionError):
+            return
+    if isinstance(data, dict) and data and data.get("format") != FORMAT:
+        cause = "exists, and was not written by ndflow"
+        raise FileError(path, cause, "choose another name for the output")
+
+
+def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
+    """Return the content of a model's file, for which NaN and infinity do not exist."""
+    if kind not in KINDS:
+        raise InvalidValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
+    if taken := sorted(payload.keys() & set(_ENVELOPE)):
+        raise InvalidValueError(f"payload must not use the names {', '.join(taken)}")
+    envelope = dict(zip(_ENVELOPE, (FORMAT, VERSION, kind, __version__), strict=True))
+    try:
+        text = _written({**envelope, **payload})
+        # Names of files may be any bytes; what is not text becomes one of JSON's own escapes.
+        return (text + "\n").encode("utf-8", "backslashreplace")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidValueError(f"cannot be written as JSON: {error}") from None
+
+
+def _written(item: Any, margin: str = "\n") -> str:
+    """Return JSON for people: an entry a line, but numbers side by side."""
+    if isinstance(item, Mapping):
+        lines = [
+            f"{_written(str(name))}: {_written(part, margin + ' ')}" for name, part in item.items()
+        ]
+        return _block("{", lines, "}", margin)
+    if isinstance(item, list | tuple) and any(isinstance(part, Mapping) for part in item):
+        return _block("[", [_written(part, margin + " ") for part in item], "]", margin)
+    return json.dumps(item, allow_nan=False, ensure_ascii=False)
+
+
+def _block(begin: str, lines: list[str], end: str, margin: str) -> str:
+    inner = f",{margin} ".join(lines)
+    return f"{begin}{margin} {inner}{margin}{end}" if lines else begin + end
+
+
+def read_model(path: AnyPath, *kinds: str) -> tuple[str, dict[str, Any]]:
+    """Return the kind of a model and the model, which must be one of `kinds` (default: any)."""
+    data = _parsed(path, _text(path))
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise FileError(path, "JSON, but not a model of ndflow", _RIGHT_FILE)
+    version, kind = data.get("version"), data.get("kind")
+    if type(version) is not int or version < 1:
+        raise FileError(path, f"its format version is {version!r}", "the file is damaged")
+    if version > VERSION:
+        cause = f"written in version {version} of the format, but {VERSION} is the newest known"
+        raise FileError(path, cause, "update ndflow")
+    wanted = kinds or KINDS
+    if not isinstance(kind, str) or kind not in wanted:
+        cause = f"of the kind {kind!r}, where {' or '.join(map(repr, wanted))} is expected"
+        raise FileError(path, cause, _RIGHT_FILE)
+    return kind, {name: part for name, part in data.items() if name not in _ENVELOPE}
+
+
+def _text(path: AnyPath) -> str:
+    with open_file(path) as file:
+        content = file.read(_LARGEST + 1)
+    if not content:
+        raise FileError(path, "an empty file", _RIGHT_FILE)
+    if len(content) > _LARGEST:
+        raise FileError(path, f"larger than {_LARGEST >> 20} MB", f"no model is: {_RIGHT_FILE}")
+    # Before protocol 2 a pickle was text, which ends with a dot as no JSON does.
+    if content.startswith(_PICKLES) or (content[:1] in b"(c]}lid" and content.endswith(b".")):
+        cause = "a Python pickle, which could run any program and is not opened"
+        raise FileError(path, cause, "ask for a model as JSON, written by ndflow")
+    for magic, name in _MAGIC.items():
+        if content.startswith(magic):
+            raise FileError(path, f"{name}, not a model of ndflow", _RIGHT_FILE)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError(path, f"not text in UTF-8 (byte {error.start})", _RIGHT_FILE) from None
+
+
+def _parsed(path: AnyPath, text: str) -> Any:
+    try:
+        data = json.loads(
+            text, parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique
+        )
+    except RecursionError:
+        raise _too_deep(path) from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}: {error.msg}"
+        raise FileError(path, f"not JSON ({where})", _RIGHT_FILE) from None
+    except ValueError as error:
+        raise FileError(path, f"not a model of ndflow: {error}", "the file is damaged") from None
+    level, depth = [data], 0
+    while level := [part for item in level if isinstance(item, dict | list) for part in _in(item)]:
+        depth += 1
+        if depth > _DEEPEST:
+            raise _too_deep(path)
+    return data
+
+
+def _in(item: dict[str, Any] | list[Any]) -> Iterable[Any]:
+    return item.values() if isinstance(item, dict) else item
+
+
+def _too_deep(path: AnyPath) -> FileError:
+    return FileError(
+        path, f"nested more than {_DEEPEST} levels deep", f"no model is: {_RIGHT_FILE}"
+    )
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"it holds {name}, which is not a number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"it holds {digits[:20]}, which is too large for a double")
+    return number
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data: dict[str, Any] = {}
+    for name, part in pairs:
+        if name in data:
+            raise ValueError(f"it holds {name[:40]!r} twice")
+        data[name] = part
+    return data

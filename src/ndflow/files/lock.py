@@ -1,0 +1,57 @@
+"""A folder that one run at a time may write to."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from ndflow.errors import FileError
+
+if sys.platform != "win32":
+    import fcntl
+
+__all__ = ["folder_lock"]
+
+_NAME = ".ndflow-lock"
+
+
+@contextmanager
+def folder_lock(
+    folder: Path, *, shared: bool = False, wait: bool = False, name: str = _NAME
+) -> Iterator[None]:
+    """Hold a folder while the block runs; refuse one that another run holds.
+
+    The lock dies with its process, so nothing has to be cleaned up after a crash. Windows has no
+    such locks: there, runs do not notice each other.
+
+    Parameters
+    ----------
+    folder : it must exist.
+    shared : whether other runs may hold it in the same way at the same time.
+    wait : whether to wait for another run instead.
+    name : of the file that stands for what is held.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    try:
+        file = (folder / name).open("ab")
+    except OSError as error:
+        cause = f"you may not write to the folder ({error.strerror})"
+        raise FileError(folder, cause, "check its permissions, or write elsewhere") from None
+    with file:
+        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(file.fileno(), how if wait else how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            hint = "wait until it has ended, or choose another folder"
+            raise FileError(folder, "another run of ndflow is at work in it", hint) from None
+        except OSError:
+            pass  # a disc that knows no locks
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                fcntl.flock(file.fileno(), fcntl.LOCK_UN)

@@ -1,0 +1,1 @@
+"""Images in and out: NIfTI and MGH, masks, and the grid they lie on."""

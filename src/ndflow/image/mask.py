@@ -1,0 +1,184 @@
+"""Masks: which voxels of an image count."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.errors import FileError
+from ndflow.files.stream import DEFAULT_MAX_BYTES
+from ndflow.image.read import Source, read_volume
+from ndflow.image.volume import Volume
+from ndflow.values import FloatArray
+
+__all__ = [
+    "MIN_VOXELS",
+    "BoolArray",
+    "Inside",
+    "Mask",
+    "Nonzero",
+    "misalignment_warnings",
+    "read_mask",
+]
+
+BoolArray = NDArray[np.bool_]
+
+MIN_VOXELS = 100  # voxels that a density can be estimated from, with much goodwill
+
+_SILENT, _WARNED = 1e-2, 0.5  # voxels by which a mask may lie elsewhere
+_ROUNDING = 1e-6  # in 255 · (1/255), the latter with the seven digits of a header
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """Which voxels count, and where in space they lie.
+
+    Attributes
+    ----------
+    path : the file, or what messages call a mask that is none.
+    inside : in its spatial shape.
+    affine, placed : see `Volume`.
+    warnings : for the user.
+    """
+
+    path: str
+    inside: BoolArray
+    affine: FloatArray
+    placed: bool
+    warnings: tuple[str, ...]
+
+    def on(self, like: Volume) -> list[str]:
+        """Refuse a mask that does not belong to an image; return all warnings.
+
+        It must have the shape of the image, and lie where it does: up to 1/100 of a voxel at the
+        corners is let pass, up to half a voxel is warned of, and more is refused.
+        """
+        if self.inside.shape != like.spatial_shape:
+            cause = (
+                f"a mask of the shape {self.inside.shape}, but {like.path} is {like.spatial_shape}"
+            )
+            raise FileError(self.path, cause, "resample the mask onto the image's grid")
+        return [*misalignment_warnings(self, like), *self.warnings]
+
+
+def read_mask(
+    source: Source, *, fewest: int = MIN_VOXELS, max_bytes: int = DEFAULT_MAX_BYTES
+) -> Mask:
+    """Read a mask.
+
+    Where all values lie in [0, 1], as in a map of probabilities, those above ½ are inside;
+    otherwise, as among labels, those that are not 0. NaN and infinity are outside.
+
+    Parameters
+    ----------
+    source : as for `read_volume`.
+    fewest : how many voxels it must have; a mask of what to leave out may be empty.
+    max_bytes : as for `read_volume`.
+    """
+    mask = read_volume(source, max_bytes=max_bytes, called="the mask")
+    warnings = []
+    seen = _survey(mask)
+    within = seen.low >= 0 and seen.high <= 1 + _ROUNDING
+    if within and mask.unscaled_integers and mask.stored.itemsize == 1:
+        inside = mask.stored.reshape(mask.spatial_shape, order="F").view(np.bool_)  # 0 and 1
+    elif within and not mask.unscaled_integers:
+        inside = _selected(mask, lambda piece: piece > 0.5)
+    else:
+        inside = _selected(mask, lambda piece: piece != 0)
+    count = int(np.count_nonzero(inside))
+    if count < fewest:
+        cause = f"a mask of {count} voxels only" if count else "an empty mask"
+        raise FileError(mask.path, cause, f"at least {fewest} voxels are needed: check the mask")
+    if seen.infinite:
+        warnings.append(f"{mask.path}: {seen.infinite} voxels are not finite, and count as outside")
+    if seen.fractions:
+        rule = "values above 0.5" if within else "all values but 0"
+        warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
+    return Mask(mask.path, inside, mask.affine, mask.placed, tuple(warnings))
+
+
+class Inside(Protocol):
+    """Which voxels count, flattened like `Volume.flat`: an array, or what stands for one."""
+
+    def __getitem__(self, piece: slice, /) -> BoolArray:
+        """Return which voxels of a piece count."""
+
+
+class Nonzero:
+    """The mask of all voxels whose value is finite and not 0, see `Volume.is_zero`.
+
+    It is worked out for each piece, because that is faster than to keep it.
+    """
+
+    def __init__(self, volume: Volume) -> None:
+        self._volume = volume
+
+    def __getitem__(self, piece: slice, /) -> BoolArray:
+        """Return which voxels of a piece count."""
+        values = self._volume.values(self._volume.flat[piece])
+        inside = ~self._volume.is_zero(values)
+        if values.dtype.kind == "f":
+            inside &= np.isfinite(values)
+        return inside
+
+
+def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> BoolArray:
+    """Return where the values of an image are finite and fulfil a rule."""
+    if volume.unscaled_integers:
+        return np.asarray(rule(volume.stored)).reshape(volume.spatial_shape, order="F")
+    inside = np.empty(volume.flat.size, dtype=bool)
+    start = 0
+    for piece in volume.pieces():
+        inside[start : start + piece.size] = rule(piece) & np.isfinite(piece)
+        start += piece.size
+    return inside.reshape(volume.spatial_shape, order="F")
+
+
+@dataclass(frozen=True)
+class _Survey:
+    low: float
+    high: float
+    infinite: int
+    fractions: bool
+
+
+def _survey(mask: Volume) -> _Survey:
+    """Look at all values once, to learn how they are meant."""
+    if mask.unscaled_integers:
+        least, most = int(mask.flat.min()), int(mask.flat.max())
+        return _Survey(least, most, 0, least < 0 or most > 1)
+    low, high, infinite, fractions = np.inf, -np.inf, 0, False
+    for piece in mask.pieces():
+        finite = piece[np.isfinite(piece)]
+        infinite += piece.size - finite.size
+        if finite.size:
+            low, high = min(low, float(finite.min())), max(high, float(finite.max()))
+            fractions = fractions or _other_than_0_and_1(finite)
+    return _Survey(low, high, infinite, fractions)
+
+
+def _other_than_0_and_1(values: NDArray[Any]) -> bool:
+    return bool(((values != 0) & (np.abs(values - 1.0) > _ROUNDING)).any())
+
+
+def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:
+    """Compare where an image and its mask, or another map of it, lie, corner by corner."""
+    if not (mask.placed and like.placed) or np.array_equal(mask.affine, like.affine, True):
+        return []
+    ends = [(0, length - 1) for length in (*like.spatial_shape, 1, 1)[:3]]
+    corners = np.array([(*corner, 1) for corner in product(*ends)], dtype=np.float64)
+    apart = np.linalg.norm((corners @ (mask.affine - like.affine).T)[:, :3], axis=1)
+    voxel = float(np.linalg.norm(like.affine[:3, :3], axis=0).min())
+    drift = float(apart.max() / voxel) if voxel > 0 else np.inf
+    if drift <= _SILENT:
+        return []
+    if drift < _WARNED:
+        return [f"{mask.path}: lies {drift:.2g} voxels away from {like.path}; used nevertheless"]
+    what = "a mask that lies" if isinstance(mask, Mask) else "lies"
+    cause = f"{what} {drift:.3g} voxels away from {like.path}"
+    raise FileError(mask.path, cause, "resample it onto the image's grid, or mend its header")

@@ -1,0 +1,180 @@
+"""Images from files, from nibabel and from arrays."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from nibabel.spatialimages import SpatialImage
+from numpy.typing import NDArray
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.gzip import is_compressed
+from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, open_stream, read_bytes
+from ndflow.image.formats import pair_names
+from ndflow.image.headers import (
+    MGH_START,
+    MGH_VERSION,
+    Header,
+    Layout,
+    add_extensions,
+    affine_of,
+    header_size,
+    mgh_layout,
+    nifti_layout,
+    shape_problem,
+    with_footer,
+)
+from ndflow.image.new_headers import header_for
+from ndflow.image.volume import Volume
+
+__all__ = ["Source", "files_of", "read_volume"]
+
+Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
+
+_LARGEST_HEADER = 1 << 26
+
+
+def read_volume(
+    source: Source, *, max_bytes: int = DEFAULT_MAX_BYTES, called: str = "the image"
+) -> Volume:
+    """Read one volume from a file, a nibabel image or an array.
+
+    Parameters
+    ----------
+    source : a path (.nii, .hdr, .img, .mgh, each also compressed), an image, or an array.
+    max_bytes : files whose content is larger than this are refused.
+    called : what messages call it, if it is no file.
+    """
+    if isinstance(source, np.ndarray):
+        return _from_array(source, called)
+    if isinstance(source, SpatialImage):
+        return _from_image(source, called)
+    path = _path(source)
+    if pair := _existing_pair(path):
+        return _from_pair(path, *pair, max_bytes=max_bytes)
+    with open_stream(path, max_bytes=max_bytes) as stream:
+        first = stream.read(4, "header").tobytes()
+        if size := header_size(first):
+            block = first + stream.read(size - 4, "header").tobytes()
+            layout = nifti_layout(path, block, single=True)
+            if _LARGEST_HEADER < layout.start <= stream.capacity:
+                cause = f"its header (vox_offset) says that voxels begin at byte {layout.start:,}"
+                raise FileError(path, cause, "its header is damaged: copy or download it again")
+            area = stream.read(layout.start - size, "header extensions").tobytes()
+            add_extensions(path, area, layout)
+            stored = _voxels(stream, layout)
+            _refuse_surplus(path, stream.finish())
+            header = layout.header
+        elif first != MGH_VERSION:
+            raise FileError(path, "neither NIfTI nor MGH", "convert it to NIfTI first")
+        else:
+            block = first + stream.read(MGH_START - 4, "header").tobytes()
+            layout = mgh_layout(path, block)
+            stored = _voxels(stream, layout)
+            header = with_footer(block, stream.finish())
+    return _volume(path, (path,), layout, stored, header)
+
+
+def files_of(source: Source) -> tuple[str, ...]:
+    """Return the files that an image is read from: none, one, or header and data."""
+    if isinstance(source, np.ndarray):
+        return ()
+    if isinstance(source, SpatialImage):
+        holders = (source.file_map or {}).values()
+        return tuple(str(holder.filename) for holder in holders if holder.filename)
+    path = _path(source)
+    return _existing_pair(path) or (path,)
+
+
+def _path(source: str | os.PathLike[str]) -> str:
+    if not isinstance(source, str | os.PathLike):
+        raise InvalidValueError(
+            f"an image must be a path, a nibabel image or an array, not {type(source).__name__}"
+        )
+    return os.fspath(source)
+
+
+def _existing_pair(path: str) -> tuple[str, str] | None:
+    """Return the header and the data file that belong together, if `path` is one of a pair."""
+    names = pair_names(path)
+    if names is None:
+        return None
+    # One of the two may be compressed, and the other not.
+    others = {name: name[:-3] if is_compressed(name) else f"{name}.gz" for name in names}
+    header, data = (
+        name if name == path or Path(name).exists() or not Path(other).exists() else other
+        for name, other in others.items()
+    )
+    return header, data
+
+
+def _from_pair(path: str, head: str, data: str, *, max_bytes: int) -> Volume:
+    content = read_bytes(head, max_bytes=min(max_bytes, _LARGEST_HEADER))
+    size = header_size(content[:4])
+    if size is None or len(content) < size:
+        raise FileError(head, "not a NIfTI header", "check that it is the right file")
+    layout = nifti_layout(head, content[:size], single=False)
+    add_extensions(head, content[size:], layout)
+    with open_stream(data, max_bytes=max_bytes) as stream:
+        stream.read(layout.start, "gap before the voxels")
+        stored = _voxels(stream, layout)
+        _refuse_surplus(data, stream.finish())
+    return _volume(path, (head, data), layout, stored, layout.header)
+
+
+def _volume(
+    path: str, files: tuple[str, ...], layout: Layout, stored: NDArray[Any], header: Header
+) -> Volume:
+    affine = affine_of(path, header)
+    return Volume(path, files, stored, layout.slope, layout.inter, header, affine)
+
+
+def _voxels(stream: Stream, layout: Layout) -> NDArray[Any]:
+    flat = stream.read(layout.size, "voxels").view(layout.dtype)
+    return flat.reshape(layout.shape, order="F")
+
+
+def _refuse_surplus(path: str, rest: bytes) -> None:
+    if rest.strip(b"\0"):  # zeros are padding
+        cause = "holds more than the voxels that its header describes"
+        raise FileError(path, cause, "its header is damaged, or belongs to another file")
+
+
+def _from_array(array: NDArray[Any], called: str) -> Volume:
+    _refuse_array(called, array)
+    header = header_for(None, array.shape, np.eye(4))
+    return Volume(called, (), _fortran(array), 1.0, 0.0, header, np.eye(4), placed=False)
+
+
+def _from_image(image: SpatialImage, called: str) -> Volume:
+    name = image.get_filename() or called
+    data: Any = image.dataobj
+    slope, inter = 1.0, 0.0
+    try:
+        if hasattr(data, "get_unscaled"):  # still in its file: take it as it is stored there
+            slope, inter = float(data.slope), float(data.inter)
+            data = data.get_unscaled()
+        array = np.asanyarray(data)
+    except (OSError, EOFError, ValueError) as error:
+        raise FileError(name, f"cannot be read ({error})", "copy or download it again") from None
+    _refuse_array(name, array)
+    affine = affine_of(name, image.header) if image.affine is None else image.affine
+    header = header_for(image.header, array.shape, np.asarray(affine, dtype=np.float64))
+    place = affine_of(name, header)
+    return Volume(name, files_of(image), _fortran(array), slope, inter, header, place)
+
+
+def _refuse_array(name: str, array: NDArray[Any]) -> None:
+    if problem := shape_problem(array.shape):
+        raise InvalidValueError(f"{name}: {'; '.join(problem)}")
+    if array.dtype.kind not in "buif" or array.dtype.itemsize > 8:
+        raise InvalidValueError(f"{name} holds {array.dtype}; convert it to float32 first")
+
+
+def _fortran(array: NDArray[Any]) -> NDArray[Any]:
+    """Return a view in Fortran order, or a copy where memory lies otherwise or maps a file."""
+    plain = np.array(array, order="F") if isinstance(array, np.memmap) else np.asarray(array)
+    return np.asfortranarray(plain.view(np.uint8) if plain.dtype == bool else plain).view()

@@ -1,0 +1,1 @@
+"""Normalisation methods: one contract, one module per method."""

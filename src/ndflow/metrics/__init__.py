@@ -1,0 +1,1 @@
+"""What a comparison measures: distributions, sites, tissues, repeatability."""

@@ -1,0 +1,239 @@
+"""The page of a finished study: OUT/report.html.
+
+Numbers and densities come from the models and maps of all scans; images are read of a sample only,
+flagged scans first, so the page stays small and quick for a large cohort.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from ndflow.errors import InvalidValueError
+from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.export import svg
+from ndflow.figures.headline import headline_figure
+from ndflow.figures.style import colours
+from ndflow.files.atomic import AnyPath, check_new, new_file
+from ndflow.files.json_model import read_model
+from ndflow.methods.model import Portrait, has_own_units
+from ndflow.metrics.site_distance import distance_between_sites, distance_within_sites
+from ndflow.report.boilerplate import bibtex, facts, methods_paragraph
+from ndflow.report.content import Headline, Page, Picture, SiteEntry
+from ndflow.report.evaluation_section import evaluated_numbers, evaluated_pictures, rows_of
+from ndflow.report.page import render
+from ndflow.report.qc import quality_flags
+from ndflow.report.scan_section import COLUMNS, EXPLAINED, scan_entry
+from ndflow.report.scan_summary import ScanSummary, densities_by_site, scan_summaries
+from ndflow.report.viewer import niivue
+from ndflow.scan.target import in_units, read_target
+from ndflow.study.finished import FinishedStudy, read_finished
+from ndflow.study.parallel.tasks import FAILURES
+from ndflow.study.references import reference_name
+from ndflow.study.run import PROVENANCE, REPORT
+from ndflow.values import whole
+
+__all__ = ["REPORT", "check_report", "headline", "write_report"]
+
+_LOGARITHMIC = 3.0  # medians of scans that differ so many times need such an axis
+_CONDITIONS = {"raw": "as they came", "aligned": "aligned", "result": "normalised"}
+
+
+class _Sample(NamedTuple):
+    """Which scans are shown, and which of them in the viewer too."""
+
+    pictures: set[str]
+    viewer: set[str]
+
+
+def check_report() -> None:
+    """Refuse to begin without the packages that a page needs."""
+    for package in ("jinja2", "matplotlib"):
+        if find_spec(package) is None:
+            raise InvalidValueError(
+                f"a report needs {package}, which is not installed; "
+                f"try pip install 'ndflow[report]'"
+            )
+
+
+def write_report(folder: AnyPath, *, sample: int = 20, viewer: int = 9, max_bytes: int) -> Path:
+    """Write the page of a finished study, in place of one that was there.
+
+    Parameters
+    ----------
+    folder : of the study.
+    sample : how many scans are shown with pictures; the others are rows of the table.
+    viewer : how many of these can be seen in the viewer.
+    max_bytes : the largest file to read.
+    """
+    check_report()
+    whole(sample, "sample", 0, 1 << 31)
+    whole(viewer, "viewer", 0, 1 << 31)
+    (run,) = read_finished([folder])
+    path = Path(folder) / REPORT
+    check_new(path, force=True)
+    scans = scan_summaries(run)
+    warned = quality_flags(scans)
+    target = _target(run)
+    chosen = _sample(scans, warned, sample, viewer)
+    page = _page(run, scans, warned, target, chosen, max_bytes)
+    text = render(page, bundle=niivue() if chosen.viewer else None)
+    with new_file(path, force=True) as file:
+        file.write(text.encode())
+    return path
+
+
+def _target(run: FinishedStudy) -> Portrait | None:
+    """Return the reference in the units of the result; None for methods with units of their own."""
+    matching = run.study.matching
+    if has_own_units(matching):
+        return None
+    aside = replace(matching, lesions=None)  # what was found stands in the records
+    target = read_target(str(run.study.folder / reference_name(None)), matching=aside)
+    return in_units(target, matching)
+
+
+def _sample(
+    scans: Sequence[ScanSummary], warned: Sequence[Sequence[str]], count: int, viewer: int
+) -> _Sample:
+    """Choose scans to show: flagged ones first, then of each site in turn."""
+    flagged = [scan.member.name for scan, own in zip(scans, warned, strict=True) if own]
+    turns: dict[str, int] = {}
+    others = []
+    for scan, own in zip(scans, warned, strict=True):
+        if not own:
+            turns[scan.site] = turns.get(scan.site, 0) + 1
+            others.append((turns[scan.site], scan.site, scan.member.name))
+    odd = flagged[:count]
+    plain = [name for *_, name in sorted(others)][: count - len(odd)]
+    half = (viewer + 1) // 2  # of the places in the viewer are for flagged scans
+    seen = [*odd[:half], *plain, *odd[half:]][:viewer]
+    return _Sample({*odd, *plain}, set(seen))
+
+
+def _page(
+    run: FinishedStudy,
+    scans: Sequence[ScanSummary],
+    warned: Sequence[Sequence[str]],
+    target: Portrait | None,
+    chosen: _Sample,
+    max_bytes: int,
+) -> Page:
+    _, record = read_model(run.study.folder / PROVENANCE, "study")
+    failures = rows_of(run.study.folder / FAILURES)
+    sites = sorted({scan.site for scan in scans})
+    palette = colours(sites)
+    named = sorted({scan.member.site for scan in scans if scan.member.site})
+    masks = {str((scan.record.get("settings") or {}).get("mask")) for scan in scans}
+    evaluation = run.study.folder / "evaluation"
+    return Page(
+        title=f"ndflow: {run.name}",
+        facts=facts(run.study, record, len(scans), len(failures)),
+        failures=[(row["scan"], row["cause"], row["try"]) for row in failures],
+        headline=headline(scans, sites),
+        populations=_populations(scans, sites),
+        sites=[_site(name, scans, sites) for name in sites] if len(sites) > 1 else [],
+        columns=COLUMNS,
+        scans=[
+            scan_entry(
+                scan,
+                own,
+                target,
+                colour=palette[scan.site],
+                pictured=scan.member.name in chosen.pictures,
+                viewed=scan.member.name in chosen.viewer,
+                max_bytes=max_bytes,
+            )
+            for scan, own in zip(scans, warned, strict=True)
+        ],
+        tables=evaluated_numbers(evaluation, run),
+        pictures=evaluated_pictures(evaluation, run),
+        methods=methods_paragraph(run.study, record, len(scans), named, masks),
+        citation=bibtex(run.study.matching.method),
+        explained=EXPLAINED,
+    )
+
+
+def _distances(scans: Sequence[ScanSummary], sites: Sequence[str]) -> list[tuple[str, float]]:
+    """Return how far apart sites are under each condition; of one site, its scans.
+
+    In standard deviations of a scan under the same condition.
+    """
+    of_scan = [scan.site for scan in scans]
+    found = []
+    for condition, name in _CONDITIONS.items():
+        quantiles = np.array([scan.quantiles(condition) for scan in scans])
+        quantiles = quantiles / quantiles.std(axis=1).mean()
+        apart = 0.0
+        if len(scans) > 1:
+            apart = (distance_between_sites if len(sites) > 1 else distance_within_sites)(
+                quantiles, of_scan
+            )
+        found.append((name, apart))
+    return found
+
+
+def headline(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Headline:
+    """Return what was achieved: how far sites lie apart, before and after."""
+    distances = _distances(scans, sites)
+    several = len(sites) > 1
+    what = "sites" if several else "scans"
+    numbers = [(name, f"{apart:.3g}") for name, apart in distances]
+    came, aligned, result = (apart for _, apart in distances)
+    apart = "apart" if several else "from their average"
+    sentence = (
+        f"Histograms of {what} lie {result:.3g} standard deviations {apart} (Wasserstein "
+        f"distance); they came {came:.3g} {apart}, and aligning mean and spread alone leaves "
+        f"{aligned:.3g}."
+    )
+    if len(scans) == 1:
+        sentence = "There is one scan, and nothing to compare it with."
+    title = "distance between sites" if several else "distance from the average scan"
+    picture = headline_figure(
+        distances,
+        _panel(scans, "raw"),
+        _panel(scans, "result"),
+        sites=sites,
+        title=title,
+    )
+    alt = f"{title}: " + ", ".join(f"{name} {value}" for name, value in numbers)
+    return Headline(sentence, numbers, Picture(svg(picture), alt))
+
+
+def _panel(scans: Sequence[ScanSummary], condition: str) -> DensityPanel:
+    logarithmic = False
+    if condition == "raw":
+        medians = [float(scan.mixture.quantile(0.5)) for scan in scans]
+        least = min(float(scan.mixture.quantile(0.05)) for scan in scans)
+        logarithmic = least > 0 and max(medians) > _LOGARITHMIC * min(medians)
+    x, by_site = densities_by_site(scans, condition, logarithmic=logarithmic)
+    return DensityPanel(_CONDITIONS[condition], x, by_site, logarithmic=logarithmic)
+
+
+def _populations(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Picture:
+    panels = [_panel(scans, condition) for condition in _CONDITIONS]
+    figure = density_figure(panels, sites=sites)
+    alt = "Densities of all scans by site, as they came, aligned, and normalised"
+    return Picture(svg(figure), alt, "A line a scan, thick lines the average of a site.")
+
+
+def _site(name: str, scans: Sequence[ScanSummary], sites: Sequence[str]) -> SiteEntry:
+    own = [scan for scan in scans if scan.site == name]
+    panels = [_panel(own, condition) for condition in ("aligned", "result")]
+    picture = Picture(
+        svg(density_figure(panels, sites=sites)),
+        f"Densities of the scans of {name}, aligned and normalised",
+    )
+    sentence = "One scan."
+    if len(own) > 1:
+        _, (_, aligned), (_, result) = _distances(own, [name])
+        sentence = (
+            f"Its scans lie {aligned:.3g} standard deviations from their average after alignment, "
+            f"and {result:.3g} after normalisation."
+        )
+    return SiteEntry(name, len(own), colours(sites)[name], picture, sentence)

@@ -1,0 +1,1 @@
+"""One scan: read it, estimate its density, bring it to a target."""

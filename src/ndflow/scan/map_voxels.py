@@ -1,0 +1,175 @@
+"""The voxels of an image, mapped piece by piece.
+
+Integers that lie close together, as nearly all do, are looked up: the map is evaluated once for
+each number that can occur, already in the type in which the voxels will be written. Other voxels
+are computed, through the chords of the map where the result has no more than 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.image.mask import Inside, Nonzero
+from ndflow.image.volume import Volume
+from ndflow.image.write import cast_to
+from ndflow.settings import Outside
+from ndflow.transport import IntensityMap, LinearInterpolant, linear_interpolant
+
+__all__ = ["mapped"]
+
+_PIECE = 1 << 16  # voxels at a time: what is computed for them stays in the processor's cache
+_LARGEST = np.finfo(np.float64).max
+_EXACT = 1 << 53  # up to here doubles tell integers apart
+_LONGEST = 1 << 18  # of a look-up table; beyond, it would cost more than it saves
+_MANY = 1 << 15  # voxels that are worth the search for chords
+_SAMPLE, _FEWEST = 1 << 16, 100  # voxels that tell where the others lie, about so many
+_BULK, _REACH = (0.005, 0.995), 0.5  # their quantiles, and how much further chords go
+
+
+class _Tables(NamedTuple):
+    """What becomes of the integers from `first` on, inside the mask and outside of it.
+
+    Where both differ in a single integer only, `apart` is that integer.
+    """
+
+    first: int
+    inner: NDArray[Any]
+    outer: NDArray[Any]
+    apart: int | None
+
+
+def mapped(
+    volume: Volume,
+    imap: IntensityMap,
+    inside: Inside,
+    outside: Outside | None,
+    dtype: str = "float64",
+) -> Iterator[NDArray[Any]]:
+    """Yield the image of every voxel, in the order of `Volume.flat`.
+
+    Voxels that are not finite stay what they are, unless everything outside the mask becomes zero.
+
+    Parameters
+    ----------
+    volume : the image.
+    imap : the map.
+    inside : the mask.
+    outside : what becomes of voxels outside the mask, see `Writing`.
+    dtype : the type that the voxels will be written in. What is yielded has it already where that
+        saves time and no voxel has to be clipped.
+    """
+    if volume.stored.dtype.kind in "bui":
+        first, last = int(volume.stored.min()), int(volume.stored.max())
+        if last - first < _LONGEST and max(-first, last) <= _EXACT:
+            tables = _tables(volume, imap, first, last, outside, np.dtype(dtype))
+            return _looked_up(volume, inside, tables)
+    return _computed(volume, imap, inside, outside, rounded=dtype == "float32")
+
+
+def _tables(
+    volume: Volume,
+    imap: IntensityMap,
+    first: int,
+    last: int,
+    outside: Outside | None,
+    dtype: np.dtype[Any],
+) -> _Tables:
+    values = volume.values(np.arange(first, last + 1, dtype=np.int64))
+    inner = _through(imap, values.astype(np.float64))
+    outer, apart = inner, None
+    if outside is None:
+        zero = volume.is_zero(values)
+        outer = np.where(zero, 0.0, inner)
+        if np.count_nonzero(zero) == 1:
+            apart = first + int(np.argmax(zero))
+    elif outside != "map":
+        outer = values.astype(np.float64) if outside == "keep" else np.zeros_like(inner)
+    typed = [cast_to(table, dtype) for table in (inner, outer)]
+    if any(clipped for _, clipped in typed):
+        return _Tables(first, inner, outer, apart)
+    return _Tables(first, typed[0][0], typed[1][0], apart)
+
+
+def _looked_up(volume: Volume, inside: Inside, tables: _Tables) -> Iterator[NDArray[Any]]:
+    flat = volume.flat
+    never = tables.apart is not None and isinstance(inside, Nonzero)  # is it inside
+    for start in range(0, flat.size, _PIECE):
+        stored = flat[start : start + _PIECE]
+        places = stored.astype(np.intp)
+        if tables.first:
+            places -= tables.first
+        if never:
+            yield tables.outer.take(places)
+            continue
+        within = inside[start : start + _PIECE]
+        affected = within if tables.apart is None else within & (stored == tables.apart)
+        if not affected.any():
+            yield tables.outer.take(places)
+            continue
+        result = tables.inner.take(places)
+        if not within.all():
+            np.copyto(result, tables.outer.take(places), where=~within)
+        yield result
+
+
+def _computed(
+    volume: Volume,
+    imap: IntensityMap,
+    inside: Inside,
+    outside: Outside | None,
+    *,
+    rounded: bool,
+) -> Iterator[NDArray[Any]]:
+    flat = volume.flat
+    through = _chords(volume, imap) if rounded and flat.size >= _MANY else None
+    for start in range(0, flat.size, _PIECE):
+        values, within = volume.values(flat[start : start + _PIECE]), inside[start : start + _PIECE]
+        result = values.astype(np.float64)
+        moved = np.isfinite(values)
+        if outside is None:
+            still = ~within & volume.is_zero(values)
+            result[still] = 0.0
+            moved &= ~still
+        elif outside != "map":
+            moved &= within
+            if outside == "zero":
+                result[~within] = 0.0
+        where = np.flatnonzero(moved)
+        result[where] = _through(imap, result[where], through)
+        yield result
+
+
+def _through(
+    imap: IntensityMap, values: NDArray[np.float64], fast: LinearInterpolant | None = None
+) -> NDArray[np.float64]:
+    """Map values; what is finite stays finite, and the writer counts what its type cannot hold."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if fast is None:
+            return np.clip(imap(values), -_LARGEST, _LARGEST)
+        near = (values >= fast.low) & (values <= fast.high)
+        if near.all():
+            return fast(values)
+        result = np.empty_like(values)
+        result[near] = fast(values[near])
+        result[~near] = _through(imap, values[~near])
+        return result
+
+
+def _chords(volume: Volume, imap: IntensityMap) -> LinearInterpolant | None:
+    """Return the chords of a map where nearly all values of an image lie.
+
+    Not over all of them: a single voxel far out would leave the others one chord.
+    """
+    flat = volume.flat
+    sample = volume.values(flat[:: max(1, flat.size // _SAMPLE)])
+    sample = sample[np.isfinite(sample) & (sample != 0)]
+    if sample.size < _FEWEST:
+        return None
+    low, high = np.quantile(sample.astype(np.float64), _BULK).tolist()
+    reach = _REACH * (high - low)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return linear_interpolant(imap, low - reach, high + reach)

@@ -1,0 +1,1 @@
+"""Many scans: plan, passes, references, results."""

@@ -1,0 +1,1 @@
+"""The same work on many scans, in one process or on many."""

@@ -1,0 +1,355 @@
+"""What we write is a BIDS derivative: the BIDS validator says so."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from phantoms import head, save
+
+from ndflow.bids.derivative import derivative_path, source_uri, write_dataset_files
+from ndflow.bids.query import BidsScan, find_scans
+from ndflow.errors import FileError, InvalidValueError
+
+VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
+RAW = {"Name": "Three hospitals", "BIDSVersion": "1.8.0", "DatasetDOI": "doi:10.1/x"}
+
+
+def scan(relative: str) -> BidsScan:
+    *pairs, suffix = Path(relative).name.split(".")[0].split("_")
+    entities = dict(pair.split("-") for pair in pairs)
+    return BidsScan(f"/data/{relative}", relative, entities, suffix)
+
+
+def described(folder: Path, **more: Any) -> Path:
+    """Make a dataset that is nothing but its description."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "dataset_description.json").write_text(json.dumps(RAW | more), encoding="utf-8")
+    return folder
+
+
+def description(folder: Path) -> Any:
+    return json.loads((folder / "dataset_description.json").read_text(encoding="utf-8"))
+
+
+def write(folder: Path, source: Path, version: str = "1.2.3", **options: Any) -> Any:
+    folder.mkdir(parents=True, exist_ok=True)
+    write_dataset_files(folder, source_root=source, version=version, **options)
+    return description(folder)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+# ── names ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("relative", "expected"),
+    [
+        ("sub-01/anat/sub-01_T1w.nii.gz", "sub-01/anat/sub-01_desc-ndflow_T1w.nii.gz"),
+        ("sub-01/anat/sub-01_T1w.nii", "sub-01/anat/sub-01_desc-ndflow_T1w.nii.gz"),
+        (
+            "sub-01/ses-a/anat/sub-01_ses-a_acq-x_run-1_T2w.nii.gz",
+            "sub-01/ses-a/anat/sub-01_ses-a_acq-x_run-1_desc-ndflow_T2w.nii.gz",
+        ),
+        (
+            "sub-01/anat/sub-01_space-MNI_desc-preproc_T1w.nii.gz",
+            "sub-01/anat/sub-01_space-MNI_desc-ndflow_T1w.nii.gz",
+        ),
+        (
+            "sub-01/anat/sub-01_desc-preproc_space-MNI_T1w.nii.gz",
+            "sub-01/anat/sub-01_space-MNI_desc-ndflow_T1w.nii.gz",
+        ),
+    ],
+)
+def test_desc_comes_last_and_replaces_another(relative: str, expected: str) -> None:
+    assert derivative_path(scan(relative)) == expected
+
+
+def test_desc_may_be_another_label_but_no_path() -> None:
+    one = scan("sub-01/anat/sub-01_T1w.nii.gz")
+    assert derivative_path(one, desc="nyul").endswith("sub-01_desc-nyul_T1w.nii.gz")
+    for wrong in ("../x", "a_b", ""):
+        with pytest.raises(InvalidValueError, match="desc must be letters and digits"):
+            derivative_path(one, desc=wrong)
+
+
+def test_the_source_is_named_inside_its_dataset() -> None:
+    one = scan("sub-01/anat/sub-01_T1w.nii.gz")
+    assert source_uri(one) == "bids:raw:sub-01/anat/sub-01_T1w.nii.gz"
+
+
+# ── descriptions ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_description_says_what_made_it_and_from_what(tmp_path: Path) -> None:
+    raw = described(tmp_path / "raw")
+    assert write(raw / "derivatives" / "ndflow", raw) == {
+        "Name": "ndflow",
+        "BIDSVersion": "1.10.0",
+        "DatasetType": "derivative",
+        "GeneratedBy": [{"Name": "ndflow", "Version": "1.2.3"}],
+        "SourceDatasets": [{"Name": "Three hospitals", "DOI": "doi:10.1/x"}],
+        "DatasetLinks": {"raw": "../.."},
+    }
+    assert write(tmp_path / "out", raw, name="Study B")["Name"] == "Study B"
+    with pytest.raises(InvalidValueError, match="name"):
+        write(tmp_path / "out", raw, name=" ")
+
+
+def test_a_source_without_doi_is_known_by_its_place(tmp_path: Path) -> None:
+    raw = described(tmp_path / "raw", Name="Ålesund \ud800", DatasetDOI=None)
+    (source,) = write(tmp_path / "out", raw)["SourceDatasets"]
+    assert source == {"Name": "Ålesund \ud800", "URL": "../raw"}
+
+
+def test_links_lead_from_one_dataset_to_the_other(tmp_path: Path) -> None:
+    raw = described(tmp_path / "some where" / "raw")
+    assert write(tmp_path / "out", raw)["DatasetLinks"]["raw"] == "../some%20where/raw"
+    # As the system follows them, not as they are spelt.
+    (tmp_path / "deep" / "er").mkdir(parents=True)
+    (tmp_path / "short").symlink_to("deep/er")
+    link = write(tmp_path / "short" / "out", raw)["DatasetLinks"]["raw"]
+    assert link == "../../../some%20where/raw"
+
+
+def test_datasets_that_share_no_folder_are_linked_by_their_full_place(tmp_path: Path) -> None:
+    memory = Path("/dev/shm")
+    if not os.access(memory, os.W_OK) or memory in tmp_path.resolve().parents:
+        pytest.skip("no other place to write to")
+    raw = described(tmp_path / "a b")
+    with tempfile.TemporaryDirectory(dir=memory) as folder:
+        link = write(Path(folder), raw)["DatasetLinks"]["raw"]
+    assert link == raw.resolve().as_uri()
+    assert link.startswith("file:///")
+    assert link.endswith("/a%20b")
+
+
+def test_writing_again_changes_nothing(tmp_path: Path) -> None:
+    raw, out = described(tmp_path / "raw"), tmp_path / "out"
+    write(out, raw)
+    before = contents(out), (out / "dataset_description.json").stat().st_ino
+    write(out, raw)
+    assert (contents(out), (out / "dataset_description.json").stat().st_ino) == before
+    assert sorted(before[0]) == [".bidsignore", "README", "dataset_description.json"]
+
+
+def test_another_place_with_the_same_layout_gets_the_same_bytes(tmp_path: Path) -> None:
+    for name in "ab":
+        write(tmp_path / name / "out", described(tmp_path / name / "raw"))
+    assert contents(tmp_path / "a" / "out") == contents(tmp_path / "b" / "out")
+
+
+def test_what_others_have_added_stays(tmp_path: Path) -> None:
+    raw, out = described(tmp_path / "raw"), tmp_path / "out"
+    old = write(out, raw, version="1.0")
+    old |= {"Authors": ["A", "B"], "License": "CC0"}
+    old["GeneratedBy"].append({"Name": "Manual"})
+    old["DatasetLinks"]["templates"] = "../templates"
+    (out / "dataset_description.json").write_text(json.dumps(old))
+    (out / ".bidsignore").write_text("/mine\n/maps\n")
+    (out / "README").write_text("Mine.")
+    new = write(out, raw, version="2.0")
+    assert new["Authors"] == ["A", "B"]
+    assert new["License"] == "CC0"
+    assert new["GeneratedBy"] == [{"Name": "ndflow", "Version": "2.0"}, {"Name": "Manual"}]
+    assert new["DatasetLinks"] == {"raw": "../raw", "templates": "../templates"}
+    lines = (out / ".bidsignore").read_text().splitlines()
+    assert lines[:2] == ["/mine", "/maps"]
+    assert len(lines) == len(set(lines)) > 5
+    assert (out / "README").read_text() == "Mine."
+    assert "Authors" not in write(out, raw, force=True)
+
+
+def test_the_validator_is_told_what_else_is_there(tmp_path: Path) -> None:
+    write(tmp_path / "out", described(tmp_path / "raw"))
+    lines = (tmp_path / "out" / ".bidsignore").read_text().splitlines()
+    assert {"/models", "/maps", "/reference*.json", "/failures.tsv", ".ndflow-*"} <= set(lines)
+    assert not any(line.endswith("/") for line in lines)  # these would not be ignored
+
+
+@pytest.mark.parametrize("name", ["README.md", "README.rst", "README.txt"])
+def test_there_is_one_readme_only(tmp_path: Path, name: str) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("Mine.")
+    write(out, described(tmp_path / "raw"))
+    assert [path.name for path in out.glob("README*")] == [name]
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        {},
+        {"GeneratedBy": [{"Name": "fMRIPrep"}]},
+        {"GeneratedBy": {"Name": "ndflow"}},
+        {"GeneratedBy": ["ndflow"]},
+    ],
+)
+def test_other_datasets_are_never_written_into(tmp_path: Path, theirs: Any, *, force: bool) -> None:
+    raw, out = described(tmp_path / "raw"), described(tmp_path / "out", **theirs)
+    before = contents(out)
+    with pytest.raises(FileError, match="a dataset that is not ours; choose another folder"):
+        write(out, raw, force=force)
+    assert contents(out) == before
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_the_dataset_itself_is_never_written_into(tmp_path: Path, *, force: bool) -> None:
+    raw = described(tmp_path / "raw", GeneratedBy=[{"Name": "ndflow"}])  # normalised again
+    (tmp_path / "link").symlink_to(raw)
+    before = contents(raw)
+    with pytest.raises(
+        FileError, match=r"the dataset that the scans come from.*derivatives/ndflow"
+    ):
+        write(tmp_path / "link", raw, force=force)
+    assert contents(raw) == before
+
+
+def test_two_datasets_do_not_share_an_output_unless_forced(tmp_path: Path) -> None:
+    raw, out = described(tmp_path / "raw"), tmp_path / "out"
+    write(out, raw)
+    other = described(tmp_path / "other", Name="Another")
+    with pytest.raises(FileError, match=r"made from another dataset, \.\./raw; .*--force"):
+        write(out, other)
+    assert description(out)["DatasetLinks"] == {"raw": "../raw"}
+    assert write(out, other, force=True)["DatasetLinks"] == {"raw": "../other"}
+
+
+@pytest.mark.parametrize("doi", ["doi:10.1/x", None])
+def test_a_dataset_that_was_moved_or_renamed_is_the_same(tmp_path: Path, doi: str | None) -> None:
+    raw, out = described(tmp_path / "raw", DatasetDOI=doi), tmp_path / "out"
+    write(out, raw)
+    raw = raw.rename(tmp_path / "moved")
+    assert write(out, raw)["DatasetLinks"] == {"raw": "../moved"}
+    described(raw, Name="Renamed", DatasetDOI=doi)
+    assert write(out, raw)["SourceDatasets"][0]["Name"] == "Renamed"
+
+
+def test_a_dataset_without_a_name_is_known_by_its_place_only(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    nameless = {"Name": None, "DatasetDOI": 7}
+    write(out, described(tmp_path / "raw", **nameless))
+    with pytest.raises(FileError, match="made from another dataset"):
+        write(out, described(tmp_path / "other", **nameless))
+
+
+@pytest.mark.parametrize("which", ["raw", "out"])
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{", "not JSON"),
+        (b"[]", "does not describe a dataset"),
+        (b'{"Name": "\xff"}', "not text in UTF-8"),
+        (b"[" * 100_000, "not JSON"),
+        (None, "datalad get"),
+    ],
+)
+def test_a_damaged_description_is_named(
+    tmp_path: Path, which: str, content: bytes | None, message: str
+) -> None:
+    raw = described(tmp_path / "raw")
+    write(tmp_path / "out", raw)
+    path = tmp_path / which / "dataset_description.json"
+    if content is None:
+        path.unlink()
+        path.symlink_to(".git/annex/objects/x")
+    else:
+        path.write_bytes(content)
+    with pytest.raises(FileError, match=message) as caught:
+        write(tmp_path / "out", raw)
+    assert caught.value.path == str(path)
+
+
+def test_a_folder_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="mkdir"):
+        write_dataset_files(tmp_path / "out", source_root=described(tmp_path / "raw"), version="1")
+
+
+# ── the validator ────────────────────────────────────────────────────────────────────────────────
+
+NAMES = (
+    "sub-01/ses-a/anat/sub-01_ses-a_run-1_T1w.nii.gz",
+    "sub-01/ses-a/anat/sub-01_ses-a_run-2_T1w.nii.gz",
+    "sub-02/anat/sub-02_acq-mprage_T1w.nii",
+    "sub-02/anat/sub-02_space-MNI152NLin2009cAsym_res-2_desc-preproc_T1w.nii.gz",
+)
+
+
+def written(folder: Path, **sidecar: Any) -> Path:
+    """Write a derivative as a command does, with all that may lie in its folder."""
+    raw = described(folder / "a study")
+    out = folder / "out"
+    for count, relative in enumerate(NAMES):
+        (raw / relative).parent.mkdir(parents=True, exist_ok=True)
+        save(raw / relative, head(count))
+    for one in find_scans(raw):
+        image = out / derivative_path(one)
+        image.parent.mkdir(parents=True, exist_ok=True)
+        save(image, head().astype(np.float32))
+        side = {"Sources": [source_uri(one)], "SkullStripped": False, "format": "ndflow", **sidecar}
+        if "res" in one.entities:
+            side["Resolution"] = "2 mm"
+        image.with_name(image.name.replace(".nii.gz", ".json")).write_text(json.dumps(side))
+    for name in (
+        "models/sub-01/ses-a/x.json",
+        "maps/x.json",
+        "evaluation/x.tsv",
+        "reference.json",
+        "reference_Site_A.json",
+        "map_Site_A.json",
+        "provenance.json",
+        "failures.tsv",
+        "scans.tsv",
+        "report.html",
+        ".ndflow-1.tmp",
+        "sub-01/.ndflow-lock",
+    ):
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_text("{}")
+    write(out, raw)
+    return out
+
+
+def faults(dataset: Path) -> list[tuple[str, str]]:
+    """Return what the BIDS validator calls errors, with the files."""
+    done = subprocess.run(
+        [VALIDATOR, "--format", "json", dataset],
+        env=os.environ | {"DENO_NO_UPDATE_CHECK": "1"},
+        capture_output=True,
+        check=False,
+    )
+    issues = json.loads(done.stdout)["issues"]["issues"]
+    found = [(issue["code"], issue["location"]) for issue in issues if issue["severity"] == "error"]
+    assert (done.returncode == 0) == (not found), done.stderr
+    return found
+
+
+needs_validator = pytest.mark.skipif(
+    not VALIDATOR.exists(), reason=f"no {VALIDATOR.name} beside {sys.executable}"
+)
+
+
+@needs_validator
+def test_the_validator_finds_no_errors(tmp_path: Path) -> None:
+    assert faults(written(tmp_path)) == []
+
+
+@needs_validator
+def test_the_validator_looks_at_what_we_write(tmp_path: Path) -> None:
+    out = written(tmp_path, SkullStripped="maybe")
+    (out / ".bidsignore").unlink()
+    (out / "README.md").write_text("Another.")
+    found = faults(out)
+    codes = {code for code, _ in found}
+    assert {"JSON_SCHEMA_VALIDATION_ERROR", "MULTIPLE_README_FILES", "NOT_INCLUDED"} <= codes
+    ignored = {place for code, place in found if code == "NOT_INCLUDED"}
+    assert {"/models/", "/maps/", "/evaluation/", "/reference_Site_A.json"} <= ignored

@@ -1,0 +1,185 @@
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.interpolate import RegularGridInterpolator
+from scipy.spatial import KDTree
+
+from ndflow.demo import simulate as synthesis
+from ndflow.demo.simulate import MEANS, REACH, SimulatedSubject, Fields, draw_fields, make_subject, simulate_scan
+from ndflow.demo.template import Anatomy, grid_over
+from ndflow.transport import PiecewiseLinear
+
+LENGTH = 72
+SITE = np.array([34.0, 36.0, 35.0])
+LATTICE = (10, 10, 10)  # 8 mm apart, over 72 mm
+CURVE = PiecewiseLinear(np.array([0.0, 0.5, 1.1]), np.array([10.0, 300.0, 900.0]))
+
+
+@lru_cache
+def ball() -> Anatomy:
+    """White matter around a ventricle, and grey matter around it, each fading into the next."""
+    places = np.indices((LENGTH,) * 3).reshape(3, -1).T
+    radius = np.linalg.norm(places - SITE, axis=1).reshape((LENGTH,) * 3)
+    brain = radius < 31
+    csf = np.interp(radius, [3, 7, 28, 31], [1, 0, 0, 0.6])
+    wm = np.interp(radius, [3, 7, 20, 26], [0, 1, 1, 0])
+    gm = np.clip(1 - csf - wm, 0, 1)
+    texture = 0.02 * np.sin(places.sum(axis=1).reshape(radius.shape) / 3)
+    t1 = np.where(brain, csf * MEANS[0] + gm * MEANS[1] + wm * MEANS[2] + texture, 0)
+    # Millimetres, so that the place of the lesion is the middle of the white matter on one side.
+    origin = np.array(synthesis._LESION) - SITE - [13, 0, 0]
+    affine = np.eye(4)
+    affine[:3, 3] = origin
+    maps = (part.astype(np.float32) for part in (t1, gm, wm, brain))
+    return Anatomy(*maps, affine)
+
+
+def still(displacement: tuple[float, float, float] = (0, 0, 0)) -> Fields:
+    moved = np.zeros((3, *LATTICE)) + np.array(displacement)[:, None, None, None]
+    return Fields(moved, np.zeros(LATTICE))
+
+
+def subject(fields: Fields, atrophy: float = 0.0, lesion: bool = False, mm: float = 1.0) -> SimulatedSubject:
+    anatomy = ball()
+    return make_subject(anatomy, fields, grid_over(anatomy, mm, REACH), atrophy=atrophy, lesion=lesion)
+
+
+def flat(n: int, canonical: float) -> SimulatedSubject:
+    return SimulatedSubject(
+        np.zeros((n, 3), np.intp),
+        np.full(n, canonical, np.float32),
+        np.ones((n, 3), np.float32) / 3,
+        np.zeros(n, bool),
+        np.linspace(-2, 2, n, dtype=np.float32),
+    )
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_deformation_never_folds_and_stays_within_reach(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    displacement = draw_fields((197, 233, 189), generator).displacement
+    axes = [8.0 * np.arange(n) for n in displacement.shape[1:]]
+    at = RegularGridInterpolator(axes, np.moveaxis(displacement, 0, -1))
+    places = generator.uniform(1, 180, (2000, 3))
+    step = 1e-4
+    jacobian = np.stack(
+        [(at(places + step * e) - at(places - step * e)) / (2 * step) for e in np.eye(3)], axis=-1
+    )
+    rows = np.abs(jacobian).sum(axis=2).max()
+    assert rows < 0.8 + 1e-6
+    assert np.linalg.det(np.eye(3) + jacobian).min() > 0
+    assert np.linalg.norm(displacement, axis=0).max() <= REACH * (1 + 1e-12)
+
+
+def test_a_deformation_is_some_millimetres_and_differs_between_subjects() -> None:
+    one, other = (
+        draw_fields((197, 233, 189), np.random.default_rng(k)).displacement for k in (1, 2)
+    )
+    assert 1 < one.std() < 5
+    assert abs(np.corrcoef(one.ravel(), other.ravel())[0, 1]) < 0.3
+
+
+def test_the_bias_field_varies_slowly() -> None:
+    bias = draw_fields((197, 233, 189), np.random.default_rng(3)).bias
+    assert bias.std() == pytest.approx(1)
+    assert np.abs(np.diff(bias, axis=0)).max() < 0.6  # within 8 mm
+
+
+def test_without_deformation_the_template_is_seen() -> None:
+    anatomy, body = ball(), subject(still())
+    assert np.array_equal(body.voxels, np.argwhere(anatomy.brain))
+    at = tuple(body.voxels.T)
+    gm, wm, t1 = (part[at].astype(np.float64) for part in (anatomy.gm, anatomy.wm, anatomy.t1))
+    blurred = np.stack([1 - gm - wm, gm, wm], axis=1).clip(0, 1)
+    tissues = blurred**3 / (blurred**3).sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(body.tissues, tissues, atol=1e-5)
+    canonical = tissues @ MEANS + 0.7 * (t1 - blurred @ MEANS)
+    np.testing.assert_allclose(body.canonical, canonical, atol=1e-5)
+
+
+def test_a_displacement_says_where_in_the_template_to_look() -> None:
+    here, moved = subject(still()), subject(still((3, -2, 1)))
+    assert np.array_equal(moved.voxels, here.voxels - [3, -2, 1])
+    np.testing.assert_allclose(moved.canonical, here.canonical, atol=1e-5)
+
+
+def test_the_surface_of_the_brain_has_no_dark_rim() -> None:
+    half = subject(still((0.3, 0.3, 0.3)))
+    assert half.canonical.min() > subject(still()).canonical.min() - 0.02
+
+
+@settings(max_examples=15, deadline=None)
+@given(atrophy=st.floats(-2, 3))
+def test_atrophy_multiplies_the_odds_of_fluid(atrophy: float) -> None:
+    before, after = subject(still(), mm=4.0), subject(still(), atrophy, mm=4.0)
+    mixed = (before.tissues[:, :2] > 0.01).all(axis=1) & (after.tissues[:, :2] > 0.01).all(axis=1)
+    assert mixed.any()
+    odds = [b.tissues[mixed, 0] / b.tissues[mixed, 1] for b in (before, after)]
+    np.testing.assert_allclose(np.log(odds[1] / odds[0]), atrophy, atol=1e-3)
+    np.testing.assert_allclose(after.tissues.sum(axis=1), 1, atol=1e-5)
+
+
+def test_at_another_resolution_the_same_subject_is_seen() -> None:
+    fields = draw_fields((LENGTH,) * 3, np.random.default_rng(5))
+    fine, coarse = subject(fields, 1.0), subject(fields, 1.0, mm=2.0)
+    found = dict(zip(map(tuple, fine.voxels), fine.canonical, strict=True))
+    expected = [found[tuple(2 * voxel)] for voxel in coarse.voxels]
+    np.testing.assert_allclose(coarse.canonical, expected, atol=1e-6)
+    assert len(coarse.voxels) == np.count_nonzero((fine.voxels % 2 == 0).all(axis=1))
+
+
+def test_working_in_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = draw_fields((LENGTH,) * 3, np.random.default_rng(6))
+    whole = subject(fields, 1.0, lesion=True)
+    monkeypatch.setattr(synthesis, "_PIECE", 10_007)
+    for one, other in zip(whole, subject(fields, 1.0, lesion=True), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_no_voxel_that_a_brain_may_reach_is_left_out() -> None:
+    anatomy = ball()
+    near = {tuple(voxel) for voxel in grid_over(anatomy, 3.0, 5.0).voxels}
+    voxels = np.array(list(np.ndindex(24, 24, 24)))
+    distances, _ = KDTree(np.argwhere(anatomy.brain)).query(3.0 * voxels)
+    assert {tuple(voxel) for voxel in voxels[distances <= 5.0]} <= near
+    assert len(near) < len(voxels)
+
+
+def test_a_lesion_darkens_white_matter_and_nothing_else() -> None:
+    healthy, ill = subject(still()), subject(still(), lesion=True)
+    assert not healthy.lesion.any()
+    assert 0.001 < ill.lesion.mean() < 0.5
+    assert ill.tissues[ill.lesion, 2].min() > 0.5
+    assert (ill.canonical[ill.lesion] < healthy.canonical[ill.lesion]).all()
+    pure = ill.lesion & (ill.tissues[:, 2] > 0.9)
+    assert (ill.canonical[pure] < healthy.canonical[pure] - 0.1).all()
+    grey = healthy.tissues[:, 2] < 1e-3
+    np.testing.assert_allclose(ill.canonical[grey], healthy.canonical[grey], atol=1e-3)
+    assert np.array_equal(ill.tissues, healthy.tissues)
+
+
+def test_without_noise_and_bias_a_scan_shows_the_curve() -> None:
+    body = flat(500, 0.0)._replace(canonical=np.linspace(0, 1.1, 500, dtype=np.float32))
+    shown = simulate_scan(body, CURVE, np.random.default_rng(0), bias=0, noise=0)
+    np.testing.assert_allclose(shown, CURVE(body.canonical), rtol=1e-6)
+
+
+def test_the_bias_field_multiplies() -> None:
+    body = flat(500, 0.6)
+    shown = simulate_scan(body, CURVE, np.random.default_rng(0), bias=0.04, noise=0)
+    np.testing.assert_allclose(np.log(shown / CURVE(0.6)), 0.04 * body.bias, atol=1e-6)
+
+
+@pytest.mark.parametrize("canonical", [0.0, 0.05, 0.6])
+def test_noise_is_rician(canonical: float) -> None:
+    noise = 0.05
+    body = flat(20_000, canonical)
+    shown = simulate_scan(body, CURVE, np.random.default_rng(7), bias=0, noise=noise)
+    sd = noise * float(CURVE(MEANS[2]))
+    law = stats.rice(float(CURVE(canonical)) / sd, scale=sd)
+    assert stats.kstest(shown, law.cdf).pvalue > 0.01

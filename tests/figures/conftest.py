@@ -1,0 +1,55 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.histogram_and_quantiles import QuantileRow, histogram_and_quantile_figure
+from ndflow.figures.pair import MapCurve, PairSide, pair_panels
+from ndflow.figures.tissue_plot import TissueRow, tissue_figure
+from ndflow.figures.violins import ViolinPanel, violin_figure
+
+Maker = Callable[[str], Figure]
+
+
+def bell(x: np.ndarray, mean: float = 0.0, sd: float = 1.0) -> np.ndarray:
+    return np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
+
+
+def a_population(name: str) -> Figure:
+    x = np.linspace(-4, 4, 80)
+    scans = {name: [bell(x), bell(x, 0.3)], f"{name} too": [bell(x, -0.5, 1.3)]}
+    return density_figure([DensityPanel(name, x, scans, name), DensityPanel(name, x, scans)])
+
+
+def a_fit(name: str) -> Figure:
+    x = np.linspace(-4, 4, 40)
+    levels = np.linspace(-2, 2, 30)
+    return histogram_and_quantile_figure(
+        [QuantileRow(name, x, bell(x, 0.2), bell(x), 1.1 * levels, levels, 0.1, 0.2)]
+    )
+
+
+def a_pair(name: str) -> Figure:
+    x = np.linspace(-4, 4, 60)
+    picture = np.where(np.hypot(*np.mgrid[-9:10, -9:10]) < 8, np.arange(19.0), np.nan)
+    side = PairSide(name, picture, x, bell(x), bell(x), [0.5 * bell(x), 0.5 * bell(x)])
+    return pair_panels(side, side, side, MapCurve(x, np.sinh(x), np.cosh(x), x))
+
+
+def some_violins(name: str) -> Figure:
+    values = np.random.default_rng(1).normal(size=30)
+    panel = ViolinPanel([(name, values), ("constant", np.ones(5))], name, 0.5)
+    return violin_figure([panel, panel])
+
+
+def some_tissues(name: str) -> Figure:
+    quartiles = np.arange(18.0).reshape(3, 2, 3)
+    return tissue_figure([TissueRow(name, quartiles, [name, name, "z"], name)], [name, "WM"])
+
+
+@pytest.fixture(params=[a_population, a_fit, a_pair, some_violins, some_tissues])
+def maker(request: pytest.FixtureRequest) -> Maker:
+    """Each kind of figure, with a name in every place where it takes one."""
+    return request.param

@@ -1,0 +1,114 @@
+"""The figure of densities: its lines are the scans and their means, its colours the sites."""
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from ndflow.errors import InvalidValueError
+from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.style import colours
+
+X = np.linspace(1, 9, 50)
+
+
+def densities(count: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).gamma(2.0, size=(count, X.size))
+
+
+def thick(figure: Figure, panel: int = 0) -> list:
+    return [line for line in figure.axes[panel].lines if line.get_linewidth() > 1]
+
+
+def test_a_panel_a_condition_a_thin_line_a_scan_a_thick_one_a_site():
+    scans = {"b": densities(3), "a": densities(5, 1), "c": densities(1, 2)}
+    figure = density_figure(
+        [DensityPanel("before", X, scans), DensityPanel("after", X + 20, scans, "sd")]
+    )
+    assert [axes.get_title("left") for axes in figure.axes] == ["before", "after"]
+    assert [axes.get_xlabel() for axes in figure.axes] == ["intensity", "sd"]
+    for axes, x in zip(figure.axes, (X, X + 20), strict=True):
+        assert len(axes.lines) == 3 + 5 + 3  # the only scan of c is its mean
+        assert axes.get_xlim() == (x[0], x[-1])
+    for line, name in zip(thick(figure), "abc", strict=True):
+        mean = sum(scans[name][i] for i in range(len(scans[name]))) / len(scans[name])
+        np.testing.assert_allclose(line.get_ydata(), mean)
+        assert line.get_color() == colours("abc")[name]
+    said = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert said == ["a (5)", "b (3)", "c (1)"]
+
+
+def test_a_site_of_many_scans_has_a_band_that_four_fifths_of_them_lie_in():
+    many = densities(101)
+    axes = density_figure([DensityPanel("x", X, {"many": many, "few": densities(40)})]).axes[0]
+    assert len(axes.lines) == 40 + 2
+    (band,) = axes.collections
+    assert to_hex(band.get_facecolor()[0]) == colours(["few", "many"])["many"].lower()
+    edge = band.get_paths()[0].vertices
+    for i in (0, 20, 49):
+        ordered = np.sort(many[:, i])
+        at = edge[edge[:, 0] == X[i], 1]
+        np.testing.assert_allclose([at.min(), at.max()], [ordered[10], ordered[90]])
+
+
+def test_a_figure_of_very_many_lines_has_bands_instead():
+    scans = {str(i): densities(30, i) for i in range(6)}
+    assert len(density_figure([DensityPanel("x", X, scans)]).axes[0].lines) == 6 * 31
+    for axes in density_figure([DensityPanel("x", X, scans)] * 2).axes:
+        assert len(axes.lines) == len(axes.collections) == 6
+
+
+def test_on_a_logarithmic_axis_areas_are_still_shares_of_the_scan():
+    x = np.geomspace(1e-3, 200, 4000)
+    figure = density_figure([DensityPanel("x", x, {"a": [np.exp(-x)]}, logarithmic=True)])
+    axes = figure.axes[0]
+    assert axes.get_xscale() == "log"
+    drawn = axes.lines[0].get_ydata()
+    assert np.trapezoid(drawn, np.log(x)) == pytest.approx(1, abs=2e-3)  # the exponential's mass
+    labels = [text.get_text() for text in axes.get_xticklabels()]
+    assert {"0.1", "1", "10"} <= set(labels)
+
+
+def test_a_site_keeps_its_colour_where_others_are_missing():
+    panel = DensityPanel("x", X, {"b": densities(2), "c": densities(2)})
+    (b, c) = thick(density_figure([panel], sites=["a", "b", "c"]))
+    assert [b.get_color(), c.get_color()] == [colours("abc")[name] for name in "bc"]
+
+
+def test_scans_missing_from_one_panel_show_in_the_legend():
+    panels = [DensityPanel("x", X, {"a": densities(n)}) for n in (3, 2)]
+    assert density_figure(panels).legends[0].get_texts()[0].get_text() == "a (2–3)"
+
+
+def test_twelve_sites_of_long_names_leave_the_panels_their_size():
+    names = [f"Universitätsklinikum Hamburg-Eppendorf {i}" for i in range(12)]
+    few, many = (
+        density_figure([DensityPanel("x", X, {n: densities(2) for n in some})] * 3)
+        for some in (names[:1], names)
+    )
+    heights = [f.axes[0].get_position().height * f.get_figheight() for f in (few, many)]
+    assert heights[1] > 0.9 * heights[0]
+    assert len(many.legends[0].get_texts()) == 12
+
+
+@pytest.mark.parametrize(
+    ("x", "scans", "message"),
+    [
+        (X, {}, "one site"),
+        (X, {"a": []}, "'a' must hold one scan"),
+        (X, {"a": densities(2)[:, 1:]}, "densities of 'a' must have the shape"),
+        (X, {"a": densities(1) * np.nan}, "finite"),
+        (X[::-1], {"a": densities(1)}, "increasing"),
+        (X[:1], {"a": [[1.0]]}, "two at least"),
+    ],
+)
+def test_a_senseless_panel_is_refused(x, scans, message: str):
+    with pytest.raises(InvalidValueError, match=message):
+        DensityPanel("x", x, scans)
+
+
+def test_no_panel_and_logarithms_of_zero_are_refused():
+    with pytest.raises(InvalidValueError, match="panels"):
+        density_figure([])
+    with pytest.raises(InvalidValueError, match="positive"):
+        DensityPanel("x", X - 1, {"a": densities(1)}, logarithmic=True)

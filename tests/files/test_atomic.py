@@ -1,0 +1,232 @@
+"""A file appears whole or not at all, and nothing that was there is lost."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ndflow.errors import FileError
+from ndflow.files.atomic import check_new, new_file
+
+
+def listing(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def write(path: Path, content: bytes = b"new", **options: object) -> None:
+    with new_file(path, **options) as file:  # type: ignore[arg-type]
+        file.write(content)
+
+
+def test_the_name_appears_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with new_file(path) as file:
+        file.write(b"ab")
+        assert not path.exists()
+        (temporary,) = listing(tmp_path)
+        assert str(os.getpid()) in temporary
+        assert "ndflow" in temporary
+        file.write(b"cd")
+    assert path.read_bytes() == b"abcd"
+    assert listing(tmp_path) == ["out"]
+
+
+def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
+    (tmp_path / "usual").touch()
+    write(tmp_path / "ours")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_an_error_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+
+    def failing() -> None:
+        with new_file(path, force=True) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        failing()
+    assert path.read_bytes() == b"old"
+    assert listing(tmp_path) == ["out"]
+
+
+def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    with pytest.raises(FileError, match=r"exists already.*--force"):
+        write(path)
+    assert path.read_bytes() == b"old"
+    write(path, force=True)
+    assert path.read_bytes() == b"new"
+
+
+def test_a_file_that_appeared_meanwhile_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+
+    def slow() -> None:
+        with new_file(path) as file:
+            file.write(b"new")
+            path.write_bytes(b"theirs")
+
+    with pytest.raises(FileError, match="meanwhile"):
+        slow()
+    assert path.read_bytes() == b"theirs"
+    assert listing(tmp_path) == ["out"]
+
+
+def test_an_input_is_never_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "scan"
+    path.write_bytes(b"old")
+    (tmp_path / "link").symlink_to("scan")
+    (tmp_path / "hard").hardlink_to(path)
+    (tmp_path / "folder").mkdir()
+    inputs = [tmp_path / "missing", path]
+    for name in ("scan", "link", "hard", "folder/../scan"):
+        with pytest.raises(FileError, match="one of the inputs"):
+            write(tmp_path / name, force=True, inputs=inputs)
+    assert path.read_bytes() == b"old"
+
+
+def test_what_cannot_be_a_place_for_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    os.mkfifo(tmp_path / "pipe")
+    for name, message in [
+        ("missing/out", "no folder .*mkdir -p"),
+        ("file/out", "is not a folder"),
+        (".", "a folder"),
+        ("pipe", "not an ordinary file"),
+        ("a", "not an ordinary file"),
+        ("x" * 300, "cannot be written"),
+        ("a\0b", "cannot be written"),
+    ]:
+        with pytest.raises(FileError, match=message):
+            write(tmp_path / name, force=True)
+        if name != "x" * 300:
+            with pytest.raises(FileError, match=message):
+                check_new(tmp_path / name, force=True)
+    assert listing(tmp_path) == ["a", "b", "file", "pipe"]
+
+
+def test_a_link_leads_to_its_target(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "out"
+    link.symlink_to("elsewhere/real")
+    write(link)  # leads nowhere yet
+    assert link.is_symlink()
+    assert (tmp_path / "elsewhere" / "real").read_bytes() == b"new"
+    with pytest.raises(FileError, match="exists already"):
+        write(link)
+    write(link, b"newer", force=True)
+    assert link.is_symlink()
+    assert (tmp_path / "elsewhere" / "real").read_bytes() == b"newer"
+
+
+def test_names_of_any_kind_and_length(tmp_path: Path) -> None:
+    for name in ("nom é ü 脳", "with \"quotes\" and 'more'", "[glob]*?", "n" * 255, "-o", "\udc80"):
+        write(tmp_path / name)
+        write(tmp_path / name, b"again", force=True)
+        assert (tmp_path / name).read_bytes() == b"again"
+
+
+KILLED = """
+import sys
+from ndflow.files.atomic import new_file
+with new_file(sys.argv[1], force=True) as file:
+    file.write(b"half")
+    file.flush()
+    print("ready", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_after_a_kill_there_is_no_file_and_the_next_writer_cleans_up(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        (theirs,) = listing(tmp_path)
+
+        # While it lives, its file is left alone; so is what belongs to another output.
+        write(tmp_path / "other")
+        write(path)
+        assert listing(tmp_path) == [theirs, "other", "out"]
+
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    write(tmp_path / "other", force=True)
+    assert listing(tmp_path) == [theirs, "other", "out"]
+    assert path.read_bytes() == b"new"
+    write(path, b"newer", force=True)
+    assert listing(tmp_path) == ["other", "out"]
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(FileError, match=r"larger than is allowed.*make room"):
+            write(tmp_path / "out", bytes(1_000_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert listing(tmp_path) == []
+
+
+@pytest.fixture
+def small_disc(tmp_path: Path) -> Iterator[Path]:
+    disc = tmp_path / "disc"
+    disc.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disc)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a disc")
+    yield disc
+    subprocess.run(["umount", str(disc)], check=True)
+
+
+def test_a_full_disc(small_disc: Path) -> None:
+    write(small_disc / "out", b"old")
+    with pytest.raises(FileError, match="the disc is full; make room"):
+        write(small_disc / "out", bytes(3 << 20), force=True)
+    assert (small_disc / "out").read_bytes() == b"old"
+    assert listing(small_disc) == ["out"]
+
+
+def test_a_disc_that_cannot_be_written(small_disc: Path) -> None:
+    write(small_disc / "old")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disc)], check=True)
+    for name in ("old", "out"):
+        with pytest.raises(FileError, match=r"may not write to the folder.*permissions"):
+            write(small_disc / name, force=True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission(tmp_path: Path) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir(mode=0o500)
+    with pytest.raises(FileError, match="may not write to the folder"):
+        write(folder / "out")
+
+
+def test_content_is_on_the_disc_before_the_name_appears(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "out"
+    synced: list[tuple[int, bool]] = []
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: synced.append((os.fstat(fd).st_size, path.exists()))
+    )
+    write(path, b"12345")
+    assert synced[0] == (5, False)

@@ -1,0 +1,166 @@
+"""Model files: what goes in comes out, and nothing else is believed or run."""
+
+import json
+import os
+import pickle  # noqa: TID251  # to see that it is refused
+import tracemalloc
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.json_model import read_model, write_model
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | finite | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+names = st.text().filter(lambda name: name not in ("format", "version", "kind", "ndflow"))
+
+
+@given(payload=st.dictionaries(names, plain, max_size=4), kind=st.sampled_from(["mixture", "map"]))
+def test_a_model_comes_back_as_it_was(
+    tmp_path_factory: pytest.TempPathFactory, payload: dict[str, Any], kind: str
+) -> None:
+    path = tmp_path_factory.mktemp("model") / "m.json"
+    write_model(path, kind, payload)
+    assert read_model(path, "mixture", "map") == (kind, payload)
+    assert read_model(path) == (kind, payload)
+
+
+def test_the_envelope(tmp_path: Path) -> None:
+    write_model(tmp_path / "m.json", "reference", {"scans": 3, "name": "é"})
+    content = (tmp_path / "m.json").read_bytes()
+    assert json.loads(content) == {
+        "format": "ndflow",
+        "version": 1,
+        "kind": "reference",
+        "ndflow": version("ndflow"),
+        "scans": 3,
+        "name": "é",
+    }
+    write_model(tmp_path / "n.json", "reference", {"scans": 3, "name": "é"})
+    assert (tmp_path / "n.json").read_bytes() == content
+
+
+def test_files_are_protected(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    write_model(path, "map", {"a": 1})
+    with pytest.raises(FileError, match="exists already"):
+        write_model(path, "map", {"a": 2})
+    with pytest.raises(FileError, match="one of the inputs"):
+        write_model(path, "map", {"a": 2}, force=True, inputs=[path])
+    assert read_model(path)[1] == {"a": 1}
+    write_model(path, "map", {"a": 2}, force=True)
+    assert read_model(path)[1] == {"a": 2}
+
+
+def test_names_of_files_that_are_not_text_survive(tmp_path: Path) -> None:
+    payload = {"command": ["ndflow", os.fsdecode(b"caf\xe9.nii")], "é": {"x": [[1.5], []]}}
+    write_model(tmp_path / "m.json", "map", payload)
+    assert read_model(tmp_path / "m.json") == ("map", payload)
+
+
+@pytest.mark.parametrize(
+    ("kind", "payload", "message"),
+    [
+        ("histogram", {}, "kind must be one of"),
+        ("map", {"version": 3, "kind": "x"}, "names kind, version"),
+        ("map", {"a": float("nan")}, "JSON"),
+        ("map", {"a": [float("inf")]}, "JSON"),
+        ("map", {"a": {1, 2}}, "JSON"),
+    ],
+)
+def test_what_is_no_model_is_not_written(
+    tmp_path: Path, kind: str, payload: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        write_model(tmp_path / "m.json", kind, payload)
+    assert list(tmp_path.iterdir()) == []
+
+
+def model(**changes: Any) -> bytes:
+    return json.dumps({"format": "ndflow", "version": 1, "kind": "map"} | changes).encode()
+
+
+def nested(depth: int) -> bytes:
+    return model(a=0).replace(b'"a": 0', b'"a": ' + b"[" * depth + b"0" + b"]" * depth)
+
+
+class Trap:
+    def __reduce__(self) -> Any:
+        return os.mkdir, ("trapped",)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "an empty file"),
+        (b"{", "not JSON .*line 1, column 2"),
+        (b"hello", "not JSON"),
+        (b"[]", "not a model of ndflow"),
+        (b'"ndflow"', "not a model of ndflow"),
+        (b"{}", "not a model of ndflow"),
+        (model(format="other"), "not a model of ndflow"),
+        (model(version=2), "version 2 .*update ndflow"),
+        (model(version=10**30), "update ndflow"),
+        (model(version=0), "version is 0"),
+        (model(version="1"), "version is '1'"),
+        (model(version=True), "version is True"),
+        (model(version=None), "version is None"),
+        (model(kind="mixture"), "of the kind 'mixture', where 'map' or 'reference' is expected"),
+        (model(kind="other"), "of the kind 'other'"),
+        (model(kind=["map"]), "of the kind"),
+        (model(a=float("nan")), "holds NaN"),
+        (model(a=[float("-inf")]), "holds -Infinity"),
+        (model(a=0).replace(b": 0", b": 1e999"), "holds 1e999"),
+        (model(a=0).replace(b": 0", b": " + b"9" * 5000), "digits"),
+        (model(a=0).replace(b"}", b', "a": 1}'), "holds 'a' twice"),
+        (model(a=0).replace(b": 0", b': {"b": 1, "b": 2}'), "holds 'b' twice"),
+        (nested(65), "nested more than 64 levels"),
+        (nested(100_000), "nested more than 64 levels"),
+        (b"[" * 1_000_000, "nested more than 64 levels|not JSON"),
+        (b'{"a":' * 100_000, "nested more than 64 levels|not JSON"),
+        (model(a="é").decode().encode("utf-16"), "UTF-8"),
+        (b'{"format": "\xe9"}', "UTF-8"),
+        (b"\x1f\x8b\x08\x00", "gzip"),
+        (b"PK\x03\x04", "zip"),
+        (b"\x93NUMPY\x01", "NumPy"),
+        *((pickle.dumps(Trap(), protocol), "a Python pickle") for protocol in range(6)),
+    ],
+)
+def test_what_is_no_model_is_refused_and_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "m.json"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=message) as caught:
+        read_model(path, "map", "reference")
+    assert caught.value.path == str(path)
+    assert caught.value.hint
+    assert not (tmp_path / "trapped").exists()
+
+
+def test_what_is_unusual_but_right_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    path.write_bytes(b"\xef\xbb\xbf" + nested(63))  # as some editors begin a text
+    assert read_model(path, "map")[0] == "map"
+
+
+def test_a_file_too_large_is_not_parsed(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+    with path.open("wb") as file:
+        file.truncate(300 << 20)
+    tracemalloc.start()
+    with pytest.raises(FileError, match="larger than 64 MB"):
+        read_model(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 150 << 20

@@ -1,0 +1,137 @@
+"""One run at a time in a folder, for as long as the run lives."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from ndflow.errors import FileError
+from ndflow.files.lock import folder_lock
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such locks there")
+
+HOLD = """
+import sys
+from pathlib import Path
+from ndflow.files.lock import locked
+with locked(Path(sys.argv[1]), shared=sys.argv[2] == "True"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(folder: Path, *, shared: bool = False) -> Iterator["subprocess.Popen[str]"]:
+    """Another process that holds a folder until its input ends."""
+    words = [sys.executable, "-c", HOLD, str(folder), str(shared)]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        yield child
+
+
+def is_free(folder: Path, *, shared: bool = False) -> bool:
+    try:
+        with folder_lock(folder, shared=shared):
+            return True
+    except FileError:
+        return False
+
+
+def test_a_second_run_is_refused_and_told_why(tmp_path: Path) -> None:
+    with held(tmp_path):
+        with pytest.raises(FileError) as caught, folder_lock(tmp_path):
+            pytest.fail("two at once")
+        assert caught.value.path == str(tmp_path)
+        assert caught.value.cause == "another run of ndflow is at work in it"
+        assert "wait" in caught.value.hint
+    assert is_free(tmp_path)
+
+
+def test_a_lock_holds_within_one_process_too(tmp_path: Path) -> None:
+    with folder_lock(tmp_path):
+        assert not is_free(tmp_path)
+        assert not is_free(tmp_path, shared=True)
+    assert is_free(tmp_path)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_a_run_that_fails_lets_go(tmp_path: Path, error: type[BaseException]) -> None:
+    with pytest.raises(error), folder_lock(tmp_path):
+        raise error
+    assert is_free(tmp_path)
+
+
+def test_shared_runs_live_side_by_side(tmp_path: Path) -> None:
+    with held(tmp_path, shared=True), folder_lock(tmp_path, shared=True), ExitStack() as stack:
+        for _ in range(3):
+            stack.enter_context(folder_lock(tmp_path, shared=True))
+        assert not is_free(tmp_path)  # but not with one that wants it alone
+    assert is_free(tmp_path)
+
+
+def test_who_holds_a_folder_alone_does_not_share(tmp_path: Path) -> None:
+    with held(tmp_path):
+        assert not is_free(tmp_path, shared=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_lock_dies_with_its_process(tmp_path: Path, number: signal.Signals) -> None:
+    with held(tmp_path) as child:
+        assert not is_free(tmp_path)
+        child.send_signal(number)
+        child.wait(timeout=30)
+        assert is_free(tmp_path)
+
+
+def test_a_process_started_by_the_one_that_holds_it_does_not_hold_it(tmp_path: Path) -> None:
+    # A worker may outlive the run that was killed.
+    stay = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
+    with folder_lock(tmp_path):
+        child = subprocess.Popen(stay, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert child.stdout is not None
+        child.stdout.readline()
+    with child:
+        assert is_free(tmp_path)
+
+
+def test_folders_do_not_lock_each_other(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    with folder_lock(tmp_path / "one"):
+        assert is_free(tmp_path / "two")
+        assert is_free(tmp_path)
+
+
+def test_what_a_lock_leaves_is_hidden_and_does_not_grow(tmp_path: Path) -> None:
+    for _ in range(3):
+        with folder_lock(tmp_path):
+            pass
+    left = list(tmp_path.iterdir())
+    assert all(path.name.startswith(".ndflow-") for path in left)
+    assert len(left) <= 1
+    assert sum(path.stat().st_size for path in left) == 0
+
+
+def test_a_disc_without_locks_does_not_stop_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unable(*_: object) -> None:
+        raise OSError(os.strerror(95))
+
+    monkeypatch.setattr("ndflow.files.lock.fcntl.flock", unable)
+    assert is_free(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["missing", "file"])
+def test_what_is_not_a_folder_cannot_be_held(tmp_path: Path, name: str) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(FileError) as caught, folder_lock(tmp_path / name):
+        pytest.fail("held")
+    assert caught.value.path == str(tmp_path / name)
+    assert caught.value.hint

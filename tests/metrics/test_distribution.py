@@ -1,0 +1,160 @@
+"""Distributions of intensities: against replication, closed forms and plain averaging."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ndflow.errors import InvalidValueError
+from ndflow.metrics.distribution import (
+    EmpiricalDistribution,
+    average_distribution,
+    empirical_distribution,
+)
+
+counted = st.dictionaries(st.integers(-300, 300), st.integers(1, 50), min_size=2, max_size=30)
+
+
+def made(levels: dict[int, int]) -> EmpiricalDistribution:
+    return empirical_distribution(list(levels), list(levels.values()))
+
+
+def smeared(levels: dict[int, int], each: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Every level as many points over its stretch of line, and the weight of each point."""
+    values = np.array(sorted(levels), float)
+    points, weights = [], []
+    for i, value in enumerate(values):
+        left = (value - values[i - 1]) / 2 if i else (values[1] - value) / 2
+        right = (values[i + 1] - value) / 2 if i + 1 < len(values) else (value - values[-2]) / 2
+        parts = (np.arange(each) + 0.5) / each
+        points.append(value - left + parts * (left + right))
+        weights.append(np.full(each, levels[int(value)] / each))
+    return np.concatenate(points), np.concatenate(weights) / sum(levels.values())
+
+
+@given(counted)
+def test_everything_agrees_with_voxels_smeared_over_their_stretch_of_line(levels):
+    scan = made(levels)
+    points, weights = smeared(levels)
+    mean = np.average(points, weights=weights)
+    assert scan.mean() == pytest.approx(mean, abs=1e-9)
+    variance = np.average((points - mean) ** 2, weights=weights)
+    assert scan.sd() == pytest.approx(np.sqrt(variance), rel=1e-4)
+    x = np.linspace(scan.edges[0] - 5, scan.edges[-1] + 5, 37)
+    below = [weights[points < at].sum() for at in x]
+    np.testing.assert_allclose(scan.cdf(x), below, atol=1.01 * weights.max())
+    np.testing.assert_allclose(
+        scan.density(x) * np.diff(x),
+        np.histogram(points, x, weights=weights)[0],
+        atol=2.02 * weights.max(),
+    )
+
+
+def test_equally_frequent_integers_are_uniform_from_half_below_to_half_above():
+    scan = empirical_distribution(np.arange(10, 20))
+    assert scan.mean() == pytest.approx(14.5, rel=1e-14)
+    assert scan.sd() == pytest.approx(10 / np.sqrt(12), rel=1e-14)
+    np.testing.assert_allclose(scan.quantile([0, 0.05, 0.5, 1]), [9.5, 10, 14.5, 19.5])
+    # Bins of any width see the same density: there is no comb.
+    np.testing.assert_allclose(scan.density(np.linspace(9.5, 19.5, 8)), 0.1)
+
+
+def test_voxels_and_their_counts_give_the_same():
+    voxels = np.random.default_rng(0).binomial(40, 0.3, 5000)
+    levels, counts = np.unique(voxels, return_counts=True)
+    for scan in (
+        empirical_distribution(levels[::-1], counts[::-1]),
+        empirical_distribution([*levels, 99], [*counts, 0]),
+    ):
+        np.testing.assert_array_equal(scan.edges, empirical_distribution(voxels).edges)
+        np.testing.assert_array_equal(scan.below, empirical_distribution(voxels).below)
+
+
+@given(counted, st.lists(st.floats(0, 1), min_size=1, max_size=20))
+def test_quantiles_undo_the_distribution_function(levels, shares):
+    scan = made(levels)
+    np.testing.assert_allclose(scan.cdf(scan.quantile(shares)), shares, atol=1e-12)
+    x = scan.quantile(np.sort(shares))
+    assert (np.diff(x) >= -1e-12).all()
+    assert scan.edges[0] <= x[0]
+    assert x[-1] <= scan.edges[-1] + 1e-9
+
+
+def test_a_quantile_at_a_level_stretch_is_its_lower_end_and_the_first_is_where_the_mass_begins():
+    gap = EmpiricalDistribution([0.0, 1.0, 2.0, 5.0, 6.0, 7.0], [0.0, 0.0, 0.5, 0.5, 1.0, 1.0])
+    np.testing.assert_allclose(gap.quantile([0.0, 0.5, 0.5 + 1e-9, 1.0]), [1, 2, 5, 6], atol=1e-6)
+
+
+@given(counted, st.floats(0.01, 100), st.floats(-1e3, 1e3))
+def test_a_change_of_units_carries_over(levels, scale, offset):
+    scan, there = made(levels), made(levels).transformed(scale, offset)
+    assert there.mean() == pytest.approx(scale * scan.mean() + offset, rel=1e-9, abs=1e-9)
+    assert there.sd() == pytest.approx(scale * scan.sd(), rel=1e-6)
+    shares = np.linspace(0, 1, 11)
+    np.testing.assert_allclose(
+        there.quantile(shares), scale * scan.quantile(shares) + offset, rtol=1e-9, atol=1e-8
+    )
+
+
+@given(st.lists(counted, min_size=1, max_size=5))
+def test_the_average_of_few_levels_is_exact_everywhere(scans):
+    parts = [made(levels) for levels in scans]
+    x = np.linspace(-700, 700, 2001)
+    mean = np.mean([part.cdf(x) for part in parts], axis=0)
+    np.testing.assert_allclose(average_distribution(parts).cdf(x), mean, atol=1e-12)
+
+
+@pytest.mark.parametrize("outlier", [0.0, 1e6])
+def test_the_average_of_many_levels_is_as_close_as_it_says(outlier):
+    generator = np.random.default_rng(1)
+    shapes = [(0.0, 1.0), (3.0, 0.2), (-2.0, 5.0)]
+    voxels = [m + s * generator.standard_normal(20_000) for m, s in shapes]
+    voxels[2][0] += outlier
+    parts = [empirical_distribution(v) for v in voxels]
+    found = average_distribution(parts, points=1001)
+    assert found.edges.size <= 1001
+    x = np.unique(np.concatenate([part.edges for part in (*parts, found)]))
+    off = np.abs(found.cdf(x) - np.mean([part.cdf(x) for part in parts], axis=0))
+    assert off.max() <= 4.1 / 1001
+    assert np.trapezoid(off, x) <= 1.01 * np.ptp(x) / 1001
+    # One bright voxel widens the range, not the tail of the others.
+    assert np.trapezoid(off, x) < (5 if outlier else 0.01)
+    # Where it was looked at, there is no error at all.
+    mean = np.mean([part.cdf(found.edges) for part in parts], axis=0)
+    np.testing.assert_allclose(found.below, mean, atol=1e-14)
+
+
+@pytest.mark.parametrize("level", [3.0, np.nextafter(3.0, 4)])
+def test_the_last_levels_may_be_as_close_as_doubles_are(level):
+    scan = empirical_distribution([1.0, level, np.nextafter(level, 4)])
+    np.testing.assert_allclose(scan.cdf([0.0, 2.0, 3.01]), [0, 1 / 3, 1])
+    assert (np.diff(scan.edges) > 0).all()
+
+
+def test_levels_that_no_double_lies_between_are_kept_in_order():
+    one = 1.0
+    close = [one, np.nextafter(one, 2), np.nextafter(np.nextafter(one, 2), 2), 3.0]
+    scan = empirical_distribution(close)
+    assert (np.diff(scan.edges) > 0).all()
+    np.testing.assert_allclose(scan.cdf([0.99, 1.5, 2, 3, 4]), [0, 0.625, 0.75, 0.875, 1])
+    assert scan.transformed(1e-3, 1e9).cdf(1e9 + 1) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: empirical_distribution([3, 3, 3]), "two levels or more"),
+        (lambda: empirical_distribution([1, 2], [5, 0]), "two levels or more"),
+        (lambda: empirical_distribution([1, 2], [1, -1]), "not be negative"),
+        (lambda: empirical_distribution([1, np.nan]), "finite"),
+        (lambda: average_distribution([]), "no scan"),
+        (lambda: EmpiricalDistribution([0, 0], [0, 1]), "increase"),
+        (lambda: EmpiricalDistribution([0, 1, 2], [0, 2, 1]), "rise from 0 to 1"),
+        (lambda: empirical_distribution([1, 2]).quantile(1.1), "between 0 and 1"),
+        (lambda: empirical_distribution([1, 2]).density([1, 1]), "increase"),
+        (lambda: empirical_distribution([1, 2]).transformed(-1, 0), "positive"),
+    ],
+)
+def test_what_is_no_distribution_is_refused(make, message):
+    with pytest.raises(InvalidValueError, match=message):
+        make()

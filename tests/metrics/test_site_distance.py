@@ -1,0 +1,83 @@
+"""Distances within and between sites: against scipy's Wasserstein distance and closed forms."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ndflow.errors import InvalidValueError
+from ndflow.metrics.site_distance import (
+    distance_between_scans,
+    distance_between_sites,
+    distance_within_sites,
+)
+
+
+@st.composite
+def cohorts(draw: st.DrawFn) -> tuple[np.ndarray, list[str]]:
+    """Quantiles of scans, and sites of which the first two have two scans or more."""
+    more = draw(st.lists(st.sampled_from("abc"), max_size=6))
+    sites = draw(st.permutations([*"aabb", *more]))
+    generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    shift = {"a": 0.0, "b": 2.0, "c": -1.0}
+    quantiles = [np.sort(generator.normal(shift[c], 1, 15)) for c in sites]
+    return np.array(quantiles), list(sites)
+
+
+def apart(one: np.ndarray, other: np.ndarray) -> float:
+    return float(stats.wasserstein_distance(one, other))
+
+
+@given(cohorts())
+def test_distances_are_those_that_scipy_finds_pair_by_pair(cohort):
+    quantiles, sites = cohort
+    means = {
+        name: np.mean([q for q, c in zip(quantiles, sites, strict=True) if c == name], axis=0)
+        for name in set(sites)
+    }
+    scans = list(zip(quantiles, sites, strict=True))
+    wanted = [apart(means[a], means[b]) for a, b in combinations(means, 2)]
+    assert distance_between_sites(quantiles, sites) == pytest.approx(np.mean(wanted))
+    wanted = [apart(q, means[c]) for q, c in scans if sites.count(c) > 1]
+    assert distance_within_sites(quantiles, sites) == pytest.approx(np.mean(wanted))
+    wanted = [apart(q, r) for (q, c), (r, d) in combinations(scans, 2) if c != d]
+    assert distance_between_scans(quantiles, sites) == pytest.approx(np.mean(wanted))
+
+
+@given(cohorts(), st.floats(0.1, 10), st.floats(-100, 100))
+def test_units_scale_all_distances_and_an_offset_changes_none(cohort, scale, offset):
+    quantiles, sites = cohort
+    for measure in (distance_between_sites, distance_within_sites, distance_between_scans):
+        there = measure(scale * quantiles + offset, sites)
+        assert there == pytest.approx(scale * measure(quantiles, sites), rel=1e-9)
+
+
+@given(cohorts())
+def test_moving_whole_sites_to_one_place_leaves_the_distances_within_them(cohort):
+    quantiles, sites = cohort
+    moved = quantiles.copy()
+    for name in set(sites):
+        own = [c == name for c in sites]
+        moved[own] -= quantiles[own].mean(axis=0)
+    assert distance_between_sites(moved, sites) == pytest.approx(0, abs=1e-12)
+    assert distance_within_sites(moved, sites) == pytest.approx(
+        distance_within_sites(quantiles, sites)
+    )
+
+
+def test_what_needs_more_sites_or_more_scans_says_so():
+    two = np.zeros((2, 5))
+    for measure in (distance_between_sites, distance_between_scans):
+        with pytest.raises(InvalidValueError, match="two sites"):
+            measure(two, ["a", "a"])
+        with pytest.raises(InvalidValueError, match="two sites"):
+            measure(np.zeros((0, 5)), [])
+    with pytest.raises(InvalidValueError, match="no site has two scans"):
+        distance_within_sites(two, ["a", "b"])
+    with pytest.raises(InvalidValueError, match="sites must be one a scan"):
+        distance_within_sites(two, ["a", "b", "c"])
+    with pytest.raises(InvalidValueError, match="one quantile"):
+        distance_within_sites(np.zeros((2, 0)), ["a", "a"])

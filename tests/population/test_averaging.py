@@ -1,0 +1,114 @@
+"""Averages of densities: against closed forms, root finding and plain numerical averaging."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from mixtures import random_mixture
+from scipy import optimize, stats
+
+from ndflow import GaussianMixture
+from ndflow.population.averaging import mean_density, mean_quantiles
+
+
+def spread_out(channels: int = 1, count: int = 4) -> list[tuple[GaussianMixture, float]]:
+    """Mixtures of unlike shape, and shares that sum to 1."""
+    generator = np.random.default_rng(channels)
+    shares = generator.dirichlet(np.full(count, 3.0)).tolist()
+    return [(random_mixture(generator, 4, channels), share) for share in shares]
+
+
+def cdf(mixture: GaussianMixture, x: np.ndarray | float) -> np.ndarray:
+    """The distribution function, by scipy."""
+    sds = mixture.precisions[:, 0, 0] ** -0.5
+    below = stats.norm.cdf(np.asarray(x)[..., np.newaxis], mixture.means[:, 0], sds)
+    return (below * mixture.weights).sum(axis=-1)
+
+
+def test_bins_hold_the_mean_of_the_masses_that_scipy_finds_there():
+    densities = spread_out()
+    histogram = mean_density(densities)
+    centres, half = histogram.values[:, 0], histogram.widths[0] / 2
+    mass = sum(w * (cdf(m, centres + half) - cdf(m, centres - half)) for m, w in densities)
+    assert np.abs(histogram.counts - 1e9 * mass).max() <= 0.5 + 1e-3
+    assert 1e9 - 3000 < histogram.total <= 1e9  # the rest is beyond the ends
+    np.testing.assert_allclose(np.diff(centres), 2 * half, rtol=1e-12)  # no bin is missing
+    assert len(centres) > 512
+    assert (histogram.counts == np.rint(histogram.counts)).all()  # so 1e-16 makes no difference
+
+
+def test_a_narrow_peak_far_from_a_light_one_gets_bins_of_its_own_width():
+    # 99.8 % of the mass lies within 1/50 of a standard deviation.
+    spike = GaussianMixture([0.998, 0.002], [0.0, 22.4], [10_000.0, 10_000.0])
+    histogram = mean_density([(spike, 1.0)])
+    assert histogram.widths[0] < 0.01 / 20
+
+
+def test_quantiles_are_averaged_as_root_finding_has_it():
+    densities = spread_out()
+    histogram = mean_quantiles(densities)
+    upper = histogram.values[:, 0] + histogram.widths[0] / 2
+    below = np.cumsum(histogram.counts) / 1e9
+    for p in (0.001, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 0.999):
+        roots = [
+            optimize.brentq(lambda x, m=m, p=p: float(cdf(m, x)) - p, -20, 20) for m, _ in densities
+        ]
+        average = sum(w * root for (_, w), root in zip(densities, roots, strict=True))
+        assert np.interp(average, upper, below) == pytest.approx(p, abs=2e-5)
+
+
+def test_the_barycentre_of_gaussians_is_the_gaussian_of_mean_mean_and_mean_sd():
+    means, sds, shares = np.array([-1.0, 0.5, 2.0]), np.array([0.5, 1.0, 2.0]), [0.2, 0.5, 0.3]
+    one = [GaussianMixture([1.0], [m], [s**-2]) for m, s in zip(means, sds, strict=True)]
+    histogram = mean_quantiles(list(zip(one, shares, strict=True)))
+    sd = float(np.average(sds, weights=shares))
+    truth = stats.norm(np.average(means, weights=shares), sd)
+    centres, half = histogram.values[:, 0], histogram.widths[0] / 2
+    mass = truth.cdf(centres + half) - truth.cdf(centres - half)
+    assert 0.5 * np.abs(histogram.counts / 1e9 - mass).sum() < 1e-5
+    # The mean density has the variance of the means on top.
+    spread = mean_density(list(zip(one, shares, strict=True))).covariance()[0, 0]
+    mean = np.average(means, weights=shares)
+    truth_variance = np.average(sds**2 + (means - mean) ** 2, weights=shares)
+    assert spread == pytest.approx(truth_variance, rel=1e-3)
+
+
+@pytest.mark.parametrize("channels", [2, 3])
+def test_groups_of_points_have_the_mass_of_the_mean_density_in_every_half_space(channels):
+    densities = spread_out(channels)
+    histogram = mean_density(densities)
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        normal = generator.standard_normal(channels)
+        along = histogram.values @ normal
+        offset = generator.choice(along)
+        mass = 0.0
+        for mixture, share in densities:
+            sds = np.sqrt(
+                np.einsum("i,kij,j->k", normal, np.linalg.inv(mixture.precisions), normal)
+            )
+            below = stats.norm.cdf(offset, mixture.means @ normal, sds)
+            mass += share * float(mixture.weights @ below)
+        found = histogram.counts[along <= offset].sum() / histogram.total
+        assert found == pytest.approx(mass, abs=0.01)
+    mean = sum(w * m.mean() for m, w in densities)
+    np.testing.assert_allclose(histogram.mean(), mean, atol=2e-3)
+    second = sum(w * (m.covariance() + np.outer(m.mean(), m.mean())) for m, w in densities)
+    covariance = second - np.outer(mean, mean)
+    np.testing.assert_allclose(histogram.covariance(), covariance, atol=0.02)
+
+
+def test_more_components_than_one_mixture_may_hold_are_averaged_without_much_memory():
+    generator = np.random.default_rng(0)
+    large = [
+        (random_mixture(generator, 10_000), 1 / 11) for _ in range(11)
+    ]  # stacked, they would be refused
+    tracemalloc.start()
+    try:
+        histogram = mean_density(large)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 60e6  # 10,000 components times the bins alone are more than that
+    assert 8 * 10_000 * len(histogram.counts) > 60e6
+    assert histogram.total == pytest.approx(1e9, rel=1e-5)

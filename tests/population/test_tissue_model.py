@@ -1,0 +1,243 @@
+"""Tissues of scans and of a population: against closed forms, numpy and brute force."""
+
+import json
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mixtures import mixtures, moved
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+from ndflow import Affine, GaussianMixture, PiecewiseLinear, align, stack
+from ndflow.errors import InvalidValueError
+from ndflow.population import TissueModel, Tissues, tissue_model, tissues_from_components
+
+FLUID = GaussianMixture([0.7, 0.3], [300.0, 380.0], [60.0**-2, 50.0**-2])
+GREY = GaussianMixture([1.0], [700.0], [50.0**-2])
+WHITE = GaussianMixture([0.8, 0.2], [1000.0, 940.0], [30.0**-2, 40.0**-2])
+COMMON = (FLUID, GREY, WHITE)
+SHARES = np.array(
+    [[0.1, 0.5, 0.4], [0.3, 0.4, 0.3], [0.2, 0.45, 0.35], [0.15, 0.5, 0.35], [0.4, 0.35, 0.25]]
+)
+UNITS = [Affine(1.0, 0.0), Affine(2.5, -100.0), Affine(0.3, 40.0), Affine(1.7, 5.0), Affine(9, 9)]
+SCANS = [
+    Tissues(COMMON, shares).transformed(units) for shares, units in zip(SHARES, UNITS, strict=True)
+]
+USUAL = 0.03**2 * (np.eye(3) - 1 / 3)
+
+
+def pdf(mixture: GaussianMixture, x: ArrayLike) -> NDArray[np.float64]:
+    """The density, by scipy."""
+    sds = mixture.precisions[:, 0, 0] ** -0.5
+    return stats.norm.pdf(np.asarray(x)[..., np.newaxis], mixture.means[:, 0], sds) @ (
+        mixture.weights
+    )
+
+
+def apart(one: GaussianMixture, other: GaussianMixture) -> float:
+    """The largest difference of two distribution functions (Kolmogorov)."""
+    at = other.quantile(np.linspace(0.001, 0.999, 500))
+    return float(np.abs(one.cdf(at) - other.cdf(at)).max())
+
+
+def same(one: TissueModel, other: TissueModel) -> None:
+    np.testing.assert_allclose(one.mean, other.mean, atol=1e-12)
+    np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-12)
+    for here, there in zip(one.densities, other.densities, strict=True):
+        assert apart(here, there) < 1e-6
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"densities": COMMON[:2]},
+        {"densities": (FLUID, GREY, None)},
+        {"densities": (*COMMON[:2], GaussianMixture([1.0], np.zeros((1, 2)), [np.eye(2)]))},
+        {"shares": [0.5, 0.5]},
+        {"shares": [0.5, 0.5, 0.0]},
+        {"shares": [0.7, 0.5, -0.2]},
+        {"shares": [0.2, 0.3, 0.4]},
+        {"shares": [0.2, 0.3, np.nan]},
+    ],
+)
+def test_what_cannot_be_tissues_is_refused(wrong: dict[str, Any]) -> None:
+    given = {"densities": COMMON, "shares": SHARES[0]} | wrong
+    with pytest.raises(InvalidValueError):
+        Tissues(given["densities"], given["shares"])
+    with pytest.raises(InvalidValueError):
+        TissueModel(given["densities"], given["shares"], USUAL)
+
+
+@pytest.mark.parametrize("covariance", [-USUAL, np.eye(3), np.zeros((2, 2)), np.zeros((3, 3)) + 1])
+def test_what_cannot_be_a_covariance_of_proportions_is_refused(covariance: Any) -> None:
+    with pytest.raises(InvalidValueError, match="covariance"):
+        TissueModel(COMMON, SHARES[0], covariance)
+
+
+def test_a_model_comes_from_maps_or_from_components() -> None:
+    with pytest.raises(InvalidValueError, match="source must be 'maps' or 'components'"):
+        TissueModel(COMMON, SHARES[0], USUAL, "hearsay")
+
+
+def test_values_are_the_same_after_a_trip_through_a_file() -> None:
+    for value in (SCANS[1], TissueModel(COMMON, SHARES[0], USUAL, "components")):
+        assert type(value).from_dict(json.loads(json.dumps(value.to_dict()))) == value
+
+
+@given(st.tuples(*[st.floats(0.01, 1)] * 3), st.floats(0.1, 10), st.floats(-500, 500))
+def test_a_target_is_the_sum_of_the_tissues_in_any_units(
+    amounts: tuple[float, ...], slope: float, offset: float
+) -> None:
+    shares = np.array(amounts) / sum(amounts)
+    model = TissueModel(COMMON, SHARES[0], USUAL, "components")
+    x = np.linspace(100, 1200, 60)
+    expected = sum(share * pdf(tissue, x) for share, tissue in zip(shares, COMMON, strict=True))
+    np.testing.assert_allclose(model.target(shares).pdf(x), expected, rtol=1e-9, atol=1e-15)
+    there = model.transformed(Affine(slope, offset))
+    density = there.target(shares).pdf(slope * x + offset)
+    np.testing.assert_allclose(slope * density, expected, rtol=1e-6, atol=1e-12)
+    assert (there.source, there.mean.tolist()) == (model.source, model.mean.tolist())
+    with pytest.raises(InvalidValueError):
+        model.target(1.1 * shares)
+
+
+# ── from scans with maps ─────────────────────────────────────────────────────────────────────────
+
+
+def test_scans_that_differ_in_units_and_proportions_have_their_tissues_in_common() -> None:
+    model = tissue_model(SCANS)
+    units = align(stack(COMMON, SHARES.mean(axis=0)))  # zero mean and unit spread
+    for found, tissue in zip(model.densities, COMMON, strict=True):
+        assert apart(found, moved(tissue, units)) < 0.01
+    assert model.source == "maps"
+    middle = model.target(model.mean)
+    assert middle.mean()[0] == pytest.approx(0, abs=1e-9)
+    assert middle.covariance()[0, 0] == pytest.approx(1, abs=1e-9)
+
+
+def test_proportions_have_the_moments_that_numpy_finds() -> None:
+    model = tissue_model(SCANS)
+    np.testing.assert_allclose(model.mean, SHARES.mean(axis=0), atol=1e-12)
+    expected = 0.9 * np.cov(SHARES, rowvar=False) + 0.1 * USUAL
+    np.testing.assert_allclose(model.covariance, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_few_scans_do_not_tell_how_people_differ(count: int) -> None:
+    model = tissue_model(SCANS[:count])
+    np.testing.assert_allclose(model.covariance, USUAL, atol=1e-15)
+    np.testing.assert_allclose(model.mean, SHARES[:count].mean(axis=0), atol=1e-12)
+
+
+def test_a_population_needs_somebody() -> None:
+    with pytest.raises(InvalidValueError, match="at least one scan"):
+        tissue_model([])
+
+
+def test_neither_the_order_nor_the_units_of_scans_matter() -> None:
+    model = tissue_model(SCANS)
+    same(tissue_model(SCANS[::-1]), model)
+    same(tissue_model([scan.transformed(Affine(33.0, -7.0)) for scan in SCANS]), model)
+    plain = [Tissues(COMMON, shares) for shares in SHARES]
+    same(tissue_model(plain), model)
+
+
+def test_along_ways_that_are_given_tissues_are_averaged_where_they_arrive() -> None:
+    knots = np.array([100.0, 600.0, 1200.0])
+    bends = [
+        PiecewiseLinear(knots, np.array([-3.0, 0.1, 2.0])),
+        PiecewiseLinear(knots, np.array([-2.5, -0.2, 2.2])),
+        Affine(0.004, -2.6),
+    ]
+    model = tissue_model([Tissues(COMMON, shares) for shares in SHARES[:3]], bends.__getitem__)
+    for found, tissue in zip(model.densities, COMMON, strict=True):
+        # By points, and not by distribution functions.
+        points = tissue.quantile((np.arange(2000) + 0.5) / 2000)
+        pooled = np.sort(np.concatenate([bend(points) for bend in bends]))
+        below = (np.arange(pooled.size) + 0.5) / pooled.size
+        assert np.abs(found.cdf(pooled) - below).max() < 0.015
+    np.testing.assert_allclose(model.mean, SHARES[:3].mean(axis=0), atol=1e-12)
+    assert abs(model.target(model.mean).mean()[0]) > 0.1  # nothing moved it on from there
+
+
+# ── from components ──────────────────────────────────────────────────────────────────────────────
+
+
+def scatter(mixture: GaussianMixture, kinds: NDArray[np.intp]) -> float:
+    """The variance of the means within groups, by numpy."""
+    total = 0.0
+    for kind in range(3):
+        mine = kinds == kind
+        means, weights = mixture.means[mine, 0], mixture.weights[mine]
+        centre = np.average(means, weights=weights)
+        total += float(np.average((means - centre) ** 2, weights=weights) * weights.sum())
+    return total
+
+
+@given(mixtures(1, most=6, spread=3.0).filter(lambda mixture: mixture.components >= 3))
+def test_no_other_grouping_of_components_has_less_scatter(mixture: GaussianMixture) -> None:
+    model = tissues_from_components(mixture)
+    where = [
+        next(g for g, group in enumerate(model.densities) if mean in group.means[:, 0])
+        for mean in mixture.means[:, 0]
+    ]
+    least = min(
+        scatter(mixture, np.array(kinds))
+        for kinds in product(range(3), repeat=mixture.components)
+        if set(kinds) == {0, 1, 2}
+    )
+    assert scatter(mixture, np.array(where)) == pytest.approx(least, rel=1e-9, abs=1e-15)
+    x = np.linspace(-9, 9, 200)
+    np.testing.assert_allclose(model.target(model.mean).pdf(x), pdf(mixture, x), atol=1e-12)
+    ends = [(group.means.min(), group.means.max()) for group in model.densities]
+    assert ends[0][1] < ends[1][0]
+    assert ends[1][1] < ends[2][0]
+    assert model.source == "components"
+
+
+@pytest.mark.parametrize(("bright", "sizes"), [(0.05, [1, 1, 2]), (0.45, [2, 1, 1])])
+def test_light_components_may_differ_more_within_a_group(bright: float, sizes: list[int]) -> None:
+    # Of four, two come together: 0 and 1, or 3 and 4.5, which are further apart.
+    weights = [0.5 - bright, 0.5 - bright, bright, bright]
+    model = tissues_from_components(GaussianMixture(weights, [0, 1, 3, 4.5], np.ones(4)))
+    assert [group.components for group in model.densities] == sizes
+
+
+@given(st.permutations(range(6)))
+def test_the_order_of_components_does_not_matter(order: list[int]) -> None:
+    means, weights = np.arange(6) ** 1.5, np.arange(1, 7) / 21
+    mixture = GaussianMixture(weights[order], means[order], np.ones(6))
+    expected = tissues_from_components(GaussianMixture(weights, means, np.ones(6)))
+    np.testing.assert_allclose(tissues_from_components(mixture).mean, expected.mean, atol=1e-12)
+
+
+def test_components_of_scans_with_maps_are_grouped_into_their_tissues() -> None:
+    model = tissues_from_components(stack(COMMON, SHARES[1]))
+    np.testing.assert_allclose(model.mean, SHARES[1], atol=1e-12)
+    for found, tissue in zip(model.densities, COMMON, strict=True):
+        assert apart(found, tissue) < 1e-9
+
+
+def test_groups_have_their_own_proportions_and_people_differ_as_usual() -> None:
+    model = tissues_from_components(stack(COMMON, SHARES[1]))
+    np.testing.assert_allclose(model.mean, SHARES[1], atol=1e-12)
+    np.testing.assert_allclose(model.covariance, USUAL, atol=1e-15)
+
+
+@pytest.mark.parametrize(
+    "mixture",
+    [
+        GaussianMixture([0.5, 0.5], [0.0, 1.0], [1.0, 1.0]),
+        GaussianMixture([0.3, 0.3, 0.4], np.zeros((3, 2)), [np.eye(2)] * 3),
+    ],
+)
+def test_too_few_components_or_too_many_channels_make_no_tissues(mixture: GaussianMixture) -> None:
+    with pytest.raises(InvalidValueError, match="one channel and at least three components"):
+        tissues_from_components(mixture)

@@ -1,0 +1,115 @@
+"""Work on a Dask cluster: a scheduler and workers that were started before, on their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from phantoms import head, save
+
+from ndflow.errors import FileError
+from ndflow.study.parallel.tasks import Task, run_tasks
+
+pytest.importorskip("distributed")
+
+DASK = [sys.executable, "-m", "dask"]
+
+
+@pytest.fixture(scope="module")
+def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The file of a scheduler with two workers."""
+    folder = tmp_path_factory.mktemp("cluster")
+    file = folder / "scheduler.json"
+    shared = ["--scheduler-file", str(file), "--no-dashboard"]
+    commands = [
+        [*DASK, "scheduler", "--host", "127.0.0.1", "--port", "0", *shared],
+        [*DASK, "worker", "--host", "127.0.0.1", "--nworkers", "2", "--nthreads", "1", *shared],
+    ]
+    processes = []
+    with (folder / "log").open("w") as log:
+        for command in commands:
+            started = subprocess.Popen(
+                command, stdout=log, stderr=log, cwd=folder, start_new_session=True
+            )
+            processes.append(started)
+            wait(file.exists)
+        yield file
+        for process in reversed(processes):
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def wait(ready) -> None:
+    end = time.monotonic() + 60
+    while not ready():
+        assert time.monotonic() < end, "the cluster does not start"
+        time.sleep(0.1)
+
+
+def ndflow(*words: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ndflow", *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def tree(folder: Path) -> dict[str, bytes | list[str]]:
+    """All files of a study, without what was typed to make it."""
+    files = {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+    provenance = json.loads(files.pop("provenance.json"))
+    del provenance["command"]
+    return files | {"provenance.json": sorted(provenance.items(), key=str)}
+
+
+def test_a_study_is_the_same_on_a_cluster_as_here(scheduler: Path, tmp_path: Path) -> None:
+    for seed in range(5):
+        site = tmp_path / "in" / f"site{seed % 2}"
+        site.mkdir(parents=True, exist_ok=True)
+        save(site / f"scan{seed}.nii.gz", head(seed, gain=1 + seed % 2))
+    (tmp_path / "in" / "site0" / "broken.nii.gz").write_bytes(b"\x1f\x8b broken")
+    address = json.loads(scheduler.read_text())["address"]
+    done = {
+        name: ndflow("cohort", tmp_path / name, "--from-folder", tmp_path / "in", *words)
+        for name, words in {
+            "here": ("-j", 1),
+            "two": ("-j", 2),
+            "file": ("--scheduler", scheduler),
+            "address": ("--scheduler", address),
+        }.items()
+    }
+    for name, result in done.items():
+        assert result.returncode == 1, result.stderr  # one scan is broken, everywhere
+        assert "broken.nii.gz: cut short" in result.stderr
+        assert tree(tmp_path / name) == tree(tmp_path / "here")
+
+
+def test_a_worker_that_dies_costs_only_its_scan(scheduler: Path) -> None:
+    def work(number: int) -> int:
+        if number == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return 10 * number
+
+    tasks = [Task(f"scan{number}", {"number": number}) for number in range(4)]
+    outcomes = list(run_tasks(work, tasks, scheduler=str(scheduler)))
+    assert [outcome.result for outcome in outcomes] == [0, None, 20, 30]
+    failure = outcomes[1].failure
+    assert failure is not None
+    assert failure.message.startswith("scan1: its process was killed")
+
+
+def test_a_scheduler_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
+    import dask
+
+    with (
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        pytest.raises(FileError, match="no Dask scheduler answers there"),
+    ):
+        list(run_tasks(len, [Task("a", {"obj": ()})], scheduler="tcp://127.0.0.1:9"))
