@@ -1,4 +1,4 @@
-"""What we write is a BIDS derivative: the BIDS validator says so."""
+"""BIDS derivatives: named and described so that the BIDS validator accepts them."""
 
 import json
 import os
@@ -13,21 +13,21 @@ import pytest
 from phantoms import head, save
 
 from ndflow.bids.derivative import derivative_path, source_uri, write_dataset_files
-from ndflow.bids.query import BidsScan, find_scans
+from ndflow.bids.query import BidsImage, find_scans
 from ndflow.errors import FileError, InvalidValueError
 
 VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 RAW = {"Name": "Three hospitals", "BIDSVersion": "1.8.0", "DatasetDOI": "doi:10.1/x"}
 
 
-def scan(relative: str) -> BidsScan:
+def scan(relative: str) -> BidsImage:
     *pairs, suffix = Path(relative).name.split(".")[0].split("_")
     entities = dict(pair.split("-") for pair in pairs)
-    return BidsScan(f"/data/{relative}", relative, entities, suffix)
+    return BidsImage(f"/data/{relative}", relative, entities, suffix)
 
 
 def described(folder: Path, **more: Any) -> Path:
-    """Make a dataset that is nothing but its description."""
+    """Make a dataset that consists of its description only."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "dataset_description.json").write_text(json.dumps(RAW | more), encoding="utf-8")
     return folder
@@ -73,7 +73,7 @@ def test_desc_comes_last_and_replaces_another(relative: str, expected: str) -> N
     assert derivative_path(scan(relative)) == expected
 
 
-def test_desc_may_be_another_label_but_no_path() -> None:
+def test_desc_may_be_another_label_but_not_a_path() -> None:
     one = scan("sub-01/anat/sub-01_T1w.nii.gz")
     assert derivative_path(one, desc="nyul").endswith("sub-01_desc-nyul_T1w.nii.gz")
     for wrong in ("../x", "a_b", ""):
@@ -81,7 +81,7 @@ def test_desc_may_be_another_label_but_no_path() -> None:
             derivative_path(one, desc=wrong)
 
 
-def test_the_source_is_named_inside_its_dataset() -> None:
+def test_the_source_uri_is_relative_to_its_dataset() -> None:
     one = scan("sub-01/anat/sub-01_T1w.nii.gz")
     assert source_uri(one) == "bids:raw:sub-01/anat/sub-01_T1w.nii.gz"
 
@@ -89,7 +89,7 @@ def test_the_source_is_named_inside_its_dataset() -> None:
 # ── descriptions ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_description_says_what_made_it_and_from_what(tmp_path: Path) -> None:
+def test_the_description_names_the_tool_and_the_source(tmp_path: Path) -> None:
     raw = described(tmp_path / "raw")
     assert write(raw / "derivatives" / "ndflow", raw) == {
         "Name": "ndflow",
@@ -104,26 +104,26 @@ def test_the_description_says_what_made_it_and_from_what(tmp_path: Path) -> None
         write(tmp_path / "out", raw, name=" ")
 
 
-def test_a_source_without_doi_is_known_by_its_place(tmp_path: Path) -> None:
+def test_a_source_without_a_doi_has_a_url(tmp_path: Path) -> None:
     raw = described(tmp_path / "raw", Name="Ålesund \ud800", DatasetDOI=None)
     (source,) = write(tmp_path / "out", raw)["SourceDatasets"]
     assert source == {"Name": "Ålesund \ud800", "URL": "../raw"}
 
 
-def test_links_lead_from_one_dataset_to_the_other(tmp_path: Path) -> None:
+def test_dataset_links_are_relative_paths(tmp_path: Path) -> None:
     raw = described(tmp_path / "some where" / "raw")
     assert write(tmp_path / "out", raw)["DatasetLinks"]["raw"] == "../some%20where/raw"
-    # As the system follows them, not as they are spelt.
+    # Symbolic links are resolved.
     (tmp_path / "deep" / "er").mkdir(parents=True)
     (tmp_path / "short").symlink_to("deep/er")
     link = write(tmp_path / "short" / "out", raw)["DatasetLinks"]["raw"]
     assert link == "../../../some%20where/raw"
 
 
-def test_datasets_that_share_no_folder_are_linked_by_their_full_place(tmp_path: Path) -> None:
+def test_datasets_without_a_common_folder_are_linked_by_an_absolute_uri(tmp_path: Path) -> None:
     memory = Path("/dev/shm")
     if not os.access(memory, os.W_OK) or memory in tmp_path.resolve().parents:
-        pytest.skip("no other place to write to")
+        pytest.skip("no other file system to write to")
     raw = described(tmp_path / "a b")
     with tempfile.TemporaryDirectory(dir=memory) as folder:
         link = write(Path(folder), raw)["DatasetLinks"]["raw"]
@@ -141,13 +141,13 @@ def test_writing_again_changes_nothing(tmp_path: Path) -> None:
     assert sorted(before[0]) == [".bidsignore", "README", "dataset_description.json"]
 
 
-def test_another_place_with_the_same_layout_gets_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_layout_elsewhere_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in "ab":
         write(tmp_path / name / "out", described(tmp_path / name / "raw"))
     assert contents(tmp_path / "a" / "out") == contents(tmp_path / "b" / "out")
 
 
-def test_what_others_have_added_stays(tmp_path: Path) -> None:
+def test_additions_by_hand_are_kept(tmp_path: Path) -> None:
     raw, out = described(tmp_path / "raw"), tmp_path / "out"
     old = write(out, raw, version="1.0")
     old |= {"Authors": ["A", "B"], "License": "CC0"}
@@ -168,15 +168,15 @@ def test_what_others_have_added_stays(tmp_path: Path) -> None:
     assert "Authors" not in write(out, raw, force=True)
 
 
-def test_the_validator_is_told_what_else_is_there(tmp_path: Path) -> None:
+def test_other_outputs_are_listed_in_bidsignore(tmp_path: Path) -> None:
     write(tmp_path / "out", described(tmp_path / "raw"))
     lines = (tmp_path / "out" / ".bidsignore").read_text().splitlines()
     assert {"/models", "/maps", "/reference*.json", "/failures.tsv", ".ndflow-*"} <= set(lines)
-    assert not any(line.endswith("/") for line in lines)  # these would not be ignored
+    assert not any(line.endswith("/") for line in lines)  # the validator would not ignore these
 
 
 @pytest.mark.parametrize("name", ["README.md", "README.rst", "README.txt"])
-def test_there_is_one_readme_only(tmp_path: Path, name: str) -> None:
+def test_an_existing_readme_is_the_only_one(tmp_path: Path, name: str) -> None:
     out = tmp_path / "out"
     out.mkdir()
     (out / name).write_text("Mine.")
@@ -203,7 +203,7 @@ def test_other_datasets_are_never_written_into(tmp_path: Path, theirs: Any, *, f
 
 
 @pytest.mark.parametrize("force", [False, True])
-def test_the_dataset_itself_is_never_written_into(tmp_path: Path, *, force: bool) -> None:
+def test_the_source_dataset_is_never_written_into(tmp_path: Path, *, force: bool) -> None:
     raw = described(tmp_path / "raw", GeneratedBy=[{"Name": "ndflow"}])  # normalised again
     (tmp_path / "link").symlink_to(raw)
     before = contents(raw)
@@ -214,7 +214,7 @@ def test_the_dataset_itself_is_never_written_into(tmp_path: Path, *, force: bool
     assert contents(raw) == before
 
 
-def test_two_datasets_do_not_share_an_output_unless_forced(tmp_path: Path) -> None:
+def test_an_output_of_another_dataset_is_replaced_only_with_force(tmp_path: Path) -> None:
     raw, out = described(tmp_path / "raw"), tmp_path / "out"
     write(out, raw)
     other = described(tmp_path / "other", Name="Another")
@@ -225,7 +225,7 @@ def test_two_datasets_do_not_share_an_output_unless_forced(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("doi", ["doi:10.1/x", None])
-def test_a_dataset_that_was_moved_or_renamed_is_the_same(tmp_path: Path, doi: str | None) -> None:
+def test_a_source_that_was_moved_or_renamed_is_recognised(tmp_path: Path, doi: str | None) -> None:
     raw, out = described(tmp_path / "raw", DatasetDOI=doi), tmp_path / "out"
     write(out, raw)
     raw = raw.rename(tmp_path / "moved")
@@ -234,7 +234,7 @@ def test_a_dataset_that_was_moved_or_renamed_is_the_same(tmp_path: Path, doi: st
     assert write(out, raw)["SourceDatasets"][0]["Name"] == "Renamed"
 
 
-def test_a_dataset_without_a_name_is_known_by_its_place_only(tmp_path: Path) -> None:
+def test_a_source_without_name_and_doi_is_recognised_by_its_location_only(tmp_path: Path) -> None:
     out = tmp_path / "out"
     nameless = {"Name": None, "DatasetDOI": 7}
     write(out, described(tmp_path / "raw", **nameless))
@@ -269,7 +269,7 @@ def test_a_damaged_description_is_named(
     assert caught.value.path == str(path)
 
 
-def test_a_folder_that_does_not_exist_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_created(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="mkdir"):
         write_dataset_files(tmp_path / "out", source_root=described(tmp_path / "raw"), version="1")
 
@@ -285,7 +285,7 @@ NAMES = (
 
 
 def written(folder: Path, **sidecar: Any) -> Path:
-    """Write a derivative as a command does, with all that may lie in its folder."""
+    """Write a derivative as a command does, with all outputs that its folder may hold."""
     raw = described(folder / "a study")
     out = folder / "out"
     for count, relative in enumerate(NAMES):
@@ -320,7 +320,7 @@ def written(folder: Path, **sidecar: Any) -> Path:
 
 
 def faults(dataset: Path) -> list[tuple[str, str]]:
-    """Return what the BIDS validator calls errors, with the files."""
+    """Return the errors of the BIDS validator, with the files."""
     done = subprocess.run(
         [VALIDATOR, "--format", "json", dataset],
         env=os.environ | {"DENO_NO_UPDATE_CHECK": "1"},
@@ -344,7 +344,7 @@ def test_the_validator_finds_no_errors(tmp_path: Path) -> None:
 
 
 @needs_validator
-def test_the_validator_looks_at_what_we_write(tmp_path: Path) -> None:
+def test_the_validator_checks_sidecars_and_other_outputs(tmp_path: Path) -> None:
     out = written(tmp_path, SkullStripped="maybe")
     (out / ".bidsignore").unlink()
     (out / "README.md").write_text("Another.")

@@ -1,4 +1,4 @@
-"""A file appears whole or not at all, and nothing that was there is lost."""
+"""A file appears complete or not at all, and no existing file is lost."""
 
 import os
 import resource
@@ -23,7 +23,7 @@ def write(path: Path, content: bytes = b"new", **options: object) -> None:
         file.write(content)
 
 
-def test_the_name_appears_at_the_end(tmp_path: Path) -> None:
+def test_a_file_appears_when_it_is_complete(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with new_file(path) as file:
         file.write(b"ab")
@@ -36,14 +36,14 @@ def test_the_name_appears_at_the_end(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["out"]
 
 
-def test_permissions_are_those_of_any_new_file(tmp_path: Path) -> None:
+def test_permissions_follow_the_umask(tmp_path: Path) -> None:
     (tmp_path / "usual").touch()
     write(tmp_path / "ours")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "usual").stat().st_mode
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
-def test_an_error_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> None:
+def test_an_error_leaves_no_trace(tmp_path: Path, error: type[BaseException]) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"old")
 
@@ -58,7 +58,7 @@ def test_an_error_leaves_nothing(tmp_path: Path, error: type[BaseException]) -> 
     assert listing(tmp_path) == ["out"]
 
 
-def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
+def test_an_existing_file_is_replaced_only_with_force(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_bytes(b"old")
     with pytest.raises(FileError, match=r"exists already.*--force"):
@@ -68,7 +68,7 @@ def test_an_existing_file_is_replaced_by_force_only(tmp_path: Path) -> None:
     assert path.read_bytes() == b"new"
 
 
-def test_a_file_that_appeared_meanwhile_is_kept(tmp_path: Path) -> None:
+def test_a_file_written_by_another_process_in_the_meantime_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "out"
 
     def slow() -> None:
@@ -76,7 +76,7 @@ def test_a_file_that_appeared_meanwhile_is_kept(tmp_path: Path) -> None:
             file.write(b"new")
             path.write_bytes(b"theirs")
 
-    with pytest.raises(FileError, match="meanwhile"):
+    with pytest.raises(FileError, match="in the meantime"):
         slow()
     assert path.read_bytes() == b"theirs"
     assert listing(tmp_path) == ["out"]
@@ -95,7 +95,7 @@ def test_an_input_is_never_replaced(tmp_path: Path) -> None:
     assert path.read_bytes() == b"old"
 
 
-def test_what_cannot_be_a_place_for_a_file(tmp_path: Path) -> None:
+def test_paths_that_cannot_be_written_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
@@ -117,11 +117,11 @@ def test_what_cannot_be_a_place_for_a_file(tmp_path: Path) -> None:
     assert listing(tmp_path) == ["a", "b", "file", "pipe"]
 
 
-def test_a_link_leads_to_its_target(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     link = tmp_path / "out"
     link.symlink_to("elsewhere/real")
-    write(link)  # leads nowhere yet
+    write(link)  # whose target does not exist yet
     assert link.is_symlink()
     assert (tmp_path / "elsewhere" / "real").read_bytes() == b"new"
     with pytest.raises(FileError, match="exists already"):
@@ -131,7 +131,7 @@ def test_a_link_leads_to_its_target(tmp_path: Path) -> None:
     assert (tmp_path / "elsewhere" / "real").read_bytes() == b"newer"
 
 
-def test_names_of_any_kind_and_length(tmp_path: Path) -> None:
+def test_any_file_name_is_possible(tmp_path: Path) -> None:
     for name in ("nom é ü 脳", "with \"quotes\" and 'more'", "[glob]*?", "n" * 255, "-o", "\udc80"):
         write(tmp_path / name)
         write(tmp_path / name, b"again", force=True)
@@ -149,7 +149,7 @@ with new_file(sys.argv[1], force=True) as file:
 """
 
 
-def test_after_a_kill_there_is_no_file_and_the_next_writer_cleans_up(tmp_path: Path) -> None:
+def test_the_next_writer_cleans_up_after_a_killed_one(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with subprocess.Popen(
         [sys.executable, "-c", KILLED, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -158,7 +158,7 @@ def test_after_a_kill_there_is_no_file_and_the_next_writer_cleans_up(tmp_path: P
         assert process.stdout.readline() == b"ready\n"
         (theirs,) = listing(tmp_path)
 
-        # While it lives, its file is left alone; so is what belongs to another output.
+        # While the process lives, its temporary file is kept; other outputs do not matter.
         write(tmp_path / "other")
         write(path)
         assert listing(tmp_path) == [theirs, "other", "out"]
@@ -172,7 +172,7 @@ def test_after_a_kill_there_is_no_file_and_the_next_writer_cleans_up(tmp_path: P
     assert listing(tmp_path) == ["other", "out"]
 
 
-def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+def test_a_limit_on_the_file_size_is_reported(tmp_path: Path) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
@@ -191,12 +191,12 @@ def small_disc(tmp_path: Path) -> Iterator[Path]:
     disc.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disc)]
     if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a disc")
+        pytest.skip("needs permission to mount a file system")
     yield disc
     subprocess.run(["umount", str(disc)], check=True)
 
 
-def test_a_full_disc(small_disc: Path) -> None:
+def test_a_full_disc_is_reported(small_disc: Path) -> None:
     write(small_disc / "out", b"old")
     with pytest.raises(FileError, match="the disc is full; make room"):
         write(small_disc / "out", bytes(3 << 20), force=True)
@@ -204,7 +204,7 @@ def test_a_full_disc(small_disc: Path) -> None:
     assert listing(small_disc) == ["out"]
 
 
-def test_a_disc_that_cannot_be_written(small_disc: Path) -> None:
+def test_a_read_only_file_system_is_reported(small_disc: Path) -> None:
     write(small_disc / "old")
     subprocess.run(["mount", "-o", "remount,ro", str(small_disc)], check=True)
     for name in ("old", "out"):
@@ -213,14 +213,14 @@ def test_a_disc_that_cannot_be_written(small_disc: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission(tmp_path: Path) -> None:
+def test_a_folder_without_write_permission_is_reported(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir(mode=0o500)
     with pytest.raises(FileError, match="may not write to the folder"):
         write(folder / "out")
 
 
-def test_content_is_on_the_disc_before_the_name_appears(
+def test_content_is_synced_before_the_file_appears(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "out"

@@ -1,8 +1,8 @@
-"""Model files: what goes in comes out, and nothing else is believed or run."""
+"""Model files: they read back exactly, and anything else is refused and never run."""
 
 import json
 import os
-import pickle  # noqa: TID251  # to see that it is refused
+import pickle  # noqa: TID251  # to check that it is refused
 import tracemalloc
 from importlib.metadata import version
 from pathlib import Path
@@ -25,7 +25,7 @@ names = st.text().filter(lambda name: name not in ("format", "version", "kind", 
 
 
 @given(payload=st.dictionaries(names, plain, max_size=4), kind=st.sampled_from(["mixture", "map"]))
-def test_a_model_comes_back_as_it_was(
+def test_a_model_reads_back_exactly(
     tmp_path_factory: pytest.TempPathFactory, payload: dict[str, Any], kind: str
 ) -> None:
     path = tmp_path_factory.mktemp("model") / "m.json"
@@ -34,12 +34,12 @@ def test_a_model_comes_back_as_it_was(
     assert read_model(path) == (kind, payload)
 
 
-def test_the_envelope(tmp_path: Path) -> None:
+def test_format_version_kind_and_ndflow_version_are_written(tmp_path: Path) -> None:
     write_model(tmp_path / "m.json", "reference", {"scans": 3, "name": "é"})
     content = (tmp_path / "m.json").read_bytes()
     assert json.loads(content) == {
         "format": "ndflow",
-        "version": 1,
+        "version": 2,
         "kind": "reference",
         "ndflow": version("ndflow"),
         "scans": 3,
@@ -49,7 +49,7 @@ def test_the_envelope(tmp_path: Path) -> None:
     assert (tmp_path / "n.json").read_bytes() == content
 
 
-def test_files_are_protected(tmp_path: Path) -> None:
+def test_existing_files_and_inputs_are_protected(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     write_model(path, "map", {"a": 1})
     with pytest.raises(FileError, match="exists already"):
@@ -61,7 +61,7 @@ def test_files_are_protected(tmp_path: Path) -> None:
     assert read_model(path)[1] == {"a": 2}
 
 
-def test_names_of_files_that_are_not_text_survive(tmp_path: Path) -> None:
+def test_file_names_that_are_not_utf_8_survive(tmp_path: Path) -> None:
     payload = {"command": ["ndflow", os.fsdecode(b"caf\xe9.nii")], "é": {"x": [[1.5], []]}}
     write_model(tmp_path / "m.json", "map", payload)
     assert read_model(tmp_path / "m.json") == ("map", payload)
@@ -77,7 +77,7 @@ def test_names_of_files_that_are_not_text_survive(tmp_path: Path) -> None:
         ("map", {"a": {1, 2}}, "JSON"),
     ],
 )
-def test_what_is_no_model_is_not_written(
+def test_invalid_models_are_not_written(
     tmp_path: Path, kind: str, payload: dict[str, Any], message: str
 ) -> None:
     with pytest.raises(InvalidValueError, match=message):
@@ -86,7 +86,7 @@ def test_what_is_no_model_is_not_written(
 
 
 def model(**changes: Any) -> bytes:
-    return json.dumps({"format": "ndflow", "version": 1, "kind": "map"} | changes).encode()
+    return json.dumps({"format": "ndflow", "version": 2, "kind": "map"} | changes).encode()
 
 
 def nested(depth: int) -> bytes:
@@ -108,7 +108,7 @@ class Trap:
         (b'"ndflow"', "not a model of ndflow"),
         (b"{}", "not a model of ndflow"),
         (model(format="other"), "not a model of ndflow"),
-        (model(version=2), "version 2 .*update ndflow"),
+        (model(version=3), "version 3 .*update ndflow"),
         (model(version=10**30), "update ndflow"),
         (model(version=0), "version is 0"),
         (model(version="1"), "version is '1'"),
@@ -135,7 +135,7 @@ class Trap:
         *((pickle.dumps(Trap(), protocol), "a Python pickle") for protocol in range(6)),
     ],
 )
-def test_what_is_no_model_is_refused_and_never_run(
+def test_invalid_files_are_refused_and_never_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -148,13 +148,13 @@ def test_what_is_no_model_is_refused_and_never_run(
     assert not (tmp_path / "trapped").exists()
 
 
-def test_what_is_unusual_but_right_is_read(tmp_path: Path) -> None:
+def test_a_byte_order_mark_and_deep_nesting_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
-    path.write_bytes(b"\xef\xbb\xbf" + nested(63))  # as some editors begin a text
+    path.write_bytes(b"\xef\xbb\xbf" + nested(63))
     assert read_model(path, "map")[0] == "map"
 
 
-def test_a_file_too_large_is_not_parsed(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_not_parsed(tmp_path: Path) -> None:
     path = tmp_path / "m.json"
     with path.open("wb") as file:
         file.truncate(300 << 20)

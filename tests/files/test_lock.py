@@ -1,4 +1,4 @@
-"""One run at a time in a folder, for as long as the run lives."""
+"""A folder is locked by one run at a time, for as long as that run lives."""
 
 import os
 import signal
@@ -13,13 +13,13 @@ import pytest
 from ndflow.errors import FileError
 from ndflow.files.lock import folder_lock
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no such locks there")
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
 
 HOLD = """
 import sys
 from pathlib import Path
-from ndflow.files.lock import locked
-with locked(Path(sys.argv[1]), shared=sys.argv[2] == "True"):
+from ndflow.files.lock import folder_lock
+with folder_lock(Path(sys.argv[1]), shared=sys.argv[2] == "True"):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -27,7 +27,7 @@ with locked(Path(sys.argv[1]), shared=sys.argv[2] == "True"):
 
 @contextmanager
 def held(folder: Path, *, shared: bool = False) -> Iterator["subprocess.Popen[str]"]:
-    """Another process that holds a folder until its input ends."""
+    """Another process that locks a folder until its input ends."""
     words = [sys.executable, "-c", HOLD, str(folder), str(shared)]
     with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
@@ -43,7 +43,7 @@ def is_free(folder: Path, *, shared: bool = False) -> bool:
         return False
 
 
-def test_a_second_run_is_refused_and_told_why(tmp_path: Path) -> None:
+def test_a_second_run_is_refused(tmp_path: Path) -> None:
     with held(tmp_path):
         with pytest.raises(FileError) as caught, folder_lock(tmp_path):
             pytest.fail("two at once")
@@ -61,21 +61,21 @@ def test_a_lock_holds_within_one_process_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_run_that_fails_lets_go(tmp_path: Path, error: type[BaseException]) -> None:
+def test_a_run_that_fails_releases_its_lock(tmp_path: Path, error: type[BaseException]) -> None:
     with pytest.raises(error), folder_lock(tmp_path):
         raise error
     assert is_free(tmp_path)
 
 
-def test_shared_runs_live_side_by_side(tmp_path: Path) -> None:
+def test_shared_locks_coexist(tmp_path: Path) -> None:
     with held(tmp_path, shared=True), folder_lock(tmp_path, shared=True), ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(folder_lock(tmp_path, shared=True))
-        assert not is_free(tmp_path)  # but not with one that wants it alone
+        assert not is_free(tmp_path)  # but exclude an exclusive one
     assert is_free(tmp_path)
 
 
-def test_who_holds_a_folder_alone_does_not_share(tmp_path: Path) -> None:
+def test_an_exclusive_lock_excludes_shared_ones(tmp_path: Path) -> None:
     with held(tmp_path):
         assert not is_free(tmp_path, shared=True)
 
@@ -89,8 +89,8 @@ def test_a_lock_dies_with_its_process(tmp_path: Path, number: signal.Signals) ->
         assert is_free(tmp_path)
 
 
-def test_a_process_started_by_the_one_that_holds_it_does_not_hold_it(tmp_path: Path) -> None:
-    # A worker may outlive the run that was killed.
+def test_a_child_process_does_not_inherit_the_lock(tmp_path: Path) -> None:
+    # A worker may outlive a run that was killed.
     stay = [sys.executable, "-c", "import sys; print(flush=True); sys.stdin.read()"]
     with folder_lock(tmp_path):
         child = subprocess.Popen(stay, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -100,7 +100,7 @@ def test_a_process_started_by_the_one_that_holds_it_does_not_hold_it(tmp_path: P
         assert is_free(tmp_path)
 
 
-def test_folders_do_not_lock_each_other(tmp_path: Path) -> None:
+def test_folders_are_locked_independently(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     with folder_lock(tmp_path / "one"):
@@ -108,7 +108,7 @@ def test_folders_do_not_lock_each_other(tmp_path: Path) -> None:
         assert is_free(tmp_path)
 
 
-def test_what_a_lock_leaves_is_hidden_and_does_not_grow(tmp_path: Path) -> None:
+def test_the_lock_file_is_hidden_and_stays_empty(tmp_path: Path) -> None:
     for _ in range(3):
         with folder_lock(tmp_path):
             pass
@@ -118,7 +118,7 @@ def test_what_a_lock_leaves_is_hidden_and_does_not_grow(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for path in left) == 0
 
 
-def test_a_disc_without_locks_does_not_stop_a_run(
+def test_a_file_system_without_locks_is_tolerated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unable(*_: object) -> None:
@@ -129,7 +129,7 @@ def test_a_disc_without_locks_does_not_stop_a_run(
 
 
 @pytest.mark.parametrize("name", ["missing", "file"])
-def test_what_is_not_a_folder_cannot_be_held(tmp_path: Path, name: str) -> None:
+def test_only_an_existing_folder_can_be_locked(tmp_path: Path, name: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(FileError) as caught, folder_lock(tmp_path / name):
         pytest.fail("held")

@@ -1,8 +1,7 @@
-"""Bytes in and out: what is damaged is refused by name, and what is written is always the same."""
+"""The content of files: decompressed and verified, and refused if damaged or malicious."""
 
 import gzip
 import hashlib
-import io
 import os
 import tracemalloc
 from pathlib import Path
@@ -13,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.errors import FileError
-from ndflow.files.gzip import gzip_writer
 from ndflow.files.stream import open_stream, read_bytes, sha256_of
 
 CONTENT = np.random.default_rng(0).integers(0, 60, 200_000).astype(np.int16).tobytes()
@@ -34,16 +32,16 @@ def stored(folder: Path, content: bytes, name: str = "x.nii.gz") -> Path:
         PACKED + bytes(1000),  # padding
         gzip.compress(CONTENT[:1001]) + gzip.compress(CONTENT[1001:]),
         gzip.compress(CONTENT[:7]) + bytes(200_000) + gzip.compress(CONTENT[7:]),
-        # The second begins with the last byte of what is read at once.
+        # The second member begins with the last byte of a block.
         gzip.compress(CONTENT[:7]).ljust((1 << 17) - 1, b"\0") + gzip.compress(CONTENT[7:]),
     ],
-    ids=["one", "padded", "members", "padding between", "torn apart"],
+    ids=["one", "padded", "members", "padding between", "split mark"],
 )
-def test_what_gzip_has_packed_is_read(tmp_path: Path, content: bytes, name: str) -> None:
+def test_gzip_files_are_decompressed(tmp_path: Path, content: bytes, name: str) -> None:
     assert read_bytes(stored(tmp_path, content, name)) == CONTENT
 
 
-def test_what_is_not_packed_is_read_as_it_is(tmp_path: Path) -> None:
+def test_uncompressed_files_are_read_as_they_are(tmp_path: Path) -> None:
     assert read_bytes(stored(tmp_path, CONTENT, "x.nii")) == CONTENT
 
 
@@ -76,7 +74,7 @@ def flipped(at: int) -> bytes:
         (b"<html>404", "not a gzip file.*<htm"),
     ],
 )
-def test_damage_is_named(tmp_path: Path, content: bytes, message: str) -> None:
+def test_damage_is_reported(tmp_path: Path, content: bytes, message: str) -> None:
     path = stored(tmp_path, content)
     with pytest.raises(FileError, match=message) as caught:
         read_bytes(path)
@@ -95,12 +93,12 @@ def test_no_flipped_bit_goes_unnoticed(
         read_bytes(path)
 
 
-def test_an_uncompressed_mgz_should_be_renamed(tmp_path: Path) -> None:
+def test_the_error_for_an_uncompressed_mgz_suggests_a_name(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"rename it to x\.mgh$"):
         read_bytes(stored(tmp_path, b"\0\0\0\1" + bytes(300), "x.mgz"))
 
 
-def test_a_bomb_is_stopped_and_costs_no_memory(tmp_path: Path) -> None:
+def test_a_decompression_bomb_is_stopped_and_costs_no_memory(tmp_path: Path) -> None:
     path = stored(tmp_path, gzip.compress(bytes(80 << 20), 1))
     tracemalloc.start()
     with open_stream(path, max_bytes=40 << 20) as stream:
@@ -112,7 +110,7 @@ def test_a_bomb_is_stopped_and_costs_no_memory(tmp_path: Path) -> None:
     assert peak < 10 << 20
 
 
-def test_no_memory_is_taken_for_what_cannot_be_there(tmp_path: Path) -> None:
+def test_no_memory_is_allocated_for_more_than_the_file_can_hold(tmp_path: Path) -> None:
     packed, plain = stored(tmp_path, PACKED), stored(tmp_path, CONTENT, "x.nii")
     for path, most in ((packed, 1032 * len(PACKED)), (plain, len(CONTENT))):
         with open_stream(path) as stream:
@@ -124,7 +122,7 @@ def test_no_memory_is_taken_for_what_cannot_be_there(tmp_path: Path) -> None:
             assert stream.finish() == b""
 
 
-def test_a_promise_that_deflate_would_allow_is_found_out(tmp_path: Path) -> None:
+def test_a_file_with_too_few_bytes_is_refused(tmp_path: Path) -> None:
     with (
         open_stream(stored(tmp_path, PACKED)) as stream,
         pytest.raises(FileError, match="ends 5 bytes before the end of its voxels"),
@@ -132,7 +130,7 @@ def test_a_promise_that_deflate_would_allow_is_found_out(tmp_path: Path) -> None
         stream.read(len(CONTENT) + 5, "voxels")
 
 
-def test_the_limit_holds_before_reading(tmp_path: Path) -> None:
+def test_the_size_limit_is_checked_before_reading(tmp_path: Path) -> None:
     with (
         open_stream(stored(tmp_path, PACKED), max_bytes=1000) as stream,
         pytest.raises(FileError, match="--max-bytes"),
@@ -140,7 +138,7 @@ def test_the_limit_holds_before_reading(tmp_path: Path) -> None:
         stream.read(1001, "voxels")
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_anything_but_a_regular_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name, message in [
         ("missing.nii", "no such file"),
@@ -153,7 +151,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
             read_bytes(tmp_path / name)
 
 
-def test_a_link_to_what_is_not_here_says_so(tmp_path: Path) -> None:
+def test_a_broken_link_is_reported(tmp_path: Path) -> None:
     link = tmp_path / "scan.nii.gz"
     link.symlink_to("moved.nii.gz")
     with pytest.raises(FileError, match="a link to a file that is not here") as caught:
@@ -166,7 +164,7 @@ def test_a_link_to_what_is_not_here_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("name", "quoted"), [("scan.nii.gz", "{}"), ("a scan.nii.gz", "'{}'")])
-def test_a_scan_that_was_not_fetched_says_how_to_get_it(
+def test_the_error_for_an_annexed_file_says_how_to_get_it(
     tmp_path: Path, name: str, quoted: str
 ) -> None:
     link = tmp_path / name
@@ -176,29 +174,7 @@ def test_a_scan_that_was_not_fetched_says_how_to_get_it(
     assert caught.value.hint == f"get it: datalad get {quoted.format(link)}"
 
 
-def packed(*pieces: bytes) -> bytes:
-    file = io.BytesIO()
-    with gzip_writer(file) as writer:
-        for piece in pieces:
-            writer.write(piece)
-    return file.getvalue()
-
-
-def test_packing_gives_the_same_bytes_however_it_is_cut() -> None:
-    noise = np.random.default_rng(1).normal(size=700_000).astype(np.float32).tobytes()
-    whole = packed(noise)
-    assert gzip.decompress(whole) == noise
-    for step in (1000, 65_536, 1 << 20, 1_500_001):
-        assert packed(*(noise[i : i + step] for i in range(0, len(noise), step))) == whole
-    # No flags (so no name), no time.
-    assert whole[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
-
-
-def test_packing_nothing_is_a_gzip_file_too() -> None:
-    assert gzip.decompress(packed()) == b""
-
-
-def test_the_hash_is_that_of_the_file_itself(tmp_path: Path) -> None:
+def test_the_hash_is_that_of_the_compressed_file(tmp_path: Path) -> None:
     path = stored(tmp_path, PACKED)
     assert sha256_of(path) == hashlib.sha256(PACKED).hexdigest()
     with pytest.raises(FileError, match="no such file"):

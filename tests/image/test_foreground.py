@@ -1,6 +1,5 @@
-"""The foreground: heads in noise, brains without background, and images without either."""
+"""The foreground: heads in noise, brains without background, and images without any."""
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ def radius() -> NDArray[np.float64]:
 
 
 def anatomy() -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """A head of scalp, bone, fluid, grey and white matter; where it is, and where its brain is."""
+    """Return a head of scalp, bone, CSF, GM and WM, and the masks of the head and of its brain."""
     r = radius()
     head = np.select(
         [r < 0.3, r < 0.5, r < 0.55, r < 0.62, r < 0.75], [1000.0, 700, 250, 60, 1500], 0.0
@@ -61,11 +60,11 @@ def test_a_head_is_found_in_noise(change: str, sd: float) -> None:
     assert found[brain].mean() > 0.99
 
 
-def test_a_brain_is_kept_where_bone_divides_it_from_a_larger_scalp() -> None:
+def test_a_brain_is_kept_when_bone_separates_it_from_a_larger_scalp() -> None:
     clean, _, brain = anatomy()
     r = radius()
     clean[(r >= 0.75) & (r < 0.95)] = 1500
-    clean[:, :, : N // 2 - 12] = 0  # open below, so that the brain is no hole in the scalp
+    clean[:, :, : N // 2 - 12] = 0  # open below, so that the brain is not a hole in the scalp
     brain[:, :, : N // 2 - 12] = False
     assert foreground(rician(clean, 10))[brain].mean() > 0.97
 
@@ -103,16 +102,12 @@ def test_holes_are_filled() -> None:
     ],
     ids=["zeros", "constant", "NaN", "noise", "normal", "one voxel", "specks"],
 )
-def test_where_there_is_nothing_that_is_said(values: NDArray[np.float64]) -> None:
+def test_an_image_without_foreground_is_refused(values: NDArray[np.float64]) -> None:
     with pytest.raises(DegenerateDataError, match=r"no foreground found.*give a mask"):
         foreground(values)
 
 
-def test_real_scans_without_background_are_kept_whole() -> None:
-    beside = Path(__file__).parents[3] / "shared" / "cohort"
-    folder = Path(os.environ.get("NDFLOW_COHORT") or beside)
-    if not folder.is_dir():
-        pytest.skip("no cohort: NDFLOW_COHORT is not set, and there is none beside the project")
-    for scan in sorted(folder.glob("sub-*/anat/*_T1w.nii.gz"))[::15]:
+def test_real_scans_without_background_are_kept_whole(cohort_folder: Path) -> None:
+    for scan in sorted(cohort_folder.glob("sub-*/anat/*_T1w.nii.gz"))[::15]:
         volume = read_volume(scan)
         assert dice(foreground(volume.stored).reshape(-1, order="F"), Nonzero(volume)[:]) > 0.998

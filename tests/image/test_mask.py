@@ -1,4 +1,4 @@
-"""Masks: what counts as inside, and which masks do not belong to an image."""
+"""Masks: which voxels are inside, and whether a mask belongs to an image."""
 
 from pathlib import Path
 from typing import Any
@@ -38,30 +38,32 @@ def saved(folder: Path, values: NDArray[Any], affine: NDArray[Any] = AFFINE) -> 
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "float32", "float64"])
-def test_zeros_and_ones(tmp_path: Path, image: Volume, dtype: str) -> None:
+def test_masks_of_zeros_and_ones_are_read_in_any_type(
+    tmp_path: Path, image: Volume, dtype: str
+) -> None:
     inside, warnings = read_mask(saved(tmp_path, INSIDE.astype(dtype)), image)
     assert inside.dtype == bool
     assert np.array_equal(inside, INSIDE)
     assert warnings == []
 
 
-def test_arrays_and_images(image: Volume) -> None:
+def test_a_mask_may_be_an_array_or_a_nibabel_image(image: Volume) -> None:
     for source in (INSIDE, INSIDE.astype(float), Nifti1Image(INSIDE.astype(np.uint8), AFFINE)):
         assert np.array_equal(read_mask(source, image)[0], INSIDE)
-    # A bare array lies nowhere, so no mask lies elsewhere.
+    # A bare array has no place in space, so any mask of its shape fits.
     bare = read_volume(np.ones(SHAPE))
     far = Nifti1Image(INSIDE.astype(np.uint8), 7 * AFFINE)
     assert np.array_equal(read_mask(far, bare)[0], INSIDE)
 
 
-def test_an_axis_of_length_one_does_not_matter(image: Volume) -> None:
+def test_axes_of_length_one_are_ignored(image: Volume) -> None:
     inside, _ = read_mask(INSIDE[..., None], image)
     assert inside.shape == SHAPE
     longer = read_volume(np.ones((*SHAPE, 1)))
     assert np.array_equal(read_mask(INSIDE, longer)[0], INSIDE)
 
 
-def test_probabilities_are_cut_at_one_half(image: Volume) -> None:
+def test_probabilities_are_thresholded_at_one_half(image: Volume) -> None:
     values = np.random.default_rng(1).random(SHAPE)
     values[0, 0, 0] = 0.5
     inside, (warning,) = read_mask(values, image)
@@ -69,9 +71,9 @@ def test_probabilities_are_cut_at_one_half(image: Volume) -> None:
     assert "above 0.5" in warning
 
 
-def test_probabilities_as_scaled_bytes(tmp_path: Path, image: Volume) -> None:
+def test_probabilities_may_be_stored_as_scaled_bytes(tmp_path: Path, image: Volume) -> None:
     steps = np.random.default_rng(2).integers(0, 256, SHAPE).astype(np.uint8)
-    steps[0, 0, 0] = 255  # which is a little more than 1, with the slope as a header stores it
+    steps[0, 0, 0] = 255  # with the slope rounded by the header, slightly more than 1
     scaled = Nifti1Image(steps, AFFINE)
     scaled.header.set_slope_inter(1 / 255, 0)
     path = tmp_path / "p.nii"
@@ -83,7 +85,7 @@ def test_probabilities_as_scaled_bytes(tmp_path: Path, image: Volume) -> None:
     assert len(warnings) == 1
 
 
-def test_labels_are_all_inside_with_a_warning(image: Volume) -> None:
+def test_all_labels_are_inside_with_a_warning(image: Volume) -> None:
     labels = np.random.default_rng(3).integers(-1, 5, SHAPE)
     inside, (warning,) = read_mask(labels, image)
     assert np.array_equal(inside, labels != 0)
@@ -101,19 +103,19 @@ def test_nan_is_outside_with_a_warning(image: Volume) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 99])
-def test_masks_without_enough_voxels(tmp_path: Path, image: Volume, count: int) -> None:
+def test_a_mask_with_too_few_voxels_is_refused(tmp_path: Path, image: Volume, count: int) -> None:
     values = np.zeros(SHAPE, np.uint8)
     values.flat[:count] = 1
     path = saved(tmp_path, values)
     with pytest.raises(FileError, match=f"{count} voxels only" if count else "an empty mask"):
         read_mask(path, image)
-    inside, _ = read_mask(path, image, fewest=0)  # as of what to leave out
+    inside, _ = read_mask(path, image, fewest=0)  # as for a mask of voxels to exclude
     assert np.count_nonzero(inside) == count
     values.flat[99] = values.flat[:99] = 1
     assert np.count_nonzero(read_mask(values, image)[0]) == 100
 
 
-def test_another_shape_is_refused(tmp_path: Path, image: Volume) -> None:
+def test_a_mask_of_another_shape_is_refused(tmp_path: Path, image: Volume) -> None:
     with pytest.raises(FileError, match=r"\(10, 12, 9\), but .* is \(12, 10, 9\).*resample"):
         read_mask(saved(tmp_path, np.ones((10, 12, 9), np.uint8)), image)
 
@@ -139,7 +141,7 @@ def moved(*, shift: float = 0.0, turn: float = 0.0) -> NDArray[np.float64]:
         (np.diag([2.0, 1, 3, 1]) * [[1], [1], [np.nan], [1]], "refused"),
     ],
 )
-def test_masks_that_lie_elsewhere(
+def test_the_distance_between_mask_and_image_is_judged(
     tmp_path: Path, image: Volume, affine: NDArray[Any], verdict: str
 ) -> None:
     header = nibabel.Nifti1Header()
@@ -169,10 +171,10 @@ def test_nonzero_is_finite_and_not_zero() -> None:
     assert np.array_equal(Nonzero(read_volume(integers))[:], (integers != 0).reshape(-1, order="F"))
 
 
-def test_nonzero_looks_at_values_and_not_at_what_is_stored(tmp_path: Path) -> None:
+def test_nonzero_applies_the_scaling(tmp_path: Path) -> None:
     stored = np.random.default_rng(6).integers(0, 21, SHAPE).astype(np.uint16)
     scaled = Nifti1Image(stored, AFFINE)
-    scaled.header.set_slope_inter(0.1, -1)  # 10 · 0.1 − 1 is not quite 0, with a slope of 32 bits
+    scaled.header.set_slope_inter(0.1, -1)  # in 32 bits, 10 · 0.1 − 1 is not exactly 0
     nibabel.save(scaled, tmp_path / "x.nii")
     volume = read_volume(tmp_path / "x.nii")
     assert np.array_equal(Nonzero(volume)[:], volume.flat != 10)

@@ -1,1 +1,1 @@
-"""BIDS datasets: which scans there are, and how our derivatives are named."""
+"""BIDS datasets: finding their scans, and writing derivatives."""

@@ -1,9 +1,9 @@
-"""What we write, as a BIDS derivative: names, and the files that say what the dataset is.
+"""BIDS derivatives: the names of our images, and the files that describe the dataset.
 
-The BIDS validator (bids-validator-deno) accepts such a folder if each image has a JSON beside it
-with ``SkullStripped``, and with ``Resolution`` or ``SpatialReference`` where its name has ``res-``
-or ``space-``; the latter come from the scan's own JSON. It reports a folder that
-``.bidsignore`` lists as ``models/``, but not one listed as ``/models``.
+The BIDS validator (bids-validator-deno) accepts such a folder if each image has a sidecar with
+``SkullStripped``, and with ``Resolution`` or ``SpatialReference`` where its name has ``res-`` or
+``space-``; the latter two come from the sidecar of the scan. Folders must be listed in
+``.bidsignore`` as ``/models``: the validator does not ignore one listed as ``models/``.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from typing import Any
 from urllib.parse import quote
 
 from ndflow.bids.names import check_label, without_desc
-from ndflow.bids.query import DESCRIPTION, OURS, BidsScan
+from ndflow.bids.query import DESCRIPTION, OURS, BidsImage
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.stream import open_file
+from ndflow.files.text import read_text
 
 __all__ = ["check_dataset", "derivative_path", "source_uri", "write_dataset_files"]
 
-Described = dict[str, Any]  # the content of a dataset_description.json
+Description = dict[str, Any]  # the content of a dataset_description.json
 
-_LINK = "raw"  # what our BIDS URIs call the dataset that the scans come from
+_LINK = "raw"  # the name of the source dataset in our BIDS URIs
 _TOOL = "ndflow"
 _BIDS_VERSION = "1.10.0"
-_LARGEST = 16 << 20
-_READMES = ("README", "README.md", "README.rst", "README.txt")  # only one of them may exist
+_MAX_BYTES = 16 << 20
+_READMES = ("README", "README.md", "README.rst", "README.txt")  # BIDS allows only one
 _README = """\
 # Normalised images
 
@@ -57,17 +58,23 @@ _IGNORED = (
 )
 
 
-def derivative_path(scan: BidsScan, *, desc: str = OURS) -> str:
-    """Return the name of the image made from a scan, relative to the folder of the derivative."""
+def derivative_path(scan: BidsImage, *, desc: str = OURS) -> str:
+    """Return the path of the image made from a scan, relative to the derivative.
+
+    Parameters
+    ----------
+    scan : the scan.
+    desc : the ``desc`` label of the image, which replaces that of the scan.
+    """
     check_label("desc", desc)
     entities = {**without_desc(scan.entities), "desc": desc}
     folder = scan.relative.rpartition("/")[0]
-    said = "_".join(f"{key}-{label}" for key, label in entities.items())
-    return f"{folder}/{said}_{scan.suffix}.nii.gz"
+    stem = "_".join(f"{key}-{label}" for key, label in entities.items())
+    return f"{folder}/{stem}_{scan.suffix}.nii.gz"
 
 
-def source_uri(scan: BidsScan) -> str:
-    """Return how the JSON beside a derived image calls the scan it was made from."""
+def source_uri(scan: BidsImage) -> str:
+    """Return the BIDS URI of a scan, for the sidecar of the image made from it."""
     return f"bids:{_LINK}:{scan.relative}"
 
 
@@ -81,18 +88,22 @@ def write_dataset_files(
 ) -> None:
     """Write ``dataset_description.json``, ``README`` and ``.bidsignore`` of a derivative.
 
-    What is there from an earlier run is brought up to date: what somebody added to the description
-    (authors, a licence) or to ``.bidsignore`` stays, and so does a README. The description of a
-    dataset that is not ours is never replaced.
+    Files of an earlier run are updated: what was added by hand to the description (authors, a
+    licence) or to ``.bidsignore`` is kept, and so is a README. The description of a dataset that is
+    not ours is never replaced.
 
     Parameters
     ----------
-    folder : of the derivative; it exists already.
+    folder : the folder of the derivative, which must exist.
     source_root : the dataset that the scans come from.
-    name : of the derivative.
-    version : of ndflow.
-    force : whether the description may be replaced altogether, even that of images which were made
-        from another dataset.
+    name : the name of the derivative.
+    version : the version of ndflow.
+    force : whether to replace the description altogether, even if the derivative was made from
+        another dataset.
+
+    Raises
+    ------
+    FileError : if the folder belongs to another dataset, or a file cannot be read or written.
     """
     place, source = Path(folder), Path(source_root)
     check_dataset(place, source_root=source, force=force)
@@ -101,13 +112,14 @@ def write_dataset_files(
     fresh = force or not os.path.lexists(path)
     content = ours if fresh else _updated(_read(path), ours)
     _write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    _write(ignored, _lines(_text(ignored).splitlines() if os.path.lexists(ignored) else []))
+    old = read_text(ignored, max_bytes=_MAX_BYTES) if os.path.lexists(ignored) else ""
+    _write(ignored, _with_ignored(old.splitlines()))
     if not any(os.path.lexists(place / readme) for readme in _READMES):
         _write(place / "README", _README)
 
 
 def check_dataset(folder: AnyPath, *, source_root: AnyPath, force: bool = False) -> None:
-    """Say why a folder cannot become a derivative, if so; as for `write_dataset_files`."""
+    """Raise the error that `write_dataset_files` would raise for a folder; parameters as there."""
     place, source = Path(folder), Path(source_root)
     real, root = Path(os.path.realpath(place)), Path(os.path.realpath(source))
     inside = real.is_relative_to(root) and real.relative_to(root).parts[:1]
@@ -120,12 +132,12 @@ def check_dataset(folder: AnyPath, *, source_root: AnyPath, force: bool = False)
         _check_old(path, _read(path), ours, force=force)
 
 
-def _description(source: Described, location: str, name: str, version: str) -> Described:
-    """Return our description of a dataset made from another one, described by `source`."""
+def _description(source: Description, location: str, name: str, version: str) -> Description:
+    """Return the description of a dataset made from another one, described by `source`."""
     if not name.strip():
         raise InvalidValueError("name must not be empty")
-    told = {"Name": source.get("Name"), "DOI": source.get("DatasetDOI")}
-    known = {key: text for key, text in told.items() if isinstance(text, str) and text.strip()}
+    given = {"Name": source.get("Name"), "DOI": source.get("DatasetDOI")}
+    known = {key: text for key, text in given.items() if isinstance(text, str) and text.strip()}
     return {
         "Name": name,
         "BIDSVersion": _BIDS_VERSION,
@@ -136,8 +148,8 @@ def _description(source: Described, location: str, name: str, version: str) -> D
     }
 
 
-def _check_old(path: Path, old: Described, ours: Described, *, force: bool) -> None:
-    """Refuse to write into a dataset that is not ours, or is made from other scans."""
+def _check_old(path: Path, old: Description, ours: Description, *, force: bool) -> None:
+    """Refuse to write into a dataset that is not ours, or was made from another dataset."""
     if all(tool.get("Name") != _TOOL for tool in _objects(old.get("GeneratedBy"))):
         cause = "describes a dataset that is not ours"
         raise FileError(path, cause, "choose another folder for the output")
@@ -149,14 +161,14 @@ def _check_old(path: Path, old: Described, ours: Described, *, force: bool) -> N
         raise FileError(path, cause, "choose another folder, or --force to replace it")
 
 
-def _identity(description: Described) -> list[Described]:
-    """Return what is said about the sources, wherever they lie now."""
+def _identity(description: Description) -> list[Description]:
+    """Return the names and DOIs of the sources, without their locations."""
     sources = _objects(description.get("SourceDatasets"))
     return [{key: text for key, text in one.items() if key != "URL"} for one in sources]
 
 
-def _updated(old: Described, ours: Described) -> Described:
-    """Return our description with what others have added to it."""
+def _updated(old: Description, ours: Description) -> Description:
+    """Return our description with what others have added to the old one."""
     others = [tool for tool in _objects(old.get("GeneratedBy")) if tool.get("Name") != _TOOL]
     links = old.get("DatasetLinks")
     return {
@@ -167,12 +179,12 @@ def _updated(old: Described, ours: Described) -> Described:
     }
 
 
-def _objects(items: Any) -> list[Described]:
+def _objects(items: Any) -> list[Description]:
     return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _location(source: Path, folder: Path) -> str:
-    """Return a URI: relative, so that both can be moved together, unless they share no folder."""
+    """Return the URI of the source: relative, so that both can be moved, if they share a folder."""
     real = Path(os.path.realpath(source))
     here = Path(os.path.realpath(folder))
     try:
@@ -184,13 +196,14 @@ def _location(source: Path, folder: Path) -> str:
     return real.as_uri()
 
 
-def _lines(old: list[str]) -> str:
+def _with_ignored(old: list[str]) -> str:
+    """Return the content of ``.bidsignore``: the old lines, and those of ours that are missing."""
     return "\n".join((*old, *(line for line in _IGNORED if line not in old), ""))
 
 
-def _read(path: Path) -> Described:
+def _read(path: Path) -> Description:
     try:
-        content = json.loads(_text(path))
+        content = json.loads(read_text(path, max_bytes=_MAX_BYTES))
     except (ValueError, RecursionError) as error:
         raise FileError(path, f"not JSON ({error})", "correct it, or fetch it again") from None
     if not isinstance(content, dict):
@@ -198,21 +211,8 @@ def _read(path: Path) -> Described:
     return content
 
 
-def _text(path: Path) -> str:
-    with open_file(path) as file:
-        content = file.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise FileError(path, f"larger than {_LARGEST >> 20} MB", "check that it is the right file")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileError(
-            path, f"not text in UTF-8 (byte {error.start})", "save it as UTF-8"
-        ) from None
-
-
 def _write(path: Path, text: str) -> None:
-    """Write a file, unless it says so already: other processes may be doing the same."""
+    """Write a file unless it has this content already: other processes may be writing it too."""
     content = text.encode("utf-8", "backslashreplace")
     if path.exists():
         with open_file(path) as file:

@@ -1,4 +1,8 @@
-"""What the names of files and folders in a BIDS dataset say."""
+"""Names of files and folders in a BIDS dataset: entities, suffixes and labels.
+
+In ``sub-01_run-1_T1w.nii.gz``, ``sub-01`` and ``run-1`` are entities (a key and a label), and
+``T1w`` is the suffix.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +25,7 @@ __all__ = [
 ]
 
 IMAGES = (".nii", ".nii.gz")
-VALIDATOR = "the BIDS validator says more: bids-validator-deno"
+VALIDATOR = "for details, run the BIDS validator: bids-validator-deno"
 
 Entities = dict[str, str]
 
@@ -31,40 +35,51 @@ _NUMBER = re.compile(r"([0-9]+)")
 
 
 def entities_of(name: str) -> Entities | None:
-    """Return what a name says before its suffix; None where that is not made of pairs."""
+    """Return the entities of a file name, in their order; None if it is not a valid BIDS name.
+
+    >>> entities_of("sub-01_run-1_T1w.nii.gz")
+    {'sub': '01', 'run': '1'}
+    """
     pairs = [_ENTITY.fullmatch(part) for part in name.partition(".")[0].split("_")[:-1]]
     entities = {pair[1]: pair[2] for pair in pairs if pair}
     return entities if len(entities) == len(pairs) and "sub" in entities else None
 
 
 def without_desc(entities: Entities) -> Entities:
-    """Return what is said about the scan itself, not about what was done to it."""
+    """Return entities without ``desc``, which says how an image was processed."""
     return {key: label for key, label in entities.items() if key != "desc"}
 
 
 def suffix_of(name: str) -> str:
-    """Return of what kind a file is, by its name."""
+    """Return the suffix of a file name, such as ``T1w``."""
     return name.partition(".")[0].rpartition("_")[2]
 
 
 def is_labelled(name: str, prefix: str) -> bool:
-    """Tell whether a folder is that of a subject (``sub-``) or of a session (``ses-``)."""
+    """Return whether a name is a prefix, such as ``sub-`` or ``ses-``, and a valid label."""
     return name.startswith(prefix) and _LABEL.fullmatch(name, len(prefix)) is not None
 
 
 def labels_of(what: str, prefix: str, given: Iterable[str]) -> set[str]:
-    """Return labels without their prefix; `what` they label, in messages."""
+    """Check labels, which may have a prefix, and return them without it.
+
+    Parameters
+    ----------
+    what : what they label, for messages.
+    prefix : the prefix, such as ``sub-``.
+    given : the labels.
+    """
     return {check_label(what, label.removeprefix(prefix)) for label in given}
 
 
 def check_label(what: str, label: str) -> str:
-    """Return a label, unless it could be a path, or anything else that BIDS does not allow."""
+    """Return a label if BIDS allows it; in particular, it cannot be a path."""
     if not _LABEL.fullmatch(label):
         raise InvalidValueError(f"{what} must be letters and digits only, not {label!r}")
     return label
 
 
 def natural(text: str) -> tuple[list[str | int], str]:
-    """Return what to sort by where 2 comes before 10."""
+    """Return a sort key for natural order, in which 2 comes before 10."""
     parts = enumerate(_NUMBER.split(text))
     return [int(part) if count % 2 else part for count, part in parts], text

@@ -1,1 +1,1 @@
-"""Files of any kind: whole or not at all, verified, and nothing about images."""
+"""Files of any kind except images: verified when read, written completely or not at all."""

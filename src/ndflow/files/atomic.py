@@ -1,9 +1,9 @@
-"""New files that appear under their name when they are complete, and never before.
+"""Atomic writing: a file appears under its name once it is complete, and never before.
 
-A file is written beside its final place, under a name of ours, and renamed once its last byte is on
-the disc. While it is written it is locked; the lock dies with the process, so a temporary that
-nobody holds a lock on was left behind by one that was killed, and the next writer of the same file
-removes it. (A process number alone would not tell: in containers the same number comes back.)
+A file is written to a temporary file in the same folder, and renamed once its last byte is on the
+disc. The temporary file is locked while it is written, and the lock dies with the process: one
+without a lock was left behind by a process that was killed, and the next writer of the same file
+removes it. (A process id would not do: in containers, the same ids come back.)
 """
 
 from __future__ import annotations
@@ -30,21 +30,29 @@ AnyPath = str | os.PathLike[str]
 
 _PREFIX = ".ndflow-"
 _BINARY = getattr(os, "O_BINARY", 0)
-_FULL = {
+_NO_ROOM = {
     errno.ENOSPC: "the disc is full",
-    errno.EDQUOT: "your quota on the disc is used up",
+    errno.EDQUOT: "your disc quota is used up",
     errno.EFBIG: "the file is larger than is allowed here",
 }
 
 
 def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> Path:
-    """Return the place where a new file would be written, or say why it may not be written there.
+    """Check that a new file may be written.
 
     Parameters
     ----------
-    path : the name of the file. A symbolic link stands for the file that it leads to.
-    force : whether the file may replace another.
-    inputs : files that must not be replaced, not even then.
+    path : the file. A symbolic link stands for the file that it points to.
+    force : whether an existing file may be replaced.
+    inputs : files that must not be replaced, even with `force`.
+
+    Returns
+    -------
+    place : the real path of the file, with symbolic links resolved.
+
+    Raises
+    ------
+    FileError : if the file may not be written.
     """
     try:
         place = Path(os.path.realpath(path))
@@ -58,7 +66,7 @@ def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] =
         if any(_same(place, source) for source in inputs):
             raise FileError(path, "is one of the inputs", "choose another name for the output")
         if stat.S_ISDIR(taken):
-            raise FileError(path, "a folder", "name a file in it as the output")
+            raise FileError(path, "a folder", "give the name of a file in it")
         if not stat.S_ISREG(taken):
             raise FileError(path, "not an ordinary file", "choose another name for the output")
         if not force:
@@ -77,9 +85,9 @@ def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] =
 def new_file(
     path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()
 ) -> Iterator[BinaryIO]:
-    """Open a new file for writing, which takes its name when the block ends without an error.
+    """Open a new file for writing, which appears under its name if the block ends without an error.
 
-    Parameters as in `check_new`.
+    Parameters as for `check_new`.
     """
     place = check_new(path, force=force, inputs=inputs)
     _remove(place.parent, f"{_mark(place)}*.tmp")
@@ -92,14 +100,15 @@ def new_file(
             yield file
             sync(file)
             if not force and os.path.lexists(place):
-                raise FileError(path, "was written by somebody else meanwhile", "compare the two")
-            if sys.platform != "win32":  # where a file cannot be renamed while it is open
+                cause = "was written by another process in the meantime"
+                raise FileError(path, cause, "choose another name, or --force to replace it")
+            if sys.platform != "win32":  # Windows cannot rename an open file
                 temporary.replace(place)
         if sys.platform == "win32":
             temporary.replace(place)
     except BaseException as error:
         with suppress(OSError):
-            file.close()  # once more: what a full disc has no room for is still waiting
+            file.close()  # again: on a full disc, closing it once failed to flush its buffer
         with suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError):
@@ -109,15 +118,16 @@ def new_file(
 
 
 def _temporary(place: Path) -> tuple[Path, BinaryIO]:
-    """Return a temporary of ours, open and locked.
+    """Return a new temporary file, open and locked.
 
-    Between the two, another writer of the same file may take it for abandoned, and remove it.
+    Between opening and locking it, another writer of the same file may take it for abandoned and
+    remove it; then try again.
     """
     while True:
         path = place.with_name(f"{_mark(place)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
         file = os.fdopen(os.open(path, flags, 0o666), "wb")
-        with suppress(OSError):  # a disc that knows no locks
+        with suppress(OSError):  # not every file system supports locks
             _lock(file.fileno(), wait=True)
         if os.fstat(file.fileno()).st_nlink:
             return path, file
@@ -125,52 +135,52 @@ def _temporary(place: Path) -> tuple[Path, BinaryIO]:
 
 
 class Hashed:
-    """A file that is written to, and the hash of what was."""
+    """A file open for writing that also hashes what is written to it."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file, self._hash = file, hashlib.sha256()
 
     def write(self, data: bytes | memoryview) -> int:
-        """Take some more content."""
+        """Write, and return the number of bytes written."""
         self._hash.update(data)
         return self._file.write(data)
 
     def digest(self) -> str:
-        """Return the SHA-256 of all of it, in hexadecimal."""
+        """Return the SHA-256 of everything written so far, in hexadecimal."""
         return self._hash.hexdigest()
 
 
 def sync(file: BinaryIO) -> None:
-    """Wait until what was written is on the disc, or is known not to fit there."""
+    """Flush a file to the disc; raise an OSError if there is no room for it."""
     file.flush()
     os.fsync(file.fileno())
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove all temporaries in a folder whose writers are no more."""
+    """Remove all temporary files in a folder whose writers have died."""
     _remove(folder, f"{_PREFIX}*.tmp")
 
 
 def _mark(place: Path) -> str:
-    """How the temporaries of a file begin; not with its name, which may be as long as allowed."""
+    """Return how names of a file's temporaries begin: by a hash, since names may be very long."""
     return f"{_PREFIX}{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}-"
 
 
 def _remove(folder: Path, pattern: str) -> None:
     with suppress(OSError):
-        for left in folder.glob(pattern):
-            with suppress(OSError), left.open("rb") as file:
+        for temporary in folder.glob(pattern):
+            with suppress(OSError), temporary.open("rb") as file:
                 _lock(file.fileno())  # fails while its writer is alive
-                left.unlink()
+                temporary.unlink()
 
 
 def _lock(descriptor: int, *, wait: bool = False) -> None:
-    if sys.platform != "win32":  # there, an open file cannot be removed in the first place
+    if sys.platform != "win32":  # on Windows, an open file cannot be removed anyway
         fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sync_folder(folder: Path) -> None:
-    with suppress(OSError):  # not every system can; the file itself is safe
+    with suppress(OSError):  # not every system supports this; the file itself is safe
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -191,8 +201,8 @@ def _read_only(path: AnyPath, folder: Path) -> FileError:
 
 
 def _failure(path: AnyPath, place: Path, error: OSError) -> FileError:
-    if error.errno in _FULL:
-        return FileError(path, _FULL[error.errno], "make room, or write elsewhere")
+    if error.errno in _NO_ROOM:
+        return FileError(path, _NO_ROOM[error.errno], "make room, or write elsewhere")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return _read_only(path, place.parent)
     return FileError(path, f"cannot be written ({error.strerror or error})", "write elsewhere")

@@ -1,4 +1,4 @@
-"""Compressed bytes: verified when they are read, and always the same when they are written."""
+"""gzip: verified when it is read, and reproducible when it is written."""
 
 from __future__ import annotations
 
@@ -21,29 +21,42 @@ __all__ = [
 ]
 
 GZIP = b"\x1f\x8b"
-MOST_INFLATION = 1032  # a code for 258 bytes and one for their distance take two bits at the least
-BLOCK = 1 << 20  # unpacked bytes at a time
+MOST_INFLATION = 1032  # at best, two bits (a length code and a distance code) stand for 258 bytes
+BLOCK = 1 << 20  # decompressed bytes at a time
 
-_PACKED = 1 << 17
-_BLOCK = 1 << 18  # bytes that are compressed at a time
-_LEVEL, _GZIP_FORMAT = 2, 31  # zlib's number for deflate with gzip's header, checksum and length
+_COMPRESSED_BLOCK = 1 << 17  # compressed bytes read at a time
+_WRITE_BLOCK = 1 << 18  # bytes compressed at a time
+_LEVEL = 2
+_GZIP_FORMAT = 31  # zlib's window bits for deflate with gzip's header, checksum and length
 _AGAIN = "copy or download it again"
 
 
 def is_compressed(name: str) -> bool:
-    """Tell whether the name of a file says that it is compressed."""
+    """Return whether a file is compressed, by its name."""
     return name.lower().endswith((".gz", ".mgz"))
 
 
 def decompressed(path: str, file: BinaryIO) -> Iterator[bytes]:
-    """Yield the content of a compressed file in pieces; all of it is verified once it has ended."""
-    data = file.read(_PACKED)
-    while data:  # a gzip file may have several members, one after the other
+    """Yield the content of a gzip file in pieces, and verify it.
+
+    The checksum comes last in the file, so no content is verified before the iterator has ended.
+
+    Parameters
+    ----------
+    path : the name of the file, for messages.
+    file : the file, open for reading.
+
+    Raises
+    ------
+    FileError : if the file is cut short or damaged, or something follows the compressed data.
+    """
+    data = file.read(_COMPRESSED_BLOCK)
+    while data:  # a gzip file may consist of several members
         member = isal_zlib.decompressobj(_GZIP_FORMAT)
         while not member.eof:
-            data = data or file.read(_PACKED)
+            data = data or file.read(_COMPRESSED_BLOCK)
             if not data:
-                raise FileError(path, "cut short: its compressed data do not end", _AGAIN)
+                raise FileError(path, "cut short: its compressed data are incomplete", _AGAIN)
             try:
                 piece = member.decompress(data, BLOCK)
             except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub: not a class
@@ -51,53 +64,53 @@ def decompressed(path: str, file: BinaryIO) -> Iterator[bytes]:
             data = member.unconsumed_tail
             yield piece
         data = member.unused_data.lstrip(b"\0")
-        while not data and (more := file.read(_PACKED)):
-            data = more.lstrip(b"\0")  # zeros are padding, which gzip allows
+        while not data and (more := file.read(_COMPRESSED_BLOCK)):
+            data = more.lstrip(b"\0")  # gzip allows padding with zeros
         if len(data) == 1:
-            data += file.read(1)  # the two bytes that mark a member must not be torn apart
+            data += file.read(1)  # a member begins with a mark of two bytes
         if data and not data.startswith(GZIP):
             raise FileError(path, "trailing garbage: something follows its compressed data", _AGAIN)
 
 
 class Sink(Protocol):
-    """What takes bytes."""
+    """Anything that bytes can be written to."""
 
     def write(self, data: bytes, /) -> int:
-        """Take some more."""
+        """Write, and return the number of bytes written."""
 
 
 class GzipWriter:
-    """Compresses what it is given, in blocks of one size; made by `gzip_writer`."""
+    """Compresses what is written to it, in blocks of a fixed size; made by `gzip_writer`."""
 
     def __init__(self, file: Sink) -> None:
         self._file = file
-        self._block, self._filled = memoryview(bytearray(_BLOCK)), 0
-        self._packer = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP_FORMAT)
+        self._block, self._filled = memoryview(bytearray(_WRITE_BLOCK)), 0
+        self._compressor = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP_FORMAT)
 
     def write(self, data: bytes | memoryview) -> None:
-        """Take some more content."""
+        """Compress some more data."""
         rest = memoryview(data).cast("B")
         while rest:
-            taken = rest[: _BLOCK - self._filled]
+            taken = rest[: _WRITE_BLOCK - self._filled]
             self._block[self._filled : self._filled + len(taken)] = taken
             self._filled += len(taken)
             rest = rest[len(taken) :]
-            if self._filled == _BLOCK:
-                self._file.write(self._packer.compress(self._block))
+            if self._filled == _WRITE_BLOCK:
+                self._file.write(self._compressor.compress(self._block))
                 self._filled = 0
 
     def finish(self) -> None:
-        """Write what is left, the checksum and the length."""
-        self._file.write(self._packer.compress(self._block[: self._filled]))
-        self._file.write(self._packer.flush())
+        """Write what remains, the checksum and the length."""
+        self._file.write(self._compressor.compress(self._block[: self._filled]))
+        self._file.write(self._compressor.flush())
 
 
 @contextmanager
 def gzip_writer(file: Sink) -> Iterator[GzipWriter]:
     """Compress into `file`, which stays open.
 
-    The same content gives the same bytes: no time and no name are written, and the compressor,
-    whose result depends on how its input is cut, always gets blocks of one size.
+    The same content gives the same bytes: neither a time nor a name is written, and the compressor,
+    whose output depends on how its input is split, always gets blocks of the same size.
     """
     writer = GzipWriter(file)
     yield writer
@@ -106,5 +119,5 @@ def gzip_writer(file: Sink) -> Iterator[GzipWriter]:
 
 def _damage(error: str) -> str:
     if "checksum" in error:
-        return "damaged: its checksum (CRC) or length is not that of its content"
-    return f"damaged: its compressed data make no sense ({error})"
+        return "damaged: its checksum (CRC) or length does not match its content"
+    return f"damaged: its compressed data are invalid ({error})"

@@ -1,8 +1,8 @@
-"""Model files: JSON with the name of the format, its version and what kind of model it is.
+"""Model files: JSON with a format name, a format version and the kind of model.
 
-``{"format": "ndflow", "version": 1, "kind": "mixture", "ndflow": "0.1.0", …}``, where the rest is
-the model. Files come from other hospitals, so nothing in one is taken on trust: it is read as data,
-never run, and refused where it is not exactly what JSON and this format allow.
+``{"format": "ndflow", "version": 2, "kind": "mixture", "ndflow": "0.1.0", …}``, where the rest is
+the model. Files may come from other hospitals, so nothing in them is taken on trust: they are read
+as data, never run, and refused unless they are exactly what JSON and this format allow.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file
 from ndflow.files.stream import open_file
+from ndflow.files.text import RIGHT_FILE, decoded, read_bounded
+from ndflow.files.upgrade import upgraded
 
 __all__ = [
     "FORMAT",
@@ -27,13 +29,12 @@ __all__ = [
     "write_model",
 ]
 
-FORMAT, VERSION = "ndflow", 1
+FORMAT, VERSION = "ndflow", 2
 KINDS = ("mixture", "reference", "map", "study", "evaluation")
 
-_LARGEST = 64 << 20
-_DEEPEST = 64
+_MAX_BYTES = 64 << 20
+_MAX_DEPTH = 64
 _ENVELOPE = ("format", "version", "kind", "ndflow")
-_RIGHT_FILE = "check that it is the right file"
 _PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 8))
 _MAGIC = {
     b"\x1f\x8b": "a gzip file, perhaps an image",
@@ -51,15 +52,20 @@ def write_model(
     force: bool = False,
     inputs: Sequence[AnyPath] = (),
 ) -> None:
-    """Write a model.
+    """Write a model file.
 
     Parameters
     ----------
-    path : where to.
+    path : the file to write.
     kind : one of `KINDS`.
     payload : the model as plain numbers, strings, lists and dictionaries.
-    force : whether another file may be replaced.
-    inputs : files that must not be replaced.
+    force : whether an existing file may be replaced.
+    inputs : files that must not be replaced, even with `force`.
+
+    Raises
+    ------
+    FileError : if the file may not or cannot be written.
+    InvalidValueError : if the model cannot be written as JSON.
     """
     check_new_model(path, force=force, inputs=inputs)
     content = model_bytes(kind, payload)
@@ -68,17 +74,17 @@ def write_model(
 
 
 def check_new_model(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> None:
-    """Say why a model may not be written to a file, if so; parameters as for `write_model`.
+    """Raise a FileError if a model may not be written to a file; parameters as for `write_model`.
 
-    Even with `force` the JSON of somebody else is not replaced: beside an image it may be the
-    record of its acquisition, which nobody meant to lose.
+    Even with `force`, JSON that we did not write is never replaced: beside an image it may be the
+    sidecar that records its acquisition.
     """
     place = check_new(path, force=force, inputs=inputs)
     if not place.exists():
         return
     with open_file(place) as file:
         try:
-            data = json.loads(file.read(_LARGEST))
+            data = json.loads(file.read(_MAX_BYTES))
         except (ValueError, RecursionError):
             return
     if isinstance(data, dict) and data and data.get("format") != FORMAT:
@@ -87,7 +93,7 @@ def check_new_model(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyP
 
 
 def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
-    """Return the content of a model's file, for which NaN and infinity do not exist."""
+    """Return the content of a model file; NaN and infinity are refused."""
     if kind not in KINDS:
         raise InvalidValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     if taken := sorted(payload.keys() & set(_ENVELOPE)):
@@ -95,14 +101,14 @@ def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
     envelope = dict(zip(_ENVELOPE, (FORMAT, VERSION, kind, __version__), strict=True))
     try:
         text = _written({**envelope, **payload})
-        # Names of files may be any bytes; what is not text becomes one of JSON's own escapes.
+        # File names may be any bytes; what is not UTF-8 is written with JSON's own escapes.
         return (text + "\n").encode("utf-8", "backslashreplace")
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidValueError(f"cannot be written as JSON: {error}") from None
 
 
 def _written(item: Any, margin: str = "\n") -> str:
-    """Return JSON for people: an entry a line, but numbers side by side."""
+    """Return JSON for human readers: one entry per line, but arrays of numbers on one line."""
     if isinstance(item, Mapping):
         lines = [
             f"{_written(str(name))}: {_written(part, margin + ' ')}" for name, part in item.items()
@@ -119,10 +125,25 @@ def _block(begin: str, lines: list[str], end: str, margin: str) -> str:
 
 
 def read_model(path: AnyPath, *kinds: str) -> tuple[str, dict[str, Any]]:
-    """Return the kind of a model and the model, which must be one of `kinds` (default: any)."""
+    """Read a model file.
+
+    Parameters
+    ----------
+    path : the file.
+    kinds : the kinds that are accepted; by default all of `KINDS`.
+
+    Returns
+    -------
+    kind : which of them it is.
+    payload : the model, as given to `write_model`.
+
+    Raises
+    ------
+    FileError : if the file cannot be read, or is not such a model.
+    """
     data = _parsed(path, _text(path))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise FileError(path, "JSON, but not a model of ndflow", _RIGHT_FILE)
+        raise FileError(path, "JSON, but not a model of ndflow", RIGHT_FILE)
     version, kind = data.get("version"), data.get("kind")
     if type(version) is not int or version < 1:
         raise FileError(path, f"its format version is {version!r}", "the file is damaged")
@@ -132,28 +153,23 @@ def read_model(path: AnyPath, *kinds: str) -> tuple[str, dict[str, Any]]:
     wanted = kinds or KINDS
     if not isinstance(kind, str) or kind not in wanted:
         cause = f"of the kind {kind!r}, where {' or '.join(map(repr, wanted))} is expected"
-        raise FileError(path, cause, _RIGHT_FILE)
-    return kind, {name: part for name, part in data.items() if name not in _ENVELOPE}
+        raise FileError(path, cause, RIGHT_FILE)
+    payload = {name: part for name, part in data.items() if name not in _ENVELOPE}
+    return kind, payload if version == VERSION else upgraded(kind, payload)
 
 
 def _text(path: AnyPath) -> str:
-    with open_file(path) as file:
-        content = file.read(_LARGEST + 1)
+    content = read_bounded(path, max_bytes=_MAX_BYTES)
     if not content:
-        raise FileError(path, "an empty file", _RIGHT_FILE)
-    if len(content) > _LARGEST:
-        raise FileError(path, f"larger than {_LARGEST >> 20} MB", f"no model is: {_RIGHT_FILE}")
-    # Before protocol 2 a pickle was text, which ends with a dot as no JSON does.
+        raise FileError(path, "an empty file", RIGHT_FILE)
+    # Before protocol 2, pickles were text; they end with a full stop, which JSON never does.
     if content.startswith(_PICKLES) or (content[:1] in b"(c]}lid" and content.endswith(b".")):
-        cause = "a Python pickle, which could run any program and is not opened"
+        cause = "a Python pickle, which could run arbitrary code and is not opened"
         raise FileError(path, cause, "ask for a model as JSON, written by ndflow")
     for magic, name in _MAGIC.items():
         if content.startswith(magic):
-            raise FileError(path, f"{name}, not a model of ndflow", _RIGHT_FILE)
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise FileError(path, f"not text in UTF-8 (byte {error.start})", _RIGHT_FILE) from None
+            raise FileError(path, f"{name}, not a model of ndflow", RIGHT_FILE)
+    return decoded(path, content, hint=RIGHT_FILE)
 
 
 def _parsed(path: AnyPath, text: str) -> Any:
@@ -165,25 +181,25 @@ def _parsed(path: AnyPath, text: str) -> Any:
         raise _too_deep(path) from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
-        raise FileError(path, f"not JSON ({where})", _RIGHT_FILE) from None
+        raise FileError(path, f"not JSON ({where})", RIGHT_FILE) from None
     except ValueError as error:
         raise FileError(path, f"not a model of ndflow: {error}", "the file is damaged") from None
     level, depth = [data], 0
-    while level := [part for item in level if isinstance(item, dict | list) for part in _in(item)]:
+    while level := [part for item in level for part in _children(item)]:
         depth += 1
-        if depth > _DEEPEST:
+        if depth > _MAX_DEPTH:
             raise _too_deep(path)
     return data
 
 
-def _in(item: dict[str, Any] | list[Any]) -> Iterable[Any]:
-    return item.values() if isinstance(item, dict) else item
+def _children(item: Any) -> Iterable[Any]:
+    if isinstance(item, dict):
+        return item.values()
+    return item if isinstance(item, list) else ()
 
 
 def _too_deep(path: AnyPath) -> FileError:
-    return FileError(
-        path, f"nested more than {_DEEPEST} levels deep", f"no model is: {_RIGHT_FILE}"
-    )
+    return FileError(path, f"nested more than {_MAX_DEPTH} levels deep", RIGHT_FILE)
 
 
 def _constant(name: str) -> NoReturn:

@@ -1,4 +1,4 @@
-"""A folder that one run at a time may write to."""
+"""Locks on folders, so that one run at a time writes to each."""
 
 from __future__ import annotations
 
@@ -21,17 +21,21 @@ _NAME = ".ndflow-lock"
 def folder_lock(
     folder: Path, *, shared: bool = False, wait: bool = False, name: str = _NAME
 ) -> Iterator[None]:
-    """Hold a folder while the block runs; refuse one that another run holds.
+    """Lock a folder while the block runs.
 
     The lock dies with its process, so nothing has to be cleaned up after a crash. Windows has no
     such locks: there, runs do not notice each other.
 
     Parameters
     ----------
-    folder : it must exist.
-    shared : whether other runs may hold it in the same way at the same time.
-    wait : whether to wait for another run instead.
-    name : of the file that stands for what is held.
+    folder : the folder, which must exist.
+    shared : whether other runs may hold a shared lock at the same time.
+    wait : whether to wait until another run has released the folder.
+    name : the name of the lock file in it.
+
+    Raises
+    ------
+    FileError : if another run holds the lock, unless `wait` is set.
     """
     if sys.platform == "win32":
         yield
@@ -42,14 +46,14 @@ def folder_lock(
         cause = f"you may not write to the folder ({error.strerror})"
         raise FileError(folder, cause, "check its permissions, or write elsewhere") from None
     with file:
-        how = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
-            fcntl.flock(file.fileno(), how if wait else how | fcntl.LOCK_NB)
+            fcntl.flock(file.fileno(), operation if wait else operation | fcntl.LOCK_NB)
         except BlockingIOError:
             hint = "wait until it has ended, or choose another folder"
             raise FileError(folder, "another run of ndflow is at work in it", hint) from None
         except OSError:
-            pass  # a disc that knows no locks
+            pass  # not every file system supports locks
         try:
             yield
         finally:

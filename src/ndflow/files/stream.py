@@ -1,9 +1,9 @@
-"""The content of a file, whether it is compressed or not.
+"""The content of a file, compressed or not.
 
-Whoever reads asks for as many bytes as a header promises, and is refused where the file cannot hold
-them. So a hostile file costs no more memory than an honest one of its size, and a decompression
-bomb is noticed while it unfolds. Checksum and length are verified where the stream ends
-(`Stream.finish`); nothing should be believed before that.
+The reader asks for as many bytes as a header announces; a file that cannot hold that many is
+refused. So a malicious file costs no more memory than an honest one of its size, and a
+decompression bomb is noticed while it is being decompressed. Checksum and length are verified at
+the end of the stream (`Stream.finish`); no content should be trusted before that.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ndflow.files.gzip import BLOCK, GZIP, MOST_INFLATION, decompressed, is_comp
 
 __all__ = ["DEFAULT_MAX_BYTES", "Stream", "open_file", "open_stream", "read_bytes", "sha256_of"]
 
-DEFAULT_MAX_BYTES = 4 << 30  # a volume of 1024 voxels a side in 32 bits
+DEFAULT_MAX_BYTES = 4 << 30  # a volume of 1024³ voxels of 32 bits
 
-# A pipe would wait for somebody to write into it before it could be refused.
+# Non-blocking: opening a pipe would otherwise wait for a writer before we could refuse it.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NIFTI_SIZES = {size.to_bytes(4, order) for size in (348, 540) for order in ("little", "big")}
 _MGH_VERSION = b"\0\0\0\1"
@@ -36,25 +36,32 @@ _AGAIN = "the file was cut short, or its header is damaged: copy or download it 
 
 
 class Stream:
-    """The content of a file, decompressed on the way; made by `open_stream`.
+    """The content of a file, decompressed while it is read; made by `open_stream`.
 
     Attributes
     ----------
     path : the file.
-    capacity : more bytes than this cannot be in it.
+    capacity : an upper bound on the number of bytes that it can hold.
     """
 
     def __init__(self, path: str, file: BinaryIO, *, max_bytes: int) -> None:
-        packed = file.read(len(GZIP)) == GZIP
+        compressed = file.read(len(GZIP)) == GZIP
         file.seek(0)
         size = os.fstat(file.fileno()).st_size
         self.path, self._max_bytes = path, max_bytes
-        self.capacity = size * MOST_INFLATION if packed else size
-        self._pieces = decompressed(path, file) if packed else iter(lambda: file.read(BLOCK), b"")
+        self.capacity = size * MOST_INFLATION if compressed else size
+        plain = iter(lambda: file.read(BLOCK), b"")
+        self._pieces = decompressed(path, file) if compressed else plain
         self._ready, self._taken = memoryview(b""), 0
 
     def read(self, count: int, what: str) -> NDArray[np.uint8]:
-        """Return the next `count` bytes, `what` in messages; refuse a file with fewer left."""
+        """Return the next bytes; refuse a file that has fewer left.
+
+        Parameters
+        ----------
+        count : how many.
+        what : what they are, for messages.
+        """
         end = self._taken + count
         if end > self.capacity:
             raise FileError(
@@ -64,8 +71,8 @@ class Stream:
             )
         if end > self._max_bytes:
             raise self._too_large(f"{end:,}")
-        # The pages of an empty array cost nothing before they are written to, so a header that
-        # exaggerates, but within what deflate allows, does not cost memory either.
+        # The pages of an empty array take no memory until they are written to, so a header that
+        # exaggerates, but by no more than deflate could compress, costs no memory either.
         buffer = np.empty(count, np.uint8)
         filled = 0
         while filled < count:
@@ -78,29 +85,29 @@ class Stream:
         return buffer
 
     def finish(self, keep: int = BLOCK) -> bytes:
-        """Read to the end, where all is verified; return up to `keep` bytes of what was left."""
-        left = bytearray()
+        """Read and verify the rest of the file; return the first `keep` bytes of the rest."""
+        rest = bytearray()
         while piece := self._next(BLOCK):
             if self._taken > self._max_bytes:
                 raise self._too_large(f"at least {self._taken:,}")
-            left += piece[: keep - len(left)]
-        return bytes(left)
+            rest += piece[: keep - len(rest)]
+        return bytes(rest)
 
     def _next(self, most: int) -> memoryview:
         while not self._ready:
-            piece = next(self._pieces, None)
-            if piece is None:
+            data = next(self._pieces, None)
+            if data is None:
                 break
-            self._ready = memoryview(piece)
-        given, self._ready = self._ready[:most], self._ready[most:]
-        self._taken += len(given)
-        return given
+            self._ready = memoryview(data)
+        piece, self._ready = self._ready[:most], self._ready[most:]
+        self._taken += len(piece)
+        return piece
 
     def _too_large(self, size: str) -> FileError:
         return FileError(
             self.path,
             f"its content takes {size} bytes, more than the limit of {self._max_bytes:,}",
-            "where you trust the file, raise the limit with --max-bytes",
+            "if you trust the file, raise the limit with --max-bytes",
         )
 
 
@@ -108,7 +115,18 @@ class Stream:
 def open_stream(
     path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Iterator[Stream]:
-    """Open a file for reading, compressed or not."""
+    """Open a file for reading, compressed or not.
+
+    Parameters
+    ----------
+    path : the file. Whether it is compressed is told by its content, which must agree with a name
+        that ends with ``.gz`` or ``.mgz``.
+    max_bytes : the largest content, decompressed, that is accepted.
+
+    Raises
+    ------
+    FileError : if the file cannot be opened, is empty, or is not compressed although named so.
+    """
     name = os.fspath(path)
     with open_file(name) as file:
         head = file.read(4)
@@ -121,20 +139,25 @@ def open_stream(
 
 
 def read_bytes(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
-    """Return the whole content of a small file, decompressed and verified."""
+    """Return the whole content of a small file, decompressed and verified (see `open_stream`)."""
     with open_stream(path, max_bytes=max_bytes) as stream:
         return stream.finish(keep=max_bytes)
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
-    """Return the SHA-256 of a file as it lies on the disc, in hexadecimal."""
+    """Return the SHA-256 of a file as it is stored, not decompressed, in hexadecimal."""
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @contextmanager
 def open_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
-    """Open an ordinary file for reading, or say why that is not possible."""
+    """Open a regular file for reading, in binary mode.
+
+    Raises
+    ------
+    FileError : if it cannot be opened, is not a regular file, or reading fails within the block.
+    """
     try:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError:
@@ -159,7 +182,7 @@ def _missing(path: str) -> FileError:
     if not Path(path).is_symlink():
         return FileError(path, "no such file", "check the spelling, and the folder you are in")
     target = Path(path).readlink().as_posix()
-    hint = f"it leads to {target}: mend it, or give another file"
+    hint = f"it points to {target}: correct it, or give another file"
     if ".git/annex/objects" in target:
         hint = f"get it: datalad get {shlex.quote(path)}"
     return FileError(path, "a link to a file that is not here", hint)

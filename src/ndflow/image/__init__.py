@@ -1,1 +1,1 @@
-"""Images in and out: NIfTI and MGH, masks, and the grid they lie on."""
+"""Images: reading and writing NIfTI and MGH, masks, and orientation."""

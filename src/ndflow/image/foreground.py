@@ -1,16 +1,17 @@
-"""The head, or the brain, found in an image without a mask (``--mask auto``).
+"""The foreground of an image without a mask: the head, or the brain (``--mask auto``).
 
-1. Padding: the commonest value on the faces of the volume, if it covers a tenth of them. It and
-   what is not finite are no voxels at all.
-2. Of the rest, ``ln(x − zero + 1 % of the range)`` is cut in two by Otsu's threshold: intensities
-   range over decades, and only their logarithms make a lump of the noise in the air. The range is
-   that of the 1st to the 99th percentile, so that neither a bright vessel nor a dead voxel counts.
-3. The darker class is air where it is much darker (a factor of four) and not rare (a quarter). It
-   is neither in an image whose background has been removed already, where the darker class is
-   fluid, or grey matter, and every voxel is kept.
-4. Of what is brighter than air: the large connected pieces after an opening that cuts them off from
-   specks of noise, with their holes filled. Not the largest alone: dark bone may well divide the
-   brain from the scalp, and the scalp is not the smaller of the two.
+1. Padding is the most frequent value on the faces of the volume, if it covers a tenth of them.
+   Padding and voxels that are not finite are left out of all that follows.
+2. Otsu's threshold splits ``ln(x − zero + 1 % of the range)`` in two: intensities range over
+   decades, and only on a logarithmic scale is the noise in the air a compact cluster. The range is
+   that from the 1st to the 99th percentile, so that bright vessels and dead voxels do not matter.
+3. The darker class is air if it is much darker (by a factor of four) and not rare (a quarter of the
+   voxels). In an image whose background has been removed already, it is neither: there, the darker
+   class is CSF or GM, and all voxels are kept.
+4. Among the voxels brighter than air, the foreground is made of the large connected components,
+   after an opening that separates them from specks of noise, with their holes filled. The largest
+   component alone would not do: dark bone may separate the brain from the scalp, and the scalp may
+   be the larger of the two.
 """
 
 from __future__ import annotations
@@ -26,25 +27,33 @@ from ndflow.image.mask import MIN_VOXELS, BoolArray
 
 __all__ = ["foreground"]
 
-_PADDING = 0.1
+_PADDING = 0.1  # the share of the faces
 _BINS = 512
 _DARKER, _NOT_RARE = np.log(4.0), 0.25
-_LARGE = 0.05  # of the largest piece
-_SAMPLE = 1 << 20
+_LARGE = 0.05  # relative to the largest component
+_SAMPLE = 1 << 20  # voxels for the percentiles, roughly
 _PIECE = 1 << 18  # voxels at a time
-_TRY = "give a mask, or leave --mask auto out to use all voxels but 0"
+_TRY = "give a mask, or omit --mask auto to use all nonzero voxels"
 
 
 def foreground(values: NDArray[Any]) -> BoolArray:
-    """Return where the object in an image is, as the module describes.
+    """Find the foreground of an image, as the module describes.
 
     Parameters
     ----------
     values : the image, in its spatial shape.
-    """
-    from scipy import ndimage  # slow to import, and not often needed
 
-    values = values.T  # images lie in memory the other way round; all that follows is symmetric
+    Returns
+    -------
+    inside : which voxels are in the foreground.
+
+    Raises
+    ------
+    DegenerateDataError : if no foreground is found.
+    """
+    from scipy import ndimage  # slow to import, and rarely needed
+
+    values = values.T  # from Fortran to C order; all that follows is symmetric in the axes
     candidates = np.isfinite(values)
     padding = _padding(values, candidates)
     if padding is not None:
@@ -52,7 +61,7 @@ def foreground(values: NDArray[Any]) -> BoolArray:
     low, high = _range(values, candidates)
     if np.count_nonzero(candidates) < MIN_VOXELS or low == high:
         raise DegenerateDataError(
-            f"no foreground found: hardly a voxel differs from the rest; {_TRY}"
+            f"no foreground found: hardly any voxel differs from the others; {_TRY}"
         )
     threshold = _air(values, candidates, padding)
     if threshold is None and padding is None:
@@ -68,7 +77,7 @@ def foreground(values: NDArray[Any]) -> BoolArray:
 
 
 def _chosen(values: NDArray[Any], where: BoolArray) -> Iterator[NDArray[Any]]:
-    """Yield the chosen values, some at a time."""
+    """Yield the chosen values, piece by piece."""
     flat, chosen = values.reshape(-1), where.reshape(-1)
     for start in range(0, flat.size, _PIECE):
         piece = slice(start, start + _PIECE)
@@ -81,7 +90,7 @@ def _range(values: NDArray[Any], where: BoolArray) -> tuple[Any, Any]:
 
 
 def _padding(values: NDArray[Any], finite: BoolArray) -> Any | None:
-    """Return the value that fills the image where nothing was measured, if there is one."""
+    """Return the value that fills the image where nothing was measured, or None."""
     faces = [
         np.moveaxis(values, axis, 0)[end][np.moveaxis(finite, axis, 0)[end]]
         for axis in range(values.ndim)
@@ -94,7 +103,7 @@ def _padding(values: NDArray[Any], finite: BoolArray) -> Any | None:
 
 
 def _air(values: NDArray[Any], where: BoolArray, padding: Any | None) -> float | None:
-    """Return the intensity that divides air from the object, if there is air."""
+    """Return the threshold between air and the object, or None if there is no air."""
     step = 1 + int(np.count_nonzero(where)) // _SAMPLE
     some = values.reshape(-1)[::step][where.reshape(-1)[::step]]
     low, high = (float(end) for end in np.percentile(some, (1, 99)))
@@ -108,7 +117,7 @@ def _air(values: NDArray[Any], where: BoolArray, padding: Any | None) -> float |
         clipped = np.clip(part.astype(np.float64), zero, high)
         counts += np.histogram(np.log(clipped - zero + floor), edges)[0]
     if counts.max() == counts.sum():
-        return None  # all alike, when seen from a padding that lies far below
+        return None  # all in one bin, because the padding value lies far below
     centres = (edges[1:] + edges[:-1]) / 2
     below, sums = np.cumsum(counts), np.cumsum(counts * centres)
     above = below[-1] - below
@@ -133,23 +142,23 @@ def _large_pieces(candidates: BoolArray) -> BoolArray:
         sizes += np.bincount(flat[start : start + _PIECE], minlength=pieces + 1)
     sizes[0] = 0
     is_large = sizes >= _LARGE * sizes.max()
-    large = opened.reshape(-1)  # no longer needed as it was
+    large = opened.reshape(-1)  # overwrites `opened`, to save memory
     for start in range(0, flat.size, _PIECE):
         piece = slice(start, start + _PIECE)
         large[piece] = is_large[flat[piece]]
     del flat, labels
-    # What the opening took from the surface comes back, and no more than that.
+    # Restores what the opening took from the surface, and no more.
     return ndimage.binary_dilation(opened, iterations=2, mask=candidates)
 
 
 def _labelled(opened: BoolArray) -> tuple[NDArray[Any], int]:
-    """Number the connected pieces, in half the memory unless there are very many."""
+    """Label the connected components, in 16 bits unless there are too many."""
     from scipy import ndimage
 
     for kind in (np.uint16, np.int32):
         labels = np.empty(opened.shape, kind)
         try:
             return labels, int(ndimage.label(opened, output=labels))
-        except RuntimeError:  # more pieces than the type has numbers
+        except RuntimeError:  # more components than the type can number
             continue
     raise AssertionError("no image has so many voxels")

@@ -28,10 +28,10 @@ __all__ = [
 
 BoolArray = NDArray[np.bool_]
 
-MIN_VOXELS = 100  # voxels that a density can be estimated from, with much goodwill
+MIN_VOXELS = 100  # the fewest that a density can be estimated from, and not well
 
-_SILENT, _WARNED = 1e-2, 0.5  # voxels by which a mask may lie elsewhere
-_ROUNDING = 1e-6  # in 255 · (1/255), the latter with the seven digits of a header
+_ALIGNED, _TOLERATED = 1e-2, 0.5  # distances of a mask from its image, in voxels
+_ROUNDING = 1e-6  # of 255 · (1/255), with 1/255 rounded to the seven digits of a header
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +40,10 @@ class Mask:
 
     Attributes
     ----------
-    path : the file, or what messages call a mask that is none.
-    inside : in its spatial shape.
+    path : the file, or what messages call a mask that has no file.
+    inside : which voxels count, in the spatial shape of the mask.
     affine, placed : see `Volume`.
-    warnings : for the user.
+    warnings : messages for the user.
     """
 
     path: str
@@ -53,10 +53,10 @@ class Mask:
     warnings: tuple[str, ...]
 
     def on(self, like: Volume) -> list[str]:
-        """Refuse a mask that does not belong to an image; return all warnings.
+        """Check that the mask belongs to an image, and return all warnings.
 
-        It must have the shape of the image, and lie where it does: up to 1/100 of a voxel at the
-        corners is let pass, up to half a voxel is warned of, and more is refused.
+        It must have the shape of the image and lie in the same place: corners up to 1/100 of a
+        voxel apart are accepted, up to half a voxel with a warning, and more are refused.
         """
         if self.inside.shape != like.spatial_shape:
             cause = (
@@ -71,19 +71,27 @@ def read_mask(
 ) -> Mask:
     """Read a mask.
 
-    Where all values lie in [0, 1], as in a map of probabilities, those above ½ are inside;
-    otherwise, as among labels, those that are not 0. NaN and infinity are outside.
+    If all values lie in [0, 1], as in a probability map, those above ½ are inside; otherwise, as in
+    a label image, those that are not 0. NaN and infinity are outside.
 
     Parameters
     ----------
     source : as for `read_volume`.
-    fewest : how many voxels it must have; a mask of what to leave out may be empty.
+    fewest : the fewest voxels that it must have; a mask of voxels to exclude may be empty.
     max_bytes : as for `read_volume`.
+
+    Returns
+    -------
+    mask : in its own space; `Mask.on` checks that it belongs to an image.
+
+    Raises
+    ------
+    FileError : if the mask cannot be read, or has too few voxels.
     """
     mask = read_volume(source, max_bytes=max_bytes, called="the mask")
     warnings = []
-    seen = _survey(mask)
-    within = seen.low >= 0 and seen.high <= 1 + _ROUNDING
+    found = _summary(mask)
+    within = found.low >= 0 and found.high <= 1 + _ROUNDING
     if within and mask.unscaled_integers and mask.stored.itemsize == 1:
         inside = mask.stored.reshape(mask.spatial_shape, order="F").view(np.bool_)  # 0 and 1
     elif within and not mask.unscaled_integers:
@@ -94,16 +102,18 @@ def read_mask(
     if count < fewest:
         cause = f"a mask of {count} voxels only" if count else "an empty mask"
         raise FileError(mask.path, cause, f"at least {fewest} voxels are needed: check the mask")
-    if seen.infinite:
-        warnings.append(f"{mask.path}: {seen.infinite} voxels are not finite, and count as outside")
-    if seen.fractions:
+    if found.infinite:
+        warnings.append(
+            f"{mask.path}: {found.infinite} voxels are not finite, and count as outside"
+        )
+    if found.other_values:
         rule = "values above 0.5" if within else "all values but 0"
         warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
     return Mask(mask.path, inside, mask.affine, mask.placed, tuple(warnings))
 
 
 class Inside(Protocol):
-    """Which voxels count, flattened like `Volume.flat`: an array, or what stands for one."""
+    """Which voxels count, flattened like `Volume.flat`: an array, or anything sliced like one."""
 
     def __getitem__(self, piece: slice, /) -> BoolArray:
         """Return which voxels of a piece count."""
@@ -112,7 +122,7 @@ class Inside(Protocol):
 class Nonzero:
     """The mask of all voxels whose value is finite and not 0, see `Volume.is_zero`.
 
-    It is worked out for each piece, because that is faster than to keep it.
+    It is computed piece by piece when needed, which is faster than storing it.
     """
 
     def __init__(self, volume: Volume) -> None:
@@ -128,7 +138,7 @@ class Nonzero:
 
 
 def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> BoolArray:
-    """Return where the values of an image are finite and fulfil a rule."""
+    """Return where the values of an image are finite and satisfy a rule."""
     if volume.unscaled_integers:
         return np.asarray(rule(volume.stored)).reshape(volume.spatial_shape, order="F")
     inside = np.empty(volume.flat.size, dtype=bool)
@@ -140,26 +150,26 @@ def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> Bool
 
 
 @dataclass(frozen=True)
-class _Survey:
+class _Summary:
     low: float
     high: float
     infinite: int
-    fractions: bool
+    other_values: bool  # than 0 and 1
 
 
-def _survey(mask: Volume) -> _Survey:
-    """Look at all values once, to learn how they are meant."""
+def _summary(mask: Volume) -> _Summary:
+    """Look at all values once, to find out whether they are binary, probabilities or labels."""
     if mask.unscaled_integers:
         least, most = int(mask.flat.min()), int(mask.flat.max())
-        return _Survey(least, most, 0, least < 0 or most > 1)
-    low, high, infinite, fractions = np.inf, -np.inf, 0, False
+        return _Summary(least, most, 0, least < 0 or most > 1)
+    low, high, infinite, other_values = np.inf, -np.inf, 0, False
     for piece in mask.pieces():
         finite = piece[np.isfinite(piece)]
         infinite += piece.size - finite.size
         if finite.size:
             low, high = min(low, float(finite.min())), max(high, float(finite.max()))
-            fractions = fractions or _other_than_0_and_1(finite)
-    return _Survey(low, high, infinite, fractions)
+            other_values = other_values or _other_than_0_and_1(finite)
+    return _Summary(low, high, infinite, other_values)
 
 
 def _other_than_0_and_1(values: NDArray[Any]) -> bool:
@@ -167,18 +177,32 @@ def _other_than_0_and_1(values: NDArray[Any]) -> bool:
 
 
 def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:
-    """Compare where an image and its mask, or another map of it, lie, corner by corner."""
+    """Compare the place of a mask, or of a tissue probability map, with that of its image.
+
+    Parameters
+    ----------
+    mask : the mask or map.
+    like : the image, of the same shape.
+
+    Returns
+    -------
+    warnings : none if their corners are at most 1/100 of a voxel apart, one up to half a voxel.
+
+    Raises
+    ------
+    FileError : if they are farther apart.
+    """
     if not (mask.placed and like.placed) or np.array_equal(mask.affine, like.affine, True):
         return []
     ends = [(0, length - 1) for length in (*like.spatial_shape, 1, 1)[:3]]
     corners = np.array([(*corner, 1) for corner in product(*ends)], dtype=np.float64)
-    apart = np.linalg.norm((corners @ (mask.affine - like.affine).T)[:, :3], axis=1)
+    distances = np.linalg.norm((corners @ (mask.affine - like.affine).T)[:, :3], axis=1)
     voxel = float(np.linalg.norm(like.affine[:3, :3], axis=0).min())
-    drift = float(apart.max() / voxel) if voxel > 0 else np.inf
-    if drift <= _SILENT:
+    apart = float(distances.max() / voxel) if voxel > 0 else np.inf
+    if apart <= _ALIGNED:
         return []
-    if drift < _WARNED:
-        return [f"{mask.path}: lies {drift:.2g} voxels away from {like.path}; used nevertheless"]
+    if apart < _TOLERATED:
+        return [f"{mask.path}: lies {apart:.2g} voxels away from {like.path}; used nevertheless"]
     what = "a mask that lies" if isinstance(mask, Mask) else "lies"
-    cause = f"{what} {drift:.3g} voxels away from {like.path}"
+    cause = f"{what} {apart:.3g} voxels away from {like.path}"
     raise FileError(mask.path, cause, "resample it onto the image's grid, or mend its header")

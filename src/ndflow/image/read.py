@@ -1,4 +1,4 @@
-"""Images from files, from nibabel and from arrays."""
+"""Reading volumes: from files, nibabel images and arrays."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from nibabel.freesurfer.mghformat import MGHHeader
 from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
@@ -14,27 +15,17 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.gzip import is_compressed
 from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, open_stream, read_bytes
 from ndflow.image.formats import pair_names
-from ndflow.image.headers import (
-    MGH_START,
-    MGH_VERSION,
-    Header,
-    Layout,
-    add_extensions,
-    affine_of,
-    header_size,
-    mgh_layout,
-    nifti_layout,
-    shape_problem,
-    with_footer,
-)
-from ndflow.image.new_headers import header_for
+from ndflow.image.layout import DAMAGED, Header, Layout, affine_of, describes, shape_problem
+from ndflow.image.mgh import MGH_START, MGH_VERSION, mgh_layout, with_footer
+from ndflow.image.nifti import add_extensions, header_size, nifti_header_for, nifti_layout
 from ndflow.image.volume import Volume
+from ndflow.values import FloatArray
 
 __all__ = ["Source", "files_of", "read_volume"]
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
 
-_LARGEST_HEADER = 1 << 26
+_MAX_HEADER_BYTES = 1 << 26  # with extensions
 
 
 def read_volume(
@@ -44,9 +35,19 @@ def read_volume(
 
     Parameters
     ----------
-    source : a path (.nii, .hdr, .img, .mgh, each also compressed), an image, or an array.
-    max_bytes : files whose content is larger than this are refused.
-    called : what messages call it, if it is no file.
+    source : a path (.nii, .hdr, .img or .mgh, also compressed), a nibabel image, or an array.
+    max_bytes : the largest content of a file, decompressed, that is accepted.
+    called : what messages call an image that has no file.
+
+    Returns
+    -------
+    volume : the voxels as they are stored, with header and affine. An array has the identity as its
+        affine, and is not ``placed``.
+
+    Raises
+    ------
+    FileError : if a file cannot be read, is damaged, or does not hold one volume of real numbers.
+    InvalidValueError : if an array or an image in memory is not such a volume.
     """
     if isinstance(source, np.ndarray):
         return _from_array(source, called)
@@ -60,9 +61,9 @@ def read_volume(
         if size := header_size(first):
             block = first + stream.read(size - 4, "header").tobytes()
             layout = nifti_layout(path, block, single=True)
-            if _LARGEST_HEADER < layout.start <= stream.capacity:
+            if _MAX_HEADER_BYTES < layout.start <= stream.capacity:
                 cause = f"its header (vox_offset) says that voxels begin at byte {layout.start:,}"
-                raise FileError(path, cause, "its header is damaged: copy or download it again")
+                raise FileError(path, cause, DAMAGED)
             area = stream.read(layout.start - size, "header extensions").tobytes()
             add_extensions(path, area, layout)
             stored = _voxels(stream, layout)
@@ -79,7 +80,7 @@ def read_volume(
 
 
 def files_of(source: Source) -> tuple[str, ...]:
-    """Return the files that an image is read from: none, one, or header and data."""
+    """Return the files that an image is read from: none, one, or a pair of header and data."""
     if isinstance(source, np.ndarray):
         return ()
     if isinstance(source, SpatialImage):
@@ -98,11 +99,11 @@ def _path(source: str | os.PathLike[str]) -> str:
 
 
 def _existing_pair(path: str) -> tuple[str, str] | None:
-    """Return the header and the data file that belong together, if `path` is one of a pair."""
+    """Return the existing header and data files if `path` is one of such a pair, or None."""
     names = pair_names(path)
     if names is None:
         return None
-    # One of the two may be compressed, and the other not.
+    # One of the two may be compressed and the other not.
     others = {name: name[:-3] if is_compressed(name) else f"{name}.gz" for name in names}
     header, data = (
         name if name == path or Path(name).exists() or not Path(other).exists() else other
@@ -112,7 +113,7 @@ def _existing_pair(path: str) -> tuple[str, str] | None:
 
 
 def _from_pair(path: str, head: str, data: str, *, max_bytes: int) -> Volume:
-    content = read_bytes(head, max_bytes=min(max_bytes, _LARGEST_HEADER))
+    content = read_bytes(head, max_bytes=min(max_bytes, _MAX_HEADER_BYTES))
     size = header_size(content[:4])
     if size is None or len(content) < size:
         raise FileError(head, "not a NIfTI header", "check that it is the right file")
@@ -145,7 +146,7 @@ def _refuse_surplus(path: str, rest: bytes) -> None:
 
 def _from_array(array: NDArray[Any], called: str) -> Volume:
     _refuse_array(called, array)
-    header = header_for(None, array.shape, np.eye(4))
+    header = nifti_header_for(None, array.shape, np.eye(4))
     return Volume(called, (), _fortran(array), 1.0, 0.0, header, np.eye(4), placed=False)
 
 
@@ -154,7 +155,7 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
     data: Any = image.dataobj
     slope, inter = 1.0, 0.0
     try:
-        if hasattr(data, "get_unscaled"):  # still in its file: take it as it is stored there
+        if hasattr(data, "get_unscaled"):  # not loaded yet: read it without scaling
             slope, inter = float(data.slope), float(data.inter)
             data = data.get_unscaled()
         array = np.asanyarray(data)
@@ -162,9 +163,16 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
         raise FileError(name, f"cannot be read ({error})", "copy or download it again") from None
     _refuse_array(name, array)
     affine = affine_of(name, image.header) if image.affine is None else image.affine
-    header = header_for(image.header, array.shape, np.asarray(affine, dtype=np.float64))
+    header = _header_for(image.header, array.shape, np.asarray(affine, dtype=np.float64))
     place = affine_of(name, header)
     return Volume(name, files_of(image), _fortran(array), slope, inter, header, place)
+
+
+def _header_for(header: Header, shape: tuple[int, ...], affine: FloatArray) -> Header:
+    """Return a copy of the header of an image in memory that agrees with its shape and affine."""
+    if isinstance(header, MGHHeader) and describes(header, shape, affine):
+        return header.copy()  # type: ignore[no-untyped-call]
+    return nifti_header_for(header, shape, affine)
 
 
 def _refuse_array(name: str, array: NDArray[Any]) -> None:
@@ -175,6 +183,6 @@ def _refuse_array(name: str, array: NDArray[Any]) -> None:
 
 
 def _fortran(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a view in Fortran order, or a copy where memory lies otherwise or maps a file."""
+    """Return a view in Fortran order; a copy if the order differs or the array maps a file."""
     plain = np.array(array, order="F") if isinstance(array, np.memmap) else np.asarray(array)
     return np.asfortranarray(plain.view(np.uint8) if plain.dtype == bool else plain).view()

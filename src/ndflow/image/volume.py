@@ -1,4 +1,4 @@
-"""One volume of an image as it is stored, with what is needed to write another one like it."""
+"""A volume as it is stored in a file, with all that is needed to write another one like it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.image.headers import Header
+from ndflow.image.layout import Header
 from ndflow.values import FloatArray
 
 __all__ = ["PIECE", "Volume"]
 
-PIECE = 1 << 18  # voxels at a time: few enough for a processor's cache
+PIECE = 1 << 18  # voxels at a time: few enough to fit the processor's cache
 
-_WHOLE_STEP = 1e-2  # of a step of scaled integers: what the rounding of a header may amount to
+_ZERO_TOLERANCE = 1e-2  # in steps of scaled integers: the rounding error of a header
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,13 +25,13 @@ class Volume:
 
     Attributes
     ----------
-    path : the file, or what messages call an image that is none.
-    files : every file that it was read from; none for an image in memory.
+    path : the file, or what messages call an image that has no file.
+    files : all files that it was read from; none for an image in memory.
     stored : the voxels as they are stored, read-only, in Fortran order.
     slope, inter : a value is ``slope · stored + inter``.
     header : nibabel's header.
     affine : from voxels to millimetres.
-    placed : whether that means anything; a bare array lies nowhere.
+    placed : whether the affine is meaningful; a bare array has no place in space.
     """
 
     path: str
@@ -44,48 +44,48 @@ class Volume:
     placed: bool = True
 
     def __post_init__(self) -> None:
-        """Protect the arrays."""
+        """Make the arrays read-only."""
         for array in (self.stored, self.affine):
             array.flags.writeable = False
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The length of every axis."""
+        """The length of each axis."""
         return self.stored.shape
 
     @property
     def spatial_shape(self) -> tuple[int, ...]:
-        """The length of the axes of space: those of length 1 that follow are left out."""
+        """The length of each spatial axis, without the axes of length 1 that may follow."""
         return self.stored.shape[:3]
 
     @property
     def unscaled_integers(self) -> bool:
-        """Whether the values are the integers that are stored, which are always finite."""
+        """Whether the values are the stored integers themselves, and so always finite."""
         return self.stored.dtype.kind in "bui" and self.slope == 1 and self.inter == 0
 
     @property
     def flat(self) -> NDArray[Any]:
-        """The stored voxels one after the other, as in the file; not a copy."""
+        """The stored voxels in the order of the file; a view, not a copy."""
         return self.stored.reshape(-1, order="F")
 
     def values(self, stored: NDArray[Any]) -> NDArray[Any]:
-        """Return the values of stored voxels: the same array where there is no scaling."""
+        """Return the values of stored voxels; without scaling, the same array."""
         if self.slope == 1 and self.inter == 0:
             return stored
         return stored * np.float64(self.slope) + self.inter
 
     def is_zero(self, values: NDArray[Any]) -> NDArray[np.bool_]:
-        """Tell which values are 0.
+        """Return which values are 0.
 
-        Scaled integers are 0 where they are within 1/100 of their step of it, since the scaling
-        stands in the header with seven digits only.
+        Scaled integers count as 0 within 1/100 of their step, since the header stores the scaling
+        with seven digits only.
         """
         if self.stored.dtype.kind in "ui" and self.inter != 0:
-            return np.asarray(np.abs(values) <= _WHOLE_STEP * abs(self.slope))
+            return np.asarray(np.abs(values) <= _ZERO_TOLERANCE * abs(self.slope))
         return np.asarray(values == 0)
 
     def pieces(self, length: int = PIECE) -> Iterator[NDArray[Any]]:
-        """Yield all values, flattened like the file, some at a time."""
+        """Yield all values in the order of the file, `length` at a time."""
         flat = self.flat
         for start in range(0, flat.size, length):
             yield self.values(flat[start : start + length])

@@ -1,4 +1,7 @@
-"""Images written piece by piece, never whole in memory, and complete or not at all."""
+"""Writing volumes: to a file, piece by piece, or to an array or nibabel image in memory.
+
+A file is never held in memory as a whole, and appears complete or not at all.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +11,42 @@ from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
+from nibabel.freesurfer.mghformat import MGHHeader, MGHImage
+from nibabel.nifti1 import Nifti1Image
+from nibabel.nifti2 import Nifti2Header, Nifti2Image
+from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, Hashed, check_new, new_file, sync
 from ndflow.files.gzip import GzipWriter, gzip_writer, is_compressed
 from ndflow.image.formats import IMAGE_KINDS, kind_of, pair_names
-from ndflow.image.new_headers import MGH_TYPES, mgh_ends, nifti_head
+from ndflow.image.mgh import MGH_TYPES, mgh_ends, mgh_header
+from ndflow.image.nifti import nifti_head, nifti_header
 from ndflow.image.volume import PIECE, Volume
 
-__all__ = ["DTYPES", "Written", "cast_chunks", "cast_to", "check_output", "write_volume"]
+__all__ = [
+    "DTYPES",
+    "Written",
+    "cast_to",
+    "check_output",
+    "make_array",
+    "make_image",
+    "write_volume",
+]
 
 _INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 DTYPES = ("float32", "float64", *_INTEGERS)
 
 
 class Written(NamedTuple):
-    """What was written.
+    """The outcome of `write_volume`.
 
     Attributes
     ----------
-    clipped : the number of values that did not fit the type, and became the nearest that does:
-        beyond its range, or NaN where the type has none (stored as 0).
-    sha256 : of each file.
+    clipped : the number of values that the type could not hold: those beyond its range became the
+        nearest end of the range, and NaN became 0 in integer types.
+    sha256 : the hash of each file.
     """
 
     clipped: int
@@ -40,11 +56,11 @@ class Written(NamedTuple):
 def check_output(
     path: AnyPath, *, dtype: str = "float32", force: bool = False, inputs: Iterable[AnyPath] = ()
 ) -> None:
-    """Say now what `write_volume` would say at the end; the parameters are the same."""
+    """Raise, before any work, the error that `write_volume` would raise; parameters as there."""
     inputs = tuple(inputs)
     names = _files(path)
     if kind_of(names[0]) == ".mgh" and dtype not in MGH_TYPES:
-        cause = f"MGH files know no {dtype}"
+        cause = f"MGH files cannot hold {dtype}"
         raise FileError(path, cause, f"use {', '.join(MGH_TYPES)}, or write NIfTI")
     for name in names:
         check_new(name, force=force, inputs=inputs)
@@ -64,15 +80,23 @@ def write_volume(
 
     Parameters
     ----------
-    path : where to; the name tells the format (.nii, .hdr, .img, .mgh, each also compressed).
+    path : the file, whose name gives the format (.nii, .hdr, .img or .mgh, also compressed).
     like : the other image.
     chunks : the values, flattened like `Volume.flat`, in consecutive pieces of any length.
-    dtype : the type of a voxel, one of `DTYPES`. Values are stored as they are, unscaled.
-    force : whether another file may be replaced.
-    inputs : files that must not be replaced; those of `like` never are.
-    then : called with the result when all is on the disc, just before the image takes its name;
-        so that what belongs to the image can be written, or both not.
+    dtype : the type of the voxels, one of `DTYPES`. Values are stored without scaling.
+    force : whether an existing file may be replaced.
+    inputs : files that must not be replaced, even with `force`; those of `like` never are.
+    then : called with the result once all is on the disc, just before the image appears under its
+        name. It may write what belongs to the image; if it raises, there is no image either.
 
+    Returns
+    -------
+    written : how many values were clipped, and the hashes of the files.
+
+    Raises
+    ------
+    FileError : if a file may not or cannot be written.
+    InvalidValueError : if the type is unknown, or `chunks` do not hold one value per voxel.
     """
     if dtype not in DTYPES:
         raise InvalidValueError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
@@ -88,15 +112,15 @@ def write_volume(
     with ExitStack() as stack:
         files = [stack.enter_context(new_file(n, force=force, inputs=keep)) for n in names]
         hashed = [Hashed(file) for file in files]
-        with ExitStack() as packers:
+        with ExitStack() as compressors:
             writers: list[Hashed | GzipWriter] = [
-                packers.enter_context(gzip_writer(file)) if is_compressed(name) else file
+                compressors.enter_context(gzip_writer(file)) if is_compressed(name) else file
                 for name, file in zip(names, hashed, strict=True)
             ]
             writers[0].write(head)
-            for piece, changed in cast_chunks(chunks, like.flat.size, stored):
+            for piece, count in _cast_chunks(chunks, like.flat.size, stored):
                 writers[-1].write(piece.view(np.uint8).data)
-                clipped += changed
+                clipped += count
             writers[-1].write(tail)
         written = Written(clipped, tuple(file.digest() for file in hashed))
         if then is not None:
@@ -106,25 +130,54 @@ def write_volume(
     return written
 
 
-def cast_chunks(
-    chunks: Iterable[NDArray[Any]], size: int, dtype: np.dtype[Any]
-) -> Iterator[tuple[NDArray[Any], int]]:
-    """Yield small pieces in another type, and how many values of each did not fit."""
-    left = size
-    for chunk in chunks:
-        flat = np.asarray(chunk).reshape(-1, order="F")
-        left -= flat.size
-        if left < 0:
-            break
-        for start in range(0, flat.size, PIECE):
-            yield cast_to(flat[start : start + PIECE], dtype)
-    if left:
-        wrong = "more" if left < 0 else f"{left} fewer"
-        raise InvalidValueError(f"chunks hold {wrong} values than the {size} voxels of the image")
+def make_array(
+    like: Volume, chunks: Iterable[NDArray[Any]], *, dtype: str = "float32"
+) -> tuple[NDArray[Any], int]:
+    """Make an array of the shape of an image; parameters as for `write_volume`.
+
+    Returns
+    -------
+    array : the values.
+    clipped : see `Written`.
+    """
+    kind = np.dtype(dtype)
+    flat = np.empty(like.flat.size, kind)
+    start = clipped = 0
+    for piece, count in _cast_chunks(chunks, flat.size, kind):
+        flat[start : start + piece.size] = piece
+        start, clipped = start + piece.size, clipped + count
+    return flat.reshape(like.shape, order="F"), clipped
+
+
+def make_image(
+    like: Volume, chunks: Iterable[NDArray[Any]], *, dtype: str = "float32"
+) -> tuple[SpatialImage, int]:
+    """Make a nibabel image with the geometry and the header of another; otherwise as `make_array`.
+
+    Returns
+    -------
+    image : of the same format as `like`.
+    clipped : see `Written`.
+    """
+    geometry = (like.header, like.shape, like.affine, np.dtype(dtype))
+    kind: Any
+    if isinstance(like.header, MGHHeader):
+        kind, header = MGHImage, mgh_header(*geometry)
+    else:
+        header = nifti_header(*geometry)
+        kind = Nifti2Image if isinstance(header, Nifti2Header) else Nifti1Image
+    array, clipped = make_array(like, chunks, dtype=dtype)
+    return kind(array, header.get_best_affine(), header), clipped
 
 
 def cast_to(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], int]:
-    """Return values in another type, rounded and clipped, and how many of them were clipped."""
+    """Convert values to another type: rounded to integers, and clipped to its range.
+
+    Returns
+    -------
+    values : in the new type.
+    clipped : how many values the type could not hold, see `Written`.
+    """
     if values.dtype == dtype:
         return np.ascontiguousarray(values), 0
     if values.dtype.kind not in "buif":
@@ -140,7 +193,7 @@ def cast_to(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], i
     low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
     if values.dtype.kind == "f":
         values = np.rint(values.astype(np.float64))
-    # Not `> high`: as a double, 2**63 - 1 is 2**63. Its successor is a double, for every type.
+    # Not `> high`: as a double, 2**63 - 1 becomes 2**63. But high + 1 is a double for every type.
     below, above, missing = values < low, values >= high + 1, np.isnan(values)
     fits = ~(below | above | missing)
     result = np.zeros(values.shape, dtype)
@@ -149,13 +202,30 @@ def cast_to(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], i
     return result, int(values.size - np.count_nonzero(fits))
 
 
+def _cast_chunks(
+    chunks: Iterable[NDArray[Any]], size: int, dtype: np.dtype[Any]
+) -> Iterator[tuple[NDArray[Any], int]]:
+    """Yield small pieces in another type, and the number of clipped values in each."""
+    left = size
+    for chunk in chunks:
+        flat = np.asarray(chunk).reshape(-1, order="F")
+        left -= flat.size
+        if left < 0:
+            break
+        for start in range(0, flat.size, PIECE):
+            yield cast_to(flat[start : start + PIECE], dtype)
+    if left:
+        wrong = "more" if left < 0 else f"{left} fewer"
+        raise InvalidValueError(f"chunks hold {wrong} values than the {size} voxels of the image")
+
+
 def _files(path: AnyPath) -> tuple[str, ...]:
-    """Return the files that make an image: one, or header and data."""
+    """Return the files of an image: one, or a pair of header and data."""
     name = os.fspath(path)
     if kind_of(name) not in IMAGE_KINDS:
         raise FileError(
             path,
-            "its name tells no image format",
+            "its name does not end like that of an image",
             "end it with .nii.gz, or with / if it is a folder",
         )
     return pair_names(name) or (name,)
