@@ -1,4 +1,4 @@
-"""Mixtures that tests share: random ones, for hypothesis and for loops."""
+"""Random mixtures that several tests share, for hypothesis and for loops."""
 
 import numpy as np
 from hypothesis import strategies as st

@@ -1,4 +1,4 @@
-"""Values are frozen, own their arrays, and refuse what makes no sense, wherever it comes from."""
+"""Values are frozen, own their arrays, and reject what makes no sense, wherever it comes from."""
 
 import dataclasses
 from typing import Any
@@ -8,6 +8,7 @@ import pytest
 from mixtures import random_mixture
 
 import ndflow
+import ndflow.population
 from ndflow.values import Value
 
 MIXTURE = ndflow.GaussianMixture([0.4, 0.6], [0.0, 3.0], [1.0, 4.0])
@@ -32,7 +33,6 @@ VALUES: dict[str, Value] = {
     "LinearTails": ndflow.LinearTails(FLOW, -1.0, 4.0),
     "Tabulated": TABLE,
     "InverseTabulated": ndflow.InverseTabulated(TABLE),
-    "Lookup": ndflow.Lookup(TABLE, -2, 5),
     "Chain": ndflow.Chain((AFFINE, TABLE)),
     "PiecewiseLinear": ndflow.PiecewiseLinear([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0]),
     "Landmarks": ndflow.Landmarks("nyul", [1.0, 2.0, 5.0]),
@@ -41,12 +41,72 @@ VALUES: dict[str, Value] = {
     "TissueModel": ndflow.TissueModel(
         (MIXTURE, OTHER, STANDARD), [0.25, 0.5, 0.25], 1e-3 * (np.eye(3) - 1 / 3)
     ),
+    "HealthyCeiling": ndflow.HealthyCeiling([-8.0, 0.0, 8.0], [-7.0, 0.5, -7.0], 0.1, 20),
 }
 every_value = pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 
 
 def fields(value: Value) -> dict[str, Any]:
     return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+
+
+REPRS = {
+    "Histogram": "Histogram(levels=3, voxels=9)",
+    "GaussianMixture": "GaussianMixture(components=2, channels=1)",
+    "GaussianMixture in the plane": "GaussianMixture(components=2, channels=2)",
+    "Status": "Status(converged=True, iterations=3, message='converged after 3 sweeps')",
+    "Fit": "Fit(components=2, converged=True)",
+    "Match": "Match(components=2, converged=True)",
+    "Affine": "Affine(matrix=2, offset=-1)",
+    "Flow": "Flow(components=2, steps=4, path='sigma')",
+    "QuantileMap": "QuantileMap(source=GaussianMixture, target=GaussianMixture)",
+    "LinearTails": "LinearTails(inner=Flow, low=-1, high=4)",
+    "Tabulated": "Tabulated(3 points from 0 to 3)",
+    "InverseTabulated": "InverseTabulated(3 points from -1 to 1)",
+    "Chain": "Chain(Affine, Tabulated)",
+    "PiecewiseLinear": "PiecewiseLinear(3 points from 0 to 3)",
+    "Landmarks": "Landmarks(nyul, 3 values from 1 to 5)",
+    "Reference": "Reference(T1w, 3 scans, 1 component)",
+    "Tissues": "Tissues(CSF 25%, GM 50%, WM 25%)",
+    "TissueModel": "TissueModel(CSF 25%, GM 50%, WM 25%, from maps)",
+    "HealthyCeiling": "HealthyCeiling(20 scans, threshold=0.1)",
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_a_value_is_shown_in_one_short_line(name: str) -> None:
+    assert repr(VALUES[name]) == REPRS[name]
+
+
+def test_a_repr_stays_short_however_large_the_value() -> None:
+    many = ndflow.stack([MIXTURE] * 1000)
+    plane = ndflow.Affine(np.eye(2), np.zeros(2))
+    bins = np.arange(3000.0).reshape(-1, 2)
+    names = ("x" * 1000, "y" * 1000)
+    large: list[Value] = [
+        many,
+        plane,
+        ndflow.Histogram(bins, np.ones(1500)),
+        ndflow.Status(False, 3, "not\n" * 1000),
+        ndflow.Chain((AFFINE,) * 1000),
+        ndflow.Reference(ndflow.GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)]), names, 3),
+        ndflow.population.LesionFinding((), np.zeros(1000), 0.0, unlike=False),
+    ]
+    for value in large:
+        assert len(repr(value)) <= 100
+        assert "\n" not in repr(value)
+    assert repr(plane) == "Affine(channels=2)"
+    assert repr(large[2]) == "Histogram(levels=1500, voxels=1.5e+03, channels=2)"
+    assert (
+        repr(large[-1]) == "LesionFinding(indices=(), excesses=array(1000,), mass=0, unlike=False)"
+    )
+
+
+def test_every_type_of_value_takes_its_repr_from_value_or_overrides_it() -> None:
+    kinds = [kind for kind in Value._kinds.values() if dataclasses.is_dataclass(kind)]
+    assert len(kinds) > 18
+    for kind in kinds:
+        assert not kind.__dataclass_params__.repr, kind
 
 
 def test_every_public_value_is_tested_here() -> None:
@@ -68,7 +128,7 @@ def test_no_attribute_can_be_replaced(value: Value) -> None:
 
 @every_value
 def test_arrays_are_read_only(value: Value) -> None:
-    derived = [name for name in ("covariances", "table") if hasattr(value, name)]
+    derived = [name for name in ("covariances",) if hasattr(value, name)]
     for item in [*fields(value).values(), *(getattr(value, name) for name in derived)]:
         if isinstance(item, np.ndarray):
             with pytest.raises(ValueError, match="read-only"):
@@ -195,12 +255,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Tabulated", {"slopes": [1.0, 9.0, 0.5]}, "slopes must not be so steep"),
     ("InverseTabulated", {"table": AFFINE}, "table"),
     ("InverseTabulated", {"table": 1.0}, "table"),
-    ("Lookup", {"base": ndflow.Flow(PLANE, PLANE)}, "base must have one channel, not 2"),
-    ("Lookup", {"base": MIXTURE}, "base"),
-    ("Lookup", {"first": 0.5}, "first must be a whole number"),
-    ("Lookup", {"last": "5"}, "last must be a whole number"),
-    ("Lookup", {"last": -3}, "last must lie between -2"),
-    ("Lookup", {"last": 10**9}, "is longer than"),
     ("Chain", {"maps": ()}, "maps must hold at least one map"),
     (
         "Chain",
@@ -244,6 +298,6 @@ def test_nonsense_is_refused_from_a_file(name: str, wrong: dict[str, Any], messa
         type(value).from_dict(data)
 
 
-def test_a_histogram_of_nothing_is_called_degenerate() -> None:
+def test_a_histogram_without_voxels_is_degenerate() -> None:
     with pytest.raises(ndflow.DegenerateDataError, match="no voxel to count"):
         ndflow.Histogram([1.0, 2.0], [0.0, 0.0])

@@ -1,21 +1,21 @@
-"""The errors a caller can act on.
+"""The errors that a caller can act on.
 
-Every message names the argument or the file, says what is wrong with it, and what to try.
+Every message names the argument or the file, and says what is wrong with it and what to try.
 """
 
 __all__ = ["DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"]
 
 
 class NdflowError(Exception):
-    """Base of every error that ndflow raises on purpose."""
+    """Base class of every error that ndflow raises deliberately."""
 
 
 class InvalidValueError(NdflowError, ValueError):
-    """An argument or a stored value that cannot be what it claims to be."""
+    """An invalid argument, or a stored value that cannot be what it claims to be."""
 
 
 class DegenerateDataError(NdflowError, ValueError):
-    """Data without a density to speak of: no voxel at all, or all of them equal."""
+    """Data from which no density can be estimated: no voxels, or voxels that are all equal."""
 
 
 class FileError(NdflowError):

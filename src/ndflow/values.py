@@ -1,9 +1,11 @@
-"""Domain values: frozen, validated where they are made, unchanged by a trip through JSON.
+"""Domain values: frozen, validated on construction, unchanged by a round trip through JSON.
 
-A domain type is a frozen dataclass that derives from `Value`. Its ``__post_init__`` turns what it
-is given into read-only arrays with `real_array` and refuses what makes no sense, so that no other
-code has to check it again. `Value.to_dict` writes plain lists and numbers, and JSON keeps every
-digit of a double, so ``from_dict(json.loads(json.dumps(v.to_dict()))) == v`` holds bit by bit.
+A domain type derives from `Value` and is decorated with
+``@dataclass(frozen=True, eq=False, repr=False)``: equality and repr come from `Value`. Its
+``__post_init__`` converts its arguments to read-only arrays with `real_array` and rejects what
+makes no sense, so that no other code has to check again. `Value.to_dict` writes plain lists and
+numbers, and JSON keeps every digit of a double, so that
+``from_dict(json.loads(json.dumps(v.to_dict()))) == v`` holds to the last bit.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ __all__ = [
     "Value",
     "einsum",
     "instance",
+    "plural",
     "points",
     "positive",
     "real",
@@ -36,30 +39,48 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 
-_DEEPEST = 32  # nested values, in a file that is not hostile
+_MAX_DEPTH = 32  # of nested values; only a hostile file goes deeper
 
 
 class Value:
-    """Equality and a dictionary form for frozen dataclasses that hold arrays."""
+    """Base of frozen dataclasses that hold arrays: equality, a dictionary form and a short repr."""
 
     _kinds: ClassVar[dict[str, type[Value]]] = {}
-    _verbatim: ClassVar[frozenset[str]] = frozenset()  # fields of plain data, never values
+    _verbatim: ClassVar[frozenset[str]] = frozenset()  # fields of plain data, never nested values
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Make the type known by its name, so that `from_dict` finds it."""
+        """Register the type under its name, so that `from_dict` finds it."""
         super().__init_subclass__(**kwargs)
         Value._kinds[cls.__name__] = cls
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the value as plain numbers, strings, lists and dictionaries."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return {"type": type(self).__name__} | {
-            f.name: _plain(getattr(self, f.name)) for f in fields
-        }
+        """Return the value as plain numbers, strings, lists and dictionaries.
+
+        Returns
+        -------
+        The name of the type under ``"type"``, and one entry per field; fields that are None are
+        left out.
+        """
+        named = {name: _plain(part) for name, part in self._parts() if part is not None}
+        return {"type": type(self).__name__} | named
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild the value from `to_dict`; called on a base class, of whichever kind it names."""
+        """Rebuild a value from the dictionary that `to_dict` wrote.
+
+        Parameters
+        ----------
+        data : the dictionary; entries may be missing only for fields that have a default.
+
+        Returns
+        -------
+        A value of the type that the dictionary names, which must be this class or a subclass.
+
+        Raises
+        ------
+        InvalidValueError : an unknown type, missing or unknown entries, or values that the type
+            itself rejects.
+        """
         value = _rebuilt(data)
         if not isinstance(value, cls):
             raise InvalidValueError(
@@ -69,24 +90,40 @@ class Value:
         return value
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether two values of one type agree in every bit."""
-        if type(self) is not type(other):
+        """Return whether both have the same type and agree in every bit."""
+        if not isinstance(other, Value) or type(self) is not type(other):
             return NotImplemented
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in fields)
+        pairs = zip(self._parts(), other._parts(), strict=True)
+        return all(_same(one, two) for (_, one), (_, two) in pairs)
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __repr__(self) -> str:
+        """Return one short line: arrays by their shape, nested values by their type."""
+        sketched = (f"{name}={_sketch(part)}" for name, part in self._parts())
+        return f"{type(self).__name__}({', '.join(sketched)})"
 
-@dataclasses.dataclass(frozen=True, eq=False)
+    def _parts(self) -> list[tuple[str, Any]]:
+        """The names and values of the fields."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return [(f.name, getattr(self, f.name)) for f in fields]
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Status(Value):
-    """How an iteration ended.
+    """How an iterative algorithm ended.
 
     Attributes
     ----------
     converged : whether it stopped because there was nothing left to gain.
-    iterations : how many it took.
-    message : the same in words, with what to try where it did not converge.
+    iterations : how many iterations it took.
+    message : the same in words, with what to try if it did not converge.
+
+    Examples
+    --------
+    >>> from ndflow import Histogram, fit
+    >>> fit(Histogram([1.0, 2.0, 3.0], [40.0, 80.0, 40.0])).status.converged
+    True
     """
 
     converged: bool
@@ -102,37 +139,46 @@ class Status(Value):
 
 
 def short(value: object) -> str:
-    """Return how a message shows something that may be huge or deeply nested."""
+    """Return a repr for messages, abbreviated if the value is large or deeply nested."""
     return reprlib.repr(value)
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a number with its noun: "1 scan", "2 scans"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def instance(value: object, name: str, kind: type | UnionType) -> None:
-    """Refuse a part that is not of the kind it should be."""
+    """Raise InvalidValueError unless `value` is an instance of `kind`; messages call it `name`."""
     if not isinstance(value, kind):
         wanted = getattr(kind, "__name__", str(kind))
         raise InvalidValueError(f"{name} must be of the type {wanted}, not {short(value)}")
 
 
 def einsum(subscripts: str, *operands: NDArray[np.floating[Any]]) -> FloatArray:
-    """`numpy.einsum`, which sums in a fixed order, unlike products that go through BLAS."""
+    """Call `numpy.einsum`, which, unlike BLAS, always sums in the same order."""
     result: FloatArray = np.einsum(subscripts, *operands)
     return result
 
 
 def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
-    """Return `value` as a read-only array of finite doubles, or say what is wrong with it.
+    """Return `value` as a read-only array of finite doubles.
 
     Parameters
     ----------
-    value : anything numpy can read as numbers.
-    name : how messages call it.
-    shape : the length of each axis; None where any length will do. Missing trailing axes are added
-        with length 1, so that one channel may be written without them.
+    value : anything numpy can convert to numbers.
+    name : what messages call it.
+    shape : the length of each axis, None for any length. Missing trailing axes are added with
+        length 1, so that one channel may be written without them.
+
+    Raises
+    ------
+    InvalidValueError : `value` is not numeric, not finite or not of this shape.
     """
     try:
         given = np.asarray(value)
         if given.dtype.kind in "USV" or any(
-            isinstance(part, str | bytes) for part in _loose(given)
+            isinstance(part, str | bytes) for part in _objects(given)
         ):
             raise TypeError("it holds text")
         array = np.array(given, dtype=np.float64, order="C")
@@ -151,13 +197,13 @@ def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
     return array
 
 
-def _loose(array: NDArray[Any]) -> Iterable[object]:
-    """The elements that numpy has no number type for."""
+def _objects(array: NDArray[Any]) -> Iterable[object]:
+    """The elements of an array of objects; nothing for arrays of numbers."""
     return array.flat if array.dtype.kind == "O" else ()
 
 
 def positive(value: float, name: str, *, zero: bool = False) -> float:
-    """Return `value` if it is a finite positive number (or zero, where that is allowed)."""
+    """Return `value` as a float if it is finite and positive (or zero, if `zero` is True)."""
     least = "zero or a positive number" if zero else "a positive number"
     number = real(value, name)
     if number < 0 or (number == 0 and not zero):
@@ -172,7 +218,7 @@ def real(value: float, name: str) -> float:
 
 
 def whole(value: int, name: str, low: int, high: int) -> int:
-    """Return `value` if it is a whole number between two bounds, both included."""
+    """Return `value` as an int if it is a whole number from `low` to `high`, both included."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -183,10 +229,10 @@ def whole(value: int, name: str, low: int, high: int) -> int:
 
 
 def points(x: ArrayLike, channels: int) -> tuple[FloatArray, tuple[int, ...]]:
-    """Return `x` as points ``(n, channels)``, and the shape of one number a point.
+    """Return `x` as points ``(n, channels)``, and the shape of a result with one number per point.
 
-    One channel: an array of any shape holds one point an element, and ``(n, 1)`` holds n points.
-    Several channels: the last axis is the channel.
+    With one channel, every element of an array of any shape is a point, and ``(n, 1)`` holds n
+    points. With several channels, the last axis is the channel.
     """
     given = np.asarray(x)
     if given.dtype.kind not in "buif":
@@ -214,8 +260,8 @@ def _plain(item: Any) -> Any:
 
 
 def _rebuilt(data: Any, depth: int = 0) -> Any:
-    if depth > _DEEPEST:
-        raise InvalidValueError(f"values must not be nested more than {_DEEPEST} deep")
+    if depth > _MAX_DEPTH:
+        raise InvalidValueError(f"values must not be nested more than {_MAX_DEPTH} deep")
     if isinstance(data, list):
         plain = not any(isinstance(part, dict) for part in data)
         return data if plain else [_rebuilt(part, depth + 1) for part in data]
@@ -230,16 +276,32 @@ def _rebuilt(data: Any, depth: int = 0) -> Any:
         for key, part in data.items()
         if key != "type"
     }
-    known = {f.name for f in dataclasses.fields(kind)}
-    if given.keys() != known:
-        wrong = ", ".join(sorted(map(str, given.keys() ^ known)))
+    fields = dataclasses.fields(kind)
+    missing = {f.name for f in fields if _is_required(f)} - given.keys()
+    unknown = given.keys() - {f.name for f in fields}
+    if missing or unknown:
+        wrong = ", ".join(sorted(map(str, missing | unknown)))
         raise InvalidValueError(f"a {kind.__name__} with missing or unknown entries: {wrong}")
     return kind(**given)
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _sketch(item: Any) -> str:
+    if isinstance(item, Value):
+        return type(item).__name__
+    if isinstance(item, np.ndarray):
+        return f"array{item.shape}"
+    if isinstance(item, tuple) and any(isinstance(part, Value) for part in item):
+        return f"({', '.join(map(_sketch, item))})"
+    return f"{item:g}" if isinstance(item, float) else short(item)
 
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
     if isinstance(a, float) and isinstance(b, float):
-        return a.hex() == b.hex()  # tells 0.0 from -0.0
+        return a.hex() == b.hex()  # distinguishes 0.0 from -0.0
     return bool(a == b)

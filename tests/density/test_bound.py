@@ -1,4 +1,4 @@
-"""The bound of the evidence: it never falls, and it is the evidence where that has a formula.
+"""The bound on the evidence: it never falls, and equals the evidence where that has a formula.
 
 Truths: Student's predictive densities, the Normal-Wishart evidence, a sum over all assignments of a
 handful of points, and the one-channel Normal-Gamma formulas of the paper.
@@ -34,7 +34,7 @@ def prior_of(h: Histogram, strength: float = 0.1) -> tuple[np.ndarray, float, fl
 
 
 def log_evidence(x, counts, m0, strength, dof, scale) -> float:
-    """``ln ∫ Π_n N(x_n; μ, Λ⁻¹)^c_n dNW(μ, Λ)``, also for counts that are not whole."""
+    """``ln ∫ Π_n N(x_n; μ, Λ⁻¹)^c_n dNW(μ, Λ)``, also for fractional counts."""
     d, total = x.shape[1], counts.sum()
     mean = counts @ x / max(total, 1e-300)
     scatter = (x - mean).T @ ((x - mean) * counts[:, np.newaxis])
@@ -148,7 +148,7 @@ def test_the_bound_never_falls_in_a_sweep_from_any_moments(seed, d, components, 
 
 
 @given(seeds, st.integers(1, 3), st.integers(1, 6), st.sampled_from([None, (0.5, 2.0)]))
-def test_several_mixtures_at_once_are_each_what_they_are_alone(seed, d, components, gamma):
+def test_several_mixtures_swept_at_once_are_the_same_as_one_by_one(seed, d, components, gamma):
     g = np.random.default_rng(seed)
     data = Data(g.standard_normal((40, d)), g.uniform(0, 30, 40), 0.01 * np.eye(d))
     prior = Prior(2.0, 0.1, d + 3.0, np.eye(d), gamma)

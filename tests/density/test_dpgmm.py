@@ -23,7 +23,7 @@ def gaussian_counts(width: float, sd: float = 1.0, total: float = 1e6) -> Histog
 
 @pytest.fixture(autouse=True)
 def no_endless_merges(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a search for a start that never ends fail, rather than hang."""
+    """Make an endless search for a starting point fail, rather than hang."""
     count = itertools.count()
 
     def counted_sweep(*arguments):
@@ -35,7 +35,7 @@ def no_endless_merges(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def wavy() -> Histogram:
-    """Eight overlapping tissues: how many of them a fit tells apart depends on what it is told."""
+    """Eight overlapping tissues: how many of them a fit separates depends on its options."""
     m = GaussianMixture(np.full(8, 1 / 8), 3.0 * np.arange(8), np.full(8, 1 / 1.3**2))
     x = np.arange(-6, 27, 0.1)
     return Histogram(x, 1e6 * m.pdf(x) / m.pdf(x).sum(), 0.1, x[0] - 0.05)
@@ -76,8 +76,8 @@ def test_merges_tried_at_once_are_chosen_as_if_one_after_the_other(seed, monkeyp
 
 
 @pytest.mark.parametrize("concentration", [10.0, 20.0, 100.0])
-def test_a_large_concentration_comes_to_an_end(concentration):
-    # The prior likes to refill what was merged: without care, merges go round in circles.
+def test_a_fit_with_a_large_concentration_ends(concentration):
+    # The prior tends to refill what was merged: without care, merges would go round in circles.
     voxels = np.rint(10 * np.random.default_rng(0).standard_normal(300)).astype(int)
     assert ndflow.fit(ndflow.histogram(voxels), concentration=concentration).status.converged
 
@@ -86,7 +86,7 @@ def test_a_sharp_gamma_prior_fixes_the_concentration_and_a_wide_one_lets_the_dat
     fixed = ndflow.fit(wavy, concentration=5.0)
     sharp = ndflow.fit(wavy, concentration=5.0, concentration_prior=(5e7, 1e7))
     np.testing.assert_allclose(sharp.bounds[-1], fixed.bounds[-1], atol=0.1)
-    # One Gaussian speaks for a small α: left to the data, there is more evidence than at α = 50.
+    # One Gaussian favours a small α: if the data decide, there is more evidence than at α = 50.
     h = gaussian_counts(0.1)
     wide = ndflow.fit(h, concentration=50.0, concentration_prior=(1.0, 0.02))
     assert wide.bounds[-1] > ndflow.fit(h, concentration=50.0).bounds[-1] + 10
@@ -98,8 +98,8 @@ def test_there_are_never_more_components_than_the_truncation(wavy):
 
 
 @pytest.mark.parametrize("strength", [1e-3, 0.1, 10.0])
-def test_the_prior_strength_sets_how_narrow_components_are_thought_to_be(strength):
-    # With one component E Λ = ν/(W⁻¹) is plain: ν0 = 4, W0⁻¹ = ν0 κ0/(1 + κ0) s², N = 20.
+def test_the_prior_strength_sets_how_narrow_components_are_expected_to_be(strength):
+    # With one component E Λ = ν/(W⁻¹) has a closed form: ν0 = 4, W0⁻¹ = ν0 κ0/(1 + κ0) s², N = 20.
     x = np.random.default_rng(0).standard_normal(20)
     fitted = ndflow.fit(Histogram(x, np.ones(20)), truncation=1, prior_strength=strength).mixture
     expected = (4 + 20) / ((4 * strength / (1 + strength) + 20) * x.var())
@@ -115,7 +115,7 @@ def test_a_smaller_tolerance_climbs_longer_and_higher(wavy):
     assert np.diff(fine.bounds)[-1] < 1e-4
 
 
-def test_a_fit_goes_on_from_where_another_ended(wavy):
+def test_a_fit_can_start_from_the_result_of_another(wavy):
     first = ndflow.fit(wavy)
     again = ndflow.fit(wavy, start=first.mixture)
     assert again.status.iterations < first.status.iterations
@@ -136,7 +136,7 @@ def test_the_width_of_the_bins_does_not_widen_the_density(width, truncation):
 
 
 @pytest.mark.parametrize("width", [0.2, 0.5, 1.0])
-def test_coarse_bins_are_not_taken_for_a_row_of_narrow_components(width):
+def test_coarse_bins_are_not_fitted_by_one_narrow_component_each(width):
     fitted = ndflow.fit(gaussian_counts(width)).mixture
     x = np.linspace(-5, 5, 2001)
     difference = np.abs(fitted.pdf(x) - stats.norm.pdf(x))

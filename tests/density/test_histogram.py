@@ -21,12 +21,12 @@ def as_counter(histogram: Histogram) -> Counter[float]:
 
 
 def brute_force(values: np.ndarray) -> Counter[float]:
-    """Count with Python's own numbers, which neither wrap around nor overflow."""
+    """Count with Python integers, which neither wrap around nor overflow."""
     return Counter((float(v) + 0.0,) for v in values.tolist())
 
 
 def chunked(voxels: np.ndarray, cuts: list[float], **options: object) -> Histogram:
-    """The sum of the histograms of consecutive chunks, cut at shares of the voxels."""
+    """The sum of the histograms of consecutive chunks, cut at given fractions of the voxels."""
     where = sorted({int(cut * len(voxels)) for cut in cuts} - {0, len(voxels)})
     first, *rest = (ndflow.histogram(c, **options) for c in np.split(voxels, where))
     return sum(rest, first)
@@ -84,7 +84,7 @@ def test_several_channels_keep_occupied_bins_only():
     voxels = np.array([[[0, 5], [0, 5]], [[2, 1], [0, 1]]], np.int16)
     h = ndflow.histogram(voxels, channels=2)
     assert as_counter(h) == {(0.0, 5.0): 2, (2.0, 1.0): 1, (0.0, 1.0): 1}
-    # A voxel that is damaged in one channel is left out of all.
+    # A voxel that is not finite in one channel is left out of all.
     assert ndflow.histogram([[1.0, np.nan], [1.0, 2.0]], channels=2).total == 1
 
 
@@ -98,7 +98,7 @@ def test_moments_and_quantiles_are_those_of_the_voxels():
     np.testing.assert_array_equal(h.quantile(p, channel=1), expected)
 
 
-# ── bins know the quantum ────────────────────────────────────────────────────────────────────────
+# ── bins and the quantum ─────────────────────────────────────────────────────────────────────────
 
 
 @given(
@@ -140,7 +140,7 @@ def test_floats_are_binned_close_to_where_they_were(seed, scale):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("stray", [1e30, -1e30])
 @pytest.mark.parametrize("size", [1_000, 40_000])
-def test_a_single_stray_voxel_ruins_neither_the_bins_nor_the_fit(stray, size, dtype):
+def test_a_single_outlier_ruins_neither_the_bins_nor_the_fit(stray, size, dtype):
     clean = np.random.default_rng(1).normal(100, 15, size).astype(dtype)
     dirty = np.append(clean, dtype(stray))
     before, after = ndflow.histogram(clean), ndflow.histogram(dirty)
@@ -148,7 +148,7 @@ def test_a_single_stray_voxel_ruins_neither_the_bins_nor_the_fit(stray, size, dt
     assert ndflow.fit(after).mixture == ndflow.fit(before).mixture
 
 
-def test_a_stray_voxel_does_no_harm_where_nearly_all_voxels_are_equal():
+def test_an_outlier_does_no_harm_where_nearly_all_voxels_are_equal():
     # Both percentiles that bound the bulk are 7: its width must come from further out.
     voxels = np.repeat([7.0, 8.0, 1e30], [10_000, 40, 1])
     mean = ndflow.fit(ndflow.histogram(voxels)).mixture.mean()[0]
@@ -169,8 +169,8 @@ def test_histograms_of_chunks_of_integers_of_any_width_add_up_exactly(seed, bits
 @given(seed=seeds, far=st.sampled_from([-(2**63) + 2**21, 2**53, 2**62, 2**63 - 2**21]),
        spread=st.sampled_from([2**10, 2**19, 2**21]), cuts=any_cuts)  # fmt: skip
 def test_histograms_of_chunks_of_integers_beyond_doubles_add_up_exactly(seed, far, spread, cuts):
-    # Doubles cannot tell neighbours apart out there: each voxel must still round the same way,
-    # whoever its companions are.
+    # Neighbouring integers are the same double out there: each voxel must still be rounded the
+    # same way, whatever else is in its chunk.
     g = np.random.default_rng(seed)
     voxels = far + g.integers(-spread, spread, 300)
     assert chunked(voxels, cuts) == ndflow.histogram(voxels)
@@ -247,6 +247,6 @@ def test_what_makes_no_sense_is_refused_with_a_message_that_says_which(make, mes
         lambda: ndflow.histogram([1, 2], weights=[0, 0]),
     ],
 )
-def test_an_empty_mask_is_said_to_be_empty(make):
+def test_the_message_for_an_empty_mask_says_so(make):
     with pytest.raises(DegenerateDataError, match="no voxel to count; check that the mask"):
         make()

@@ -1,4 +1,4 @@
-"""What must not matter to a fit does not: how bins are cut and ordered, and units."""
+"""A fit does not depend on how bins are split and ordered, nor on units."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -15,7 +15,7 @@ slopes = st.floats(1e-3, 1e3) | st.floats(-1e3, -1e-3)
 
 
 def binned(m: GaussianMixture, seed: int, bins: int = 120) -> Histogram:
-    """A sample of the mixture on an even grid; integers in disguise, as stored images are."""
+    """A sample of the mixture on an even grid; scaled integers, as in stored images."""
     x = m.sample(4000, np.random.default_rng(seed))
     step = np.ptp(x, axis=0) / bins
     values, counts = np.unique(np.rint(x / step), axis=0, return_counts=True)
@@ -23,7 +23,7 @@ def binned(m: GaussianMixture, seed: int, bins: int = 120) -> Histogram:
 
 
 def assert_same(ours: GaussianMixture, expected: GaussianMixture, rtol: float) -> None:
-    """The same components, in the order of their first means, relative to the mixture's spread."""
+    """The same components sorted by their first means, in standard deviations of the mixture."""
     assert ours.components == expected.components
     order = np.argsort(expected.means[:, 0])
     sds = np.sqrt(np.diagonal(expected.covariance()))
@@ -87,7 +87,7 @@ def test_a_fit_commutes_with_a_change_of_units_and_of_sign(m, seed, slope, offse
                       slope * h.origin + offset)  # fmt: skip
     one, two = ndflow.fit(h), ndflow.fit(moved)
     assert_same(two.mixture, one.mixture.transformed(slope, offset), rtol=1e-6)
-    # A density in other units is larger or smaller by the slope, once a voxel.
+    # A density in other units is scaled by the slope, once per voxel.
     change = min(h.total, 1e4) * np.log(abs(slope))
     np.testing.assert_allclose(two.bounds[-1], one.bounds[-1] - change, atol=1e-6)
 

@@ -51,7 +51,7 @@ def test_the_density_is_that_of_scipy_in_any_number_of_channels(m, seed):
 def test_log_density_and_log_tails_are_finite_and_precise_200_sds_out(m):
     x = grid(m, 200)
     np.testing.assert_allclose(m.logpdf(x), log_sum_of("logpdf", m, x), rtol=1e-12, atol=1e-12)
-    # The logarithm of a probability near 1 is absolutely, one near 0 relatively, precise.
+    # The logarithm has a small absolute error near probability 1, and a small relative one near 0.
     np.testing.assert_allclose(m.logcdf(x), log_sum_of("logcdf", m, x), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(m.logsf(x), log_sum_of("logsf", m, x), rtol=1e-12, atol=1e-15)
     assert np.isfinite(m.logcdf(x)).all()
@@ -109,7 +109,7 @@ def test_quantiles_invert_the_distribution_function(m):
 
 
 @given(mixtures(channels=1))
-def test_normal_scores_go_there_and_back_200_sds_out(m):
+def test_normal_scores_are_inverted_200_sds_out(m):
     x = grid(m, 200)
     z = m.normal_score(x)
     assert (np.diff(z) > 0).all()
@@ -151,7 +151,7 @@ def test_samples_have_the_moments_of_the_mixture(channels):
     )
 
 
-def test_samples_depend_on_the_generator_that_is_passed_in_alone():
+def test_samples_depend_on_nothing_but_the_generator():
     m = random_mixture(np.random.default_rng(3), 4, channels=2)
     one, same, other = (m.sample(50, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert (one == same).all()
@@ -236,10 +236,27 @@ def test_what_makes_no_sense_is_refused_with_a_message_that_says_which(make, mes
         make()
 
 
-def test_a_mixture_cannot_be_changed_behind_its_back():
+def test_a_mixture_cannot_be_changed():
     weights = np.array([1.0])
     m = GaussianMixture(weights, [0.0], [1.0])
     weights[0] = 7.0
     assert m.weights[0] == 1.0
     with pytest.raises(ValueError, match="read-only"):
         m.means[0] = 1.0
+
+
+@given(mixtures(), st.integers(0, 2**32 - 1))
+def test_densities_of_components_sum_to_the_density(mixture, seed):
+    x = np.random.default_rng(seed).normal(0, 2, (30, mixture.channels))
+    parts = mixture.component_densities(x)
+    assert parts.shape == (mixture.components, 30)
+    np.testing.assert_allclose(parts.sum(axis=0), mixture.pdf(x), rtol=1e-12)
+
+
+def test_the_density_of_a_component_is_that_of_a_gaussian_times_its_weight():
+    mixture = GaussianMixture([0.25, 0.75], [-1.0, 3.0], [4.0, 1.0])
+    x = np.linspace(-3, 6, 50)
+    truth = [0.25 * stats.norm.pdf(x, -1.0, 0.5), 0.75 * stats.norm.pdf(x, 3.0, 1.0)]
+    np.testing.assert_allclose(mixture.component_densities(x), truth, rtol=1e-12)
+    alone = GaussianMixture([1.0], [2.0], [0.25])
+    np.testing.assert_allclose(alone.component_densities(x), [stats.norm.pdf(x, 2.0, 2.0)])

@@ -1,4 +1,4 @@
-"""A fit finds the density that made the data, from wherever it starts."""
+"""A fit recovers the density that generated the data, whatever its starting point."""
 
 import os
 
@@ -17,7 +17,7 @@ def any_mixture(g: np.random.Generator) -> GaussianMixture:
 
 
 def exact_histogram(m: GaussianMixture, total: float = 1e6, bins: int = 1000) -> Histogram:
-    """Counts as they would be without chance: each bin's own probability, a million times."""
+    """Expected counts, without noise: the probability of each bin times a million."""
     edges = np.linspace(*m.quantile([1e-9, 1 - 1e-9]), bins + 1)
     counts = total * np.diff(m.cdf(edges))
     return Histogram(0.5 * (edges[1:] + edges[:-1]), counts, edges[1] - edges[0], edges[0])

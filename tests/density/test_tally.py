@@ -1,4 +1,4 @@
-"""Counting in a table gives, bit by bit, the histogram of all voxels at once."""
+"""Counting in a table gives exactly the histogram of all voxels at once."""
 
 from importlib import import_module
 from typing import Any
@@ -32,7 +32,7 @@ def counted(voxels: NDArray[Any], length: int, slope: float = 1, inter: float = 
     ),
     st.integers(1, 90),
 )
-def test_any_voxels_are_counted_like_all_at_once(voxels: NDArray[Any], length: int) -> None:
+def test_chunks_are_counted_like_all_voxels_at_once(voxels: NDArray[Any], length: int) -> None:
     assert counted(voxels, length) == ndflow.histogram(voxels)
 
 
@@ -54,14 +54,14 @@ def test_many_levels_fall_into_the_same_bins(
     assert counted(voxels, 7000, slope, inter) == expected
 
 
-def test_one_stray_voxel_costs_neither_the_resolution_nor_the_count() -> None:
+def test_one_outlier_costs_neither_the_resolution_nor_the_count() -> None:
     voxels = np.random.default_rng(0).normal(0, 1, 40_000)
     voxels[17] = 1e30
     assert counted(voxels, 5000) == ndflow.histogram(voxels)
 
 
 def test_a_table_is_really_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or the tests above would compare the slow way with itself."""
+    """Otherwise the tests above would compare the slow path with itself."""
     generator = np.random.default_rng(0)
     floats, integers = generator.normal(0, 1, 40_000), generator.integers(0, 900, 5000, "i2")
     expected = [ndflow.histogram(voxels) for voxels in (floats, integers, integers.astype("f4"))]
@@ -76,7 +76,7 @@ def test_a_table_is_really_used(monkeypatch: pytest.MonkeyPatch) -> None:
         assert counted(voxels, 3000) == truth
 
 
-def test_no_voxels_are_no_histogram() -> None:
+def test_without_voxels_there_is_no_histogram() -> None:
     for kind in TYPES:
         assert tally(lambda kind=kind: [np.zeros(0, kind)] * 2) is None
     assert tally(list) is None

@@ -12,7 +12,7 @@ from ndflow.population.averaging import mean_density, mean_quantiles
 
 
 def spread_out(channels: int = 1, count: int = 4) -> list[tuple[GaussianMixture, float]]:
-    """Mixtures of unlike shape, and shares that sum to 1."""
+    """Mixtures of different shapes, and shares that sum to 1."""
     generator = np.random.default_rng(channels)
     shares = generator.dirichlet(np.full(count, 3.0)).tolist()
     return [(random_mixture(generator, 4, channels), share) for share in shares]
@@ -44,7 +44,7 @@ def test_a_narrow_peak_far_from_a_light_one_gets_bins_of_its_own_width():
     assert histogram.widths[0] < 0.01 / 20
 
 
-def test_quantiles_are_averaged_as_root_finding_has_it():
+def test_quantiles_are_averaged_as_root_finding_says():
     densities = spread_out()
     histogram = mean_quantiles(densities)
     upper = histogram.values[:, 0] + histogram.widths[0] / 2

@@ -1,4 +1,4 @@
-"""Lesions: found where the population has no such mass, and nowhere else."""
+"""Lesions are found where the healthy population has no such mass, and nowhere else."""
 
 import json
 
@@ -17,12 +17,12 @@ from ndflow.population.lesion_detection import (
     learn_ceiling,
 )
 
-FLUID = np.linspace(0.05, 0.35, 31)  # people differ
+CSF = np.linspace(0.05, 0.35, 31)  # the proportion differs between people
 
 
-def brain(fluid, lesion=0.0, place=2.3, grey=0.0):
-    """Fluid, grey and white matter, and a lesion that was white matter."""
-    tissues = np.array([fluid, 0.55 * (1 - fluid), 0.45 * (1 - fluid) - lesion, lesion])
+def brain(csf, lesion=0.0, place=2.3, grey=0.0):
+    """CSF, GM and WM, and a lesion that was WM."""
+    tissues = np.array([csf, 0.55 * (1 - csf), 0.45 * (1 - csf) - lesion, lesion])
     kept = 4 if lesion else 3
     return GaussianMixture(
         tissues[:kept], [-1.6, grey, 1.1, place][:kept], [8.0, 9.0, 25.0, 20.0][:kept]
@@ -31,21 +31,21 @@ def brain(fluid, lesion=0.0, place=2.3, grey=0.0):
 
 def cohort():
     generator = np.random.default_rng(0)
-    return [brain(fluid, grey=0.1 * generator.standard_normal()) for fluid in FLUID]
+    return [brain(csf, grey=0.1 * generator.standard_normal()) for csf in CSF]
 
 
 REFERENCE = stack(cohort())
-ALARM = learn_ceiling(cohort(), REFERENCE)
+CEILING = learn_ceiling(cohort(), REFERENCE)
 
 
 def flat(level, threshold=0.1):
-    """An alarm with the same ceiling everywhere."""
+    """The same ceiling everywhere."""
     return HealthyCeiling([-9.0, 9.0], np.log([level, level]), threshold, 20)
 
 
 @given(mixtures(channels=1), st.floats(0.01, 1.0))
 def test_the_excess_is_the_integral_that_defines_it(mixture, level):
-    # A mixture lies on itself as it is, and with this threshold nothing is ever taken out.
+    # A mixture is aligned with itself already, and with this threshold no lesion is ever found.
     found = find_lesions(mixture, mixture, flat(level, 1.0))
     x = np.linspace(-9, 9, 20001)
     parts = [
@@ -58,23 +58,23 @@ def test_the_excess_is_the_integral_that_defines_it(mixture, level):
     np.testing.assert_allclose(found.excesses, truth, atol=5e-3)
 
 
-def test_the_ceiling_is_the_most_that_any_scan_has_nearby():
+def test_the_ceiling_is_the_highest_density_of_any_scan_nearby():
     scans = [GaussianMixture([1.0], [0.0], [1.0]).transformed(s, b) for s, b in ((3, 5), (40, -9))]
-    alarm = learn_ceiling(scans, GaussianMixture([1.0], [0.0], [1.0]))
-    # Laid on the reference, both are the reference; and it is highest at its middle.
-    nearest = np.maximum(np.abs(alarm.nodes) - 3 / 32, 0)
+    ceiling = learn_ceiling(scans, GaussianMixture([1.0], [0.0], [1.0]))
+    # Aligned with the reference, both are the reference, which is highest in the middle.
+    nearest = np.maximum(np.abs(ceiling.nodes) - 3 / 32, 0)
     truth = np.maximum(stats.norm.pdf(nearest), 1e-3)
-    np.testing.assert_allclose(np.exp(alarm.ceiling), truth, rtol=1e-5)
-    assert (alarm.threshold, alarm.scans) == (0.1, 2)
+    np.testing.assert_allclose(np.exp(ceiling.log_density), truth, rtol=1e-5)
+    assert (ceiling.threshold, ceiling.scans) == (0.1, 2)
 
 
 @settings(max_examples=20)
 @given(st.sampled_from(range(31)), st.floats(0.5, 2000), st.floats(-500, 500))
-def test_a_healthy_scan_raises_no_alarm_however_much_fluid_it_has(number, scale, shift):
+def test_a_healthy_scan_raises_no_alarm_however_much_csf_it_has(number, scale, shift):
     scans = cohort()
     held_out = scans.pop(number)
-    alarm = learn_ceiling(scans, REFERENCE)
-    found = find_lesions(held_out.transformed(scale, shift), REFERENCE, alarm)
+    ceiling = learn_ceiling(scans, REFERENCE)
+    found = find_lesions(held_out.transformed(scale, shift), REFERENCE, ceiling)
     assert (found.indices, found.mass, found.unlike) == ((), 0.0, False)
 
 
@@ -85,12 +85,12 @@ def test_a_healthy_scan_raises_no_alarm_however_much_fluid_it_has(number, scale,
     st.floats(0.5, 2000),
     st.floats(-500, 500),
 )
-def test_a_lesion_is_found_in_any_units_and_nothing_else_is(fluid, share, place, scale, shift):
-    scan = brain(fluid, share, place).transformed(scale, shift)
-    found = find_lesions(scan, REFERENCE, ALARM)
+def test_a_lesion_is_found_in_any_units_and_nothing_else_is(csf, share, place, scale, shift):
+    scan = brain(csf, share, place).transformed(scale, shift)
+    found = find_lesions(scan, REFERENCE, CEILING)
     assert found.indices == (3,)
     assert found.mass == pytest.approx(share)
-    assert found.excesses[3] > ALARM.threshold > found.excesses[:3].max()
+    assert found.excesses[3] > CEILING.threshold > found.excesses[:3].max()
 
 
 def test_a_lesion_is_compared_with_the_healthy_part_once_it_is_taken_out():
@@ -100,8 +100,8 @@ def test_a_lesion_is_compared_with_the_healthy_part_once_it_is_taken_out():
     weights = [*(1 - share) * REFERENCE.weights, share]
     means, precisions = REFERENCE.means[:, 0], REFERENCE.precisions[:, 0, 0]
     scan = GaussianMixture(weights, [*means, 2.8], [*precisions, 16.0])
-    ceiling = np.log(level) - 6 * (ALARM.nodes - 2.8)  # steep, so that the place matters
-    found = find_lesions(scan, REFERENCE, HealthyCeiling(ALARM.nodes, ceiling, 0.1, 31))
+    log_density = np.log(level) - 6 * (CEILING.nodes - 2.8)  # steep, so that the place matters
+    found = find_lesions(scan, REFERENCE, HealthyCeiling(CEILING.nodes, log_density, 0.1, 31))
     assert found.indices == (scan.components - 1,)
     x = np.linspace(0, 6, 4001)
     lesion = stats.norm.pdf(x, 2.8, 0.25)
@@ -111,18 +111,18 @@ def test_a_lesion_is_compared_with_the_healthy_part_once_it_is_taken_out():
     assert found.excesses[-1] == pytest.approx(truth, abs=0.01)
 
 
-def test_fluid_beyond_that_of_all_training_scans_is_an_alarm():
-    scans = [brain(fluid) for fluid in np.linspace(0.02, 0.06, 20)]
+def test_more_csf_than_in_any_training_scan_is_an_alarm():
+    scans = [brain(csf) for csf in np.linspace(0.02, 0.06, 20)]
     reference = stack(scans)
     found = find_lesions(brain(0.2), reference, learn_ceiling(scans, reference))
     assert found.indices == (0,)
 
 
 def test_a_scan_that_is_unlike_the_others_as_a_whole_has_no_lesion():
-    other = brain(0.3).transformed(-1, 0)  # as on T2: fluid is bright
+    other = brain(0.3).transformed(-1, 0)  # as on T2w: CSF is bright
     spread = GaussianMixture([0.5, 0.5], [-4.0, 4.0], [100.0, 100.0])
     for scan in (other, spread):
-        found = find_lesions(scan, REFERENCE, ALARM)
+        found = find_lesions(scan, REFERENCE, CEILING)
         assert found.unlike
         assert (found.indices, found.mass) == ((), 0.0)
 
@@ -130,47 +130,47 @@ def test_a_scan_that_is_unlike_the_others_as_a_whole_has_no_lesion():
 def test_the_threshold_is_the_largest_excess_of_a_scan_under_the_ceiling_of_the_others():
     scans = cohort()[:5]
     scans[2] = brain(0.2, 0.02)  # one that stands out
-    alarm = learn_ceiling(scans, REFERENCE)
+    ceiling = learn_ceiling(scans, REFERENCE)
     excesses = []
     for i, scan in enumerate(scans):
         others = learn_ceiling(scans[:i] + scans[i + 1 :], REFERENCE)
-        never = HealthyCeiling(others.nodes, others.ceiling, 1.0, 4)
+        never = HealthyCeiling(others.nodes, others.log_density, 1.0, 4)
         excesses.append(find_lesions(scan, REFERENCE, never).excesses.max())
-    assert alarm.threshold == pytest.approx(max(excesses), rel=1e-9)
-    assert alarm.threshold > 0.5
+    assert ceiling.threshold == pytest.approx(max(excesses), rel=1e-9)
+    assert ceiling.threshold > 0.5
 
 
 @given(st.permutations(range(31)))
 @settings(max_examples=10)
 def test_the_order_of_training_scans_does_not_matter_bit_by_bit(order):
     scans = cohort()
-    assert learn_ceiling([scans[i] for i in order], REFERENCE) == ALARM
+    assert learn_ceiling([scans[i] for i in order], REFERENCE) == CEILING
 
 
 def test_from_one_scan_nothing_is_ever_found():
-    alarm = learn_ceiling([brain(0.2)], REFERENCE)
-    assert alarm.threshold == 1.0
-    assert find_lesions(brain(0.2, 0.1, 5.0), REFERENCE, alarm).indices == ()
+    ceiling = learn_ceiling([brain(0.2)], REFERENCE)
+    assert ceiling.threshold == 1.0
+    assert find_lesions(brain(0.2, 0.1, 5.0), REFERENCE, ceiling).indices == ()
 
 
-def test_alarms_and_findings_survive_json():
-    for value in (ALARM, find_lesions(brain(0.2, 0.05), REFERENCE, ALARM)):
+def test_ceilings_and_findings_survive_json():
+    for value in (CEILING, find_lesions(brain(0.2, 0.05), REFERENCE, CEILING)):
         assert type(value).from_dict(json.loads(json.dumps(value.to_dict()))) == value
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"nodes": [0.0, 0.0]}, "nodes must be two or more numbers that rise"),
-        ({"nodes": [0.0], "ceiling": [0.0]}, "nodes must be two or more numbers that rise"),
-        ({"ceiling": [0.0]}, "ceiling must have the shape"),
+        ({"nodes": [0.0, 0.0]}, "nodes must be two or more increasing numbers"),
+        ({"nodes": [0.0], "log_density": [0.0]}, "nodes must be two or more increasing numbers"),
+        ({"log_density": [0.0]}, "log_density must have the shape"),
         ({"threshold": 0.0}, "threshold must lie between 0 and 1"),
         ({"threshold": 1.5}, "threshold must lie between 0 and 1"),
         ({"scans": 0}, "scans must lie between"),
     ],
 )
-def test_an_alarm_that_makes_no_sense_is_refused(change, message):
-    good = {"nodes": [0.0, 1.0], "ceiling": [0.0, 0.0], "threshold": 0.1, "scans": 3}
+def test_a_ceiling_that_makes_no_sense_is_refused(change, message):
+    good = {"nodes": [0.0, 1.0], "log_density": [0.0, 0.0], "threshold": 0.1, "scans": 3}
     with pytest.raises(InvalidValueError, match=message):
         HealthyCeiling(**(good | change))
 

@@ -1,4 +1,4 @@
-"""Sparing: the healthy part is matched, and lesions come along with the contrast they have."""
+"""The healthy part of a scan is matched, and lesions keep their contrast."""
 
 import numpy as np
 import pytest
@@ -15,12 +15,12 @@ TARGET = GaussianMixture([0.2, 0.45, 0.35], [-1.6, 0.0, 1.2], [100.0, 100.0, 100
 
 
 def lesioned(share, place, means=(-1.6, 0.0, 1.2)):
-    """The target's tissues, some white matter of which became a lesion."""
+    """The tissues of the target, with some of the WM turned into a lesion."""
     return GaussianMixture([0.2, 0.45, 0.35 - share, share], [*means, place], [100.0] * 4)
 
 
 def contrast(imap, grey, white, lesion):
-    """Of lesion and white matter, in units of that of white and grey."""
+    """The contrast of lesion and WM, in units of that of WM and GM."""
     y = imap(np.array([grey, white, lesion]))
     return (y[2] - y[1]) / (y[1] - y[0])
 
@@ -44,7 +44,7 @@ def test_without_lesions_it_is_the_plain_alignment_and_match(mixture, target, ob
 def test_a_lesion_in_a_scan_like_the_target_changes_nothing_but_the_units(
     share, place, scale, shift
 ):
-    # The tissue next to it lost what the lesion has, so the truth is the way back to the target.
+    # The nearest tissue lost what the lesion has, so the truth is the map back to the target.
     weights = TARGET.weights.copy()
     weights[2 if place > 0 else 0] -= share
     scan = GaussianMixture([*weights, share], [*TARGET.means[:, 0], place], [100.0] * 4)
@@ -53,7 +53,7 @@ def test_a_lesion_in_a_scan_like_the_target_changes_nothing_but_the_units(
     np.testing.assert_allclose(imap(scale * x + shift), x, atol=2e-3)
 
 
-def test_a_vessel_beside_the_lesion_is_no_tissue_that_it_could_have_been():
+def test_a_vessel_next_to_the_lesion_is_not_taken_for_its_tissue():
     target = GaussianMixture([0.2, 0.45, 0.348, 0.002], [-1.6, 0.0, 1.2, 2.4], [100.0] * 4)
     weights = [0.2, 0.45, 0.288, 0.002, 0.06]
     scan = GaussianMixture(weights, [-1.6, 0.0, 1.2, 2.4, 2.8], [100.0] * 5)
@@ -74,7 +74,7 @@ def test_where_contrast_is_corrected_the_lesion_keeps_its_own(share, gap, height
     new_gap = imap(np.array([1.2]))[0] - imap(np.array([1.2 - gap]))[0]
     sd = np.sqrt(matched.matched.covariances[3, 0, 0])
     assert sd / new_gap == pytest.approx(0.1 / gap, rel=0.05)
-    # Tissues go where they go in the same scan without lesion.
+    # Tissues are mapped as in the same scan without a lesion.
     healthy = GaussianMixture(TARGET.weights, means, [100.0] * 3)
     plain = flow_map(*match_preserving_lesions(healthy, TARGET, ()))
     np.testing.assert_allclose(imap(np.array(means)), plain(np.array(means)), atol=0.01)
@@ -104,7 +104,7 @@ def test_components_narrower_than_any_lattice_have_peaks_too():
 
 
 @given(mixtures(channels=1), mixtures(channels=1), st.sampled_from(["exact", "rk4"]), st.data())
-def test_the_map_is_a_diffeomorphism_whatever_is_spared(mixture, target, solver, data):
+def test_the_map_is_a_diffeomorphism_whatever_the_lesions(mixture, target, solver, data):
     indices = st.integers(0, mixture.components - 1)
     found = data.draw(st.sets(indices, max_size=mixture.components - 1))
     affine, matched = match_preserving_lesions(mixture, target, sorted(found))
@@ -146,5 +146,5 @@ def test_bad_indices_and_channels_are_refused():
         with pytest.raises(InvalidValueError, match="at least one component"):
             function(scan, [0, 1, 2, 3])
     two = random_mixture(np.random.default_rng(0), 2, 2)
-    with pytest.raises(InvalidValueError, match="in one channel, not in 2"):
+    with pytest.raises(InvalidValueError, match="mixture must have one channel, not 2"):
         match_preserving_lesions(two, two, [0])

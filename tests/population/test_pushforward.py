@@ -1,4 +1,4 @@
-"""Densities moved by a map: against closed forms, scipy and another density."""
+"""Pushforwards of densities: against closed forms, scipy and another density."""
 
 import numpy as np
 import pytest
@@ -46,7 +46,7 @@ def test_the_map_from_one_density_to_another_gives_the_other(
     np.testing.assert_allclose(density.from_normal_score(SCORES), at, atol=1e-6)
 
 
-def test_a_bent_line_moves_a_gaussian_as_scipy_has_it() -> None:
+def test_a_bent_line_moves_a_gaussian_as_scipy_says() -> None:
     knots, values = np.array([-1.0, 0.0, 2.0]), np.array([-3.0, 0.0, 1.0])
     density = Pushforward(GaussianMixture([1.0], [0.3], [4.0]), PiecewiseLinear(knots, values))
     y = np.linspace(-2.9, 0.9, 50)

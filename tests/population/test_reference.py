@@ -12,7 +12,7 @@ from scipy import stats
 
 import ndflow.population
 from ndflow import Affine, GaussianMixture, InvalidValueError, align
-from ndflow.population import Reference, reference
+from ndflow.population import HealthyCeiling, Landmarks, Reference, TissueModel, reference
 
 GRID = np.linspace(-10, 10, 20_001)
 AVERAGES = ["density", "quantile"]
@@ -106,7 +106,7 @@ def test_it_is_the_mean_of_the_standardised_quantiles():
 
 
 def test_quantiles_keep_the_peaks_that_the_mean_density_blurs():
-    # Fluid, grey and white matter; the latter two stand in another place in each scan.
+    # CSF, GM and WM; the latter two have different means in each scan.
     places = 0.3 * np.random.default_rng(0).standard_normal((30, 2))
     scans = [
         GaussianMixture([0.2, 0.45, 0.35], [0.0, 3.0 + a, 5.0 + b], [1.0, 6.0, 12.0])
@@ -211,11 +211,11 @@ def test_the_package_names_the_function_not_the_module():
 
 
 def test_channels_have_names():
-    assert reference([STANDARD]).channels == ("intensity",)
-    assert reference([STANDARD], channels="T1w").channels == ("T1w",)
-    assert reference([PLANE], truncation=1).channels == ("intensity 1", "intensity 2")
-    named = reference([PLANE], truncation=1, channels=["T1w", "T2w"])
-    assert named.channels == ("T1w", "T2w")
+    assert reference([STANDARD]).channel_names == ("intensity",)
+    assert reference([STANDARD], channel_names="T1w").channel_names == ("T1w",)
+    assert reference([PLANE], truncation=1).channel_names == ("intensity 1", "intensity 2")
+    named = reference([PLANE], truncation=1, channel_names=["T1w", "T2w"])
+    assert named.channel_names == ("T1w", "T2w")
 
 
 plain = st.recursive(
@@ -256,6 +256,35 @@ def test_the_provenance_is_a_copy_and_so_is_what_is_written_of_it():
     assert found.provenance == {"names": ["a"], "sites": ["x", "y"]}
 
 
+PARTS = {
+    "landmarks": Landmarks("nyul", [-1.5, 0.0, 2.0]),
+    "tissues": TissueModel((STANDARD,) * 3, [0.2, 0.45, 0.35], 1e-3 * (np.eye(3) - 1 / 3)),
+    "ceiling": HealthyCeiling([-1.0, 0.0, 1.0], [-2.0, -1.0, -2.0], 0.1, 3),
+}
+
+
+@pytest.mark.parametrize("names", [[], ["tissues"], ["landmarks", "ceiling"], list(PARTS)])
+def test_it_carries_what_else_is_known_of_the_cohort_through_json(names):
+    parts = {name: PARTS[name] for name in names}
+    found = Reference(STANDARD, ("T1w",), 3, {"average": "density"}, **parts)
+    written = json.loads(json.dumps(found.to_dict()))
+    assert set(written) == {"type", "mixture", "channel_names", "scans", "provenance", *names}
+    again = Reference.from_dict(written)
+    assert again == found
+    for name in PARTS:
+        assert getattr(again, name) == parts.get(name)
+    for name in names:
+        assert found != Reference(STANDARD, ("T1w",), 3, {}, **(parts | {name: None}))
+
+
+def test_a_file_without_provenance_or_parts_is_read():
+    plain = Reference(STANDARD, ("T1w",), 3).to_dict()
+    del plain["provenance"]
+    assert Reference.from_dict(plain) == Reference(STANDARD, ("T1w",), 3)
+    with pytest.raises(InvalidValueError, match="missing or unknown entries: alarm"):
+        Reference.from_dict(plain | {"alarm": None})
+
+
 def nested(depth):
     return [nested(depth - 1)] if depth else 0
 
@@ -266,17 +295,23 @@ def nested(depth):
         ({"mixture": Affine(2.0, 1.0)}, "mixture must be of the type GaussianMixture"),
         ({"mixture": GaussianMixture([1.0], [0.1], [1.0])}, "zero mean and unit variance"),
         ({"mixture": GaussianMixture([1.0], [0.0], [1.1])}, "zero mean and unit variance"),
-        ({"mixture": PLANE}, "channels must be 2 different names"),
-        ({"channels": "T1w"}, "channels must be of the type"),
-        ({"channels": ["T1w", "T2w"]}, "channels must be 1 different names"),
-        ({"channels": [""]}, "channels must be 1 different names"),
-        ({"channels": [1]}, "channels must be 1 different names"),
-        ({"channels": [["T1w"]]}, "channels must be 1 different names"),
-        ({"mixture": PLANE, "channels": ["T1w", "T1w"]}, "channels must be 2 different names"),
+        ({"mixture": PLANE}, "channel_names must be 2 different names"),
+        ({"channel_names": "T1w"}, "channel_names must be of the type"),
+        ({"channel_names": ["T1w", "T2w"]}, "channel_names must be 1 different names"),
+        ({"channel_names": [""]}, "channel_names must be 1 different names"),
+        ({"channel_names": [1]}, "channel_names must be 1 different names"),
+        ({"channel_names": [["T1w"]]}, "channel_names must be 1 different names"),
+        (
+            {"mixture": PLANE, "channel_names": ["T1w", "T1w"]},
+            "channel_names must be 2 different names",
+        ),
         ({"scans": 0}, "scans must lie between 1 and"),
         ({"scans": 1.5}, "scans must be a whole number"),
         ({"scans": True}, "scans must lie"),
         ({"provenance": ["a"]}, "provenance must be of the type dict"),
+        ({"landmarks": STANDARD}, "landmarks must be of the type Landmarks"),
+        ({"tissues": PARTS["landmarks"]}, "tissues must be of the type TissueModel"),
+        ({"ceiling": 1.0}, "ceiling must be of the type HealthyCeiling"),
         ({"provenance": {"a": float("nan")}}, "provenance must hold what JSON can"),
         ({"provenance": {"a": [float("inf")]}}, "provenance must hold what JSON can"),
         ({"provenance": {"a": 10**400}}, "provenance must hold what JSON can"),
@@ -285,7 +320,7 @@ def nested(depth):
     ],
 )
 def test_nonsense_is_refused(wrong, message):
-    right = {"mixture": STANDARD, "channels": ["T1w"], "scans": 3, "provenance": {}}
+    right = {"mixture": STANDARD, "channel_names": ["T1w"], "scans": 3, "provenance": {}}
     with pytest.raises(InvalidValueError, match=message):
         Reference(**(right | wrong))
     written = {k: v.to_dict() if hasattr(v, "to_dict") else v for k, v in (right | wrong).items()}
@@ -317,9 +352,9 @@ def test_a_provenance_that_json_cannot_hold_is_refused(item):
         ([STANDARD] * 2, {"weights": [1e308, 1e308]}, "weights must not be .* beyond 1e.100"),
         ([STANDARD] * 2, {"weights": [1.0]}, r"weights must have the shape \(2\)"),
         ([STANDARD] * 2, {"weights": [1.0, np.nan]}, "weights must be finite"),
-        ([STANDARD] * 2, {"names": ["a"]}, "names must be 2 texts, one for each mixture"),
-        ([STANDARD], {"names": [1]}, "names must be 1 texts"),
-        ([STANDARD], {"channels": ["a", "b"]}, "channels must be 1 different names"),
+        ([STANDARD] * 2, {"names": ["a"]}, "names must be 2 strings, one for each mixture"),
+        ([STANDARD], {"names": [1]}, "names must be 1 strings"),
+        ([STANDARD], {"channel_names": ["a", "b"]}, "channel_names must be 1 different names"),
         ([STANDARD], {"truncation": 0}, "truncation must"),
         ([STANDARD], {"effective_count": -1.0}, "effective_count must be a positive number"),
     ],

@@ -1,4 +1,4 @@
-"""Overlay: the alignment that rests on the peaks two densities share."""
+"""Robust alignment, on the peaks that two densities share."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def test_no_affine_map_nearby_comes_closer(mixture, reference):
 
 
 @given(st.floats(0.01, 1000), st.floats(-1e3, 1e3))
-def test_a_scan_in_other_units_is_laid_exactly_on_itself(scale, shift):
+def test_a_scan_in_other_units_is_aligned_exactly_with_itself(scale, shift):
     affine = robust_align(BRAIN.transformed(scale, shift), BRAIN)
     assert affine.matrix[0, 0] * scale == pytest.approx(1, rel=1e-6)
     assert float(affine(shift)) == pytest.approx(0, abs=1e-6)

@@ -130,13 +130,13 @@ def test_proportions_have_the_moments_that_numpy_finds() -> None:
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_few_scans_do_not_tell_how_people_differ(count: int) -> None:
+def test_few_scans_do_not_determine_how_people_differ(count: int) -> None:
     model = tissue_model(SCANS[:count])
     np.testing.assert_allclose(model.covariance, USUAL, atol=1e-15)
     np.testing.assert_allclose(model.mean, SHARES[:count].mean(axis=0), atol=1e-12)
 
 
-def test_a_population_needs_somebody() -> None:
+def test_a_population_needs_at_least_one_scan() -> None:
     with pytest.raises(InvalidValueError, match="at least one scan"):
         tissue_model([])
 
@@ -149,7 +149,7 @@ def test_neither_the_order_nor_the_units_of_scans_matter() -> None:
     same(tissue_model(plain), model)
 
 
-def test_along_ways_that_are_given_tissues_are_averaged_where_they_arrive() -> None:
+def test_with_given_maps_tissues_are_averaged_after_the_maps() -> None:
     knots = np.array([100.0, 600.0, 1200.0])
     bends = [
         PiecewiseLinear(knots, np.array([-3.0, 0.1, 2.0])),

@@ -37,7 +37,7 @@ BELOW = np.array(
 
 
 def somebody(shares: NDArray[np.float64], bend: float = 0.0) -> GaussianMixture:
-    """A scan with these proportions, in units of its own; its grey matter may be off."""
+    """A scan with these proportions, in units of its own; its GM may be shifted."""
     target = MODEL.target(shares)
     means = target.means + bend * (np.abs(target.means + 0.1) < 0.01)
     return GaussianMixture(target.weights, means, target.precisions).transformed(180.0, 700.0)
@@ -97,7 +97,7 @@ def test_the_usual_prior_holds_them_back_only_a_little() -> None:
         assert (found.proportions[0] - MEAN[0]) * (fluid - MEAN[0]) > 0
 
 
-def test_somebody_like_the_mean_keeps_the_mean() -> None:
+def test_a_scan_like_the_mean_keeps_the_mean() -> None:
     for bend in (0.002, -0.002):  # which proportions do not explain
         found = adapted_proportions(somebody(MEAN, bend), MODEL)
         np.testing.assert_allclose(found.proportions, MEAN, atol=1e-5)
@@ -105,7 +105,7 @@ def test_somebody_like_the_mean_keeps_the_mean() -> None:
 
 
 @pytest.mark.parametrize(("after", "clear"), [(0.9, True), (0.94, True), (0.96, False), (1, False)])
-def test_a_gain_is_clear_from_a_twentieth_on(after: float, clear: bool) -> None:
+def test_a_gain_is_clear_from_five_per_cent(after: float, clear: bool) -> None:
     assert AdaptedProportions(MEAN, 0.02, 0.02 * after).clear == clear
 
 
@@ -125,7 +125,7 @@ def test_a_weaker_prior_lets_proportions_go_further(scan: str) -> None:
     assert off[-1] > off[0]
 
 
-def test_where_people_differ_in_one_way_only_so_does_a_scan() -> None:
+def test_where_proportions_vary_in_one_direction_only_so_do_those_of_a_scan() -> None:
     way = np.array([2.0, -1.0, -1.0])
     model = TissueModel(MODEL.densities, MEAN, np.outer(way, way) * 0.03**2)
     off = adapted_proportions(

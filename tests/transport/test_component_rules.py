@@ -1,4 +1,4 @@
-"""Choosing components by rules that a person writes."""
+"""Choosing components by rules that users write."""
 
 import numpy as np
 import pytest
@@ -49,19 +49,19 @@ def test_opposite_rules_choose_every_component_once(mixture, cut, weight):
 @pytest.mark.parametrize(
     ("rule", "message"),
     [
-        ("4", "not there; write an index from 0 to 3"),
-        ("99999999999", "is none; write an index"),
-        ("-1", "is none; write an index"),
-        ("", "is none; write an index"),
-        (":", "is none; write an index"),
-        ("bright", "is none; write an index"),
-        ("weight<=0.2", "is none; write an index"),
-        ("weight<", "holds no number"),
-        ("weight<a lot", "holds no number"),
+        ("4", "does not exist; write an index from 0 to 3"),
+        ("99999999999", "is not understood; write an index"),
+        ("-1", "is not understood; write an index"),
+        ("", "is not understood; write an index"),
+        (":", "is not understood; write an index"),
+        ("bright", "is not understood; write an index"),
+        ("weight<=0.2", "is not understood; write an index"),
+        ("weight<", "has no valid number"),
+        ("weight<a lot", "has no valid number"),
         ("weight>20", "share of the voxels, from 0 to 1"),
-        ("nan:3", "holds no number"),
-        ("1:inf", "holds no number"),
-        ("1:2:3", "holds no number"),
+        ("nan:3", "has no valid number"),
+        ("1:inf", "has no valid number"),
+        ("1:2:3", "has no valid number"),
         ("900:100", "lower end first"),
         (3, "each rule must be of the type str"),
     ],
@@ -71,11 +71,11 @@ def test_a_rule_that_cannot_be_followed_says_what_to_write(rule, message):
         components_by_rule(MIXTURE, [rule])
 
 
-def test_one_text_is_not_a_list_of_rules():
-    with pytest.raises(InvalidValueError, match="must be a list of rules"):
+def test_one_string_is_not_a_list_of_rules():
+    with pytest.raises(InvalidValueError, match="must be a list of strings"):
         components_by_rule(MIXTURE, "12")
 
 
 def test_several_channels_are_refused():
-    with pytest.raises(InvalidValueError, match="in one channel, not in 2"):
+    with pytest.raises(InvalidValueError, match="one channel only, but mixture has 2"):
         components_by_rule(random_mixture(np.random.default_rng(0), 2, 2), ["0"])

@@ -22,7 +22,7 @@ def pair(seed, channels, most=4):
 
 
 def scipy_sum(mixture, function):
-    """Σ_k π_k of some function of the components, in scipy's words."""
+    """Σ_k π_k of some function of the components, by scipy."""
     return sum(
         w * function(m, np.linalg.inv(p))
         for w, m, p in zip(mixture.weights, mixture.means, mixture.precisions, strict=True)
@@ -41,7 +41,7 @@ def slopes(function, size, h=1e-3):
 
 
 def assert_gradient(gradient, truth):
-    """The issue's 1e-6, relative to the gradient as a whole."""
+    """Agreement to 1e-6, relative to the gradient as a whole."""
     assert np.abs(gradient - truth).max() <= 1e-6 * np.abs(truth).max()
 
 
@@ -170,7 +170,7 @@ def test_the_gradient_of_a_divergence_is_its_derivative(objective, channels, see
 
 
 def objective_to_minimise(seed, channels, objective):
-    """What `match` minimises, with one frozen component, away from where it begins."""
+    """What `match` minimises, with one frozen component, away from its starting point."""
     q, p = pair(seed, channels)
     free = np.ones(q.components, dtype=bool)
     free[0] = False

@@ -59,8 +59,7 @@ def test_runge_kutta_has_order_four(path, seed):
     flow = matched_flow(seed)
     x = flow.source.quantile(np.linspace(0.05, 0.95, 31))
     truth = QuantileMap(flow.source, flow.target)(x)
-    # As many steps as show the order: enough to be past the first ones, few enough that rounding
-    # does not show.
+    # Enough steps to be in the asymptotic regime, but so few that rounding does not matter.
     steps, errors = [], []
     for count in 8 * 2 ** np.arange(10):
         error = np.abs(Flow(flow.source, flow.target, int(count), path)(x) - truth).max()
@@ -157,7 +156,7 @@ def test_samples_of_the_source_become_samples_of_the_target(channels, path):
     assert_mean(centred[:, :, np.newaxis] * centred[:, np.newaxis], flow.target.covariance())
     density = flow.target.logpdf(drawn)
     assert_mean(flow.target.logpdf(arrived), density.mean(), density.std() / size**0.5)
-    # Shares of the components, which moments alone would not tell apart.
+    # Shares of the components, which moments alone would not reveal.
     assert_mean(flow.target.responsibilities(arrived), flow.target.weights)
 
 
@@ -252,7 +251,7 @@ def test_independent_channels_flow_independently(seed, path):
     np.testing.assert_allclose(both.log_det_jacobian(x), logs, atol=1e-11)
 
 
-# The contract.
+# The interface.
 
 
 def test_many_points_are_the_same_as_few_and_keep_their_shape():

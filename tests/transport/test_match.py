@@ -50,7 +50,7 @@ def test_the_objective_never_rises_in_several_channels(seed, channels, optimiser
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from(["lbfgs", "descent"]))
-def test_the_trace_is_the_divergence_of_what_was_and_what_is(seed, channels, optimiser):
+def test_the_trace_starts_and_ends_with_the_divergences_before_and_after(seed, channels, optimiser):
     source, target = aligned_pair(seed, channels)
     result = match(source, target, optimiser=optimiser, steps=10)
     near = in_unit_variance(target, target)
@@ -165,7 +165,7 @@ def largest_sd_ratio(result: Match) -> float:
     return float(max(ratios.max(), (1 / ratios).max()))
 
 
-def test_the_regulariser_keeps_a_stray_component_from_becoming_a_ghost():
+def test_the_regulariser_keeps_an_unmatched_component_from_being_smeared_out():
     # One per cent of bright voxels that the target does not have. Nothing pulls them anywhere, so
     # without a regulariser it pays to smear them over the whole line.
     source = GaussianMixture([0.99, 0.01], [0.0, 6.0], [1.0, 16.0])
@@ -246,7 +246,7 @@ def test_a_match_survives_json():
 
 
 @pytest.mark.parametrize("objective", ["l2", "cramer"])
-def test_a_match_is_settled_to_the_last_digits(objective):
+def test_a_match_converges_to_the_last_digits(objective):
     for seed in range(10):
         source, target = aligned_pair(seed, components=5)
         result = match(source, target, objective=objective)

@@ -1,4 +1,4 @@
-"""Newton's method ends at a minimum, to the last digits, and only ever goes down."""
+"""Newton's method ends at a minimum, to the last digits, and never goes up."""
 
 import numpy as np
 from hypothesis import given
@@ -22,7 +22,7 @@ def settled(function, hessian, start, iterations=100):
 
 
 @given(st.integers(0, 10**6))
-def test_a_parabola_is_settled_at_once(seed):
+def test_a_parabola_is_minimised_at_once(seed):
     generator = np.random.default_rng(seed)
     root = generator.normal(size=(4, 4))
     matrix, bottom = root @ root.T + 0.1 * np.eye(4), generator.uniform(-0.3, 0.3, 4)
@@ -66,7 +66,7 @@ def test_a_saddle_is_left_on_the_side_that_goes_down():
     np.testing.assert_allclose(end.x, [1, 0], atol=1e-9)
 
 
-def test_it_says_when_it_did_not_arrive():
+def test_it_says_when_it_did_not_converge():
     end, values = settled(rosenbrock, bends, np.array([-1.5, 2.0]), iterations=2)
     assert not end.converged
     assert end.iterations == 2

@@ -1,4 +1,4 @@
-"""The whole way from one density to another."""
+"""From one density to another in one call."""
 
 import json
 
@@ -196,7 +196,7 @@ def test_it_survives_json(channels, options):
         ({"frozen": [9]}, "frozen must lie between 0 and"),
         ({"solver": "rk4", "steps": 0}, "steps must lie between"),
         ({"solver": "rk4", "path": "lambda"}, "path must be 'sigma' or 'precision'"),
-        # Not used by the exact solver, but a typing error all the same.
+        # Not used by the exact solver, but a mistake all the same.
         ({"steps": 0}, "steps must lie between"),
         ({"path": "lambda"}, "path must be 'sigma' or 'precision'"),
     ],

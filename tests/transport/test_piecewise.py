@@ -1,4 +1,4 @@
-"""Straight lines between points: the contract of a map, and what is refused."""
+"""Piecewise linear maps: the interface of a map, and what is refused."""
 
 import json
 
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import interpolate
 
-from ndflow import Affine, Chain, IntensityMap, InvalidValueError, Lookup, PiecewiseLinear
+from ndflow import Affine, Chain, IntensityMap, InvalidValueError, PiecewiseLinear
 
 seeds = st.integers(0, 10**6)
 
@@ -53,7 +53,7 @@ def test_the_log_jacobian_is_that_of_finite_differences(seed: int) -> None:
 
 
 @given(seeds)
-def test_beyond_its_ends_it_goes_on_straight(seed: int) -> None:
+def test_beyond_its_ends_it_continues_straight(seed: int) -> None:
     imap = random_lines(seed)
     reach = np.array([0.0, 1e-6, 1.0, 1e3])
     for end, inner, sign in ((0, 1, -1.0), (-1, -2, 1.0)):
@@ -98,13 +98,11 @@ def test_the_shape_of_the_points_stays(shape: tuple[int, ...]) -> None:
     np.testing.assert_allclose(imap.log_det_jacobian(x), np.log(0.5))
 
 
-def test_two_points_are_a_straight_line_and_look_ups_and_chains_hold_it() -> None:
+def test_two_points_are_a_straight_line_and_chains_may_contain_it() -> None:
     line = PiecewiseLinear([1.0, 3.0], [10.0, 20.0])
     x = np.array([-7.0, 1.0, 2.0, 3.0, 99.0])
     np.testing.assert_allclose(line(x), Affine(5.0, 5.0)(x))
     bent = PiecewiseLinear([0.0, 1.0, 3.0], [0.0, 2.0, 3.0])
-    whole = np.arange(-5, 9, dtype=np.int16)
-    np.testing.assert_array_equal(Lookup(bent, -2, 6)(whole), bent(whole))
     np.testing.assert_array_equal(Chain((bent, line))(x), line(bent(x)))
 
 
@@ -137,16 +135,16 @@ def test_its_points_cannot_be_changed() -> None:
         ([0, 1, np.nan], [0, 1, 2], "knots must be finite"),
         ([0, 1, 2], [0, 1, np.inf], "values must be finite"),
         ([0, 1, 2], [0, 1], r"values must have the shape \(3\)"),
-        ([0], [0], "knots must be at least 2, not 1"),
-        ([], [], "knots must be at least 2, not 0"),
+        ([0], [0], "knots must number at least 2, not 1"),
+        ([], [], "knots must number at least 2, not 0"),
         ([[0, 1]], [0, 1], r"knots must have the shape \(any\)"),
         ([0, 1], ["a", "b"], "values must be an array of real numbers"),
         ([-1e200, 1e200], [0, 1], "knots must lie within"),
         ([0, 1], [0, 1e151], "values must lie within"),
-        ([0, 1e-120], [0, 1], "rise so differently"),
-        ([0, 1], [0, 1e-120], "rise so differently"),
-        ([0, 5e-324], [0, 1e149], "rise so differently"),
-        ([0, 1e149], [0, 5e-324], "rise so differently"),
+        ([0, 1e-120], [0, 1], "slopes from knots to values must lie"),
+        ([0, 1], [0, 1e-120], "slopes from knots to values must lie"),
+        ([0, 5e-324], [0, 1e149], "slopes from knots to values must lie"),
+        ([0, 1e149], [0, 5e-324], "slopes from knots to values must lie"),
     ],
 )
 def test_points_that_make_no_map_are_refused_with_what_is_wrong(

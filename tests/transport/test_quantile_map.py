@@ -58,7 +58,7 @@ def test_between_gaussians_it_is_the_straight_line_however_far_out():
 
 
 @given(two_mixtures)
-def test_it_is_its_own_inverse_backwards_to_1e_10_sd(pair):
+def test_its_inverse_undoes_it_to_1e_10_sd(pair):
     source, target = pair
     x = source.quantile(INNER)
     f = QuantileMap(source, target)
@@ -161,7 +161,7 @@ def test_straight_tails_are_undone_by_the_inverse(pair):
     )
 
 
-def test_a_range_that_is_none_is_refused():
+def test_an_invalid_range_is_refused():
     line = Affine(2.0, 0.0)
     for low, high in ((1.0, 1.0), (2.0, 1.0)):
         with pytest.raises(InvalidValueError, match="low must be less than high"):

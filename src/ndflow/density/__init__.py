@@ -1,5 +1,6 @@
-"""What intensities look like: histograms, mixtures, and fitting one to the other."""
+"""Densities of intensities: histograms, Gaussian mixtures, and fitting one to the other."""
 
+from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.density.condense import condensed, trimmed
 from ndflow.density.dpgmm import Fit, fit
 from ndflow.density.histogram import Histogram, histogram
@@ -7,12 +8,14 @@ from ndflow.density.mixture import GaussianMixture, stack
 from ndflow.density.tally import tally
 
 __all__ = [
+    "QUANTILE_LEVELS",
     "Fit",
     "GaussianMixture",
     "Histogram",
     "condensed",
     "fit",
     "histogram",
+    "midpoint_edges",
     "stack",
     "tally",
     "trimmed",

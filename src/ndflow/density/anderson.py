@@ -1,16 +1,15 @@
 """Climbing the bound: sweeps, and extrapolation of where they lead.
 
-A sweep takes moments to moments and never lowers the bound, but it creeps where components
+A sweep takes moments to moments and never lowers the bound, but progress is slow where components
 overlap. Anderson acceleration looks back at the last few points v and what a sweep did to them,
-``f = g(v) − v``, finds the combination of them for which ``‖f‖`` would have been least, and goes
-to what the sweeps make of that combination. Because the bound is a function of the moments
-alone, such a jump is simply tried: it stands if the bound has not fallen, otherwise the plain
-sweep stands and the memory is cleared. So acceleration can waste a sweep, but never lower the
-bound.
+``f = g(v) − v``, finds the combination of them for which ``‖f‖`` would have been smallest, and
+moves to where the sweeps lead from that combination. Because the bound is a function of the moments
+alone, such a jump is simply tried: it is accepted if the bound does not fall; otherwise the plain
+sweep is taken and the memory cleared. So acceleration can waste a sweep, but never lower the bound.
 
 Two choices make it work here. Jumps are made in coordinates in which every point is valid:
 logarithms of the masses, means, and Cholesky factors of the covariances with the logarithm of
-their diagonal. And ``‖f‖`` weighs each coordinate by the information the data hold about it
+their diagonal. And ``‖f‖`` weighs each coordinate by the information that the data hold about it
 (masses times inverse variances), so that components that are dying out do not drown the rest.
 """
 
@@ -27,13 +26,13 @@ from ndflow.values import FloatArray, einsum
 __all__ = ["Climb", "climb", "sweep"]
 
 _MEMORY = 8
-_PATIENCE = 3  # so many steps in a row must gain little
+_PATIENCE = 3  # steps in a row that must gain little
 _TINY_MASS = 1e-8
 _TINY_VARIANCE = 1e-6  # of data with unit variance
 
 
 class Climb(NamedTuple):
-    """Moments, the bound at each step that led to them, and whether the last ones gained little."""
+    """The moments reached, the bound at each step, and whether the last steps gained little."""
 
     moments: Moments
     bounds: list[float]
@@ -41,13 +40,13 @@ class Climb(NamedTuple):
 
 
 def sweep(data: Data, prior: Prior, moments: Moments) -> tuple[float, Moments]:
-    """Return the bound at `moments`, and the moments of the next sweep."""
+    """Return the bound at `moments`, and the moments after one sweep."""
     bound, after = expectation(data, posterior(prior, moments))
     return float(bound), after
 
 
 def climb(data: Data, prior: Prior, start: Moments, tolerance: float, sweeps: int) -> Climb:
-    """Climb until three steps in a row gain less than `tolerance` nats each."""
+    """Climb until three steps in a row gain less than `tolerance` nats each, or sweeps run out."""
     here, v = start, _coordinates(start)
     bound, after = sweep(data, prior, here)
     bounds, used, idle = [bound], 1, 0
@@ -74,7 +73,7 @@ def climb(data: Data, prior: Prior, start: Moments, tolerance: float, sweeps: in
             idle = 0
             continue
         idle += 1
-        memory = []  # a jump may stall where a plain sweep does not: try one
+        memory = []  # a jump may stall where a plain sweep would not: try one
         if idle == _PATIENCE:
             return Climb(here, bounds, converged=True)
     return Climb(here, bounds, converged=False)
@@ -108,7 +107,7 @@ def _coordinates(moments: Moments) -> FloatArray:
 
 
 def _moments(v: FloatArray, like: Moments, data: Data) -> Moments:
-    """The inverse of `_coordinates`, with masses scaled to all there is."""
+    """The inverse of `_coordinates`, with masses scaled to sum to the total count."""
     components, d = like.mean.shape
     means_end = components * (1 + d)
     mass = np.maximum(np.exp(np.minimum(v[:components], 50.0)) - _TINY_MASS, 0.0)
@@ -123,7 +122,7 @@ def _moments(v: FloatArray, like: Moments, data: Data) -> Moments:
 
 
 def _information(moments: Moments) -> FloatArray:
-    """How much the data say about each coordinate, roughly: its Fisher information."""
+    """Return the approximate Fisher information of the data about each coordinate."""
     mass = moments.mass + 1e-3
     column = mass[:, np.newaxis]
     means = column / (gaussian.diagonals(moments.scatter) / column + _TINY_VARIANCE)

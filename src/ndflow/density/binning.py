@@ -1,6 +1,6 @@
 """The lattice of a histogram's bins: counting on it, and moving to a coarser one.
 
-See `ndflow.density.histogram` for what a lattice is and why its widths double.
+See `ndflow.density.histogram` for what the lattice is and why bin widths are doubled.
 """
 
 from __future__ import annotations
@@ -13,16 +13,52 @@ from numpy.typing import NDArray
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray
 
-__all__ = ["bounding_widths", "capacity", "common", "counted", "joined", "snapped"]
+__all__ = [
+    "QUANTILE_LEVELS",
+    "bounding_widths",
+    "capacity",
+    "common",
+    "counted",
+    "joined",
+    "midpoint_edges",
+    "snapped",
+]
 
-_DENSE = 1 << 22  # integers that span less are counted in a table, without sorting
-_KEYS = 1 << 62  # and rows of integers that span less are numbered, which sorts faster
+QUANTILE_LEVELS: FloatArray = np.arange(1, 200) / 200  # at which distributions are compared
+QUANTILE_LEVELS.flags.writeable = False
+
+_DENSE = 1 << 22  # integers with a smaller span are counted in a table, without sorting
+_KEYS = 1 << 62  # rows of integers with a smaller span get a number each, which sorts faster
+
+
+def midpoint_edges(levels: FloatArray) -> FloatArray:
+    """Return the edges of bins around increasing levels.
+
+    Parameters
+    ----------
+    levels : (n,), at least two, increasing.
+
+    Returns
+    -------
+    (n + 1,): the midpoints of neighbouring levels, and on either side an outer edge as far from the
+    outermost level as the midpoint on its other side. Halves are added, rather than sums halved, so
+    that levels near the largest double do not overflow.
+
+    Examples
+    --------
+    >>> midpoint_edges(np.array([0.0, 1.0, 3.0]))
+    array([-0.5,  0.5,  2. ,  4. ])
+    """
+    middles = 0.5 * levels[1:] + 0.5 * levels[:-1]
+    first = 2 * (levels[0] - 0.5 * middles[0])
+    last = 2 * (levels[-1] - 0.5 * middles[-1])
+    return np.concatenate([[first], middles, [last]])
 
 
 def counted(
     stored: NDArray[np.generic], weights: FloatArray | None
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the distinct rows of `stored`, (n, d), and their counts or sums of weights."""
+    """Return the distinct rows of `stored`, (n, d), and the count or sum of weights of each."""
     if stored.size and stored.dtype.kind in "bui":
         lows = [int(column.min()) for column in stored.T]
         spans = [int(column.max()) - low + 1 for column, low in zip(stored.T, lows, strict=True)]
@@ -38,7 +74,7 @@ def counted(
 def _counted_integers(
     stored: NDArray[np.generic], weights: FloatArray | None, lows: list[int], spans: list[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Number the rows, count the numbers, and read the rows off them again."""
+    """Encode each row as one integer, count those, and decode the occupied ones."""
     keys = _above(stored[:, 0], lows[0])
     for column, low, span in zip(stored.T[1:], lows[1:], spans[1:], strict=True):
         keys *= span
@@ -54,14 +90,14 @@ def _counted_integers(
     columns = []
     for low, span in zip(reversed(lows), reversed(spans), strict=True):
         occupied, remainder = np.divmod(occupied, span)
-        # Added as integers, so that rounding to a double depends on the value alone.
+        # Added as integers, so that the rounding to a double depends on the value alone.
         kind = np.int64 if low < 0 else np.uint64
         columns.append((remainder.astype(kind) + kind(low)).astype(np.float64))
     return np.stack(columns[::-1], axis=1), counts
 
 
 def _above(column: NDArray[np.generic], low: int) -> NDArray[np.int64]:
-    """How far integers lie above the least of them."""
+    """Return integers minus the smallest of them."""
     if column.dtype == np.uint64:  # may exceed int64, but the difference does not
         return (column.astype(np.uint64) - np.uint64(low)).astype(np.int64)
     result = column.astype(np.int64)
@@ -71,8 +107,8 @@ def _above(column: NDArray[np.generic], low: int) -> NDArray[np.int64]:
 
 
 def joined(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the rows in order, with equal ones joined and those that count nothing dropped."""
-    values = values + 0.0  # -0.0 and 0.0 are one value
+    """Return the rows in lexicographic order, equal ones joined and empty ones dropped."""
+    values = values + 0.0  # so that -0.0 and 0.0 are one value
     if not counts.all():
         keep = counts > 0
         values, counts = values[keep], counts[keep]
@@ -89,7 +125,7 @@ def joined(values: FloatArray, counts: FloatArray) -> tuple[FloatArray, FloatArr
 def snapped(
     values: FloatArray, widths: FloatArray, wider: FloatArray, origin: FloatArray
 ) -> FloatArray:
-    """Return the centres of the bins of width `wider` in which the values lie."""
+    """Return the centres of the bins of widths `wider` that the values fall into."""
     moved = wider != widths
     if not moved.any():
         return values
@@ -101,7 +137,7 @@ def snapped(
 def common(
     one: tuple[FloatArray, FloatArray], two: tuple[FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the widths and origin of the finest lattice that both of two fit into."""
+    """Return the widths and origin of the finest lattice that contains both of two."""
     (widths, origin), (other_widths, other_origin) = one, two
     if widths.shape != other_widths.shape:
         raise InvalidValueError(
@@ -120,7 +156,7 @@ def common(
 
 
 def bounding_widths(values: FloatArray, widths: FloatArray, origin: FloatArray) -> FloatArray:
-    """Return the least widths, doubling from `widths`, that leave no channel too many levels."""
+    """Double `widths` until no channel has more levels than `capacity` allows, and return them."""
     most = capacity(values.shape[1])
     return np.array(
         [
@@ -131,10 +167,10 @@ def bounding_widths(values: FloatArray, widths: FloatArray, origin: FloatArray) 
 
 
 def capacity(channels: int) -> int:
-    """Return how many levels of a channel a histogram may hold.
+    """Return how many levels per channel a histogram may hold.
 
-    One channel may hold 16,384, which keeps 12-bit data as they are and leaves room for stray
-    values; of several channels each may hold 1,024.
+    A single channel may have 16,384, which keeps 12-bit data as they are and leaves room for
+    outliers; each of several channels may have 1,024.
     """
     return 1 << (14 if channels == 1 else 10)
 
@@ -143,7 +179,7 @@ def _bounding_width(levels: FloatArray, width: float, origin: float, most: int) 
     if len(levels) <= most:
         return width
     if width == 0:
-        # Well below the least power of two that will do, unless half the levels are stray.
+        # Well below the smallest power of two that suffices, unless half the levels are outliers.
         quarter = len(levels) // 4
         spread = levels[-quarter] - levels[quarter]
         width = float(2.0 ** np.floor(np.log2(spread / (8 * most))))
@@ -157,7 +193,7 @@ def _bounding_width(levels: FloatArray, width: float, origin: float, most: int) 
 
 
 def _distinct(values: FloatArray) -> FloatArray:
-    """`numpy.unique`, but without sorting what is sorted already."""
+    """Like `numpy.unique`, but without sorting what is sorted already."""
     if not values.size:
         return values
     steps = np.diff(values)

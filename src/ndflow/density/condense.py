@@ -1,9 +1,9 @@
-"""What a fit sees of a histogram: no stray values, and no more bins than it can use.
+"""Preparing a histogram for a fit: no outliers, and no more bins than a fit can use.
 
-`trimmed` drops what lies so far out that it cannot belong to the density, such as a single voxel of
+`trimmed` drops values so far out that they cannot belong to the density, such as a single voxel of
 1e30. `condensed` joins bins until about a thousand cover the bulk of the data, on a lattice whose
-width is a whole multiple of the data's quantum. Floats that were quantised before they were
-stored (integers saved as floats, scaled integers) are found out by their gaps.
+width is a whole multiple of the data's quantum. Floats that were quantised before they were stored
+(integers saved as floats, scaled integers) are recognised by the gaps between them.
 """
 
 from __future__ import annotations
@@ -15,18 +15,24 @@ from ndflow.values import FloatArray
 
 __all__ = ["condensed", "trimmed"]
 
-_OUTSIDE = 0.005  # share on either side of the bulk
-_REACH = 3.0  # in widths of the bulk: some 18 standard deviations of a Gaussian
-_LEVELS = 1024  # over the bulk, in one channel
-_CELLS = 4096  # occupied in all, in several channels
+_OUTSIDE = 0.005  # share of the voxels on either side of the bulk
+_REACH = 3.0  # in widths of the bulk: about 18 standard deviations of a Gaussian
+_LEVELS = 1024  # most levels across the bulk, in each channel
+_CELLS = 4096  # most occupied bins in all, with several channels
 
 
 def trimmed(histogram: Histogram) -> Histogram:
     """Return the histogram without values far outside its bulk.
 
-    The bulk lies between the 0.5th and the 99.5th percentile of each channel. What lies further
-    from it than three times its width goes, so up to half a percent of damaged voxels on
-    either side do no harm.
+    The bulk of a channel lies between its 0.5th and 99.5th percentiles. Values further away from it
+    than three times its width are dropped, so up to half a per cent of corrupted voxels on either
+    side do no harm.
+
+    Examples
+    --------
+    >>> voxels = np.append(np.arange(1000.0), 1e30)
+    >>> trimmed(Histogram(voxels, np.ones(1001))).values.max()
+    np.float64(999.0)
     """
     keep = np.ones(len(histogram.counts), dtype=bool)
     for channel in range(histogram.channels):
@@ -42,7 +48,17 @@ def trimmed(histogram: Histogram) -> Histogram:
 
 
 def condensed(histogram: Histogram) -> Histogram:
-    """Return the histogram with bins joined until no more are left than a fit can use."""
+    """Return the histogram with bins joined until there are no more than a fit can use.
+
+    Those are about a thousand levels across the bulk of each channel and, with several channels,
+    about four thousand occupied bins in all.
+
+    Examples
+    --------
+    >>> voxels = np.arange(4096)
+    >>> condensed(Histogram(voxels, np.ones(4096), [1.0], [-0.5]))
+    Histogram(levels=1024, voxels=4.1e+03)
+    """
     widths, origin = histogram.widths.copy(), histogram.origin.copy()
     bulk = [_bulk_levels(histogram, channel) for channel in range(histogram.channels)]
     for channel, levels in enumerate(bulk):
@@ -61,7 +77,7 @@ def condensed(histogram: Histogram) -> Histogram:
 
 
 def _coarse_width(levels: FloatArray, width: float, origin: float) -> float:
-    """Double the width, or a small power of two, until few enough bins are occupied."""
+    """Double the width (starting from a small power of two if it is 0) until the bins are few."""
     width = width or float(2.0 ** np.floor(np.log2((levels[-1] - levels[0]) / _LEVELS)))
     while len(np.unique(np.floor((levels - origin) / width))) > _LEVELS:
         width *= 2
@@ -69,7 +85,7 @@ def _coarse_width(levels: FloatArray, width: float, origin: float) -> float:
 
 
 def _bulk(histogram: Histogram, channel: int) -> tuple[float, float]:
-    """Percentiles that bound the bulk of a channel, further out where those are equal."""
+    """Return the percentiles that bound the bulk of a channel; further ones if they are equal."""
     outside = _OUTSIDE
     low, high = histogram.quantile([outside, 1 - outside], channel)
     while low == high and outside > 1 / histogram.total:
@@ -79,7 +95,7 @@ def _bulk(histogram: Histogram, channel: int) -> tuple[float, float]:
 
 
 def _bulk_levels(histogram: Histogram, channel: int) -> FloatArray:
-    """The occupied levels of a channel within its bulk; all of them if that is a single one."""
+    """Return the occupied levels within the bulk of a channel; all levels if that is just one."""
     low, high = _bulk(histogram, channel)
     levels = np.unique(histogram.values[:, channel])
     inside: FloatArray = levels[(levels >= low) & (levels <= high)]
@@ -87,7 +103,7 @@ def _bulk_levels(histogram: Histogram, channel: int) -> FloatArray:
 
 
 def _quantum(levels: FloatArray) -> tuple[float, float]:
-    """Return the spacing of a lattice that holds all levels and an edge of it, or zeros."""
+    """Return the spacing and an edge of a lattice that holds all levels; zeros if there is none."""
     if len(levels) < 3:
         return 0.0, 0.0
     gaps = np.diff(levels)

@@ -1,23 +1,24 @@
 """Fitting a Dirichlet-process Gaussian mixture to a histogram.
 
-The fit is deterministic and sees the histogram as one weighted sample:
+The fit is deterministic and treats the histogram as one weighted sample:
 
-1. stray values go and bins are joined to about a thousand (`ndflow.density.condense`);
+1. outliers are dropped and bins joined until there are about a thousand
+   (`ndflow.density.condense`);
 2. counts are tempered, ``c ← c · min(1, N_eff / Σc)``. A Bayesian fit is not invariant to the
    scale of the counts: two million voxels, taken as two million independent draws, would call
    for a component for every wiggle. `effective_count` says how much evidence a scan is worth;
-3. channels are standardised, and turned so that they are skewed to the right. The prior comes
-   from the data: m0 their mean, κ0 the prior strength, ``ν0 = d + 3``, and
-   ``E Λ = (1 + κ0)/κ0 · Cov⁻¹``. So the fit commutes with a change of units, of sign as well:
-   ``fit(a·x + b)`` is ``fit(x)`` moved by ``a·x + b``. (Two exceptions: data that are exactly
-   symmetric look the same either way round, so their fit may not be; and floats of more levels
-   than a histogram holds are rounded to powers of two, whatever their units);
-4. a start is searched on fewer, wider bins: many small components, sweeps, merges
-   (`ndflow.density.initialise`); or a handful of components, where that is clearly better.
+3. channels are standardised, and their signs chosen such that they are skewed to the right. The
+   prior comes from the data: m0 is their mean, κ0 the prior strength, ``ν0 = d + 3``, and
+   ``E Λ = (1 + κ0)/κ0 · Cov⁻¹``. So the fit commutes with a change of units, including their sign:
+   ``fit(a·x + b)`` is ``fit(x)`` transformed by ``a·x + b``. (There are two exceptions: data that
+   are exactly symmetric look the same with either sign, but their fit may not be symmetric; and
+   floats with more levels than a histogram holds are binned by powers of two, whatever the units);
+4. a starting point is searched on fewer, wider bins: many small components, sweeps, merges
+   (`ndflow.density.initialise`), or only a few components where that is clearly better.
    Accelerated sweeps over all bins follow until nothing is gained (`ndflow.density.anderson`);
-5. the mixture of expected weights, means and precisions. Binning with width h has inflated each
-   variance by h²/12 (Sheppard), and so has taking bins for what they are, not for points; both are
-   taken off again. Light components are pruned.
+5. the result is the mixture of expected weights, means and precisions. Binning with width h has
+   inflated each variance by h²/12 (Sheppard's correction), and so has the fit, which treats bins as
+   intervals and not as points; both are subtracted. Light components are pruned.
 """
 
 from __future__ import annotations
@@ -40,27 +41,35 @@ from ndflow.values import FloatArray, Status, Value, einsum, instance, positive,
 __all__ = ["Fit", "fit"]
 
 _FIRST_SWEEPS = 25  # with 15 the bound is as high, but merges swallow small tissue classes
-_COARSE, _BRIEF = 0.1, 40  # tolerance and sweeps of a first look
-_ROUGH = 200  # bins that a search needs at least, for the evidence of ten thousand voxels
-_HANDFUL = 4  # components
-_GLANCE, _HOPELESS = 8, 100.0  # sweeps after which so many nats too little will not be made up
+_SEARCH_TOLERANCE, _SEARCH_SWEEPS = 0.1, 40
+_SEARCH_BINS = 200  # that a search needs at least, for the evidence of ten thousand voxels
+_FEW = 4  # components
+_GLANCE, _HOPELESS = 8, 100.0  # after so many sweeps, a deficit of so many nats is not made up
 _CLEARLY = 10.0  # nats by which few components must win: matching can use the others
 _MAX_SWEEPS = 5000
-_LIGHTEST = 1e-3
-_A_POINT = 0.5
+_LIGHTEST = 1e-3  # weight below which a component is pruned
+_LEAST_MASS = 0.5  # voxels, of tempered counts, below which a component is empty
 _MAX_TRUNCATION = 1000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fit(Value):
-    """A fitted mixture.
+    """The result of `fit`.
 
     Attributes
     ----------
     mixture : the density, in the units of the data.
-    bounds : (steps,), the lower bound of the log evidence along the final ascent, in nats, for
+    bounds : (steps,), the lower bound on the log evidence along the final ascent, in nats, for
         the tempered counts in the units of the data. It never falls.
-    status : whether it converged.
+    status : whether the fit converged.
+
+    Examples
+    --------
+    >>> fitted = fit(Histogram([1.0, 2.0, 3.0], [40.0, 80.0, 40.0]))
+    >>> fitted
+    Fit(components=1, converged=True)
+    >>> fitted.mixture.mean().round(6)
+    array([2.])
     """
 
     mixture: GaussianMixture
@@ -72,6 +81,10 @@ class Fit(Value):
         instance(self.mixture, "mixture", GaussianMixture)
         instance(self.status, "status", Status)
         object.__setattr__(self, "bounds", real_array(self.bounds, "bounds", None))
+
+    def __repr__(self) -> str:
+        """Return the number of components, and how the fit ended."""
+        return f"Fit(components={self.mixture.components}, converged={self.status.converged})"
 
 
 def fit(
@@ -91,13 +104,37 @@ def fit(
     ----------
     histogram : the data.
     concentration : α; larger values expect more components.
-    concentration_prior : shape and rate of a Gamma prior on α, which is then inferred from
-        `concentration` on. Default: α is fixed.
-    truncation : T, the most components there can be.
+    concentration_prior : shape and rate of a Gamma prior on α, which is then inferred, starting
+        from `concentration`. By default α is fixed.
+    truncation : T, the largest possible number of components.
     effective_count : how many independent voxels the histogram is worth at most.
     prior_strength : κ0, how many voxels the prior mean is worth.
     tolerance : stop when three steps in a row gain less than this many nats each.
-    start : begin here instead of searching for a start; for example the fit of a similar scan.
+    start : start from this mixture, for example the fit of a similar scan, instead of searching for
+        a starting point.
+
+    Returns
+    -------
+    The fitted mixture, its components sorted by their mean in the first channel, with the lower
+    bounds on the log evidence and the status of the fit.
+
+    Raises
+    ------
+    DegenerateDataError : all voxels are equal, or one channel is a linear function of the others.
+    InvalidValueError : an option out of its range, or a `start` that does not fit the data.
+
+    Examples
+    --------
+    >>> generator = np.random.default_rng(0)
+    >>> tissues = GaussianMixture([0.5, 0.5], [60.0, 100.0], [1 / 36, 1 / 16])
+    >>> voxels = tissues.sample(20_000, generator).round().astype(int)
+    >>> counts = np.bincount(voxels[:, 0])
+    >>> fitted = fit(Histogram(np.arange(counts.size), counts))
+    >>> fitted.status.converged
+    True
+    >>> fitted.mixture.means.round()
+    array([[ 60.],
+           [100.]])
     """
     whole(truncation, "truncation", 1, _MAX_TRUNCATION)
     alpha = positive(concentration, "concentration")
@@ -140,7 +177,7 @@ def fit(
 
 
 def _standardisation(histogram: Histogram) -> tuple[FloatArray, FloatArray]:
-    """Return centre and scale of each channel; the scale's sign makes the skewness positive."""
+    """Return the centre and scale of each channel; the sign of the scale makes it skewed right."""
     centre = histogram.mean()
     variances = np.diagonal(histogram.covariance())
     for channel, variance in enumerate(variances):
@@ -160,12 +197,12 @@ def _standardisation(histogram: Histogram) -> tuple[FloatArray, FloatArray]:
 
 
 def _rough(data: Data, widths: FloatArray) -> Data:
-    """Join bins to some hundred, for the search of a start: the fit then sees all of them.
+    """Join bins until there are a few hundred, for the search of a starting point only.
 
-    More evidence shows finer detail, and keeps more bins. Standardised data are turned one way
-    round, so this commutes with a change of units too.
+    More evidence shows finer detail, and keeps more bins. The sign of standardised data is fixed,
+    so this too commutes with a change of units.
     """
-    needed = _ROUGH * np.sqrt(max(1.0, float(data.counts.sum()) / 1e4))
+    needed = _SEARCH_BINS * np.sqrt(max(1.0, float(data.counts.sum()) / 1e4))
     doublings = int(np.log2(len(data.counts) / needed) / len(widths))
     if doublings < 1 or not widths.all():
         return data
@@ -177,26 +214,27 @@ def _rough(data: Data, widths: FloatArray) -> Data:
 
 
 def _searched(data: Data, prior: Prior, truncation: int) -> Moments:
-    """Return where to begin: components merged from many, or few from the outset."""
+    """Return a starting point: components merged from many, or few components from the outset."""
     first = divided(data, truncation, prior.concentration)
     for _ in range(_FIRST_SWEEPS):
         bound, first = sweep(data, prior, first)
     simpler = padded(merged(data, prior, first), truncation)
-    # Merges were judged at fewer components; they stand only if they also rise at all T.
+    # Merges were judged with fewer components; they stand only if the bound rises with all T too.
     begin = simpler if sweep(data, prior, simpler)[0] >= bound else first
-    brief = climb(data, prior, begin, _COARSE, _BRIEF)
+    brief = climb(data, prior, begin, _SEARCH_TOLERANCE, _SEARCH_SWEEPS)
     few = _best_of_few(data, prior, truncation, least=brief.bounds[-1] + _CLEARLY)
     return brief.moments if few is None else few
 
 
 def _best_of_few(data: Data, prior: Prior, truncation: int, least: float) -> Moments | None:
-    """Begin with a handful of components or less: merges can miss that so few are enough."""
+    """Start from four components or fewer: merging can miss that so few are enough."""
     best = None
-    for count in range(min(_HANDFUL, truncation), 0, -1):
-        glance = climb(data, prior, divided(data, count, prior.concentration), _COARSE, _GLANCE)
+    for count in range(min(_FEW, truncation), 0, -1):
+        cells = divided(data, count, prior.concentration)
+        glance = climb(data, prior, cells, _SEARCH_TOLERANCE, _GLANCE)
         if glance.bounds[-1] < least - _HOPELESS:
-            break  # even fewer are even worse
-        few = climb(data, prior, glance.moments, _COARSE, _BRIEF).moments
+            break  # even fewer components are even worse
+        few = climb(data, prior, glance.moments, _SEARCH_TOLERANCE, _SEARCH_SWEEPS).moments
         trial = padded(few, truncation)
         bound, _ = sweep(data, prior, trial)
         if bound > least:
@@ -225,10 +263,10 @@ def _from_mixture(
 
 
 def _climb_sorted(data: Data, prior: Prior, begin: Moments, tolerance: float) -> Climb:
-    """Climb, and again from the same components sorted by mass for as long as that helps.
+    """Climb, and climb again from the components sorted by mass for as long as that helps.
 
     The prior prefers heavy components first, but the last stick is special: sorting can also
-    lower the bound, so it is tried and not trusted.
+    lower the bound, so it is kept only if the bound rises.
     """
     result = climb(data, prior, begin, tolerance, _MAX_SWEEPS)
     while result.converged and len(result.bounds) < _MAX_SWEEPS:
@@ -248,18 +286,21 @@ def _mixture(
     weights = q.weights()
     widths = np.maximum(np.abs(used.widths / scale), 1e-9)
     fitted = GaussianMixture(weights / weights.sum(), q.mean, _without_binning(q.precision, widths))
-    # The prior keeps some weight for components without any points: they go as well.
-    real = weights * (moments.mass >= min(_A_POINT, moments.mass.max()))
-    pruned = GaussianMixture(real / real.sum(), fitted.means, fitted.precisions).pruned(_LIGHTEST)
+    # The prior reserves some weight for components without any points: they are dropped as well.
+    occupied = weights * (moments.mass >= min(_LEAST_MASS, moments.mass.max()))
+    pruned = GaussianMixture(occupied / occupied.sum(), fitted.means, fitted.precisions).pruned(
+        _LIGHTEST
+    )
     result = pruned.transformed(np.diag(scale), centre)
     order = np.argsort(result.means[:, 0], kind="stable")
     return GaussianMixture(result.weights[order], result.means[order], result.precisions[order])
 
 
 def _without_binning(precisions: FloatArray, widths: FloatArray) -> FloatArray:
-    """Take twice the variance of a bin, h²/12, off each component, and leave at least one.
+    """Subtract twice the variance of a bin, h²/12, from each component, but keep at least h²/12.
 
-    Once for what went into the bins, and once for what the fit took to lie around their centres.
+    Once because binning has added it to the data, and once because the fit has added it again, by
+    treating the bins as intervals.
     """
     per_bin = gaussian.inverse(precisions) / np.outer(widths, widths)
     variances, axes = np.linalg.eigh(per_bin)
@@ -276,5 +317,5 @@ def _status(climbed: Climb) -> Status:
         False,
         sweeps,
         f"still rising after {sweeps} sweeps; the mixture is usable, "
-        f"a larger tolerance or a smaller effective_count stops earlier",
+        f"and a larger tolerance or a smaller effective_count stops earlier",
     )

@@ -1,14 +1,14 @@
-"""The small linear algebra that every formula is written on.
+"""The linear algebra of Gaussians that all formulas are built on.
 
 Shapes: ``n`` points, ``K`` components, ``d`` channels. Arrays over components and points are laid
 out components first, ``(K, n)`` and ``(K, n, d)``, so that sums over components run along
 contiguous rows. Means are ``(K, d)``, matrices ``(K, d, d)``. Where a docstring says so, there may
 be any leading axes before K: several mixtures at once, over the same points.
 
-This is the only module that knows whether d is 1. There a matrix is a number, and each function
-says so in a line of its own; that makes the one-channel route as fast as if it had been written
-for it alone. Sums go through ``sum`` and ``einsum``, never through BLAS, whose order of summation
-depends on the number of threads; so the same input gives the same bytes for any number of them.
+This is the only module that treats d = 1 separately. There a matrix is a number, and each function
+has a branch for it, which makes the case of one channel as fast as code written for it alone. Sums
+go through ``sum`` and ``einsum``, never through BLAS, whose order of summation depends on the
+number of threads: the same input gives the same bytes for any number of them.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ def trace(matrices: FloatArray) -> FloatArray:
 
 
 def diagonals(matrices: FloatArray) -> FloatArray:
-    """Return the diagonals of matrices ``(K, d, d)``, (K, d): a view, through which they change."""
+    """Return the diagonals of matrices ``(K, d, d)`` as a writeable view, ``(K, d)``."""
     d = matrices.shape[-1]
     return matrices.reshape(-1, d * d)[:, :: d + 1]
 
 
 def symmetric(matrices: FloatArray) -> FloatArray:
-    """Return the symmetric parts: what is left of a symmetric matrix after rounding."""
+    """Return the symmetric parts: rounding leaves symmetric matrices slightly asymmetric."""
     return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
 
 
@@ -108,7 +108,7 @@ def inverse(matrices: FloatArray) -> FloatArray:
 
 
 def cholesky(matrices: FloatArray) -> FloatArray:
-    """Return the lower Cholesky factors; `numpy.linalg.LinAlgError` if one is not positive."""
+    """Return the lower Cholesky factors; LinAlgError if a matrix is not positive definite."""
     if matrices.shape[-1] == 1:
         if not (matrices > 0).all():
             raise np.linalg.LinAlgError("matrix is not positive definite")
@@ -144,7 +144,7 @@ def log_pdf(x: FloatArray, means: FloatArray, precisions: FloatArray) -> FloatAr
 def log_sum_exp(terms: FloatArray) -> FloatArray:
     """Return ``ln Σ_k exp(terms_k)`` over the first axis."""
     top = terms.max(axis=0)
-    top = np.where(np.isfinite(top), top, 0.0)  # at infinity, or NaN
+    top = np.where(np.isfinite(top), top, 0.0)  # at infinite points, or NaN
     with np.errstate(divide="ignore"):
         result: FloatArray = np.log(np.exp(terms - top).sum(axis=0)) + top
     return result
@@ -160,7 +160,7 @@ def softmax(terms: FloatArray) -> FloatArray:
 def weighted_moments(
     weights: FloatArray, vectors: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return Σw, Σwv and Σwvvᵀ over points, for weights ``(…, K, n)``, vectors ``(…, K, n, d)``."""
+    """Return Σw, Σwv and Σwvvᵀ over points, of weights ``(…, K, n)``, vectors ``(…, K, n, d)``."""
     total = np.add.reduce(weights, axis=-1)
     if vectors.shape[-1] == 1:
         flat = vectors[..., 0]
@@ -211,7 +211,7 @@ def kernel(shift: FloatArray, covariances: FloatArray) -> tuple[FloatArray, Floa
 
 
 def main_coordinate(x: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return where points ``(n, d)`` lie along the axis of their largest spread, ``(n,)``."""
+    """Return the coordinates of points ``(n, d)`` along their first principal axis, ``(n,)``."""
     if x.shape[1] == 1:
         return x[:, 0]
     centred = x - einsum("n,ni->i", weights, x) / weights.sum()

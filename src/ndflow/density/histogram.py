@@ -1,20 +1,20 @@
 """Histogram: occupied bins and their counts.
 
 Bins form a lattice: bin j of a channel covers ``[origin + j·width, origin + (j+1)·width)`` and is
-represented by its centre. Two kinds of data start it:
+represented by its centre. The lattice depends on the kind of data:
 
-- *Integers*, possibly scaled (``slope·i + inter``), have a quantum, the slope. Their lattice has
-  the width of one quantum and lies half a quantum off, so that each level is the centre of its bin.
+- *Integers*, possibly scaled (``slope·i + inter``), have a quantum, the slope. Bins are one quantum
+  wide and shifted by half a quantum, so that each level is the centre of its bin.
 - *Floats* start with width 0: the values are kept as they are.
 
-Where that makes more levels than a histogram may hold, the width is doubled until they fit (floats
+If that gives more levels than a histogram may hold, the width is doubled until they fit (floats
 start from a power of two). Doubling nests the bins, and the number of occupied levels can only
-shrink with the width and grow with the data. So the width is a function of the data alone, however
-they were cut into chunks: histograms of chunks add up to the histogram of the whole, exactly. And
-because only occupied bins are kept, one voxel of 1e30 costs one bin, not the resolution.
+shrink with the width and grow with the data. The width is therefore a function of the data alone,
+however they are split into chunks: the histograms of chunks add up exactly to the histogram of the
+whole. Since only occupied bins are kept, one voxel of 1e30 costs one bin, and no resolution.
 
-A width that is a whole multiple of the quantum matters: bins that are not give a comb, some of them
-holding one level more than others.
+It matters that the width is a whole multiple of the quantum: otherwise some bins hold one level
+more than others, and the histogram looks like a comb.
 """
 
 from __future__ import annotations
@@ -24,24 +24,38 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndflow.density import binning as lattice
+from ndflow.density import binning
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.values import FloatArray, Value, einsum, real_array, whole
 
 __all__ = ["Histogram", "bounded", "histogram"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Histogram(Value):
-    """Occupied bins, sorted by value, and how much lies in each.
+    """Occupied bins, sorted by value, and their counts.
 
     Attributes
     ----------
-    values : (n, d), the centres of the bins; (n,) for one channel. Given in any order; equal
-        values are joined and empty bins dropped.
-    counts : (n,), positive numbers of voxels, or sums of their weights.
-    widths : (d,), the width of a bin in each channel; 0 where values are exact.
-    origin : (d,), an edge of the lattice of bins.
+    values : (n, d), the centres of the bins; may be given as (n,) for one channel, and in any
+        order. Equal values are joined and empty bins dropped.
+    counts : (n,), positive: numbers of voxels, or sums of their weights.
+    widths : (d,), the bin width in each channel; 0, the default, where values are exact.
+    origin : (d,), an edge of the lattice of bins; 0 by default.
+
+    Raises
+    ------
+    DegenerateDataError : all counts are zero.
+
+    Examples
+    --------
+    >>> scan = Histogram([10.0, 12.0, 11.0], [4.0, 1.0, 3.0])
+    >>> scan
+    Histogram(levels=3, voxels=8)
+    >>> scan.values[:, 0]
+    array([10., 11., 12.])
+    >>> scan.mean()
+    array([10.625])
     """
 
     values: FloatArray
@@ -67,11 +81,16 @@ class Histogram(Value):
             raise DegenerateDataError(
                 "there is no voxel to count; check that the mask covers the image"
             )
-        values, counts = lattice.joined(values, counts)
+        values, counts = binning.joined(values, counts)
         for name, array in (("values", values), ("counts", counts)):
             object.__setattr__(self, name, real_array(array, name, *array.shape))
         object.__setattr__(self, "widths", widths)
         object.__setattr__(self, "origin", origin)
+
+    def __repr__(self) -> str:
+        """Return the number of occupied levels and of voxels."""
+        several = f", channels={self.channels}" if self.channels > 1 else ""
+        return f"Histogram(levels={self.counts.size}, voxels={self.total:.3g}{several})"
 
     @property
     def channels(self) -> int:
@@ -93,9 +112,20 @@ class Histogram(Value):
         return einsum("n,ni,nj->ij", self.counts, centred, centred) / self.total
 
     def quantile(self, probability: ArrayLike, channel: int = 0) -> FloatArray:
-        """Return the values of one channel below or at which the given shares of the counts lie."""
+        """Return quantiles of one channel.
+
+        Parameters
+        ----------
+        probability : numbers from 0 to 1, in any shape.
+        channel : the index of the channel.
+
+        Returns
+        -------
+        For each probability the smallest level with at least this share of the counts at or below
+        it, in the shape of `probability`.
+        """
         whole(channel, "channel", 0, self.channels - 1)
-        levels, counts = lattice.joined(self.values[:, [channel]], self.counts)
+        levels, counts = binning.joined(self.values[:, [channel]], self.counts)
         share = np.cumsum(counts) / counts.sum()
         where = np.searchsorted(share, np.asarray(probability, dtype=np.float64) - 1e-12)
         chosen: FloatArray = levels[np.minimum(where, len(levels) - 1), 0]
@@ -105,19 +135,24 @@ class Histogram(Value):
         """Return the histogram of both sets of voxels, on the coarser of the two lattices."""
         if not isinstance(other, Histogram):
             return NotImplemented
-        widths, origin = lattice.common((self.widths, self.origin), (other.widths, other.origin))
-        parts = [lattice.snapped(h.values, h.widths, widths, origin) for h in (self, other)]
+        widths, origin = binning.common((self.widths, self.origin), (other.widths, other.origin))
+        parts = [binning.snapped(h.values, h.widths, widths, origin) for h in (self, other)]
         return bounded(
             np.concatenate(parts), np.concatenate([self.counts, other.counts]), widths, origin
         )
 
     def coarsened(self, widths: ArrayLike, origin: ArrayLike) -> Histogram:
-        """Return the histogram on a coarser lattice, into whose bins those of this one fit."""
+        """Return the histogram on a coarser lattice, which must contain the present one.
+
+        Parameters
+        ----------
+        widths, origin : (d,), of the new lattice.
+        """
         wide = real_array(widths, "widths", self.channels)
         start = real_array(origin, "origin", self.channels)
         if (wide < self.widths).any():
             raise InvalidValueError("widths must not be less than those of the histogram")
-        values = lattice.snapped(self.values, self.widths, wide, start)
+        values = binning.snapped(self.values, self.widths, wide, start)
         return Histogram(values, self.counts, wide, start)
 
 
@@ -130,23 +165,43 @@ def histogram(
     slope: ArrayLike = 1.0,
     inter: ArrayLike = 0.0,
 ) -> Histogram:
-    """Count the finite voxels inside a mask.
+    """Return the histogram of the finite voxels inside a mask.
 
     Parameters
     ----------
-    voxels : array of any shape and any real type; with several channels, they are the last axis.
-    mask : of the shape of the voxels (without the channels); non-zero is inside. Default: all.
-    weights : how much each voxel counts, in the same shape; for example a tissue probability.
+    voxels : array of any shape and real data type; if there are several channels, they are the last
+        axis.
+    mask : array of the same shape (without the channels), non-zero inside. Default: all voxels.
+    weights : the weight of each voxel, in the same shape; for example its tissue probability.
     channels : the number d of channels.
-    slope, inter : the scale of stored integers, ``value = slope·stored + inter``; one number, or
-        one a channel. The slope is the quantum of integer data.
+    slope, inter : the scaling of stored values, ``value = slope·stored + inter``; one number, or
+        one per channel. The slope is the quantum of integer data.
+
+    Returns
+    -------
+    The histogram, of exact values for integers and moderate numbers of floats, and of bins
+    otherwise.
+
+    Raises
+    ------
+    InvalidValueError : shapes that do not fit, negative weights, or a slope of zero.
+    DegenerateDataError : there is no finite voxel inside the mask.
+
+    Examples
+    --------
+    >>> image = np.array([[0, 7, 9], [0, 7, 8]])
+    >>> brain = histogram(image, mask=image > 0)
+    >>> brain
+    Histogram(levels=3, voxels=4)
+    >>> brain.counts
+    array([2., 1., 1.])
     """
     stored, chosen_weights = _selected(np.asarray(voxels), mask, weights, channels)
     slopes = _per_channel(slope, "slope", channels)
     inters = _per_channel(inter, "inter", channels)
     if (slopes == 0).any():
         raise InvalidValueError("slope must not be zero")
-    levels, counts = lattice.counted(stored, chosen_weights)
+    levels, counts = binning.counted(stored, chosen_weights)
     values = levels * slopes + inters
     if stored.dtype.kind == "f":
         return bounded(values, counts, np.zeros(channels), np.zeros(channels))
@@ -162,7 +217,7 @@ def _per_channel(value: ArrayLike, name: str, channels: int) -> FloatArray:
 def _selected(
     voxels: NDArray[np.generic], mask: ArrayLike | None, weights: ArrayLike | None, channels: int
 ) -> tuple[NDArray[np.generic], FloatArray | None]:
-    """Return the voxels to count, (n, d), and their weights."""
+    """Return the finite voxels inside the mask, (n, d), and their weights."""
     if voxels.dtype.kind not in "buif":
         raise InvalidValueError(f"voxels must be real numbers, not of the type {voxels.dtype}")
     if channels < 1 or (channels > 1 and (voxels.ndim == 0 or voxels.shape[-1] != channels)):
@@ -175,7 +230,7 @@ def _selected(
     keep = None if mask is None else _inside(_of_shape(mask, "mask", shape))
     heavy = None if weights is None else _of_shape(weights, "weights", shape).astype(np.float64)
     if keep is not None:
-        # numpy picks elements of a vector several times faster than rows of a matrix
+        # numpy selects elements of a vector several times faster than rows of a matrix
         rows = rows[:, 0][keep][:, np.newaxis] if channels == 1 else rows[keep]
         heavy = None if heavy is None else heavy[keep]
     if voxels.dtype.kind == "f":
@@ -189,7 +244,7 @@ def _selected(
 
 
 def _inside(mask: NDArray[np.generic]) -> NDArray[np.bool_]:
-    """Non-zero is inside; what is not a number is not."""
+    """Return where a mask is non-zero; NaN is outside."""
     inside = np.asarray(mask if mask.dtype == np.bool_ else mask != 0, dtype=np.bool_)
     if mask.dtype.kind == "f":
         inside &= ~np.isnan(mask.astype(np.float64))
@@ -208,6 +263,6 @@ def _of_shape(array: ArrayLike, name: str, shape: tuple[int, ...]) -> NDArray[np
 def bounded(
     values: FloatArray, counts: FloatArray, widths: FloatArray, origin: FloatArray
 ) -> Histogram:
-    """Make a histogram, on as coarse a lattice as its number of levels asks for."""
-    wide = lattice.bounding_widths(values, widths, origin)
-    return Histogram(lattice.snapped(values, widths, wide, origin), counts, wide, origin)
+    """Return a histogram, its bins widened until it has no more levels than it may hold."""
+    wide = binning.bounding_widths(values, widths, origin)
+    return Histogram(binning.snapped(values, widths, wide, origin), counts, wide, origin)

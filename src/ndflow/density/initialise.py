@@ -1,15 +1,15 @@
-"""Where the fit begins: many small components, then merges of neighbours.
+"""The starting point of a fit: many small components, then merges of neighbours.
 
-`divided` cuts the histogram into T cells along its main axis, again and again, so that each
-holds an equal share of the *square root* of the counts. Plain counts would spend nearly all
-components on the bulk and none on the tails, such as the fluid of a brain.
+`divided` cuts the histogram repeatedly across its main axis into T cells, each of which holds an
+equal share of the *square root* of the counts. Plain counts would spend nearly all components on
+the bulk and none on the tails, such as the CSF of a T1w scan.
 
-`merged` then joins neighbours while that raises the bound. Each pair gets a score, by how much
-the bound would change if their responsibilities were added and nothing else moved. Pairs with a
-positive score are merged at once. Where there is none left, the best pairs are tried in turn
-with a few sweeps, and the first that lifts the bound clearly above where it was stands. Both
-sides of that comparison have the same number of components, because the bound depends on it: a
-merged pair leaves an empty component behind, which goes only afterwards.
+`merged` then merges neighbours for as long as that raises the bound. Each pair gets a score: by how
+much the bound would change if their responsibilities were added and nothing else moved. Pairs with
+a positive score are merged at once. When none is left, the best pairs are tried in turn with a few
+sweeps, and the first that lifts the bound clearly is accepted. Both sides of that comparison have
+the same number of components, because the bound depends on it: a merged pair leaves an empty
+component behind, which is removed only afterwards.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ndflow.values import FloatArray
 
 __all__ = ["by_mass", "divided", "merged", "padded"]
 
-_SETTLING = 1  # more sweeps after a merge, before the next is considered
+_SETTLING = 1  # sweeps after a merge, before the next is considered
 _TRIAL = 20  # sweeps in which a merge must prove itself
-_AT_ONCE = 1 << 16  # numbers, of pairs on trial together: so many stay in the processor's cache
-_WORTH = 1.5  # nats it must then gain: a match can use the components
-_EMPTY = 1.0  # a component that holds less than one point is none
+_AT_ONCE = 1 << 16  # array elements of the pairs on trial together, which fit the processor's cache
+_WORTH = 1.5  # nats that a merge must gain by then: a match can use the components
+_EMPTY = 1.0  # a component with less than one point counts as empty
 
 
 def divided(data: Data, components: int, concentration: float) -> Moments:
-    """Return the moments of cells that share the square root of the counts equally."""
+    """Return the moments of `components` cells with equal shares of the square root of counts."""
     cells = np.empty(len(data.counts), dtype=np.intp)
     root = np.sqrt(data.counts)
     todo = [(np.arange(len(root)), 0, components)]
@@ -55,7 +55,7 @@ def divided(data: Data, components: int, concentration: float) -> Moments:
 
 
 def by_mass(moments: Moments) -> Moments:
-    """Return the moments with the heaviest component first, as the prior likes it."""
+    """Return the moments with the heaviest component first, as the prior prefers."""
     return _chosen(moments, np.argsort(-moments.mass, kind="stable"))
 
 
@@ -93,7 +93,7 @@ def merged(data: Data, prior: Prior, moments: Moments) -> Moments:
 def _all_promising(
     data: Data, prior: Prior, here: Moments, bound: float, pairs: NDArray[np.intp]
 ) -> Moments | None:
-    """Merge the best pairs at once, each component in one pair at most, if the bound rises."""
+    """Merge the best disjoint pairs at once; None if the bound does not rise."""
     taken: set[int] = set()
     chosen = []
     for pair in pairs.tolist():
@@ -110,12 +110,12 @@ def _all_promising(
 def _first_proven(
     data: Data, prior: Prior, here: Moments, goal: float, pairs: NDArray[np.intp]
 ) -> Moments | None:
-    """Merge the first pair that lifts the bound above a goal within a few sweeps.
+    """Merge the first pair that lifts the bound above a goal within a few sweeps, if there is one.
 
-    Longer trials end at a higher bound, but with fewer components than a match needs to be good.
+    Longer trials end at a higher bound, but with fewer components than a good match needs.
     """
     at_once = max(1, _AT_ONCE // (data.x.size * len(here.mass)))
-    first, last = 0, 1  # the most promising alone, which mostly is the one
+    first, last = 0, 1  # the most promising pair on its own, because it mostly succeeds
     while first < len(pairs):
         best = _proven(data, prior, here, goal, pairs[first:last])
         if best is not None:
@@ -127,19 +127,19 @@ def _first_proven(
 def _proven(
     data: Data, prior: Prior, here: Moments, goal: float, pairs: NDArray[np.intp]
 ) -> Moments | None:
-    """Try some pairs at once, and return what the first of them becomes that is good enough."""
+    """Try several merges at once; return the moments after the first that reaches the goal."""
     trials = _stacked([_joined(here, pair[np.newaxis]) for pair in pairs])
     last: FloatArray | float = -np.inf
     best = None
     for left in range(_TRIAL, 0, -1):
         levels, after = expectation(data, posterior(prior, trials))
-        # Sweeps gain less and less: give up once even gains like the last would not do.
+        # Sweeps gain less and less: give up once even gains like the last would not suffice.
         going = levels + left * (levels - last) >= goal
         proven = levels > goal
         if proven.any():
             first = int(np.argmax(proven))
             best = _picked(after, first)
-            going[first:] = False  # only those before it could still be preferred
+            going[first:] = False  # only pairs before it could still be preferred
         if not going.any():
             break
         trials, last = _picked(after, going), levels[going]
@@ -147,7 +147,7 @@ def _proven(
 
 
 def _ranked_pairs(data: Data, prior: Prior, here: Moments) -> tuple[NDArray[np.intp], FloatArray]:
-    """Return pairs of neighbours, (pairs, 2), and their scores, the most promising first."""
+    """Return pairs of neighbours, (pairs, 2), and their scores, most promising first."""
     one, two = _neighbours(here)
     scores = _scores(data, prior, here, one, two)
     order = np.argsort(-scores, kind="stable")
@@ -155,7 +155,7 @@ def _ranked_pairs(data: Data, prior: Prior, here: Moments) -> tuple[NDArray[np.i
 
 
 def _neighbours(moments: Moments) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the pairs in which one is among the two nearest of the other (Bhattacharyya)."""
+    """Return the pairs in which one is among the two nearest to the other (Bhattacharyya)."""
     count, d = moments.mean.shape
     covariances = moments.scatter / moments.mass[:, np.newaxis, np.newaxis] + 1e-6 * np.eye(d)
     between = 0.5 * (covariances[:, np.newaxis] + covariances[np.newaxis])
@@ -179,10 +179,10 @@ def _neighbours(moments: Moments) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 def _scores(
     data: Data, prior: Prior, here: Moments, one: NDArray[np.intp], two: NDArray[np.intp]
 ) -> FloatArray:
-    """Return by how much the bound would change if two components shared their points.
+    """Return by how much the bound would change if two components were one.
 
-    With responsibilities held fixed it is a sum of marginal likelihoods of components, of an
-    entropy, and of a stick term, taken here at its leading order ``Σ N ln N``.
+    For fixed responsibilities the bound is a sum of the log marginal likelihoods of the components,
+    of an entropy, and of a term of the sticks, taken here to leading order, ``Σ N ln N``.
     """
     terms, _ = posterior(prior, here).log_joint(data)
     r = gaussian.softmax(terms)
@@ -202,7 +202,7 @@ def _scores(
 def _log_marginal(
     prior: Prior, mass: FloatArray, mean: FloatArray, scatter: FloatArray
 ) -> FloatArray:
-    """Return the log evidence of each component's points, up to a constant a point."""
+    """Return the log evidence of each component's points, up to a constant per point."""
     d = mean.shape[1]
     kappa, dof = prior.strength + mass, prior.dof + mass
     pull = (prior.strength * mass / kappa)[:, np.newaxis, np.newaxis]
@@ -219,7 +219,7 @@ def _log_marginal(
 def _pooled(
     here: Moments, one: NDArray[np.intp], two: NDArray[np.intp]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return mass, mean and scatter of pairs taken together."""
+    """Return the mass, mean and scatter of pairs of components taken together."""
     a, b = here.mass[one], here.mass[two]
     mass = a + b
     mean = (a[:, np.newaxis] * here.mean[one] + b[:, np.newaxis] * here.mean[two]) / mass[
@@ -231,7 +231,7 @@ def _pooled(
 
 
 def _joined(here: Moments, pairs: NDArray[np.intp]) -> Moments:
-    """Return the moments with pairs of components pooled, and empty ones in exchange."""
+    """Return the moments with pairs pooled, each replaced by one component and an empty one."""
     alone = np.ones(len(here.mass), dtype=bool)
     alone[pairs] = False
     kept = _chosen(here, np.flatnonzero(alone))

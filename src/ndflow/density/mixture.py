@@ -1,14 +1,11 @@
 """GaussianMixture: the density of a scan's intensities.
 
 ``q(x) = Σ_k π_k N(x; μ_k, Λ_k⁻¹)`` with weights π, means μ and precisions Λ, in any number of
-channels. Posteriors ``r_k ∝ π_k N_k`` go through log-sum-exp, because plain ones are 0/0 a few
-dozen standard deviations out.
+channels. Posteriors ``r_k ∝ π_k N_k`` are computed by log-sum-exp, because the plain quotient is
+0/0 a few dozen standard deviations out.
 
-With one channel there is a distribution function F, and a *normal score* ``z(x) = Φ⁻¹(F(x))``.
-The score is computed from whichever tail is lighter, and from logarithms where that underflows,
-so it keeps its relative precision hundreds of standard deviations out; for one Gaussian it is a
-straight line, which is why Newton's method inverts it in few steps. Quantiles, and the exact map
-from one mixture to another, are inversions of it.
+With one channel there is a distribution function F, and a *normal score* ``z(x) = Φ⁻¹(F(x))``,
+whose inverse gives quantiles (`ndflow.density.normal_score`).
 """
 
 from __future__ import annotations
@@ -22,28 +19,41 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from ndflow.density import gaussian
+from ndflow.density.normal_score import NormalScores
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray, Value, einsum, points, positive, real_array
 
 __all__ = ["MAX_COMPONENTS", "GaussianMixture", "stack"]
 
 MAX_COMPONENTS = 100_000  # far beyond any fit; a file that claims more is damaged or hostile
-_UNDERFLOW = 1e-300  # below this a tail probability is taken from its logarithm
-_NEWTON_STEPS = 200
-_ROUNDING = 4e-16  # of a normal score, relative: what its own sum over components is uncertain by
-_GUIDES, _LANDMARKS = 16, np.linspace(-4.0, 4.0, 9)  # components, points in their sds
-_EXTREME = 1e300  # of precisions and variances, which are squared on the way
+_EXTREME = 1e300  # bound of precisions and variances, so that products with them are finite
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GaussianMixture(Value):
     """A mixture of K Gaussians in d channels.
 
     Attributes
     ----------
     weights : (K,), non-negative, summing to 1.
-    means : (K, d), or (K,) for one channel.
-    precisions : (K, d, d), symmetric positive definite, or (K,) for one channel.
+    means : (K, d); may be given as (K,) for one channel.
+    precisions : (K, d, d), symmetric positive definite; may be given as (K,) for one channel.
+
+    Raises
+    ------
+    InvalidValueError : parameters that do not describe a density.
+
+    Examples
+    --------
+    >>> mixture = GaussianMixture(weights=[0.4, 0.6], means=[0.0, 3.0], precisions=[1.0, 4.0])
+    >>> mixture
+    GaussianMixture(components=2, channels=1)
+    >>> mixture.mean()
+    array([1.8])
+    >>> mixture.cdf([-10.0, 1.5, 20.0]).round(3)
+    array([0.   , 0.374, 1.   ])
+    >>> mixture.quantile([0.25, 0.5, 0.75]).round(3)
+    array([0.319, 2.524, 3.106])
     """
 
     weights: FloatArray
@@ -89,6 +99,10 @@ class GaussianMixture(Value):
         object.__setattr__(self, "means", means)
         object.__setattr__(self, "precisions", precisions)
 
+    def __repr__(self) -> str:
+        """Return the numbers of components and channels."""
+        return f"GaussianMixture(components={self.components}, channels={self.channels})"
+
     @property
     def components(self) -> int:
         """The number K of components."""
@@ -105,14 +119,13 @@ class GaussianMixture(Value):
         return real_array(gaussian.inverse(self.precisions), "covariances", *self.precisions.shape)
 
     @cached_property
-    def _sds(self) -> FloatArray:
-        """Standard deviations of a one-channel mixture, (K, 1)."""
+    def _scores(self) -> NormalScores:
+        """The distribution function of a one-channel mixture."""
         if self.channels != 1:
             raise InvalidValueError(
                 f"distribution functions need one channel, but this mixture has {self.channels}"
             )
-        sds: FloatArray = np.sqrt(self.covariances[:, :, 0])
-        return sds
+        return NormalScores(self.weights, self.means, np.sqrt(self.covariances[:, :, 0]))
 
     # Densities, in any number of channels.
 
@@ -125,22 +138,68 @@ class GaussianMixture(Value):
         return terms
 
     def logpdf(self, x: ArrayLike) -> FloatArray:
-        """Return the log density at each point."""
+        """Return the logarithm of the density.
+
+        Parameters
+        ----------
+        x : points: an array of any shape for one channel; for several, they are its last axis.
+
+        Returns
+        -------
+        One number per point: in the shape of `x`, without the axis of the channels.
+        """
         flat, shape = points(x, self.channels)
         return gaussian.log_sum_exp(self._joint(flat)).reshape(shape)
 
     def pdf(self, x: ArrayLike) -> FloatArray:
-        """Return the density at each point."""
+        """Return the density, one number per point.
+
+        Parameters
+        ----------
+        x : points, as for `logpdf`.
+        """
         result: FloatArray = np.exp(self.logpdf(x))
         return result
 
     def responsibilities(self, x: ArrayLike) -> FloatArray:
-        """Return the posterior of each component at each point, with a last axis of length K."""
+        """Return the posterior probability of each component at each point.
+
+        Parameters
+        ----------
+        x : points, as for `logpdf`.
+
+        Returns
+        -------
+        In the shape of one number per point, with a last axis of length K that sums to 1.
+        """
         flat, shape = points(x, self.channels)
         return gaussian.softmax(self._joint(flat)).T.reshape(*shape, self.components)
 
+    def component_densities(self, x: ArrayLike) -> FloatArray:
+        """Return the density of each component times its weight.
+
+        Parameters
+        ----------
+        x : n points, as for `logpdf`.
+
+        Returns
+        -------
+        (K, n), with one column per point, whatever the shape of `x`; columns sum to the density.
+
+        Examples
+        --------
+        >>> mixture = GaussianMixture([0.4, 0.6], [0.0, 3.0], [1.0, 4.0])
+        >>> mixture.component_densities([0.0, 3.0]).round(3)
+        array([[0.16 , 0.002],
+               [0.   , 0.479]])
+        """
+        flat, _ = points(x, self.channels)
+        density = np.exp(self.logpdf(flat))
+        parts: FloatArray = (self.responsibilities(flat) * density[:, np.newaxis]).T
+        return parts
+
     def score(self, x: ArrayLike) -> FloatArray:
-        """Return the gradient of the log density, in the shape of `x`."""
+        """Return the gradient of the log density at points, in the shape of `x`."""
         flat, _ = points(x, self.channels)
         pull = -gaussian.times(self.precisions, gaussian.displacements(flat, self.means))
         result = einsum("kn,kni->ni", gaussian.softmax(self._joint(flat)), pull)
@@ -151,12 +210,12 @@ class GaussianMixture(Value):
         return einsum("k,ki->i", self.weights, self.means)
 
     def covariance(self) -> FloatArray:
-        """Return the covariance, (d, d): within components plus between them."""
+        """Return the covariance, (d, d): that within components plus that between them."""
         between = gaussian.outer(self.means - self.mean())
         return einsum("k,kij->ij", self.weights, self.covariances + between)
 
     def sample(self, size: int, generator: np.random.Generator) -> FloatArray:
-        """Draw `size` points, (size, d), with the caller's generator."""
+        """Draw random points, (size, d), with the generator of the caller."""
         which = generator.choice(self.components, size=size, p=self.weights / self.weights.sum())
         noise = generator.standard_normal((size, self.channels))
         factors = gaussian.cholesky(self.covariances)
@@ -167,7 +226,15 @@ class GaussianMixture(Value):
     def transformed(self, matrix: ArrayLike, offset: ArrayLike) -> GaussianMixture:
         """Return the density of ``y = M x + b`` where x has this density.
 
-        For one channel, `matrix` and `offset` may be numbers.
+        Parameters
+        ----------
+        matrix : M, (d, d), invertible; may be a number for one channel.
+        offset : b, (d,); may be a number for one channel.
+
+        Examples
+        --------
+        >>> GaussianMixture([1.0], [3.0], [4.0]).transformed(2.0, 1.0).mean()
+        array([7.])
         """
         d = self.channels
         m = real_array(matrix, "matrix", d, d)
@@ -184,7 +251,12 @@ class GaussianMixture(Value):
         )
 
     def pruned(self, threshold: float) -> GaussianMixture:
-        """Return the mixture without components lighter than `threshold`, weights renormalised."""
+        """Return the mixture without components lighter than `threshold`, weights renormalised.
+
+        Raises
+        ------
+        InvalidValueError : all components are lighter.
+        """
         keep = self.weights >= positive(threshold, "threshold", zero=True)
         if not keep.any():
             raise InvalidValueError(
@@ -195,101 +267,42 @@ class GaussianMixture(Value):
 
     # Distribution functions, in one channel.
 
-    def _standardised(self, x: FloatArray) -> FloatArray:
-        result: FloatArray = (x - self.means) / self._sds
-        return result
-
     def cdf(self, x: ArrayLike) -> FloatArray:
-        """Return the distribution function F at each point."""
+        """Return the distribution function F at each point, in the shape of `x`."""
         flat, shape = points(x, 1)
-        return self._tail(self._standardised(flat[:, 0])).reshape(shape)
+        return self._scores.tail(self._scores.standardised(flat[:, 0])).reshape(shape)
 
     def logcdf(self, x: ArrayLike) -> FloatArray:
-        """Return ``ln F`` at each point, precise far into the lower tail."""
+        """Return ``ln F`` at each point, accurate far into the lower tail."""
         flat, shape = points(x, 1)
-        return self._log_tail(self._standardised(flat[:, 0])).reshape(shape)
+        return self._scores.log_tail(self._scores.standardised(flat[:, 0])).reshape(shape)
 
     def logsf(self, x: ArrayLike) -> FloatArray:
-        """Return ``ln (1 − F)`` at each point, precise far into the upper tail."""
+        """Return ``ln (1 − F)`` at each point, accurate far into the upper tail."""
         flat, shape = points(x, 1)
-        return self._log_tail(-self._standardised(flat[:, 0])).reshape(shape)
+        return self._scores.log_tail(-self._scores.standardised(flat[:, 0])).reshape(shape)
 
     def quantile(self, probability: ArrayLike) -> FloatArray:
-        """Return the points below which the given shares of the mass lie."""
+        """Return quantiles: the points below which given shares of the mass lie.
+
+        Parameters
+        ----------
+        probability : numbers from 0 to 1, in any shape; the quantiles of 0 and 1 are infinite.
+        """
         p = np.asarray(probability, dtype=np.float64)
         if not ((p >= 0) & (p <= 1)).all():
             raise InvalidValueError("probability must lie between 0 and 1")
         return self.from_normal_score(special.ndtri(p))
 
     def normal_score(self, x: ArrayLike) -> FloatArray:
-        """Return ``Φ⁻¹(F(x))``, in the shape of `x`."""
+        """Return the normal scores ``Φ⁻¹(F(x))`` of points, in the shape of `x`."""
         flat, _ = points(x, 1)
-        return self._score_of(self._standardised(flat[:, 0])).reshape(np.shape(x))
+        return self._scores.score(self._scores.standardised(flat[:, 0])).reshape(np.shape(x))
 
     def from_normal_score(self, z: ArrayLike) -> FloatArray:
-        """Return the points whose normal score is `z`: the inverse of `normal_score`.
-
-        Newton's method, kept inside a bracket: a mixture's quantile lies between the smallest and
-        the largest of its components' quantiles.
-        """
+        """Return the points with normal scores `z`, in its shape: the inverse of `normal_score`."""
         want = np.asarray(z, dtype=np.float64)
-        goal = want.ravel()
-        result = goal.copy()
-        todo = np.flatnonzero(np.isfinite(goal))
-        candidates = self.means + self._sds * goal[todo]
-        low, high = candidates.min(axis=0), candidates.max(axis=0)
-        # A guess between landmarks of the heaviest components saves half of Newton's steps.
-        heavy = np.argsort(-self.weights, kind="stable")[:_GUIDES]
-        grid = np.sort((self.means[heavy] + self._sds[heavy] * _LANDMARKS).ravel())
-        guess = np.interp(goal[todo], self._score_of(self._standardised(grid)), grid)
-        x = np.clip(guess, low, high)
-        moved = np.full(x.shape, np.inf)
-        for _ in range(_NEWTON_STEPS):
-            t = self._standardised(x)
-            reached = self._score_of(t)
-            miss = reached - goal[todo]
-            low, high = np.where(miss < 0, x, low), np.where(miss > 0, x, high)
-            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
-                step = miss / np.exp(self._log_score_slope(t, reached))
-            guess = x - step
-            # Newton must stay in the bracket and halve its steps, or it may go round in circles.
-            # (Comparisons are False for NaN, as they should be.)
-            newton = (guess >= low) & (guess <= high) & (np.abs(step) <= 0.5 * moved)
-            guess = np.where(newton, guess, 0.5 * (low + high))
-            there = np.abs(miss) <= _ROUNDING * np.abs(goal[todo])
-            guess = np.where(there, x, guess)
-            result[todo] = guess
-            moved = np.abs(guess - x)
-            done = (moved <= 2e-16 * np.abs(x)) | there | (high <= low)
-            done |= newton & (moved <= 1e-15 * (np.abs(x) + self._sds.min()))
-            if done.all():
-                break
-            todo = todo[~done]
-            x, low, high, moved = (part[~done] for part in (guess, low, high, moved))
-        return result.reshape(want.shape)
-
-    def _tail(self, t: FloatArray) -> FloatArray:
-        return einsum("k,kn->n", self.weights, special.ndtr(t))
-
-    def _log_tail(self, t: FloatArray) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            return gaussian.log_sum_exp(special.log_ndtr(t) + np.log(self.weights)[:, np.newaxis])
-
-    def _score_of(self, t: FloatArray) -> FloatArray:
-        below, above = self._tail(t), self._tail(-t)
-        z: FloatArray = np.where(below <= above, special.ndtri(below), -special.ndtri(above))
-        far = np.flatnonzero(np.minimum(below, above) < _UNDERFLOW)
-        if far.size:
-            sign = np.where(below[far] <= above[far], 1.0, -1.0)
-            z[far] = sign * special.ndtri_exp(self._log_tail(sign * t[:, far]))
-        return z
-
-    def _log_score_slope(self, t: FloatArray, z: FloatArray) -> FloatArray:
-        """``ln dz/dx = ln q(x) − ln φ(z)``, given the standardised points."""
-        with np.errstate(divide="ignore"):
-            scale = np.log(self.weights[:, np.newaxis] / self._sds)
-        slope: FloatArray = gaussian.log_sum_exp(scale - 0.5 * t * t) + 0.5 * z * z
-        return slope
+        return self._scores.inverse(want.ravel()).reshape(want.shape)
 
 
 def stack(mixtures: Sequence[GaussianMixture], weights: ArrayLike | None = None) -> GaussianMixture:
@@ -297,8 +310,24 @@ def stack(mixtures: Sequence[GaussianMixture], weights: ArrayLike | None = None)
 
     Parameters
     ----------
-    mixtures : at least one, all with the same channels.
-    weights : one non-negative number a mixture, equal by default; scaled to sum to 1.
+    mixtures : one or more, all with the same number of channels.
+    weights : one non-negative number per mixture, scaled to sum to 1; equal by default.
+
+    Returns
+    -------
+    A mixture of all their components.
+
+    Raises
+    ------
+    InvalidValueError : no mixtures, different numbers of channels, or weights that are negative or
+        all zero.
+
+    Examples
+    --------
+    >>> one = GaussianMixture([1.0], [0.0], [1.0])
+    >>> two = GaussianMixture([0.5, 0.5], [1.0, 2.0], [1.0, 1.0])
+    >>> stack([one, two], weights=[3.0, 1.0]).weights
+    array([0.75 , 0.125, 0.125])
     """
     if not mixtures:
         raise InvalidValueError("mixtures must hold at least one mixture to stack")

@@ -1,12 +1,14 @@
-"""Histograms of large images: counted piece by piece in a table, without sorting.
+"""Histograms of large images: counted chunk by chunk in a table, without sorting.
 
-What comes out is, bit by bit, what `ndflow.density.histogram` makes of all voxels at once.
+The result is identical, to the last bit, to that of `ndflow.density.histogram` for all voxels at
+once.
 
-- Integers, and floats that hold whole numbers only, are counted at the place of their value.
-- Other floats are counted in bins whose width is a power of two. A histogram that has more levels
-  than it may hold doubles such a width until they fit, and doubling nests the bins; so it does not
-  matter that the first, very narrow ones were chosen for the size of the table. If those are few
-  enough already, the floats may be few enough to be kept as they are: then there is no short cut.
+- Integers, and floats that are all whole numbers, are counted in a table indexed by value.
+- Other floats are counted in narrow bins whose width is a power of two, chosen so that the table
+  has a reasonable size. A histogram with more levels than it may hold would double such a width
+  until they fit; doubling nests the bins, so it makes no difference that we start from other ones.
+  If the occupied bins are few enough to begin with, a histogram might keep the floats as they are:
+  then there is no short cut, and the chunks are counted by `histogram` and added.
 """
 
 from __future__ import annotations
@@ -25,8 +27,8 @@ __all__ = ["Pieces", "tally"]
 
 Pieces = Callable[[], Iterable[NDArray[Any]]]
 
-_PLACES = 1 << 18  # of the table
-_WHOLE = float(1 << 53)  # up to here doubles tell integers apart
+_TABLE_SIZE = 1 << 18
+_EXACT = float(1 << 53)  # doubles represent every integer up to here
 
 
 def tally(
@@ -36,13 +38,23 @@ def tally(
     slope: float = 1.0,
     inter: float = 0.0,
 ) -> Histogram | None:
-    """Count voxels of one channel; None if there are none.
+    """Return the histogram of the voxels of one channel that arrive in chunks.
 
     Parameters
     ----------
-    pieces : called once or several times for the same voxels, some at a time: finite, of one type.
-    bounds : of integers, between which they all lie, if that is known.
-    slope, inter : the scale of what is stored, see `histogram`.
+    pieces : a function that returns the chunks, arrays of any shape, finite and of one data type.
+        It is called several times, and must return the same voxels each time.
+    bounds : the smallest and largest value of integer voxels, if they are known.
+    slope, inter : the scaling of the stored values, see `histogram`.
+
+    Returns
+    -------
+    The histogram, or None if there are no voxels.
+
+    Examples
+    --------
+    >>> tally(lambda: [np.array([3, 5]), np.array([5, 5, 4])]).counts
+    array([1., 1., 3.])
     """
     counted = _whole_numbers(pieces, bounds, slope, inter)
     if counted is None:
@@ -60,7 +72,7 @@ def tally(
 def _whole_numbers(
     pieces: Pieces, bounds: tuple[int, int] | None, slope: float, inter: float
 ) -> Histogram | None:
-    """Count whole numbers that lie close together, whatever type they are stored in."""
+    """Count whole numbers of a short range, of any data type; None if there are other values."""
     low, high = bounds or (np.inf, -np.inf)
     integers = bounds is not None
     for piece in () if integers else pieces():
@@ -69,7 +81,7 @@ def _whole_numbers(
             return None
         if piece.size:
             low, high = min(low, float(piece.min())), max(high, float(piece.max()))
-    if not (low <= high and high - low < _PLACES and max(-low, high) < _WHOLE):
+    if not (low <= high and high - low < _TABLE_SIZE and max(-low, high) < _EXACT):
         return None
     first = int(low)
     table = np.zeros(int(high) - first + 1, dtype=np.int64)
@@ -88,7 +100,7 @@ def _whole_numbers(
 
 
 def _in_bins(pieces: Pieces, slope: float, inter: float) -> Histogram | None:
-    """Count floats in narrow bins, if those turn out to be more than a histogram may hold."""
+    """Count floats in narrow bins; None if a histogram might keep the floats as they are."""
     low, high = np.inf, -np.inf
     for piece in pieces():
         if piece.dtype.kind != "f":
@@ -98,9 +110,9 @@ def _in_bins(pieces: Pieces, slope: float, inter: float) -> Histogram | None:
     low, high = sorted((low * slope + inter, high * slope + inter))
     if not 0 < high - low < np.inf:
         return None
-    width = float(2.0 ** np.ceil(np.log2((high - low) / _PLACES)))
+    width = float(2.0 ** np.ceil(np.log2((high - low) / _TABLE_SIZE)))
     first = np.floor(low / width)
-    if not max(abs(first), abs(high / width)) < _WHOLE:
+    if not max(abs(first), abs(high / width)) < _EXACT:
         return None
     table = np.zeros(int(np.floor(high / width) - first) + 1, dtype=np.int64)
     for piece in pieces():

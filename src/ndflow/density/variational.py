@@ -18,20 +18,20 @@ and given those, the responsibilities are ``r ∝ ρ`` with
     ln ρ = E ln π + ½ (E ln|Λ| − d ln 2π − d/κ) − ½ ν [(x − m)ᵀ W (x − m) + tr(W B)]     (4)
     E ln|Λ| = Σ_i ψ((ν + 1 − i)/2) + d ln 2 + ln|W|                                      (5)
 
-Right after (4) the evidence's lower bound is ``Σ_n c_n ln Σ_t ρ_nt`` minus the Kullback–Leibler
-divergences of the posterior from the prior: of the sticks (6), the components (7) and, where the
-concentration has a Gamma prior of its own, of the concentration (8). The bound is thus a
-function of the moments alone, which is what lets `ndflow.density.anderson` extrapolate them
+Right after (4) the lower bound on the evidence is ``Σ_n c_n ln Σ_t ρ_nt`` minus the
+Kullback–Leibler divergences of the posterior from the prior: of the sticks (6), of the components
+(7) and, if the concentration has a Gamma prior of its own, of the concentration (8). The bound is
+thus a function of the moments alone, which is what lets `ndflow.density.anderson` extrapolate them
 safely.
 
-Points are bins: x is the centre of one, and B the covariance of what lies in it, ``diag(h²/12)``
-for widths h. It adds ``N B`` to S. Without it, components would shrink onto single bins where those
-are coarse, because a sharp peak on a point has any likelihood one likes.
+The points are bins: x is the centre of a bin, and B the covariance within it, ``diag(h²/12)`` for
+widths h. It adds ``N B`` to S. Without it, components would shrink onto single bins where these are
+coarse, because the likelihood of an ever sharper peak on a point is unbounded.
 
 With a Gamma(s, ρ) prior on α, its posterior is Gamma(s + T − 1, ρ − Σ_{t<T} E ln(1 − v_t)).
 
-Moments may have leading axes, for several mixtures over the same points; then so has all that
-follows from them. A sweep over some of them at once costs little more than one over a single one.
+Moments may have leading axes, for several mixtures over the same points; all that follows from them
+then has the same axes. Sweeping a few mixtures at once costs little more than sweeping one.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Prior:
 
     Attributes
     ----------
-    concentration : α, or its starting point where `gamma` is given.
+    concentration : α, or its starting value if `gamma` is given.
     strength : κ0, how many points the prior mean is worth.
     dof : ν0.
     scale : W0⁻¹, (d, d).
@@ -100,7 +100,7 @@ class Prior:
 
 
 class Data(NamedTuple):
-    """Points x, (n, d), what each counts, (n,), and the covariance B of a bin about it, (d, d)."""
+    """Points x, (n, d), their counts, (n,), and the covariance B within a bin, (d, d)."""
 
     x: FloatArray
     counts: FloatArray
@@ -108,7 +108,7 @@ class Data(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """What a sweep keeps of the responsibilities: everything the posterior depends on.
+    """The moments of the data under the responsibilities: all that the posterior depends on.
 
     mass (…, T) is N, mean (…, T, d) is x̄, scatter (…, T, d, d) is S; concentration (…) is E α.
     """
@@ -138,7 +138,7 @@ class Posterior(NamedTuple):
         return weights
 
     def log_joint(self, data: Data) -> tuple[FloatArray, FloatArray]:
-        """Return ``ln ρ`` of equation (4), (…, T, n), and the displacements it is made of."""
+        """Return ``ln ρ`` of equation (4), (…, T, n), and the displacements ``x − m`` in it."""
         d = data.x.shape[1]
         vectors = gaussian.displacements(data.x, self.mean)
         terms = gaussian.quadratic(-0.5 * self.precision, vectors)
@@ -149,12 +149,12 @@ class Posterior(NamedTuple):
 
 
 def posterior(prior: Prior, moments: Moments) -> Posterior:
-    """Return the posterior given the moments: equations (1) to (3), (5) to (8)."""
+    """Return the posterior given the moments: equations (1) to (3) and (5) to (8)."""
     mass, mean, scatter, alpha = moments
     *several, count, d = mean.shape
     kappa = mass + prior.strength
     dof = mass + prior.dof
-    # The digammas and log gammas of everything at once, because a call costs more than a number.
+    # All digammas and log gammas in one call, because a call costs more than a number.
     g1 = mass[..., :-1] + 1.0
     later = np.add.accumulate(mass[..., :0:-1], axis=-1)[..., ::-1]
     g2 = later + np.asarray(alpha)[..., np.newaxis]
@@ -173,7 +173,7 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
     psi = np.add.reduce(psis[..., cut:].reshape(*several, d, count), axis=-2)
     share = (mass / kappa)[..., np.newaxis]
     m = share * mean
-    # (κ0 N / κ) x̄ x̄ᵀ = κ0 m x̄ᵀ, and what the prior holds against m is κ0 m mᵀ.
+    # (κ0 N / κ) x̄ x̄ᵀ = κ0 m x̄ᵀ, and the divergence of the means needs κ0 m mᵀ.
     pulled = gaussian.outer(prior.strength * m, mean)
     scale = scatter + prior.scale
     scale += pulled
@@ -202,7 +202,7 @@ def posterior(prior: Prior, moments: Moments) -> Posterior:
 
 
 def _sum(numbers: FloatArray) -> FloatArray:
-    """Like ``numbers.sum(axis=-1)``, which takes twice as long for a few numbers."""
+    """Return ``numbers.sum(axis=-1)``, in half the time if the numbers are few."""
     result: FloatArray = np.add.reduce(numbers, axis=-1)
     return result
 
@@ -216,7 +216,7 @@ def _sticks(
 ) -> tuple[FloatArray, FloatArray, FloatArray | float, FloatArray]:
     """Return E ln π, E v, E α, and the divergences (6) and (8).
 
-    `parameters` are g1 and g2; of them and of their sum there are the digammas and log gammas.
+    `parameters` are g1 and g2; `psi` and `log_gamma` are taken at g1, g2 and g1 + g2.
     """
     g1, g2 = parameters
     log_v, log_rest = psi[..., 0, :] - psi[..., 2, :], psi[..., 1, :] - psi[..., 2, :]
@@ -248,8 +248,8 @@ def _sticks(
 def expectation(data: Data, q: Posterior) -> tuple[FloatArray, Moments]:
     """Return the bound at this posterior, and the moments under its responsibilities (4).
 
-    Moments are taken about the posterior means, which are close to the new ones: sums of
-    squares about a distant origin would lose digits.
+    Sums are taken about the posterior means, which are close to the new means: sums of squares
+    about a distant origin would lose digits.
     """
     terms, vectors = q.log_joint(data)
     top = np.maximum.reduce(terms, axis=-2)
@@ -266,7 +266,7 @@ def expectation(data: Data, q: Posterior) -> tuple[FloatArray, Moments]:
 def moments_under(
     data: Data, responsibilities: FloatArray, about: FloatArray, concentration: FloatArray | float
 ) -> Moments:
-    """Return the moments under responsibilities (T, n), summed about points near the means."""
+    """Return the moments under responsibilities (T, n); `about` are points near the means."""
     vectors = gaussian.displacements(data.x, about)
     weighted = gaussian.weighted_moments(responsibilities * data.counts, vectors)
     return _centred(data, *weighted, about, concentration)

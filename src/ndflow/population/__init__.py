@@ -1,5 +1,6 @@
-"""What a cohort looks like: the average of many densities, as one."""
+"""Cohorts: references, tissues and lesions, all learned from the densities of many scans."""
 
+from ndflow.population.landmarks import Landmarks
 from ndflow.population.lesion_detection import (
     HealthyCeiling,
     LesionFinding,
@@ -7,7 +8,6 @@ from ndflow.population.lesion_detection import (
     learn_ceiling,
 )
 from ndflow.population.lesion_preserving import (
-    LesionPreservingMatch,
     match_preserving_lesions,
     without_components,
 )
@@ -31,8 +31,8 @@ __all__ = [
     "TISSUES",
     "AdaptedProportions",
     "HealthyCeiling",
+    "Landmarks",
     "LesionFinding",
-    "LesionPreservingMatch",
     "Reference",
     "TissueModel",
     "Tissues",

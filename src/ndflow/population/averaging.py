@@ -1,17 +1,17 @@
 """Averages of densities, as histograms that a mixture can be fitted to.
 
-- `mean_density`: ``q̄(x) = Σ_i w_i q_i(x)``, which is what a histogram of all scans together tends
-  to. With one channel the mass of a bin is a difference of distribution functions, so it is exact.
-  With more, a few thousand bins of a lattice are wider than narrow components, and a fit then finds
-  the bins. So points that fill the density are halved again and again, across the longest axis of
-  each half; the means of such groups lie dense where the density is high.
-- `mean_quantiles`: ``Q̄(p) = Σ_i w_i Q_i(p)``, the density at the least total Wasserstein distance
-  from all (their barycentre). Peaks that stand in different places are moved before they are
-  averaged, not blurred; there is no such formula for several channels.
+- `mean_density`: ``q̄(x) = Σ_i w_i q_i(x)``, which is what the histogram of all scans together tends
+  to. With one channel, the mass of a bin is a difference of distribution functions, so it is exact.
+  With several, the bins of a lattice of a few thousand would be wider than narrow components, and a
+  fit would find the bins. So points that fill the density are split in halves again and again,
+  across the longest axis of each group; the group means are dense where the density is high.
+- `mean_quantiles`: ``Q̄(p) = Σ_i w_i Q_i(p)``, the density with the smallest total squared
+  Wasserstein distance to all (their barycentre). Peaks in different places are moved before they
+  are averaged, and not blurred; there is no such formula for several channels.
 
-All densities are in reference space, with zero mean and unit variance. Edges of bins are multiples
-of a power of two, and counts whole numbers of a billion: rounding errors of 1e-16, which other
-units of intensity bring in, hardly ever reach them. Densities are taken one after the other, so
+All densities are in reference space, with zero mean and unit variance. Bin edges are multiples of a
+power of two, and counts are whole numbers out of a billion: rounding errors of 1e-16, as a change
+of units causes them, hardly ever affect either. Densities are processed one after the other, so
 memory does not grow with the cohort.
 """
 
@@ -31,7 +31,7 @@ __all__ = ["Density", "Weighted", "mean_density", "mean_quantiles"]
 
 
 class Density(Protocol):
-    """What a density of one channel must tell: a mixture, or one moved by a map."""
+    """The interface of a density of one channel: a mixture, or a pushforward of one."""
 
     @property
     def channels(self) -> int:
@@ -39,31 +39,33 @@ class Density(Protocol):
 
     @property
     def components(self) -> int:
-        """How many it is made of."""
+        """The number of components of its mixture."""
 
     def cdf(self, x: ArrayLike, /) -> FloatArray:
-        """Return the distribution function."""
+        """Return the distribution function at each point."""
 
     def from_normal_score(self, z: ArrayLike, /) -> FloatArray:
-        """Return quantiles."""
+        """Return the points with given normal scores."""
 
 
 Weighted = Sequence[tuple[GaussianMixture, float]]  # densities and their shares, which sum to 1
 Moved = Sequence[tuple[Density, float]]
 
-_TOTAL = 1e9
+_TOTAL = 1e9  # voxels that the histogram of an average counts
 # Normal scores: a millionth of the mass lies beyond the outer two, half a percent beyond the inner.
 _ENDS = np.array([-4.75, -2.575, 2.575, 4.75])
-_LEVELS = 512  # at least, over the bulk; a fit uses up to twice as many
-_REACH = 3.0  # in widths of the bulk, as far as a fit looks
-_SCORES = 2001  # of the averaged quantiles; straight lines between them are 1e-5 off in mass
-_POINTS = 1 << 18  # of several channels
+_LEVELS = 512  # fewest bins across the bulk; a fit uses up to twice as many
+_REACH = 3.0  # in widths of the bulk: a fit drops what lies further out
+_SCORES = (
+    2001  # normal scores of averaged quantiles; interpolating between them is 1e-5 off in mass
+)
+_LOG2_POINTS = 18  # of the points that represent a density of several channels
 _HALVINGS = 12  # of those points, into as many groups as a fit uses bins
-_CHUNK = 1 << 20  # numbers to hold at once
+_CHUNK = 1 << 20  # array elements to hold at once
 
 
 def mean_density(densities: Weighted | Moved) -> Histogram:
-    """Return the mean of densities in reference space, as counts of a billion voxels."""
+    """Return the mean of densities in reference space, as a histogram of a billion voxels."""
     if densities[0][0].channels > 1:
         return _grouped(cast(Weighted, densities))
     shares = np.array([share for _, share in densities])
@@ -77,7 +79,7 @@ def mean_density(densities: Weighted | Moved) -> Histogram:
 
 
 def mean_quantiles(densities: Weighted) -> Histogram:
-    """Return the barycentre of densities of one channel, as counts of a billion voxels."""
+    """Return the barycentre of densities of one channel, as a histogram of a billion voxels."""
     scores = np.linspace(_ENDS[0], _ENDS[3], _SCORES)
     quantiles = np.zeros(scores.size)
     for mixture, share in densities:
@@ -89,13 +91,13 @@ def mean_quantiles(densities: Weighted) -> Histogram:
 def _in_chunks(
     mixture: Density, function: Callable[[FloatArray], FloatArray], x: FloatArray
 ) -> FloatArray:
-    """Return ``function(x)``, with no more than so many points times components at once."""
+    """Return ``function(x)``, with a bounded number of points times components at a time."""
     parts = -(-x.size * mixture.components // _CHUNK)
     return np.concatenate([function(part) for part in np.array_split(x, min(parts, x.size))])
 
 
 def _edges(low: float, bulk_low: float, bulk_high: float, high: float) -> FloatArray:
-    """Return the edges of the lattice, given where the mass and where its bulk begin and end."""
+    """Return the bin edges, given the ends of the mass and of its bulk."""
     bulk = bulk_high - bulk_low
     width = 2.0 ** np.floor(np.log2(bulk / _LEVELS))
     first = np.floor(max(low, bulk_low - _REACH * bulk) / width)
@@ -105,14 +107,14 @@ def _edges(low: float, bulk_low: float, bulk_high: float, high: float) -> FloatA
 
 
 def _binned(edges: FloatArray, below: FloatArray) -> Histogram:
-    """Return the histogram with these edges, given the share of the mass below each."""
+    """Return the histogram with these bin edges, given the share of the mass below each."""
     width = edges[1:2] - edges[0]
     counts = np.maximum(np.rint(_TOTAL * np.diff(below)), 0.0)  # a difference may be -1e-17
     return Histogram(edges[:-1] + 0.5 * width, counts, width, np.zeros(1))
 
 
 def _grouped(densities: Weighted) -> Histogram:
-    """Return the mean density of several channels: equal masses at the means of their points."""
+    """Return the mean density of several channels: equal masses at the means of point groups."""
     points = _points(densities)[np.newaxis]
     for _ in range(_HALVINGS):
         centred = points - points.mean(axis=1, keepdims=True)
@@ -126,19 +128,19 @@ def _grouped(densities: Weighted) -> Histogram:
 def _points(densities: Weighted) -> FloatArray:
     """Return points that fill the mean density evenly, (n, d).
 
-    A number in [0, 1) picks a component, d more a point of it, ``μ + L Φ⁻¹(u)``. The n tuples of
-    them are the multiples of powers of 1/g, modulo 1, where ``g^(d+2) = g + 1``: the golden ratio's
-    kin, which leave smaller gaps than random numbers do.
+    Of each point of a Sobol sequence in the unit cube of d + 1 dimensions, the first coordinate
+    picks a component and the others a point of it, ``μ + L Φ⁻¹(u)``. In one dimension the first 2^m
+    Sobol points are the multiples of 2^-m, in some order; shifted by half of that they are the
+    centres of the cells, so that ``Φ⁻¹(0)`` never occurs.
     """
+    from scipy.stats import qmc  # slow to import, and needed for several channels only
+
     means = np.concatenate([mixture.means for mixture, _ in densities])
     factors = np.concatenate([gaussian.cholesky(mixture.covariances) for mixture, _ in densities])
     masses = np.concatenate([share * mixture.weights for mixture, share in densities])
     d = means.shape[1]
-    ratio = 1.5
-    for _ in range(64):
-        ratio = (1 + ratio) ** (1 / (d + 2))
-    multiples = np.arange(1.0, _POINTS + 1)[:, np.newaxis] * ratio ** -np.arange(1.0, d + 2)
-    uniform = (0.5 + multiples) % 1
+    sequence = qmc.Sobol(d + 1, scramble=False)
+    uniform = sequence.random_base2(_LOG2_POINTS) + 0.5 ** (_LOG2_POINTS + 1)
     below = np.cumsum(masses)
     which = np.searchsorted(below / below[-1], uniform[:, 0], side="right")
     return means[which] + einsum("nij,nj->ni", factors[which], special.ndtri(uniform[:, 1:]))

@@ -1,25 +1,25 @@
-"""Lesions: mass that a scan has and its population has not.
+"""Lesion detection: mass that a scan has, but no scan of the healthy population.
 
-A scan's aligned density q is compared with the most that healthy scans have, the *ceiling*
+The aligned density q of a scan is compared with the highest density of healthy scans, the *ceiling*
 ``P(x) = max_i max_{|y−x| ≤ δ} q_i(y)`` over the training scans i. Component k of the scan has the
 excess
 
     e_k = E_{q_k} [max(0, 1 − (1 − m) P(x) / q(x))],                                          (1)
 
-the share of it that no healthy scan accounts for; m is the mass of what was already found. A
-ceiling, and not the average density, because the amount of fluid differs a lot between healthy
-people: what one of them has is no alarm in another. Below a least density `_FAINT` nobody looks:
-a few voxels of a vessel are not a lesion.
+the share of the component that no healthy scan accounts for; m is the mass of the lesions already
+found. The ceiling is used, and not the average density, because the amount of CSF differs a lot
+between healthy people: what one of them has should raise no alarm in another. Densities below
+`_FAINT` are ignored: a few voxels of a vessel are not a lesion.
 
 Components whose excess exceeds a threshold are lesions. The threshold is the largest excess that
-any component of a training scan has under the ceiling of the *other* training scans, but
-`_CLEARLY` at least. A healthy scan that is one more of the same kind therefore raises an alarm with
-a probability of about 1/(n + 1) at most, where n scans were trained on.
+any component of a training scan has under the ceiling of the *other* training scans, but at least
+`_CLEARLY`. The probability of a false alarm in another healthy scan of the same kind is therefore
+at most about 1/(n + 1) for n training scans.
 
-Moments are no good alignment here: a lesion moves them, and so does fluid. Scans are *overlaid* on
-the reference instead, see `ndflow.population.robust_alignment`. What is left of the lesion's
-pull goes when it is taken out: find, overlay without what was found, find again, until
-nothing changes.
+Aligning moments does not work here, because a lesion moves them, and so does CSF. Scans are aligned
+with the reference as in `ndflow.population.robust_alignment` instead. What remains of the effect of
+a lesion on the alignment vanishes when the lesion is removed: detect, align without what was found,
+detect again, until nothing changes.
 """
 
 from __future__ import annotations
@@ -35,33 +35,38 @@ from ndflow.errors import InvalidValueError
 from ndflow.population.lesion_preserving import without_components
 from ndflow.population.robust_alignment import robust_align
 from ndflow.transport import Affine
-from ndflow.values import FloatArray, Value, instance, real, real_array, whole
+from ndflow.values import FloatArray, Value, instance, plural, real, real_array, whole
 
 __all__ = ["HealthyCeiling", "LesionFinding", "find_lesions", "learn_ceiling"]
 
 _NODES = np.arange(-256, 257) / 32  # of the ceiling, in standard deviations
-_AROUND = 3  # nodes to either side: δ, how far an overlaid tissue may be off
-_FAINT = 1e-3  # density: a thousandth of the mass in a standard deviation
-_CLEARLY = 0.1
+_AROUND = 3  # nodes to either side: δ, by how much the alignment of a tissue may be off
+_FAINT = 1e-3  # density: a thousandth of the mass per standard deviation
+_CLEARLY = 0.1  # smallest threshold
 _ROUNDS = 10
-_MOST = 0.25  # of the mass; a scan with more of it is unlike the others as a whole
+_MOST = 0.25  # of the mass; a scan with more lesions differs from the others as a whole
 _SCORES = special.ndtri((np.arange(200) + 0.5) / 200)  # points that carry equal mass
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class HealthyCeiling(Value):
-    """What healthy scans have at most, and how much more than that is a lesion.
+    """The highest densities of healthy scans, and how much more than that is a lesion.
 
     Attributes
     ----------
-    nodes : (n,), intensities in the space of the reference, rising.
-    ceiling : (n,), the log of the most density that training scans have there.
-    threshold : the excess beyond which a component is a lesion, at most 1 (nothing ever is).
-    scans : how many were trained on.
+    nodes : (n,), at least two increasing intensities, in the space of the reference.
+    log_density : (n,), the logarithm of the highest density that any training scan has there.
+    threshold : the excess above which a component is a lesion; with 1, the largest, nothing is.
+    scans : the number of training scans.
+
+    Examples
+    --------
+    >>> HealthyCeiling([-9.0, 9.0], np.log([0.4, 0.4]), threshold=0.1, scans=20)
+    HealthyCeiling(20 scans, threshold=0.1)
     """
 
     nodes: FloatArray
-    ceiling: FloatArray
+    log_density: FloatArray
     threshold: float
     scans: int
 
@@ -69,34 +74,44 @@ class HealthyCeiling(Value):
         """Validate."""
         nodes = real_array(self.nodes, "nodes", None)
         if nodes.size < 2 or not (np.diff(nodes) > 0).all():
-            raise InvalidValueError("nodes must be two or more numbers that rise")
+            raise InvalidValueError("nodes must be two or more increasing numbers")
         object.__setattr__(self, "nodes", nodes)
-        object.__setattr__(self, "ceiling", real_array(self.ceiling, "ceiling", nodes.size))
+        log_density = real_array(self.log_density, "log_density", nodes.size)
+        object.__setattr__(self, "log_density", log_density)
         threshold = real(self.threshold, "threshold")
         if not 0 < threshold <= 1:
             raise InvalidValueError(f"threshold must lie between 0 and 1, not {threshold:g}")
         object.__setattr__(self, "threshold", threshold)
         object.__setattr__(self, "scans", whole(self.scans, "scans", 1, 1 << 53))
 
+    def __repr__(self) -> str:
+        """Return the number of scans and the threshold."""
+        return f"HealthyCeiling({plural(self.scans, 'scan')}, threshold={self.threshold:.3g})"
+
     def transformed(self, affine: Affine) -> HealthyCeiling:
-        """Return the same in other units, which rise with these."""
+        """Return the ceiling in other units, which increase with these."""
         slope = float(affine.matrix[0, 0])
         return HealthyCeiling(
-            affine(self.nodes), self.ceiling - np.log(slope), self.threshold, self.scans
+            affine(self.nodes), self.log_density - np.log(slope), self.threshold, self.scans
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LesionFinding(Value):
-    """What was found in a scan.
+    """The result of `find_lesions`.
 
     Attributes
     ----------
-    indices : the components that are lesions, rising; often none.
-    excesses : (K,), of every component, see (1).
-    mass : the share of the scan in the components found.
-    unlike : whether a quarter of the scan or more would have to be a lesion. Then it differs from
-        the training scans as a whole, and nothing is called a lesion.
+    indices : the components that are lesions, in increasing order; often none.
+    excesses : (K,), the excess of every component, see equation (1) of the module.
+    mass : the share of the scan in these components.
+    unlike : whether a quarter of the scan or more would have to be a lesion. Then the scan as a
+        whole differs from the training scans, and nothing is called a lesion.
+
+    Examples
+    --------
+    >>> LesionFinding(indices=(1,), excesses=[0.0, 0.8], mass=0.05, unlike=False)
+    LesionFinding(indices=(1,), excesses=array(2,), mass=0.05, unlike=False)
     """
 
     indices: tuple[int, ...]
@@ -118,51 +133,78 @@ class LesionFinding(Value):
 def learn_ceiling(
     mixtures: Sequence[GaussianMixture], reference: GaussianMixture
 ) -> HealthyCeiling:
-    """Return what training scans have at most.
+    """Return the highest densities of healthy scans.
 
     Parameters
     ----------
-    mixtures : densities of scans without lesions, one channel, in any units and order. Twenty or
-        more, and of all ages: fluid that none of them has is an alarm. From five scans a tenth of
-        the healthy ones are alarms; from one, nothing ever is.
-    reference : the density they are overlaid on.
+    mixtures : densities of scans without lesions, of one channel, in any units and order. There
+        should be twenty or more, and of all ages: more CSF than any of them has is an alarm. With
+        five training scans, one healthy scan in ten is a false alarm; with one, there are no alarms
+        at all.
+    reference : the density that they are aligned with.
+
+    Raises
+    ------
+    InvalidValueError : no mixtures, or several channels.
+
+    Examples
+    --------
+    >>> scans = [
+    ...     GaussianMixture([csf, 0.5, 0.5 - csf], [-1.6, 0.0, 1.1], [8.0, 9.0, 25.0])
+    ...     for csf in np.linspace(0.1, 0.3, 20)
+    ... ]
+    >>> learn_ceiling(scans, scans[10])
+    HealthyCeiling(20 scans, threshold=0.1)
     """
     if not mixtures:
         raise InvalidValueError("mixtures must hold at least one training scan")
-    overlaid = []
+    aligned = []
     for mixture in mixtures:
         affine = robust_align(mixture, reference)
-        overlaid.append(mixture.transformed(affine.matrix, affine.offset))
-    around = np.array([_widened(np.maximum(own.pdf(_NODES), _FAINT)) for own in overlaid])
+        aligned.append(mixture.transformed(affine.matrix, affine.offset))
+    around = np.array([_widened(np.maximum(own.pdf(_NODES), _FAINT)) for own in aligned])
     top = around.max(axis=0)
     highest = around.argmax(axis=0)
-    # Without a scan the ceiling is the second highest where that scan is the highest.
+    # Without one scan, the ceiling is the second highest density wherever that scan is highest.
     second = np.sort(around, axis=0)[-2] if len(around) > 1 else np.full(top.size, _FAINT)
     threshold = _CLEARLY if len(around) > 1 else 1.0
-    for i, own in enumerate(overlaid):
+    for i, own in enumerate(aligned):
         others = np.log(np.where(highest == i, second, top))
         threshold = max(threshold, float(_excesses(own, _NODES, others).max()))
     return HealthyCeiling(_NODES, np.log(top), min(threshold, 1.0), len(mixtures))
 
 
 def find_lesions(
-    mixture: GaussianMixture, reference: GaussianMixture, alarm: HealthyCeiling
+    mixture: GaussianMixture, reference: GaussianMixture, ceiling: HealthyCeiling
 ) -> LesionFinding:
-    """Return which components of a scan its population has not.
+    """Return the components of a scan that the healthy population does not account for.
 
     Parameters
     ----------
-    mixture : the scan's density, one channel.
-    reference, alarm : of `learn_ceiling`.
+    mixture : the density of the scan, in one channel and any units.
+    reference : the density that `learn_ceiling` was given.
+    ceiling : the result of `learn_ceiling`.
+
+    Examples
+    --------
+    >>> scans = [
+    ...     GaussianMixture([csf, 0.5, 0.5 - csf], [-1.6, 0.0, 1.1], [8.0, 9.0, 25.0])
+    ...     for csf in np.linspace(0.1, 0.3, 20)
+    ... ]
+    >>> means, precisions = [-1.6, 0.0, 1.1, 3.0], [8.0, 9.0, 25.0, 20.0]
+    >>> scan = GaussianMixture([0.2, 0.5, 0.25, 0.05], means, precisions)
+    >>> found = find_lesions(scan, scans[10], learn_ceiling(scans, scans[10]))
+    >>> found.indices, found.mass
+    ((3,), 0.05)
     """
-    instance(alarm, "alarm", HealthyCeiling)
+    instance(ceiling, "ceiling", HealthyCeiling)
     found: tuple[int, ...] = ()
     for _ in range(_ROUNDS):
         affine = robust_align(without_components(mixture, found), reference)
         own = mixture.transformed(affine.matrix, affine.offset)
         healthy = 1 - mixture.weights[list(found)].sum()
-        excesses = _excesses(own, alarm.nodes, alarm.ceiling + np.log(healthy))
-        suspects = tuple(np.flatnonzero(excesses > alarm.threshold).tolist())
+        excesses = _excesses(own, ceiling.nodes, ceiling.log_density + np.log(healthy))
+        suspects = tuple(np.flatnonzero(excesses > ceiling.threshold).tolist())
         if mixture.weights[list(suspects)].sum() >= _MOST:
             return LesionFinding((), excesses, 0.0, unlike=True)
         if suspects == found:
@@ -171,16 +213,16 @@ def find_lesions(
     return LesionFinding(found, excesses, float(mixture.weights[list(found)].sum()), unlike=False)
 
 
-def _excesses(mixture: GaussianMixture, nodes: FloatArray, ceiling: FloatArray) -> FloatArray:
-    """Equation (1), for each component."""
+def _excesses(mixture: GaussianMixture, nodes: FloatArray, log_density: FloatArray) -> FloatArray:
+    """Return the excess of each component, equation (1)."""
     x = mixture.means + np.sqrt(mixture.covariances[:, :, 0]) * _SCORES
-    short = np.interp(x, nodes, ceiling) - mixture.logpdf(x)
-    result: FloatArray = (1 - np.exp(np.minimum(short, 0.0))).mean(axis=1)
+    log_ratio = np.interp(x, nodes, log_density) - mixture.logpdf(x)
+    result: FloatArray = (1 - np.exp(np.minimum(log_ratio, 0.0))).mean(axis=1)
     return result
 
 
 def _widened(density: FloatArray) -> FloatArray:
-    """Return the largest value around each node."""
+    """Return the largest value within δ of each node."""
     padded = np.pad(density, _AROUND, mode="edge")
     windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * _AROUND + 1)
     result: FloatArray = windows.max(axis=1)

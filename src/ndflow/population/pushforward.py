@@ -1,4 +1,4 @@
-"""Densities moved by a map: what ``f(x)`` looks like, where x has a known density."""
+"""Pushforwards: the density of ``f(x)`` where x has a known density."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["Pushforward", "pushforward"]
 
 @dataclass(frozen=True)
 class Pushforward:
-    """The density of ``imap(x)``, where x has the density `mixture`; of one channel.
+    """The density of ``imap(x)`` where x has the density `mixture`, in one channel.
 
-    Its distribution function is ``F(imap⁻¹(y))``, its quantiles are ``imap(Q(p))``.
+    Its distribution function is ``F(imap⁻¹(y))``, its quantile function ``imap(Q(p))``.
     """
 
     mixture: GaussianMixture
@@ -31,28 +31,37 @@ class Pushforward:
 
     @property
     def components(self) -> int:
-        """How many the mixture has."""
+        """The number of components of the mixture."""
         return self.mixture.components
 
     def cdf(self, y: ArrayLike) -> FloatArray:
-        """Return the distribution function."""
+        """Return the distribution function at each point."""
         return self.mixture.cdf(self.imap.inverse()(y))
 
     def from_normal_score(self, z: ArrayLike) -> FloatArray:
-        """Return the points below which the share ``Φ(z)`` of the mass lies."""
+        """Return the points below which shares ``Φ(z)`` of the mass lie."""
         return self.imap(self.mixture.from_normal_score(z))
 
 
 def pushforward(
     mixture: GaussianMixture, imap: IntensityMap, *, effective_count: float = 3e4
 ) -> GaussianMixture:
-    """Return a mixture for the density of ``imap(x)``; the map leads to reference space.
+    """Return a mixture that approximates the density of ``imap(x)``.
 
     Parameters
     ----------
-    mixture : the density of x.
-    imap : an increasing map of one channel.
-    effective_count : of the fit, see `fit`. There is no noise in it that could be followed.
+    mixture : the density of x, in one channel.
+    imap : an increasing map of one channel, to reference space.
+    effective_count : of the fit, see `fit`. It may be high, because there is no noise to overfit.
+
+    Examples
+    --------
+    >>> from ndflow import Affine
+    >>> moved = pushforward(GaussianMixture([1.0], [100.0], [1 / 400]), Affine(0.05, -5.0))
+    >>> moved
+    GaussianMixture(components=1, channels=1)
+    >>> moved.covariance().round(3)
+    array([[1.]])
     """
     return fit(
         mean_density([(Pushforward(mixture, imap), 1.0)]), effective_count=effective_count

@@ -1,11 +1,11 @@
-"""Reference: the density that a cohort's scans are brought to.
+"""Reference: the density that the scans of a cohort are matched to.
 
-Every scan's density is aligned to zero mean and unit variance, the aligned densities are averaged
-(`ndflow.population.averaging`), and the average is fitted as if it were a histogram, as in the
-paper. Only mixtures are needed, no images: a few numbers a scan.
+The density of every scan is aligned to zero mean and unit variance, the aligned densities are
+averaged (`ndflow.population.averaging`), and a mixture is fitted to the average as if it were a
+histogram, as in the paper. Only mixtures are needed, no images: a few numbers per scan.
 
-The average is worth more evidence than a scan: it has no noise that a mixture could follow by
-mistake, so there is no harm in following it closely.
+The average is worth more evidence than a scan: it has no noise that a mixture could overfit, so
+there is no harm in following it closely.
 
 The result does not depend on the order of the scans, on their units of intensity, or on whether
 each of them is given once or twice.
@@ -24,34 +24,52 @@ from numpy.typing import ArrayLike
 from ndflow.density import GaussianMixture, fit
 from ndflow.errors import InvalidValueError
 from ndflow.population.averaging import mean_density, mean_quantiles
+from ndflow.population.landmarks import Landmarks
+from ndflow.population.lesion_detection import HealthyCeiling
+from ndflow.population.tissue_model import TissueModel
 from ndflow.transport import align
-from ndflow.values import Value, instance, real_array, short, whole
+from ndflow.values import Value, instance, plural, real_array, short, whole
 
 __all__ = ["Reference", "reference"]
 
 _AVERAGES = {"density": mean_density, "quantile": mean_quantiles}
-_MAX_CHANNELS = 3  # groups of four channels are too few for a fit
+_MAX_CHANNELS = 3  # in four channels, the groups of an average are too few for a fit
 _ROUND = 1e-9
 _HEAVIEST = 1e100  # so that sums of weights are finite
-_DEEPEST = 16  # levels of provenance
+_MAX_DEPTH = 16  # of nested provenance
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Reference(Value):
-    """The average density of a cohort, in reference space.
+    """The average density of a cohort, in reference space, and what else is known of the cohort.
 
     Attributes
     ----------
     mixture : the density, with zero mean and unit variance in each channel.
-    channels : what each channel is, for example ``("T1w",)``.
-    scans : how many went into it.
-    provenance : how it was made: text, numbers, lists and dictionaries, as JSON can hold them.
+    channel_names : what each channel shows, for example ``("T1w",)``.
+    scans : the number of scans.
+    provenance : how it was made: strings, numbers, lists and dictionaries, as JSON can hold them.
+    landmarks : the average landmarks of the scans, for methods that match landmarks.
+    tissues : the tissues of the population, for targets in the proportions of a scan.
+    ceiling : the highest densities of healthy scans, for finding lesions.
+
+    Examples
+    --------
+    >>> standard = GaussianMixture([1.0], [0.0], [1.0])
+    >>> reference = Reference(standard, ("T1w",), scans=68)
+    >>> reference
+    Reference(T1w, 68 scans, 1 component)
+    >>> Reference.from_dict(reference.to_dict()) == reference
+    True
     """
 
     mixture: GaussianMixture
-    channels: tuple[str, ...]
+    channel_names: tuple[str, ...]
     scans: int
     provenance: dict[str, Any] = field(default_factory=dict)
+    landmarks: Landmarks | None = None
+    tissues: TissueModel | None = None
+    ceiling: HealthyCeiling | None = None
 
     _verbatim: ClassVar[frozenset[str]] = frozenset({"provenance"})
 
@@ -63,18 +81,29 @@ class Reference(Value):
             raise InvalidValueError(
                 "mixture must have zero mean and unit variance in each channel; align it first"
             )
-        instance(self.channels, "channels", tuple | list)
-        if not all(isinstance(name, str) and name for name in self.channels) or (
-            len(set(self.channels)) != len(self.channels) or len(self.channels) != mean.size
+        instance(self.channel_names, "channel_names", tuple | list)
+        if not all(isinstance(name, str) and name for name in self.channel_names) or (
+            len(set(self.channel_names)) != len(self.channel_names)
+            or len(self.channel_names) != mean.size
         ):
             raise InvalidValueError(
-                f"channels must be {mean.size} different names, one for each channel of the "
-                f"mixture, such as 'T1w', not {short(self.channels)}"
+                f"channel_names must be {mean.size} different names, one for each channel of the "
+                f"mixture, such as 'T1w', not {short(self.channel_names)}"
             )
         instance(self.provenance, "provenance", dict)
-        object.__setattr__(self, "channels", tuple(self.channels))
+        optional = {"landmarks": Landmarks, "tissues": TissueModel, "ceiling": HealthyCeiling}
+        for name, kind in optional.items():
+            if getattr(self, name) is not None:
+                instance(getattr(self, name), name, kind)
+        object.__setattr__(self, "channel_names", tuple(self.channel_names))
         object.__setattr__(self, "scans", whole(self.scans, "scans", 1, 1 << 53))
         object.__setattr__(self, "provenance", _as_json(self.provenance))
+
+    def __repr__(self) -> str:
+        """Return the channels, and the numbers of scans and components."""
+        names = ", ".join(map(short, self.channel_names)).replace("'", "")
+        components = plural(self.mixture.components, "component")
+        return f"Reference({names}, {plural(self.scans, 'scan')}, {components})"
 
 
 def reference(
@@ -83,7 +112,7 @@ def reference(
     weights: ArrayLike | None = None,
     average: str = "density",
     names: Sequence[str] | None = None,
-    channels: Sequence[str] | str | None = None,
+    channel_names: Sequence[str] | str | None = None,
     truncation: int = 20,
     effective_count: float = 3e4,
 ) -> Reference:
@@ -91,14 +120,32 @@ def reference(
 
     Parameters
     ----------
-    mixtures : one density a scan, all with the same channels, in any units.
-    weights : how much each scan counts, equal by default; a scan of weight 0 is left out.
-    average : ``"density"``, the mean of the densities (the paper's); or ``"quantile"``, the mean of
-        the quantile functions, which keeps peaks sharp. The latter is for one channel.
-    names : what the scans are called, for the record.
-    channels : what the channels are, for example ``"T1w"`` or ``["T1w", "T2w"]``.
-    truncation : the most components the result can have, see `fit`.
+    mixtures : one density per scan, all with the same channels, in any units.
+    weights : the weight of each scan, equal by default; scans of weight 0 are left out.
+    average : ``"density"``, the mean of the densities, as in the paper; or ``"quantile"``, the mean
+        of the quantile functions, which keeps peaks sharp (one channel only).
+    names : the names of the scans, for the provenance.
+    channel_names : what the channels show, for example ``"T1w"`` or ``["T1w", "T2w"]``.
+    truncation : the largest possible number of components, see `fit`.
     effective_count : how many independent voxels the average is worth, see `fit`.
+
+    Returns
+    -------
+    The reference, without landmarks, tissues or ceiling.
+
+    Raises
+    ------
+    InvalidValueError : no mixtures, more than three or different channels, or an option out of its
+        range.
+
+    Examples
+    --------
+    >>> scans = [GaussianMixture([0.5, 0.5], [100.0, gm], [0.01, 0.01]) for gm in (160.0, 170.0)]
+    >>> average = reference(scans, channel_names="T1w")
+    >>> average.channel_names, average.scans
+    (('T1w',), 2)
+    >>> abs(average.mixture.mean()[0]) < 1e-9
+    np.True_
     """
     if average not in _AVERAGES:
         raise InvalidValueError(f"average must be 'density' or 'quantile', not {short(average)}")
@@ -113,15 +160,17 @@ def reference(
             f"average='quantile' is for one channel, but these mixtures have {d}; "
             f"use 'density', or make a reference of each channel"
         )
-    if channels is None:
-        channels = "intensity" if d == 1 else [f"intensity {i + 1}" for i in range(d)]
+    if channel_names is None:
+        channel_names = "intensity" if d == 1 else [f"intensity {i + 1}" for i in range(d)]
     fitted = fit(
         _AVERAGES[average](together), truncation=truncation, effective_count=effective_count
     )
     scans = sorted((name, weight) for name, weight in zip(called, heavy, strict=True) if weight > 0)
     return Reference(
         mixture=_standardised(_standardised(fitted.mixture)),  # again, for the last digits
-        channels=(channels,) if isinstance(channels, str) else tuple(channels),
+        channel_names=(
+            (channel_names,) if isinstance(channel_names, str) else tuple(channel_names)
+        ),
         scans=len(scans),
         provenance={
             "average": average,
@@ -137,7 +186,7 @@ def reference(
 def _weights_and_names(
     count: int, weights: ArrayLike | None, names: Sequence[str] | None
 ) -> tuple[list[float], Sequence[str]]:
-    """Return how much each scan counts, and what it is called."""
+    """Return the weight and the name of each scan."""
     if not count:
         raise InvalidValueError("mixtures must hold at least one mixture to average")
     heavy = real_array(np.ones(count) if weights is None else weights, "weights", count)
@@ -147,14 +196,14 @@ def _weights_and_names(
         )
     called = [""] * count if names is None else names
     if len(called) != count or not all(isinstance(name, str) for name in called):
-        raise InvalidValueError(f"names must be {count} texts, one for each mixture")
+        raise InvalidValueError(f"names must be {count} strings, one for each mixture")
     return heavy.tolist(), called
 
 
 class _Together(Sequence[tuple[GaussianMixture, float]]):
-    """Aligned densities and their shares in an order of their own, equal ones joined.
+    """Aligned densities and their shares, in an order of their own, with equal densities joined.
 
-    They are kept as bytes, some hundred a scan, and made into mixtures when they are looked at.
+    They are stored as bytes, a few hundred per scan, and unpacked on access.
     """
 
     def __init__(self) -> None:
@@ -164,7 +213,7 @@ class _Together(Sequence[tuple[GaussianMixture, float]]):
         self._total = 0.0
 
     def add(self, mixture: GaussianMixture, weight: float, name: str) -> None:
-        """Add a density; `name` is what messages call it."""
+        """Add a density; messages call it `name`."""
         d = mixture.channels
         if d != (self.channels or d):
             raise InvalidValueError(
@@ -215,18 +264,18 @@ def _standardised(mixture: GaussianMixture) -> GaussianMixture:
 
 
 def _as_json(item: Any, depth: int = 0) -> Any:
-    """Return a copy of what JSON can hold, and refuse anything else."""
+    """Return a copy, or raise InvalidValueError for anything that JSON cannot hold."""
     if item is None or isinstance(item, str | bool):
         return item
     if isinstance(item, int) and abs(item) <= 1 << 63:
         return int(item)
     if isinstance(item, float) and math.isfinite(item):
         return float(item)
-    if isinstance(item, list | tuple) and depth < _DEEPEST:
+    if isinstance(item, list | tuple) and depth < _MAX_DEPTH:
         return [_as_json(part, depth + 1) for part in item]
-    if isinstance(item, dict) and depth < _DEEPEST and all(isinstance(key, str) for key in item):
+    if isinstance(item, dict) and depth < _MAX_DEPTH and all(isinstance(key, str) for key in item):
         return {key: _as_json(part, depth + 1) for key, part in item.items()}
     raise InvalidValueError(
-        f"provenance must hold what JSON can: text, finite numbers, lists, and dictionaries with "
-        f"text for keys, nested at most {_DEEPEST} deep, but not {short(item)}"
+        f"provenance must hold what JSON can: strings, finite numbers, lists, and dictionaries "
+        f"with strings for keys, nested at most {_MAX_DEPTH} deep, but not {short(item)}"
     )

@@ -1,20 +1,20 @@
-"""Overlay: an alignment that rests on the peaks two densities share, and ignores what one lacks.
+"""Robust alignment: on the peaks that two densities share, ignoring what one of them lacks.
 
-Of all affine maps, the one of the least L2 divergence from the reference p,
+Of all affine maps, it is the one with the smallest L2 divergence from the reference p,
 
     min_{t, b} ½‖q_tb‖² + ½‖p‖² − ⟨q_tb, p⟩,    q_tb the density of e^t x + b,                 (1)
 
-where the alignment of moments starts the search. With the gradients of
+where the search starts from the alignment of moments. In terms of the gradients of
 `ndflow.transport.divergence`, that in t is ``Σ ∂_μ e^t μ + 2 Σ ∂_Σ Σ_tb``, and that in b ``Σ ∂_μ``.
 
 Mass far from all of p enters (1) with almost no gradient: a lesion of a few per cent, or twice as
-much fluid, hardly moves the map, whereas it does move mean and variance. (Statistics knows the
-idea as the robust estimator L2E.) Densities that share no peaks have no overlay: it would smear one
-of them over the whole line. Where (1) leads very far from the alignment of moments, further than
-any lesion would, it stays at that.
+much CSF, hardly moves the map, whereas it does move mean and variance. (In statistics the idea is
+known as the robust estimator L2E.) Densities that share no peaks cannot be aligned in this way: (1)
+would smear one of them over the whole line. Where it leads very far from the alignment of moments,
+further than any lesion would, that alignment is used instead.
 
-It is for comparing scans. Scans are *normalised* from the
-alignment of moments, which always exists, and is the paper's.
+This is for comparing scans. *Normalisation* starts from the alignment of moments, which always
+exists and is that of the paper.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from ndflow.values import FloatArray
 __all__ = ["robust_align"]
 
 _FLAT, _NOTHING, _ITERATIONS = 1e-9, 1e-14, 200
-_WIDEST, _FURTHEST = np.log(4), 2.0  # from the moments: a factor, and standard deviations
+_WIDEST, _FURTHEST = np.log(4), 2.0  # limits from the moments: log factor, standard deviations
 
 
 def robust_align(mixture: GaussianMixture, reference: GaussianMixture) -> Affine:
-    """Return the affine map that lays a density on a reference; both of one channel."""
+    """Return the affine map that aligns a density with a reference; both have one channel."""
     if mixture.channels != 1:
         raise InvalidValueError(f"mixture must have one channel, not {mixture.channels}")
-    units = align(reference)  # where it has unit spread, so that tolerances mean something
-    laid = _in_unit_spread(mixture, reference.transformed(units.matrix, units.offset))
+    units = align(reference)  # to unit variance, so that tolerances are meaningful
+    aligned = _align_to_standardised(mixture, reference.transformed(units.matrix, units.offset))
     back = units.inverse()
-    return Affine(back.matrix * laid.matrix, back(laid.offset))
+    return Affine(back.matrix * aligned.matrix, back(aligned.offset))
 
 
-def _in_unit_spread(mixture: GaussianMixture, reference: GaussianMixture) -> Affine:
+def _align_to_standardised(mixture: GaussianMixture, reference: GaussianMixture) -> Affine:
     start = align(mixture, reference)
     own = mixture.transformed(start.matrix, start.offset)
-    centre = reference.mean()  # about which it is scaled: then t and b hardly interact
+    centre = reference.mean()  # scaling about it makes t and b nearly independent
     energy = Energy(reference, "l2")
 
     def evaluate(at: FloatArray) -> tuple[float, FloatArray]:

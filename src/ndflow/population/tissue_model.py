@@ -1,13 +1,13 @@
-"""Tissues: what fluid, grey and white matter look like each, and how much there is of them.
+"""Tissue models: the densities of CSF, GM and WM, and the proportions of the three.
 
 The density of a scan is ``Σ_g s_g q_g``, with the proportions s of its tissues g and their
-densities q_g. Scanners change the densities; people differ in the proportions. A target with
-proportions of its own, ``Σ_g s_g p_g``, lets the map correct the former only.
+densities q_g. Scanners change the densities; people differ in the proportions. A target with the
+proportions of the scan, ``Σ_g s_g p_g``, lets the map correct the former only.
 
-The p_g of a population are averages over scans in one space. Aligning the moments of whole scans
-would not bring them there: those depend on the proportions, and a scan with much fluid would have
-all its tissues too bright. So each scan is aligned by the moments that it would have with the mean
-proportions of the population, ``Σ_g s̄_g q_g``.
+The p_g of a population are averages over scans in a common space. Aligning the moments of whole
+scans would not take them there: these depend on the proportions, and a scan with much CSF would
+have all its tissues too bright. So each scan is aligned by the moments that it would have with the
+mean proportions of the population, ``Σ_g s̄_g q_g``.
 """
 
 from __future__ import annotations
@@ -27,22 +27,28 @@ from ndflow.values import FloatArray, Value, einsum, instance, real_array
 
 __all__ = ["TISSUES", "TissueModel", "Tissues", "tissue_model", "tissues_from_components"]
 
-TISSUES = ("CSF", "GM", "WM")  # in the order of all arrays, that of their brightness in T1w images
+TISSUES = ("CSF", "GM", "WM")  # the order in all arrays, by brightness in T1w images
 
 _ROUND = 1e-9
-_USUAL = 0.03  # by which proportions differ from person to person, where nothing else is known
-_FEWEST = 3  # scans that tell how proportions vary
-_SHRINKAGE = 0.1  # of the covariance of proportions, towards what is usual
+_USUAL_SD = 0.03  # of proportions between people, where nothing else is known
+_FEWEST = 3  # scans from which the covariance of proportions is estimated
+_SHRINKAGE = 0.1  # of that covariance, towards the usual one
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tissues(Value):
     """The tissues of one scan.
 
     Attributes
     ----------
-    densities : one a tissue, in the order of `TISSUES`, in the units of the scan.
-    proportions : (3,), positive; they sum to 1.
+    densities : one per tissue, in the order of `TISSUES` and the units of the scan; one channel.
+    proportions : (3,), positive, summing to 1.
+
+    Examples
+    --------
+    >>> csf, gm, wm = (GaussianMixture([1.0], [mean], [1e-3]) for mean in (300.0, 600.0, 800.0))
+    >>> Tissues((csf, gm, wm), [0.2, 0.45, 0.35])
+    Tissues(CSF 20%, GM 45%, WM 35%)
     """
 
     densities: tuple[GaussianMixture, ...]
@@ -53,20 +59,34 @@ class Tissues(Value):
         object.__setattr__(self, "densities", _densities(self.densities))
         object.__setattr__(self, "proportions", _proportions(self.proportions, "proportions"))
 
+    def __repr__(self) -> str:
+        """Return the proportions."""
+        return f"Tissues({_percentages(self.proportions)})"
+
     def transformed(self, affine: Affine) -> Tissues:
         """Return the same tissues in other units."""
         return Tissues(_moved(self.densities, affine), self.proportions)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TissueModel(Value):
     """The tissues of a population, in the space of its reference.
 
     Attributes
     ----------
-    densities : one a tissue, in the order of `TISSUES`.
-    mean, covariance : (3,) and (3, 3), of the proportions over people.
-    source : where it comes from: ``"maps"`` of tissues, or the ``"components"`` of a reference.
+    densities : one per tissue, in the order of `TISSUES`; one channel.
+    mean, covariance : (3,) and (3, 3), of the proportions across people.
+    source : where the model comes from: tissue probability ``"maps"``, or the ``"components"`` of a
+        reference.
+
+    Examples
+    --------
+    >>> csf, gm, wm = (GaussianMixture([1.0], [mean], [10.0]) for mean in (-2.0, 0.0, 1.0))
+    >>> model = TissueModel((csf, gm, wm), [0.2, 0.45, 0.35], 1e-3 * (np.eye(3) - 1 / 3))
+    >>> model
+    TissueModel(CSF 20%, GM 45%, WM 35%, from maps)
+    >>> model.target([0.3, 0.4, 0.3]).weights
+    array([0.3, 0.4, 0.3])
     """
 
     densities: tuple[GaussianMixture, ...]
@@ -83,14 +103,18 @@ class TissueModel(Value):
             _ROUND
         ):
             raise InvalidValueError(
-                "covariance must be that of proportions: not negative, with rows that sum to 0"
+                "covariance must be positive semidefinite, and its rows must sum to 0"
             )
         object.__setattr__(self, "covariance", covariance)
         if self.source not in ("maps", "components"):
             raise InvalidValueError(f"source must be 'maps' or 'components', not {self.source!r}")
 
+    def __repr__(self) -> str:
+        """Return the mean proportions, and where the model comes from."""
+        return f"TissueModel({_percentages(self.mean)}, from {self.source})"
+
     def target(self, proportions: ArrayLike) -> GaussianMixture:
-        """Return the density of somebody with these proportions."""
+        """Return the density of a scan with these proportions, (3,), in reference space."""
         return stack(self.densities, _proportions(proportions, "proportions"))
 
     def transformed(self, affine: Affine) -> TissueModel:
@@ -100,7 +124,7 @@ class TissueModel(Value):
 
 def tissue_model(
     scans: Sequence[Tissues],
-    ways: Callable[[int], IntensityMap] | None = None,
+    map_of: Callable[[int], IntensityMap] | None = None,
     *,
     weights: ArrayLike | None = None,
     effective_count: float = 1e4,
@@ -109,11 +133,27 @@ def tissue_model(
 
     Parameters
     ----------
-    scans : looked at one after the other, several times.
-    ways : the map that takes a scan, given by its place, to the space of the reference. Default:
-        the alignment that the module describes.
-    weights : how much each scan counts, equal by default.
+    scans : the tissues of each scan; iterated over several times, one scan after the other.
+    map_of : returns the map that takes a scan, given by its index, to the space of the reference.
+        Default: the alignment that the module describes.
+    weights : the weight of each scan, equal by default.
     effective_count : of the fits, see `fit`.
+
+    Raises
+    ------
+    InvalidValueError : no scans, or weights that are negative or all zero.
+
+    Examples
+    --------
+    >>> scans = [
+    ...     Tissues(
+    ...         tuple(GaussianMixture([1.0], [m], [1e-3]) for m in (300.0, 600.0, 800.0)),
+    ...         [csf, 0.5, 0.5 - csf],
+    ...     )
+    ...     for csf in (0.1, 0.2, 0.3)
+    ... ]
+    >>> tissue_model(scans)
+    TissueModel(CSF 20%, GM 50%, WM 30%, from maps)
     """
     if not scans:
         raise InvalidValueError("scans must hold at least one scan")
@@ -124,20 +164,17 @@ def tissue_model(
     proportions = np.array([scan.proportions for scan in scans])
     mean = einsum("n,ng->g", shares, proportions)
     mean /= mean.sum()
-    if ways is None:
-        alignments = [align(stack(scan.densities, mean)) for scan in scans]
-        ways = alignments.__getitem__
-        own = True
-    else:
-        own = False
+    has_own_space = map_of is None
+    if map_of is None:
+        map_of = [align(stack(scan.densities, mean)) for scan in scans].__getitem__
     densities = tuple(
         fit(
-            mean_density(_Moved(scans, ways, tissue, shares)), effective_count=effective_count
+            mean_density(_Moved(scans, map_of, tissue, shares)), effective_count=effective_count
         ).mixture
         for tissue in range(len(TISSUES))
     )
     model = TissueModel(densities, mean, _covariance(proportions, shares))
-    return model.transformed(align(model.target(mean))) if own else model
+    return model.transformed(align(model.target(mean))) if has_own_space else model
 
 
 class _Moved(Sequence[tuple[Density, float]]):
@@ -146,11 +183,11 @@ class _Moved(Sequence[tuple[Density, float]]):
     def __init__(
         self,
         scans: Sequence[Tissues],
-        ways: Callable[[int], IntensityMap],
+        map_of: Callable[[int], IntensityMap],
         tissue: int,
         shares: FloatArray,
     ) -> None:
-        self._scans, self._ways, self._tissue, self._shares = scans, ways, tissue, shares
+        self._scans, self._map_of, self._tissue, self._shares = scans, map_of, tissue, shares
 
     def __len__(self) -> int:
         return len(self._scans)
@@ -158,26 +195,36 @@ class _Moved(Sequence[tuple[Density, float]]):
     def __getitem__(self, place: int) -> tuple[Density, float]:  # type: ignore[override]
         if not place < len(self):
             raise IndexError(place)
-        way, mixture = self._ways(place), self._scans[place].densities[self._tissue]
-        if isinstance(way, Affine):
-            return mixture.transformed(way.matrix, way.offset), float(self._shares[place])
-        return Pushforward(mixture, way), float(self._shares[place])
+        imap, mixture = self._map_of(place), self._scans[place].densities[self._tissue]
+        if isinstance(imap, Affine):
+            return mixture.transformed(imap.matrix, imap.offset), float(self._shares[place])
+        return Pushforward(mixture, imap), float(self._shares[place])
 
 
 def tissues_from_components(reference: GaussianMixture) -> TissueModel:
-    """Return tissues made of the components of a reference, where no maps of tissues are known.
+    """Return tissues made of the components of a reference, for use without tissue maps.
 
     Components in the order of their means are cut into three groups such that the means differ as
-    little as possible within groups (weighted least squares, over all pairs of cuts). In T1w
-    images these are fluid, grey and white matter, though partial volume goes to one or the other.
+    little as possible within groups (weighted least squares, over all pairs of cuts). In T1w images
+    these are CSF, GM and WM, with partial volume assigned to one or the other.
 
     Parameters
     ----------
-    reference : at least three components, of one channel.
+    reference : a density of one channel with at least three components.
+
+    Raises
+    ------
+    InvalidValueError : several channels, or fewer than three components.
+
+    Examples
+    --------
+    >>> average = GaussianMixture([0.1, 0.1, 0.5, 0.3], [-2.2, -1.8, 0.0, 1.0], [9.0] * 4)
+    >>> tissues_from_components(average)
+    TissueModel(CSF 20%, GM 50%, WM 30%, from components)
     """
     if reference.channels != 1 or reference.components < len(TISSUES):
         raise InvalidValueError(
-            "the reference must have one channel and at least three components to make tissues of"
+            "reference must have one channel and at least three components to be split into tissues"
         )
     order = np.argsort(reference.means[:, 0], kind="stable")
     weights, means = reference.weights[order], reference.means[order, 0]
@@ -193,7 +240,7 @@ def tissues_from_components(reference: GaussianMixture) -> TissueModel:
         for group in groups
     )
     mean = np.array([reference.weights[group].sum() for group in groups])
-    return TissueModel(densities, mean / mean.sum(), _usual(), "components")
+    return TissueModel(densities, mean / mean.sum(), _usual_covariance(), "components")
 
 
 def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> float:
@@ -203,18 +250,18 @@ def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> f
     return total
 
 
-def _usual() -> FloatArray:
-    result: FloatArray = _USUAL**2 * (np.eye(3) - 1 / 3)
+def _usual_covariance() -> FloatArray:
+    result: FloatArray = _USUAL_SD**2 * (np.eye(3) - 1 / 3)
     return result
 
 
 def _covariance(proportions: FloatArray, shares: FloatArray) -> FloatArray:
-    """Return how proportions vary, shrunk towards what is usual; which it is if they are few."""
+    """Return the covariance of proportions, shrunk towards the usual one; that itself for few."""
     if np.count_nonzero(shares) < _FEWEST:
-        return _usual()
+        return _usual_covariance()
     centred = proportions - einsum("n,ng->g", shares, proportions)
     own = einsum("n,ni,nj->ij", shares, centred, centred) / (1 - (shares * shares).sum())
-    result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * _usual()
+    result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * _usual_covariance()
     return result
 
 
@@ -223,7 +270,7 @@ def _densities(given: Sequence[GaussianMixture]) -> tuple[GaussianMixture, ...]:
     for density in densities:
         instance(density, "each density", GaussianMixture)
     if len(densities) != len(TISSUES) or any(d.channels != 1 for d in densities):
-        raise InvalidValueError("densities must be three, for CSF, GM and WM, of one channel")
+        raise InvalidValueError("densities must be three, of CSF, GM and WM, with one channel each")
     return densities
 
 
@@ -232,6 +279,11 @@ def _proportions(given: ArrayLike, name: str) -> FloatArray:
     if (proportions <= 0).any() or abs(proportions.sum() - 1) > _ROUND:
         raise InvalidValueError(f"{name} must be three positive numbers that sum to 1")
     return proportions
+
+
+def _percentages(proportions: FloatArray) -> str:
+    shares = zip(TISSUES, proportions, strict=True)
+    return ", ".join(f"{tissue} {share:.0%}" for tissue, share in shares)
 
 
 def _moved(densities: Sequence[GaussianMixture], affine: Affine) -> tuple[GaussianMixture, ...]:

@@ -1,9 +1,10 @@
-"""Proportions of tissues for a scan without maps: those with which it needs the mildest map.
+"""Tissue proportions for a scan without tissue maps: those that need the mildest intensity map.
 
-The map from a scan to the target ``t_s = Σ_g s_g p_g`` joins their quantiles. It is mild where they
-lie on a straight line: ``1 − ρ²``, with ρ the correlation of the quantiles of both, is the share of
-the target's variance that no affine map explains. Contrast and proportions are confounded, so this
-alone would explain contrast by strange proportions; people's proportions are a prior:
+The map from a scan to the target ``t_s = Σ_g s_g p_g`` takes quantiles to quantiles. It is mild if
+these lie on a straight line: ``1 − ρ²``, with ρ the correlation of the quantiles of both, is the
+share of the target's variance that no affine map explains. Contrast and proportions are confounded,
+so this alone would explain contrast by implausible proportions; the proportions of the population
+serve as a prior:
 
     J(s) = 1 − ρ(s)² + λ (s − s̄)ᵀ Σ⁻¹ (s − s̄).                                              (1)
 
@@ -11,7 +12,8 @@ The proportions live on a plane, ``s = s̄ + B z`` with ``Σ = B Bᵀ`` and two 
 prior is ``λ |z|²``. A quantile y of the target moves with s as ``∂y/∂s_g = −P_g(y) / t(y)``, where
 P_g is the distribution function of a tissue and t the density of the target.
 
-Where J does not fall clearly below J(s̄), the scan does not tell, and the mean should be kept.
+Where J does not fall clearly below J(s̄), the scan says nothing about its proportions, and the mean
+should be kept.
 """
 
 from __future__ import annotations
@@ -28,20 +30,29 @@ from ndflow.values import FloatArray, einsum, positive
 
 __all__ = ["MIDPOINT_LEVELS", "AdaptedProportions", "adapted_proportions"]
 
-MIDPOINT_LEVELS = (np.arange(199) + 0.5) / 199  # at which densities are compared by their quantiles
-_LEAST = 0.02  # of any tissue, or half of the mean if that is less
-_CLEAR, _SMALL = 0.05, 2e-5  # share by which J must fall, and at least by this much
-_FLATTEST = 1e-3  # standard deviation of proportions
-_NOTHING, _ITERATIONS = 1e-9, 60
+# Quantiles at which densities are compared: midpoints of 199 equal shares of the mass. The grid of
+# `ndflow.density.QUANTILE_LEVELS`, i/200, is another one on purpose: moving to it would change the
+# proportions that are chosen, and with them the results.
+MIDPOINT_LEVELS = (np.arange(199) + 0.5) / 199
+_LEAST = 0.02  # smallest proportion of a tissue, or half of its mean if that is less
+_CLEAR, _SMALL = 0.05, 2e-5  # relative and absolute decrease of J that counts as clear
+_SMALLEST_SD = 1e-3  # of proportions
+_TOLERANCE, _ITERATIONS = 1e-9, 60
 
 
 class AdaptedProportions(NamedTuple):
-    """Proportions chosen for a scan.
+    """The result of `adapted_proportions`.
 
     Attributes
     ----------
     proportions : (3,), in the order of `TISSUES`.
-    before, after : J of equation (1) at the mean proportions, and at these.
+    before, after : J of equation (1) of the module at the mean proportions, and at these.
+
+    Examples
+    --------
+    >>> found = AdaptedProportions(np.array([0.3, 0.4, 0.3]), before=0.02, after=0.005)
+    >>> found.gain, found.clear
+    (0.75, True)
     """
 
     proportions: FloatArray
@@ -50,31 +61,46 @@ class AdaptedProportions(NamedTuple):
 
     @property
     def clear(self) -> bool:
-        """Whether they are clearly better than the mean."""
+        """Whether these proportions are clearly better than the mean."""
         return self.gain > _CLEAR and self.before - self.after > _SMALL
 
     @property
     def gain(self) -> float:
-        """The share by which J fell."""
+        """The relative decrease of J."""
         return 1 - self.after / self.before if self.before > 0 else 0.0
 
 
 def adapted_proportions(
     scan: GaussianMixture, model: TissueModel, *, prior_strength: float = 1e-3
 ) -> AdaptedProportions:
-    """Return the proportions with which a scan needs the mildest map.
+    """Return the tissue proportions with which a scan needs the mildest intensity map.
 
     Parameters
     ----------
-    scan : its density, in any units.
+    scan : the density of the scan, in one channel and any units.
     model : the tissues of the population.
-    prior_strength : λ of equation (1).
+    prior_strength : λ of equation (1) of the module.
+
+    Raises
+    ------
+    InvalidValueError : several channels, or a prior strength that is not positive.
+
+    Examples
+    --------
+    >>> csf, gm, wm = (GaussianMixture([1.0], [mean], [20.0]) for mean in (-2.0, 0.0, 1.0))
+    >>> model = TissueModel((csf, gm, wm), [0.2, 0.45, 0.35], 1e-3 * (np.eye(3) - 1 / 3))
+    >>> scan = model.target([0.3, 0.4, 0.3])
+    >>> adapted = adapted_proportions(scan, model)
+    >>> adapted.clear
+    True
+    >>> adapted.proportions.round(1)
+    array([0.3, 0.4, 0.3])
     """
     if scan.channels != 1:
         raise InvalidValueError(f"scan must have one channel, not {scan.channels}")
     strength = positive(prior_strength, "prior_strength")
     variances, axes = np.linalg.eigh(model.covariance)
-    plane = axes[:, 1:] * np.sqrt(np.maximum(variances[1:], _FLATTEST**2))
+    plane = axes[:, 1:] * np.sqrt(np.maximum(variances[1:], _SMALLEST_SD**2))
     least = min(_LEAST, 0.5 * float(model.mean.min()))
     own = scan.quantile(MIDPOINT_LEVELS)
     own = (own - own.mean()) / own.std()
@@ -98,8 +124,8 @@ def adapted_proportions(
         objective,
         start,
         accepted=lambda _: None,
-        value_tolerance=_NOTHING,
-        gradient_tolerance=_NOTHING,
+        value_tolerance=_TOLERANCE,
+        gradient_tolerance=_TOLERANCE,
         iterations=_ITERATIONS,
     )
     s = model.mean + einsum("gi,i->g", plane, end.x)

@@ -1,14 +1,20 @@
-"""How one density becomes another: alignment, matching, flows, and maps of intensities."""
+"""From one density to another: alignment, matching, flows, and intensity maps."""
 
 from ndflow.transport.alignment import Affine, align
 from ndflow.transport.component_rules import check_rules, components_by_rule
 from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
 from ndflow.transport.flow import Flow
 from ndflow.transport.linear_interpolant import LinearInterpolant, linear_interpolant
-from ndflow.transport.lookup import Lookup
 from ndflow.transport.maps import Chain, IntensityMap
 from ndflow.transport.match import Match, match
-from ndflow.transport.normalising_map import DETERMINED_RANGE, HasMixture, flow_map, normalising_map
+from ndflow.transport.normalising_map import (
+    DETERMINED_RANGE,
+    AlignedMatch,
+    HasMixture,
+    align_and_match,
+    flow_map,
+    normalising_map,
+)
 from ndflow.transport.piecewise import PiecewiseLinear
 from ndflow.transport.quantile_map import LinearTails, QuantileMap
 from ndflow.transport.tabulated import InverseTabulated, Tabulated, smooth_table, tabulate
@@ -16,6 +22,7 @@ from ndflow.transport.tabulated import InverseTabulated, Tabulated, smooth_table
 __all__ = [
     "DETERMINED_RANGE",
     "Affine",
+    "AlignedMatch",
     "Chain",
     "Flow",
     "Gradient",
@@ -24,12 +31,12 @@ __all__ = [
     "InverseTabulated",
     "LinearInterpolant",
     "LinearTails",
-    "Lookup",
     "Match",
     "PiecewiseLinear",
     "QuantileMap",
     "Tabulated",
     "align",
+    "align_and_match",
     "check_rules",
     "components_by_rule",
     "divergence",

@@ -1,7 +1,7 @@
-"""Moment alignment: the affine map that comes before any matching.
+"""Moment alignment: the affine map that precedes any matching.
 
 It is not optional: the L2 divergence is nearly flat where two densities hardly overlap, so a match
-of unaligned ones goes nowhere.
+of densities that are not aligned goes nowhere.
 """
 
 from __future__ import annotations
@@ -17,17 +17,31 @@ from ndflow.values import FloatArray, einsum, real_array
 
 __all__ = ["Affine", "align"]
 
-_SINGULAR = 1e13  # condition number beyond which an inverse would be rounding errors
+_SINGULAR = 1e13  # condition number beyond which an inverse would consist of rounding errors
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Affine(IntensityMap):
-    """``y = M x + b``.
+    """The affine map ``y = M x + b``.
 
     Attributes
     ----------
-    matrix : (d, d), invertible; a number for one channel.
-    offset : (d,); a number for one channel.
+    matrix : M, (d, d), invertible; may be given as a number for one channel.
+    offset : b, (d,); may be given as a number for one channel.
+
+    Raises
+    ------
+    InvalidValueError : the matrix is singular, or shapes do not fit.
+
+    Examples
+    --------
+    >>> affine = Affine(2.0, -1.0)
+    >>> affine
+    Affine(matrix=2, offset=-1)
+    >>> affine([0.0, 10.0])
+    array([-1., 19.])
+    >>> affine.inverse()(19.0)
+    array(10.)
     """
 
     matrix: FloatArray
@@ -46,6 +60,12 @@ class Affine(IntensityMap):
             raise InvalidValueError("matrix must be invertible")
         object.__setattr__(self, "offset", offset)
         object.__setattr__(self, "matrix", matrix)
+
+    def __repr__(self) -> str:
+        """Return the two numbers for one channel, and the number of channels for several."""
+        if self.channels > 1:
+            return f"Affine(channels={self.channels})"
+        return f"Affine(matrix={self.matrix.item():g}, offset={self.offset.item():g})"
 
     @property
     def channels(self) -> int:
@@ -68,13 +88,24 @@ class Affine(IntensityMap):
 def align(
     source: GaussianMixture, target: GaussianMixture | None = None, *, whiten: bool = False
 ) -> Affine:
-    """Return the affine map that gives `source` the mean and spread of `target`.
+    """Return the affine map that gives `source` the mean and standard deviation of `target`.
 
     Parameters
     ----------
-    source, target : densities with the same channels. Without a target: zero mean, unit variance.
-    whiten : align the whole covariance, with the symmetric matrix of optimal transport, instead
-        of the variance of each channel. With one channel there is no difference.
+    source : a density.
+    target : a density with the same channels. By default, zero mean and unit variance.
+    whiten : align the whole covariance, with the symmetric matrix of optimal transport, instead of
+        the variance of each channel. With one channel there is no difference.
+
+    Raises
+    ------
+    InvalidValueError : the numbers of channels differ.
+
+    Examples
+    --------
+    >>> scan = GaussianMixture([1.0], [100.0], [1 / 400])
+    >>> align(scan)([80.0, 100.0, 120.0])
+    array([-1.,  0.,  1.])
     """
     d = source.channels
     mean, covariance = np.zeros(d), np.eye(d)

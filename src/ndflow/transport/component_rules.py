@@ -1,14 +1,15 @@
-"""Choosing components by rules that a person writes, for example those to freeze.
+"""Choosing components by rules that users write, for example those to freeze.
 
 | rule                         | chooses                                                      |
 |------------------------------|--------------------------------------------------------------|
 | ``3``                        | the component with this index, counted from 0                |
 | ``weight<0.02``              | components with less than this share of the voxels           |
-| ``weight>0.3``               | components with more than it                                 |
+| ``weight>0.3``               | components with more than this share of the voxels           |
 | ``900:1200``, ``:50``, ``1200:`` | components whose mean lies in this range, ends included  |
 
-Intensities are in the units of the mixture. Several rules choose what any of them chooses. A weight
-or a range may choose nothing, because scans differ; an index that is not there is a mistake.
+Intensities are in the units of the mixture. Several rules choose the components that at least one
+of them chooses. A weight or a range may choose nothing, because scans differ; an index that does
+not exist is an error.
 """
 
 from __future__ import annotations
@@ -32,19 +33,29 @@ _FORMS = "an index (3), a weight (weight<0.02 or weight>0.3) or a range (900:120
 
 
 def components_by_rule(mixture: GaussianMixture, rules: Iterable[str]) -> tuple[int, ...]:
-    """Return the indices, in order, of the components that at least one of the rules chooses.
+    """Return the indices of the components that at least one of the rules chooses, in order.
 
     Parameters
     ----------
-    mixture : one channel.
-    rules : texts such as ``"3"``, ``"weight<0.02"`` or ``"900:1200"``.
+    mixture : a density of one channel.
+    rules : strings such as ``"3"``, ``"weight<0.02"`` or ``"900:1200"``.
+
+    Raises
+    ------
+    InvalidValueError : a rule that is not understood, or an index that does not exist.
+
+    Examples
+    --------
+    >>> mixture = GaussianMixture([0.3, 0.69, 0.01], [300.0, 900.0, 1500.0], [1e-3] * 3)
+    >>> components_by_rule(mixture, ["weight<0.02", ":500"])
+    (0, 2)
     """
     if mixture.channels != 1:
         raise InvalidValueError(
-            f"components are chosen by rules in one channel, not in {mixture.channels}"
+            f"rules choose components of one channel only, but mixture has {mixture.channels}"
         )
     if isinstance(rules, str):
-        raise InvalidValueError(f"rules must be a list of rules, not one text ({short(rules)})")
+        raise InvalidValueError(f"rules must be a list of strings, not one string ({short(rules)})")
     picked = np.zeros(mixture.components, dtype=bool)
     for rule in rules:
         picked |= _follow(mixture, rule)
@@ -52,7 +63,16 @@ def components_by_rule(mixture: GaussianMixture, rules: Iterable[str]) -> tuple[
 
 
 def check_rules(rules: Iterable[str]) -> None:
-    """Refuse rules that nobody can follow, whatever the mixture."""
+    """Raise InvalidValueError for rules that are not understood, before any mixture is known.
+
+    Examples
+    --------
+    >>> check_rules(["weight<0.02", "900:1200"])
+    >>> check_rules(["weight=0.02"])
+    Traceback (most recent call last):
+    ...
+    ndflow.errors.InvalidValueError: the rule 'weight=0.02' is not understood; ...
+    """
     anything = GaussianMixture(np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
     for rule in rules:
         if not _INDEX.fullmatch(rule.strip()):
@@ -75,13 +95,13 @@ def _follow(mixture: GaussianMixture, rule: str) -> NDArray[np.bool_]:
     low, colon, high = text.partition(":")
     if colon and text != ":":
         return _by_range(mixture, low, high, rule)
-    raise InvalidValueError(f"the rule {short(rule)} is none; write {_FORMS}")
+    raise InvalidValueError(f"the rule {short(rule)} is not understood; write {_FORMS}")
 
 
 def _by_index(components: int, index: int, rule: str) -> NDArray[np.bool_]:
     if index >= components:
         raise InvalidValueError(
-            f"the rule {short(rule)} names a component that is not there; "
+            f"the rule {short(rule)} names a component that does not exist; "
             f"write an index from 0 to {components - 1}"
         )
     picked = np.zeros(components, dtype=bool)
@@ -105,5 +125,5 @@ def _number(text: str, rule: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise InvalidValueError(f"the rule {short(rule)} holds no number; write {_FORMS}")
+        raise InvalidValueError(f"the rule {short(rule)} has no valid number; write {_FORMS}")
     return number

@@ -1,13 +1,13 @@
-"""How far two mixtures are apart, in closed form, with gradients.
+"""The divergence of two mixtures, in closed form, with gradients.
 
-Both divergences have one shape. For a kernel k of two points, and
+Both divergences have the same form. For a kernel k of two points, and
 ``⟨q, p⟩ = Σ_k Σ_m π_k τ_m E k(X_k, Y_m)`` over pairs of components,
 
     D(q, p) = ½ ⟨q, q⟩ + ½ ⟨p, p⟩ − ⟨q, p⟩.                                                   (1)
 
-- *L2*, the paper's: ``½ ∫ (q − p)²``, any number of channels. Between Gaussians the kernel is
-  ``N(μ − ν; 0, Σ + Ω⁻¹)``.
-- *Cramér*: ``∫ (F_q − F_p)²``, one channel. It is half the energy distance, whose kernel is
+- *L2*, the one of the paper: ``½ ∫ (q − p)²``, for any number of channels. Between Gaussians the
+  kernel is ``N(μ − ν; 0, Σ + Ω⁻¹)``.
+- *Cramér*: ``∫ (F_q − F_p)²``, for one channel. It is half the energy distance, whose kernel is
   ``−|x − y|``; between Gaussians, with δ the difference of means and v the sum of variances,
   that is ``−A(δ, v)``, ``A = √(2v/π) e^{−δ²/2v} + δ erf(δ/√(2v))``, ``∂_δ A = erf(δ/√(2v))``,
   ``∂_v A = N(δ; 0, v)``.
@@ -15,7 +15,8 @@ Both divergences have one shape. For a kernel k of two points, and
 Both kernels of one channel obey the heat equation ``∂_v k = ½ ∂_δ² k``, so that all their second
 derivatives are derivatives in δ: ``k_δδ = 2 k_v``, ``k_δv = ½ k_δδδ``, ``k_vv = ¼ k_δδδδ``.
 
-L2 compares densities, and is nearly blind to tails with little mass; Cramér compares distributions.
+L2 compares densities, and is nearly blind to tails with little mass; Cramér compares distribution
+functions.
 """
 
 from __future__ import annotations
@@ -37,7 +38,14 @@ _Seconds = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, Floa
 
 
 class Gradient(NamedTuple):
-    """A divergence, and its gradients in the source's means (K, d) and precisions (K, d, d)."""
+    """A divergence and its gradients.
+
+    Attributes
+    ----------
+    value : the divergence.
+    means : (K, d), the gradient in the means of the source.
+    precisions : (K, d, d), the gradient in the precisions of the source.
+    """
 
     value: float
     means: FloatArray
@@ -45,12 +53,25 @@ class Gradient(NamedTuple):
 
 
 def divergence(source: GaussianMixture, target: GaussianMixture, objective: str = "l2") -> float:
-    """Return the divergence of two mixtures: zero if they are equal, else positive.
+    """Return the divergence of two mixtures: zero if they are equal, positive otherwise.
 
     Parameters
     ----------
     source, target : densities with the same channels.
     objective : ``"l2"``, or ``"cramer"`` with one channel.
+
+    Raises
+    ------
+    InvalidValueError : an unknown objective, or numbers of channels that do not fit.
+
+    Examples
+    --------
+    >>> one = GaussianMixture([1.0], [0.0], [1.0])
+    >>> two = GaussianMixture([1.0], [1.0], [1.0])
+    >>> divergence(one, one)
+    0.0
+    >>> round(divergence(one, two), 4), round(divergence(one, two, "cramer"), 4)
+    (0.0624, 0.2709)
     """
     energy = Energy(target, objective)
     value, _, _ = energy(source.weights, source.means, source.covariances)
@@ -62,7 +83,21 @@ def divergence_gradient(
 ) -> Gradient:
     """Return the divergence with its gradients in the parameters of the source.
 
-    The gradient in a precision is the symmetric G with ``dD = tr(G dΛ)``.
+    Parameters
+    ----------
+    source, target, objective : see `divergence`.
+
+    Returns
+    -------
+    The divergence and its gradients. That in a precision is the symmetric G with
+    ``dD = tr(G dΛ)``.
+
+    Examples
+    --------
+    >>> one = GaussianMixture([1.0], [0.0], [1.0])
+    >>> two = GaussianMixture([1.0], [1.0], [1.0])
+    >>> divergence_gradient(one, two).means.round(4)
+    array([[-0.1098]])
     """
     energy = Energy(target, objective)
     value, by_mean, by_covariance = energy(source.weights, source.means, source.covariances)
@@ -114,18 +149,18 @@ class Energy:
     def curvature(
         self, weights: FloatArray, means: FloatArray, variances: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return the derivatives of (1) in the variances of one channel, (K,), and all second ones.
+        """Return the first derivatives of (1) in the variances, (K,), and all second derivatives.
 
-        The latter in means and means, in means and variances, and in variances and variances, each
-        (K, K); `means` and `variances` are (K,).
+        The latter are those in means and means, in means and variances, and in variances and
+        variances, each (K, K). For one channel; `means` and `variances` are (K,).
         """
         target = self._target
         shift = means[:, np.newaxis] - np.concatenate([means, target.means[:, 0]])
         total = variances[:, np.newaxis] + np.concatenate([variances, target.covariances[:, 0, 0]])
         pairs = _products(weights, np.concatenate([weights, -target.weights]))
         seconds = [pairs * second for second in self._seconds(shift, total)]
-        # Each pair bends in both of its components: against each other in their means, whose
-        # difference counts, and alike in their variances, whose sum does.
+        # A pair depends on both of its components: on the difference of their means, so with
+        # opposite signs, and on the sum of their variances, so with equal ones.
         signs = (-1.0, 1.0, 1.0)
         one, two, three = (
             np.diag(second.sum(axis=1)) + sign * second[:, : len(weights)]
@@ -134,10 +169,15 @@ class Energy:
         return 0.5 * seconds[0].sum(axis=1), one, two, three
 
     def _pairs(
-        self, means: FloatArray, covariances: FloatArray, others: FloatArray, spreads: FloatArray
+        self,
+        means: FloatArray,
+        covariances: FloatArray,
+        other_means: FloatArray,
+        other_covariances: FloatArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        shift = means[:, np.newaxis] - others[np.newaxis]
-        return self._kernel(shift, covariances[:, np.newaxis] + spreads[np.newaxis])
+        shift = means[:, np.newaxis] - other_means[np.newaxis]
+        total = covariances[:, np.newaxis] + other_covariances[np.newaxis]
+        return self._kernel(shift, total)
 
 
 def _products(one: FloatArray, two: FloatArray) -> FloatArray:
@@ -156,7 +196,7 @@ def _cramer(shift: FloatArray, variances: FloatArray) -> tuple[FloatArray, Float
 def _l2_seconds(
     shift: FloatArray, variance: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the second derivatives of the kernel of one channel: in δδ, δv and vv."""
+    """Return the second derivatives of the kernel of one channel, in δδ, δv and vv."""
     bell, u, w = _bell(shift, variance)
     square = u * u
     return (

@@ -14,15 +14,15 @@ for each component and so for the sum. The map takes x along ``ẋ = u(x, t)`` f
 log-Jacobian is the integral of ``∇·u`` on the way. The way back is the flow of the reversed
 path, so the inverse of a flow is the flow with its ends exchanged.
 
-Means move in straight lines. There are two paths for the spread:
+Means move in straight lines. There are two paths for the covariances:
 
 - ``sigma``, the geodesic between Gaussians: with ``T = Σ0^{-½} (Σ0^{½} Σ1 Σ0^{½})^{½} Σ0^{-½}`` and
   ``G = (1−t) I + t T``, it is ``Σ_t = G Σ0 G`` and ``A = (T − I) G⁻¹``. In one channel σ moves
   linearly.
-- ``precision``, the paper's: Λ moves linearly, and ``A = −½ Σ Λ̇``.
+- ``precision``, the path of the paper: Λ moves linearly, and ``A = −½ Σ Λ̇``.
 
-In one channel both end at the same map, see `ndflow.transport.quantile_map`; the first gets there
-with far less error. Integration is by Runge–Kutta of order 4, in equal steps.
+In one channel both give the same map, see `ndflow.transport.quantile_map`; the first has a far
+smaller integration error. The integrator is Runge–Kutta of order 4 with equal steps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ndflow.values import FloatArray, instance, points, short, whole
 
 __all__ = ["Flow"]
 
-_BLOCK = 4096  # points at a time: their arrays over components stay in the cache
+_BLOCK = 4096  # points at a time, so that arrays over components stay in the cache
 _MAX_STEPS = 100_000
 
 
@@ -57,15 +57,29 @@ class _Stage(NamedTuple):
     growth: FloatArray  # tr A, (K, 1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Flow(IntensityMap):
     """The flow from one mixture to another with the same weights, component by component.
 
     Attributes
     ----------
     source, target : the two ends, for example `Match.source` and `Match.matched`.
-    steps : of Runge–Kutta.
-    path : ``"sigma"`` or ``"precision"``.
+    steps : the number of Runge–Kutta steps.
+    path : ``"sigma"``, or ``"precision"`` for the path of the paper.
+
+    Raises
+    ------
+    InvalidValueError : ends with different weights or channels, or an unknown path.
+
+    Examples
+    --------
+    >>> source = GaussianMixture([1.0], [0.0], [1.0])
+    >>> target = GaussianMixture([1.0], [5.0], [0.25])
+    >>> flow = Flow(source, target)
+    >>> flow([-1.0, 0.0, 1.0]).round(6)
+    array([3., 5., 7.])
+    >>> flow.inverse()(7.0).round(6)
+    np.float64(1.0)
     """
 
     source: GaussianMixture
@@ -74,7 +88,7 @@ class Flow(IntensityMap):
     path: str = "sigma"
 
     def __post_init__(self) -> None:
-        """Check that the ends belong together."""
+        """Check that the two ends fit together."""
         instance(self.source, "source", GaussianMixture)
         instance(self.target, "target", GaussianMixture)
         if self.source.means.shape != self.target.means.shape:
@@ -90,6 +104,11 @@ class Flow(IntensityMap):
             raise InvalidValueError(f"path must be 'sigma' or 'precision', not {short(self.path)}")
         object.__setattr__(self, "steps", whole(self.steps, "steps", 1, _MAX_STEPS))
 
+    def __repr__(self) -> str:
+        """Return the number of components, the number of steps and the path."""
+        components = self.source.components
+        return f"Flow(components={components}, steps={self.steps}, path={self.path!r})"
+
     @property
     def channels(self) -> int:
         """The number d of channels."""
@@ -100,7 +119,7 @@ class Flow(IntensityMap):
         return Flow(self.target, self.source, self.steps, self.path)
 
     def mixture(self, t: float) -> GaussianMixture:
-        """Return the density at time t."""
+        """Return the density at time t, from 0 at the source to 1 at the target."""
         stage = self._stage(t)
         return GaussianMixture(self.source.weights, stage.means, stage.precisions)
 
@@ -110,7 +129,7 @@ class Flow(IntensityMap):
         return _velocity(self._stage(t), flat).reshape(np.shape(x))
 
     def divergence(self, t: float, x: ArrayLike) -> FloatArray:
-        """Return ``∇·u`` at time t, one number a point."""
+        """Return ``∇·u`` at time t, one number per point."""
         flat, shape = points(x, self.channels)
         return _velocity_and_divergence(self._stage(t), flat)[1].reshape(shape)
 
@@ -159,7 +178,7 @@ class Flow(IntensityMap):
     def _carried(
         self, start: FloatArray, field: Callable[[_Stage, FloatArray], FloatArray]
     ) -> FloatArray:
-        """Integrate states (n, …) from time 0 to 1, a block of them at a time."""
+        """Integrate states (n, …) from time 0 to 1, block by block."""
         end = np.empty_like(start)
         h = 1 / self.steps
         for block in _blocks(len(start)):

@@ -1,8 +1,8 @@
-"""L-BFGS: minimising a smooth function of some dozens of parameters.
+"""L-BFGS: minimising a smooth function of a few dozen parameters.
 
-Why not scipy's: it hands vectors of twenty numbers to threaded BLAS, which then spends up to forty
-times as much processor time on waiting as on the problem, and sums in an order that depends on the
-number of threads. This one sums in a fixed order and only ever goes down.
+Why not scipy's: it hands vectors of twenty numbers to multithreaded BLAS, which then spends up to
+forty times as much processor time waiting as computing, and sums in an order that depends on the
+number of threads. This one sums in a fixed order and never accepts a step that goes up.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from ndflow.values import FloatArray
 __all__ = ["Minimum", "minimise"]
 
 _MEMORY = 20
-_ENOUGH = 1e-4  # share of the slope's promise that a step must keep (Armijo)
+_ARMIJO = 1e-4  # share of the decrease predicted by the slope that a step must achieve
 _SMALLEST_STEP = 1e-12
 
 
 class Minimum(NamedTuple):
-    """Where the search ended, after how many iterations, and whether nothing was left to gain."""
+    """The point reached, the number of iterations, and whether nothing was left to gain."""
 
     x: FloatArray
     iterations: int
@@ -39,11 +39,17 @@ def minimise(
     gradient_tolerance: float,
     iterations: int,
 ) -> Minimum:
-    """Minimise a function, given with its gradient.
+    """Minimise a function.
 
-    Converged means that a step gained less than `value_tolerance`, or that no entry of the gradient
-    exceeds `gradient_tolerance`. `accepted` is called after each iteration with the new point, at
-    which `function` has just been evaluated.
+    Parameters
+    ----------
+    function : returns the value and the gradient at a point.
+    start : the point to start from, (n,).
+    accepted : called after each iteration with the new point, at which `function` was evaluated
+        last.
+    value_tolerance, gradient_tolerance : the search has converged when a step gains no more than
+        the former, or no entry of the gradient exceeds the latter.
+    iterations : the most iterations.
     """
     x = start
     value, gradient = function(x)
@@ -56,7 +62,7 @@ def minimise(
         if found is None:
             if not memory:
                 return Minimum(x, iteration, converged=True)
-            memory.clear()  # the curvature misled: once more, straight downhill
+            memory.clear()  # the curvature was misleading: retry along the gradient
             continue
         moved, new_value, new_gradient = found
         step, change = moved - x, new_gradient - gradient
@@ -74,7 +80,7 @@ def minimise(
 def _by_inverse_hessian(
     gradient: FloatArray, memory: deque[tuple[FloatArray, FloatArray, float]]
 ) -> FloatArray:
-    """The two-loop recursion."""
+    """Return the product of the approximate inverse Hessian with a vector: two-loop recursion."""
     result = gradient
     shares = []
     for step, change, curvature in reversed(memory):
@@ -98,9 +104,9 @@ def _line_search(
     *,
     first: bool,
 ) -> tuple[FloatArray, float, FloatArray] | None:
-    """Find a step that goes down enough, by quadratic interpolation; None if there is none.
+    """Find a step with sufficient decrease, by quadratic interpolation; None if there is none.
 
-    The very first step, which knows no curvature, has length one at most.
+    The first step, for which no curvature is known, has a length of at most one.
     """
     slope = float((gradient * direction).sum())
     if not slope < 0:
@@ -110,7 +116,7 @@ def _line_search(
     while t * length > _SMALLEST_STEP:
         there = x + t * direction
         new_value, new_gradient = function(there)
-        if new_value <= value + _ENOUGH * t * slope:
+        if new_value <= value + _ARMIJO * t * slope:
             return there, new_value, new_gradient
         excess = new_value - value - t * slope
         parabola = -0.5 * slope * t * t / excess if np.isfinite(excess) else 0.0

@@ -1,9 +1,9 @@
-"""Chords: a smooth map as straight lines, so many that nobody can tell; for images of floats.
+"""Linear interpolants of smooth maps, fine enough for images of 32-bit floats.
 
-The range is cut into equal intervals, so that the interval of an intensity is one multiplication
-away, and in each of them the map is the straight line between its ends. In an interval of width h
-it is off by ``h² |f''| / 8`` at the most, in the middle; the intervals are halved until that is
-little enough everywhere.
+The range is divided into equal intervals, so that one multiplication finds the interval of an
+intensity, and within each the map is replaced by the straight line between its ends. In an interval
+of width h the error is at most ``h² |f''| / 8``, in the middle; intervals are halved until it is
+small enough everywhere.
 """
 
 from __future__ import annotations
@@ -18,18 +18,26 @@ from ndflow.values import FloatArray
 
 __all__ = ["LinearInterpolant", "linear_interpolant"]
 
-_FEWEST, _MOST = 1 << 12, 1 << 16  # intervals; more would no longer fit a processor's cache
-_OFF = 2.0**-25  # of the range of results: half of what a float of 32 bits there resolves
+_FEWEST, _MOST = 1 << 12, 1 << 16  # intervals; more would no longer fit the processor's cache
+_TOLERANCE = 2.0**-25  # of the range of results: half the resolution of a 32-bit float there
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearInterpolant:
-    """Straight lines over equal intervals; made by `linear_interpolant`.
+    """Straight lines over equal intervals, as returned by `linear_interpolant`.
 
     Attributes
     ----------
-    low, high : the range they cover.
-    slopes, starts : (intervals,), the line of each: ``starts + slopes · x``.
+    low, high : the range that the intervals cover.
+    slopes, starts : (intervals,), the line of each interval: ``starts + slopes · x``.
+
+    Examples
+    --------
+    >>> line = LinearInterpolant(0.0, 2.0, np.array([1.0, 3.0]), np.array([0.0, -2.0]))
+    >>> line
+    LinearInterpolant(2 intervals from 0 to 2)
+    >>> line(np.array([0.5, 1.5]))
+    array([0.5, 2.5])
     """
 
     low: float
@@ -37,8 +45,13 @@ class LinearInterpolant:
     slopes: FloatArray
     starts: FloatArray
 
+    def __repr__(self) -> str:
+        """Return the number of intervals and their range."""
+        count = self.slopes.size
+        return f"LinearInterpolant({count} intervals from {self.low:g} to {self.high:g})"
+
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Map intensities of the range."""
+        """Map intensities, which must lie within the range."""
         place = x - self.low
         place *= len(self.slopes) / (self.high - self.low)
         cell: NDArray[np.intp] = place.astype(np.intp)
@@ -50,7 +63,24 @@ class LinearInterpolant:
 
 
 def linear_interpolant(imap: IntensityMap, low: float, high: float) -> LinearInterpolant | None:
-    """Return the chords of a map over a range, or None if too many would be needed."""
+    """Return the linear interpolant of a map over a range.
+
+    Parameters
+    ----------
+    imap : an intensity map of one channel.
+    low, high : the range.
+
+    Returns
+    -------
+    The interpolant, which is off by no more than half the resolution of a 32-bit float; None if too
+    many intervals would be needed, or if the range or the mapped values are not finite.
+
+    Examples
+    --------
+    >>> from ndflow.transport import Affine
+    >>> linear_interpolant(Affine(2.0, 1.0), 0.0, 1000.0)
+    LinearInterpolant(4096 intervals from 0 to 1000)
+    """
     if not (np.isfinite([low, high]).all() and low < high):
         return None
     count = _FEWEST
@@ -61,7 +91,7 @@ def linear_interpolant(imap: IntensityMap, low: float, high: float) -> LinearInt
             return None
         middle = imap(0.5 * (ends[1:] + ends[:-1]))
         off = np.abs(middle - 0.5 * (values[1:] + values[:-1])).max()
-        if off <= _OFF * abs(values[-1] - values[0]):
+        if off <= _TOLERANCE * abs(values[-1] - values[0]):
             slopes = np.diff(values) / np.diff(ends)
             return LinearInterpolant(low, high, slopes, values[:-1] - slopes * ends[:-1])
         count *= 2

@@ -1,7 +1,8 @@
 """Matching: moving the components of one mixture until it looks like another.
 
-Means and precisions move, weights stay. `ndflow.transport.objective` says what is minimised. The
-divergence depends on the units, so it is taken where the target has unit variance in each channel.
+Means and precisions move, weights stay. `ndflow.transport.objective` describes what is minimised.
+The divergence depends on the units, so it is evaluated in units in which the target has unit
+variance in each channel.
 """
 
 from __future__ import annotations
@@ -24,23 +25,34 @@ from ndflow.values import FloatArray, Status, Value, instance, positive, real_ar
 __all__ = ["Match", "match"]
 
 _MAX_ITERATIONS, _FEW_ITERATIONS = 1000, 50
-_NEAR = 1e-6  # a step that gains less is close to a minimum, where Newton's method takes over
-_NOTHING, _FLAT = 1e-12, 1e-8  # a step that gains less, a gradient that is less, is the end
+_NEAR = 1e-6  # once a step gains less, the minimum is close and Newton's method takes over
+_NOTHING, _FLAT = 1e-12, 1e-8  # gain of a step and size of the gradient at which a search ends
 _MAX_STEPS = 1_000_000
-_SHORTEST = 1e-12  # a gradient step shorter than this is none
+_SHORTEST = 1e-12  # rate below which gradient descent has reached the bottom
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Match(Value):
-    """A source and what it became.
+    """The result of `match`.
 
     Attributes
     ----------
-    source : the mixture before.
-    matched : the mixture after, component by component; the weights are the same.
-    divergences : (iterations + 1,), the divergence from the target, where that has unit variance.
-    objectives : (iterations + 1,), the same with the regulariser. It never rises.
-    status : whether it converged.
+    source : the mixture before matching.
+    matched : the mixture after matching, component by component; the weights are the same.
+    divergences : (iterations + 1,), the divergence from the target, in units in which the target
+        has unit variance.
+    objectives : (iterations + 1,), the divergence plus the regulariser. It never rises.
+    status : whether the match converged.
+
+    Examples
+    --------
+    >>> source = GaussianMixture([1.0], [0.0], [1.0])
+    >>> target = GaussianMixture([1.0], [0.5], [1.0])
+    >>> result = match(source, target)
+    >>> result
+    Match(components=1, converged=True)
+    >>> bool(result.divergences[-1] < result.divergences[0])
+    True
     """
 
     source: GaussianMixture
@@ -56,6 +68,10 @@ class Match(Value):
         instance(self.status, "status", Status)
         for name in ("divergences", "objectives"):
             object.__setattr__(self, name, real_array(getattr(self, name), name, None))
+
+    def __repr__(self) -> str:
+        """Return the number of components, and how the match ended."""
+        return f"Match(components={self.source.components}, converged={self.status.converged})"
 
 
 def match(
@@ -73,13 +89,32 @@ def match(
 
     Parameters
     ----------
-    source : the mixture to move; bring it near the target first, with `align`.
-    target : what it should look like.
-    objective : ``"l2"``, the paper's, or ``"cramer"`` (one channel), which also sees light tails.
-    regularisation : γ, how strongly components are held back; 1e-3 to 1e-2 are good values.
+    source : the mixture to move; align it with the target first, see `align`.
+    target : the mixture that it should look like, with the same channels.
+    objective : the divergence to minimise: ``"l2"``, as in the paper, or ``"cramer"`` (one channel
+        only), which also sees light tails.
+    regularisation : γ, how strongly components are held back; sensible values are 1e-3 to 1e-2.
     frozen : indices of components that stay exactly where they are.
-    optimiser : ``"lbfgs"``, or ``"descent"`` for the paper's plain gradient descent.
-    steps, rate : how many gradient steps, and how long the first is. For ``"descent"`` only.
+    optimiser : ``"lbfgs"``, or ``"descent"`` for plain gradient descent as in the paper.
+    steps, rate : the number of gradient steps and the initial step size, for ``"descent"`` only.
+
+    Returns
+    -------
+    The source, the matched mixture, the divergences along the way and the status.
+
+    Raises
+    ------
+    InvalidValueError : an option out of its range, or mixtures with different channels.
+
+    Examples
+    --------
+    >>> source = GaussianMixture([0.5, 0.5], [-1.2, 0.9], [4.0, 4.0])
+    >>> target = GaussianMixture([0.5, 0.5], [-1.0, 1.0], [4.0, 4.0])
+    >>> match(source, target).matched.means.round(2)
+    array([[-1.],
+           [ 1.]])
+    >>> match(source, target, frozen=[0]).matched.means[0]
+    array([-1.2])
     """
     if source.channels != target.channels:
         raise InvalidValueError(
@@ -148,7 +183,7 @@ def _lbfgs(objective: Objective) -> _End:
 
     def keep(_: FloatArray) -> None:
         value, total = latest
-        trace.append((value, min(total, trace[-1][1])))  # the last step may rise, by rounding
+        trace.append((value, min(total, trace[-1][1])))  # rounding may lift the last step
 
     def search(begin: FloatArray, tolerance: float) -> Minimum:
         return minimise(
@@ -175,7 +210,7 @@ def _lbfgs(objective: Objective) -> _End:
 
 
 def _descent(objective: Objective, steps: int, rate: float) -> _End:
-    """Plain gradient steps on means and precisions; a step that would climb is halved."""
+    """Take plain gradient steps on means and precisions, halving those that would go up."""
     means, precisions = objective.means, objective.precisions
     value, total, by_mean, by_precision = objective.in_parameters(means, precisions)
     trace = [(value, total)]
@@ -195,5 +230,5 @@ def _descent(objective: Objective, steps: int, rate: float) -> _End:
         trace.append((value, total))
     taken = len(trace) - 1
     ended = rate <= _SHORTEST
-    message = f"took {taken} gradient steps" + (", down to the bottom" if ended else "")
+    message = f"took {taken} gradient steps" + (" and reached a minimum" if ended else "")
     return _End(means, precisions, trace, Status(ended, taken, message))

@@ -1,8 +1,8 @@
-"""Newton's method: the last steps to a minimum, where they are few and exact.
+"""Newton's method: the last few steps to a minimum.
 
-It needs second derivatives, and a start that is close: a quasi-Newton search creeps the rest of the
-way, and where it stops depends on rounding. A direction in which the function bends down is walked
-as if it bent up as much, so that every step descends.
+It needs second derivatives, and a starting point that is close. A quasi-Newton search would creep
+the rest of the way, and where it stops would depend on rounding. Directions of negative curvature
+are treated as if the curvature were positive, so that every step descends.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ndflow.values import FloatArray, einsum
 
 __all__ = ["settle"]
 
-_ENOUGH = 1e-4  # share of what a step promises that it must keep
-_FLATTEST = 1e-9  # curvature
-_LONGEST = 0.5  # of a step, in any coordinate: further away the parabola holds no longer
-_SHORTEST = 1e-8  # share of a step
-_NOTHING = 1e-14  # left to gain: after one more step nothing is left at all
+_ARMIJO = 1e-4  # share of the predicted decrease that a step must achieve
+_FLATTEST = 1e-9  # smallest curvature that is divided by
+_LONGEST = 0.5  # largest change of a coordinate: the parabola is no good further away
+_SHORTEST = 1e-8  # smallest fraction of a step that is tried
+_NEGLIGIBLE = 1e-14  # predicted decrease after which one more step is the last
 
 
 def settle(
@@ -31,9 +31,13 @@ def settle(
     accepted: Callable[[FloatArray], None],
     iterations: int,
 ) -> Minimum:
-    """Minimise a function, given with its gradient and its matrix of second derivatives.
+    """Minimise a function from a point near the minimum.
 
-    Parameters as for `minimise` of `ndflow.transport.lbfgs`; coordinates should be of order one.
+    Parameters
+    ----------
+    function : returns the value and the gradient at a point; coordinates should be of order one.
+    hessian : returns the matrix of second derivatives.
+    start, accepted, iterations : as for `ndflow.transport.lbfgs.minimise`.
     """
     x = start
     value, gradient = function(x)
@@ -42,19 +46,19 @@ def settle(
         slopes = einsum("ij,i->j", axes, gradient)
         bends = np.maximum(np.abs(curvatures), _FLATTEST)
         step = -einsum("ij,j->i", axes, slopes / bends)
-        promise = float((slopes * slopes / bends).sum())
-        at_the_end = promise <= _NOTHING and curvatures[0] > 0
+        predicted = float((slopes * slopes / bends).sum())
+        is_last = predicted <= _NEGLIGIBLE and curvatures[0] > 0
         t = min(1.0, _LONGEST / max(float(np.abs(step).max()), 1e-300))
         while True:
             there = x + t * step
             new_value, new_gradient = function(there)
-            if at_the_end or new_value <= value - _ENOUGH * t * promise:
+            if is_last or new_value <= value - _ARMIJO * t * predicted:
                 break
             t /= 2
             if t < _SHORTEST:
                 return Minimum(x, iteration, converged=False)
         x, value, gradient = there, new_value, new_gradient
         accepted(x)
-        if at_the_end:
+        if is_last:
             return Minimum(x, iteration + 1, converged=True)
     return Minimum(x, iterations, converged=False)

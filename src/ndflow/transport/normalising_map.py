@@ -1,9 +1,9 @@
-"""The whole way from one density to another: align, match, flow."""
+"""From one density to another in one call: align, match, flow."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
@@ -13,17 +13,37 @@ from ndflow.transport.maps import Chain
 from ndflow.transport.match import Match, match
 from ndflow.transport.quantile_map import LinearTails, QuantileMap
 
-__all__ = ["DETERMINED_RANGE", "HasMixture", "flow_map", "normalising_map"]
+__all__ = [
+    "DETERMINED_RANGE",
+    "AlignedMatch",
+    "HasMixture",
+    "align_and_match",
+    "flow_map",
+    "normalising_map",
+]
 
 DETERMINED_RANGE = (0.0005, 0.9995)  # beyond these quantiles the data do not determine a map
 
 
 class HasMixture(Protocol):
-    """What has a density: a `Fit`, a `Reference`."""
+    """Anything with a density as its ``mixture``: a `Fit` or a `Reference`."""
 
     @property
     def mixture(self) -> GaussianMixture:
         """The density."""
+
+
+class AlignedMatch(NamedTuple):
+    """An alignment, and the match that followed it.
+
+    Attributes
+    ----------
+    affine : the alignment of the source.
+    match : of the aligned source to the target.
+    """
+
+    affine: Affine
+    match: Match
 
 
 def normalising_map(
@@ -40,35 +60,103 @@ def normalising_map(
 ) -> Chain:
     """Return the map that takes intensities with the density `source` to those of `target`.
 
-    The affine alignment of their moments, then the flow of the source's components matched to
-    the target. With one channel the map goes on in straight lines beyond the 0.05th and the
-    99.95th percentile of the source.
+    It consists of the affine alignment of their moments, and the flow along which the components of
+    the source are matched to the target. With one channel, the map continues in straight lines
+    below the 0.05th and above the 99.95th percentile of the source.
 
     Parameters
     ----------
-    source, target : densities with the same channels, or what has one: a fit, a reference.
-    objective, regularisation, frozen : of the match, see `match`.
+    source, target : densities with the same channels: mixtures, fits or references.
+    objective, regularisation, frozen : options of the match, see `match`.
     whiten : align whole covariances, see `align`.
     solver : ``"exact"``, the map between the two densities in closed form; or ``"rk4"``, the
-        paper's integration of the flow. With several channels it is always the latter.
-    steps, path : of the integration, see `Flow`; the exact map depends on neither.
+        integration of the flow as in the paper, which is always used for several channels.
+    steps, path : options of the integration, see `Flow`; the exact map depends on neither.
+
+    Returns
+    -------
+    A chain of the alignment and the flow (or, for one channel, its exact counterpart with straight
+    tails).
+
+    Raises
+    ------
+    InvalidValueError : densities with different channels, or an option out of its range.
+
+    Examples
+    --------
+    >>> scan = GaussianMixture([0.4, 0.6], [300.0, 500.0], [1 / 900, 1 / 400])
+    >>> target = GaussianMixture([0.5, 0.5], [-1.0, 1.0], [9.0, 9.0])
+    >>> imap = normalising_map(scan, target)
+    >>> imap
+    Chain(Affine, LinearTails)
+    >>> imap([300.0, 500.0]).round(1)
+    array([-1.,  1.])
     """
-    begin, end = _density(source, "source"), _density(target, "target")
-    affine = align(begin, end, whiten=whiten)
-    aligned = begin.transformed(affine.matrix, affine.offset)
-    matched = match(aligned, end, objective=objective, regularisation=regularisation, frozen=frozen)
-    return flow_map(affine, matched, solver=solver, steps=steps, path=path)
+    matched = align_and_match(
+        _density(source, "source"),
+        _density(target, "target"),
+        objective=objective,
+        regularisation=regularisation,
+        frozen=frozen,
+        whiten=whiten,
+    )
+    return flow_map(*matched, solver=solver, steps=steps, path=path)
+
+
+def align_and_match(
+    source: GaussianMixture,
+    target: GaussianMixture,
+    *,
+    objective: str = "l2",
+    regularisation: float = 1e-3,
+    frozen: Sequence[int] = (),
+    whiten: bool = False,
+) -> AlignedMatch:
+    """Align the moments of a source with those of a target, and match what the alignment leaves.
+
+    Parameters
+    ----------
+    source, target : densities with the same channels.
+    objective, regularisation, frozen : options of the match, see `match`.
+    whiten : align whole covariances, see `align`.
+
+    Returns
+    -------
+    The alignment and the match, as `flow_map` takes them.
+
+    Examples
+    --------
+    >>> scan = GaussianMixture([1.0], [100.0], [1 / 400])
+    >>> target = GaussianMixture([1.0], [0.0], [1.0])
+    >>> flow_map(*align_and_match(scan, target))([100.0, 120.0]).round(6) + 0.0
+    array([0., 1.])
+    """
+    affine = align(source, target, whiten=whiten)
+    aligned = source.transformed(affine.matrix, affine.offset)
+    matched = match(
+        aligned, target, objective=objective, regularisation=regularisation, frozen=frozen
+    )
+    return AlignedMatch(affine, matched)
 
 
 def flow_map(
     affine: Affine, matched: Match, *, solver: str = "exact", steps: int = 100, path: str = "sigma"
 ) -> Chain:
-    """Return the map that goes along with an alignment and the match that followed it.
+    """Return the map of an alignment and the match that followed it.
 
     Parameters
     ----------
-    affine, matched : what the source went through.
+    affine : the alignment of the source.
+    matched : the match of the aligned source.
     solver, steps, path : see `normalising_map`.
+
+    Returns
+    -------
+    As for `normalising_map`.
+
+    Examples
+    --------
+    See `align_and_match`.
     """
     if solver not in ("exact", "rk4"):
         raise InvalidValueError(f"solver must be 'exact' or 'rk4', not {solver!r}")

@@ -1,22 +1,20 @@
 """What matching minimises: a divergence, and a regulariser that keeps it well-posed.
 
-Run to convergence, the divergence alone is ill-posed: it pays to spread a component that is in
-the way over the whole line, where it costs next to nothing. (The paper's fixed number of
-gradient steps hides that.) So components are held back by
+Minimised to convergence, the divergence alone is ill-posed: it pays to spread a component that is
+in the way over the whole line, where it costs next to nothing. (The fixed number of gradient steps
+in the paper hides that.) So components are held back by
 
     γ Σ_k π_k [½ (μ_k − μ_k0)ᵀ Λ_k0 (μ_k − μ_k0) + ¼ ‖ln M_k‖²],                        (1)
 
-with ``M = L0⁻¹ Λ L0⁻ᵀ`` and ``Λ0 = L0 L0ᵀ``;
-
-in one channel it is ``½ ((μ − μ0)/σ0)² + ¼ ln²(λ/λ0)``, which is the same in any units.
+with ``M = L0⁻¹ Λ L0⁻ᵀ`` and ``Λ0 = L0 L0ᵀ``. In one channel the bracket is
+``½ ((μ − μ0)/σ0)² + ¼ ln²(λ/λ0)``, which is the same in any units.
 
 The optimiser works in coordinates (z, θ) that are zero at the start and of order one:
 
     μ = μ0 + L0⁻ᵀ z,    Λ = L0 M L0ᵀ,    M = B Bᵀ,                                      (2)
 
-where B is lower triangular, with ``exp(θ_ii / 2)`` on its diagonal and θ_ij below.
-
-In one channel z is the shift in standard deviations and ``θ = ln(λ/λ0)``.
+where B is lower triangular, with ``exp(θ_ii / 2)`` on its diagonal and θ_ij below. In one channel
+z is the shift in standard deviations and ``θ = ln(λ/λ0)``.
 """
 
 from __future__ import annotations
@@ -38,12 +36,12 @@ class Point(NamedTuple):
 
     divergence: float
     objective: float
-    by_mean: FloatArray  # gradient of the objective, (K, d)
-    by_m: FloatArray  # and in M of equation (1), (K, d, d)
+    by_mean: FloatArray  # gradient of the objective in the means, (K, d)
+    by_m: FloatArray  # its gradient in M of equation (1), (K, d, d)
 
 
 class Objective:
-    """The regularised divergence, as a function of the components that move."""
+    """The regularised divergence as a function of the components that are free to move."""
 
     def __init__(
         self, source: GaussianMixture, free: NDArray[np.bool_], energy: Energy, gamma: float
@@ -61,7 +59,7 @@ class Objective:
 
     @property
     def bends(self) -> bool:
-        """Whether `hessian` is known, and leads to a minimum: without γ it may lie at infinity."""
+        """Whether Newton's method applies: one channel, and γ > 0, else there may be no minimum."""
         return self._source.channels == 1 and bool(self._held.any())
 
     def start(self) -> FloatArray:
@@ -89,7 +87,7 @@ class Objective:
     def hessian(self, flat: FloatArray) -> FloatArray:
         """Return the second derivatives of the objective in (z, θ), for one channel.
 
-        With ``μ = μ0 + σ0 z`` and ``v = v0 e^{−θ}`` it is ``dμ = σ0 dz``, ``dv = −v dθ``,
+        They follow from ``μ = μ0 + σ0 z`` and ``v = v0 e^{−θ}``: ``dμ = σ0 dz``, ``dv = −v dθ``,
         ``d²v = v dθ²``.
         """
         free = self._free

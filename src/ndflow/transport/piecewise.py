@@ -1,4 +1,4 @@
-"""Straight lines between points: the map of Nyúl's landmarks, and of histograms matched exactly."""
+"""Piecewise linear maps: of Nyúl's landmarks, and of histograms matched exactly."""
 
 from __future__ import annotations
 
@@ -14,17 +14,30 @@ from ndflow.values import FloatArray, real_array
 
 __all__ = ["PiecewiseLinear"]
 
-_LARGEST = 1e150  # of what is multiplied on the way
-_STEEPEST = 1e100
+_LARGEST = 1e150  # bound of knots and values, so that products of them are finite
+_STEEPEST = 1e100  # largest slope, and inverse of the smallest
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PiecewiseLinear(IntensityMap):
-    """A map of one channel that is straight between its points, and goes on so beyond them.
+    """A piecewise linear map of one channel; its outer pieces continue beyond the outer knots.
 
     Attributes
     ----------
-    knots, values : (n,), both strictly increasing.
+    knots : (n,), at least two intensities, strictly increasing.
+    values : (n,), what they are mapped to, strictly increasing.
+
+    Raises
+    ------
+    InvalidValueError : knots or values that do not increase, or slopes beyond 1e100 or 1e-100.
+
+    Examples
+    --------
+    >>> imap = PiecewiseLinear([0.0, 1.0, 3.0], [0.0, 10.0, 12.0])
+    >>> imap([-1.0, 0.5, 2.0, 4.0])
+    array([-10.,   5.,  11.,  13.])
+    >>> imap.inverse()
+    PiecewiseLinear(3 points from 0 to 12)
     """
 
     knots: FloatArray
@@ -34,7 +47,7 @@ class PiecewiseLinear(IntensityMap):
         """Validate."""
         knots = real_array(self.knots, "knots", None)
         if knots.size < 2:
-            raise InvalidValueError(f"knots must be at least 2, not {knots.size}")
+            raise InvalidValueError(f"knots must number at least 2, not {knots.size}")
         values = real_array(self.values, "values", knots.size)
         for name, array in (("knots", knots), ("values", values)):
             if not (array[1:] > array[:-1]).all():
@@ -45,7 +58,14 @@ class PiecewiseLinear(IntensityMap):
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             slopes = np.diff(values) / np.diff(knots)
         if slopes.max() > _STEEPEST or slopes.min() < 1 / _STEEPEST:
-            raise InvalidValueError("knots and values must not rise so differently")
+            raise InvalidValueError(
+                f"slopes from knots to values must lie between {1 / _STEEPEST:g} and {_STEEPEST:g}"
+            )
+
+    def __repr__(self) -> str:
+        """Return the number and range of the knots."""
+        first, last = self.knots[0], self.knots[-1]
+        return f"PiecewiseLinear({self.knots.size} points from {first:g} to {last:g})"
 
     @property
     def channels(self) -> int:
@@ -53,7 +73,7 @@ class PiecewiseLinear(IntensityMap):
         return 1
 
     def inverse(self) -> PiecewiseLinear:
-        """Return the map through the same points, the other way."""
+        """Return the map with knots and values exchanged."""
         return PiecewiseLinear(self.values, self.knots)
 
     @cached_property

@@ -1,10 +1,10 @@
 """The exact map between two densities of one channel.
 
-On a line, a map that keeps order and mass is determined by its two ends: ``f = F1⁻¹ ∘ F0``,
-whatever path a flow takes between them. So no equation has to be integrated; and this map is
-what Runge–Kutta is tested against. It goes through normal scores, ``z1⁻¹(z0(x))`` with
-``z = Φ⁻¹ ∘ F``, which are precise far out in the tails. Its log-Jacobian is
-``ln q0(x) − ln q1(f(x))``.
+On a line, a map that preserves order and mass is determined by the densities at its two ends:
+``f = F1⁻¹ ∘ F0``, whatever path a flow takes between them. So no differential equation has to be
+integrated; and this map is what the Runge–Kutta integrator is tested against. It is computed from
+normal scores, ``z1⁻¹(z0(x))`` with ``z = Φ⁻¹ ∘ F``, which are accurate far out in the tails. Its
+log-Jacobian is ``ln q0(x) − ln q1(f(x))``.
 
 `LinearTails` continues a map beyond the range where the data determine it.
 """
@@ -25,20 +25,31 @@ from ndflow.values import FloatArray, instance, real
 __all__ = ["LinearTails", "QuantileMap"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class QuantileMap(IntensityMap):
-    """The increasing map that takes the density `source` to the density `target`.
+    """The increasing map that takes the density `source` to the density `target`, in one channel.
 
     Across a gap of some 16 standard deviations without any mass, both distribution functions are
-    flat to the last digit, and nothing says where in the target's gap a point belongs: there the
-    map is constant. A `Flow` is not.
+    flat to the last digit, and nothing determines where in the gap of the target a point belongs:
+    there the map is constant. A `Flow` is not.
+
+    Attributes
+    ----------
+    source, target : densities of one channel.
+
+    Examples
+    --------
+    >>> source = GaussianMixture([1.0], [0.0], [1.0])
+    >>> target = GaussianMixture([1.0], [5.0], [0.25])
+    >>> QuantileMap(source, target)([-1.0, 0.0, 1.0]).round(6)
+    array([3., 5., 7.])
     """
 
     source: GaussianMixture
     target: GaussianMixture
 
     def __post_init__(self) -> None:
-        """Check that both have one channel."""
+        """Check that both densities have one channel."""
         for name in ("source", "target"):
             instance(getattr(self, name), name, GaussianMixture)
             channels = getattr(self, name).channels
@@ -64,14 +75,22 @@ class QuantileMap(IntensityMap):
         return y, self.source.logpdf(x) - self.target.logpdf(y)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearTails(IntensityMap):
     """An increasing map of one channel, continued in straight lines outside a range.
 
     Attributes
     ----------
     inner : the map within the range.
-    low, high : the range; beyond it the map goes on with the slope it has at the end.
+    low, high : the range; beyond each end the map continues with the slope that it has there.
+
+    Examples
+    --------
+    >>> inner = QuantileMap(
+    ...     GaussianMixture([1.0], [0.0], [1.0]), GaussianMixture([1.0], [5.0], [0.25])
+    ... )
+    >>> LinearTails(inner, -3.0, 3.0)([1.0, 50.0]).round(6)
+    array([  7., 105.])
     """
 
     inner: IntensityMap
@@ -95,12 +114,12 @@ class LinearTails(IntensityMap):
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The two ends of the range, where they go, and the log-slopes there."""
+        """The two ends of the range, the points they map to, and the log-slopes there."""
         ends = np.array([self.low, self.high])
         return ends, *self.inner.with_log_det_jacobian(ends)
 
     def inverse(self) -> LinearTails:
-        """Return the inverse within the image of the range, continued likewise."""
+        """Return the inverse map, continued in straight lines outside the image of the range."""
         low, high = self._ends[1].tolist()
         return LinearTails(self.inner.inverse(), low, high)
 
@@ -117,7 +136,7 @@ class LinearTails(IntensityMap):
         return y, log_det
 
     def _tails(self, x: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """The straight lines, and where they hold."""
+        """Return the values of the straight lines, and where they apply."""
         _, images, log_slopes = self._ends
         below, above = x < self.low, x > self.high
         y: FloatArray = np.where(

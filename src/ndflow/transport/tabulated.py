@@ -1,13 +1,13 @@
-"""Maps in tables: what is computed once and applied to millions of voxels.
+"""Tabulated maps: computed once, then applied to millions of voxels.
 
-`Tabulated` is a cubic through known points with known slopes (Hermite's form),
+`Tabulated` is a piecewise cubic through known points with known slopes (in Hermite form),
 
     f(x) = y_i + h [t δ + t (1−t) ((m_i − δ)(1−t) − (m_{i+1} − δ) t)],
     t = (x − x_i)/h,    δ = (y_{i+1} − y_i)/h,
 
-strictly increasing because its slopes are kept within Fritsch and Carlson's circle,
+strictly increasing because its slopes are kept within the circle of Fritsch and Carlson,
 ``m_i² + m_{i+1}² ≤ 9 δ²``, and straight beyond its ends. `tabulate` starts from equal intervals
-and halves those in which the table misses the map.
+and halves those in which the table is not close enough to the map.
 """
 
 from __future__ import annotations
@@ -25,20 +25,36 @@ from ndflow.values import FloatArray, instance, positive, real_array, whole
 __all__ = ["InverseTabulated", "Tabulated", "smooth_table", "tabulate"]
 
 _MAX_POINTS = 1 << 16
-_LARGEST = 1e150  # of what is multiplied on the way
-_NARROWEST = 1e-14  # of the knots around it: no interval is halved further
-_NOISE = 1e-12  # of a value: what rounding may do to it
-_ROUND = 1e-9  # room for rounding in the circle
+_LARGEST = 1e150  # bound of knots and values, so that products of them are finite
+_NARROWEST = 1e-14  # width of an interval, relative to its knots, below which it is not halved
+_NOISE = 1e-12  # relative rounding error of a value
+_ROUND = 1e-9  # relative tolerance of the condition on slopes, for rounding
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tabulated(IntensityMap):
     """A monotone cubic Hermite interpolant of one channel, with straight tails.
 
     Attributes
     ----------
-    knots, values : (n,), both strictly increasing.
-    slopes : (n,), positive.
+    knots : (n,), at least two intensities, strictly increasing.
+    values : (n,), what they are mapped to, strictly increasing.
+    slopes : (n,), the slopes at the knots, positive, and within the circle that the module
+        describes; `smooth_table` shortens slopes that are not.
+
+    Raises
+    ------
+    InvalidValueError : the interpolant would not be strictly increasing.
+
+    Examples
+    --------
+    >>> table = Tabulated([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0], [1.0, 0.5, 0.5])
+    >>> table
+    Tabulated(3 points from 0 to 3)
+    >>> table([0.0, 2.0, 5.0])
+    array([-1. ,  0.5,  2. ])
+    >>> table.inverse()([-1.0, 0.5, 2.0])
+    array([0., 2., 5.])
     """
 
     knots: FloatArray
@@ -46,7 +62,7 @@ class Tabulated(IntensityMap):
     slopes: FloatArray
 
     def __post_init__(self) -> None:
-        """Validate; what passes is strictly increasing everywhere."""
+        """Validate that the interpolant is strictly increasing everywhere."""
         knots = real_array(self.knots, "knots", None)
         if not 2 <= knots.size <= _MAX_POINTS:
             raise InvalidValueError(
@@ -64,11 +80,16 @@ class Tabulated(IntensityMap):
         with np.errstate(over="ignore", divide="ignore"):
             secants = np.diff(values) / np.diff(knots)
         if (secants > _LARGEST).any():
-            raise InvalidValueError("knots must not be so close that the secants overflow")
+            raise InvalidValueError("knots must not be so close together that slopes overflow")
         if (np.hypot(slopes[:-1], slopes[1:]) > 3 * secants * (1 + _ROUND)).any():
-            raise InvalidValueError("slopes must not be so steep that the cubic turns back")
+            raise InvalidValueError("slopes must not be so steep that the cubic falls in between")
         for name, array in (("knots", knots), ("values", values), ("slopes", slopes)):
             object.__setattr__(self, name, array)
+
+    def __repr__(self) -> str:
+        """Return the number and range of the knots."""
+        first, last = self.knots[0], self.knots[-1]
+        return f"Tabulated({self.knots.size} points from {first:g} to {last:g})"
 
     @property
     def channels(self) -> int:
@@ -88,13 +109,13 @@ class Tabulated(IntensityMap):
 
     @cached_property
     def _cells(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The width of each cell, and both slopes minus the secant's."""
+        """The width of each cell, and the slopes at both of its ends minus that of the secant."""
         widths = np.diff(self.knots)
         secants = np.diff(self.values) / widths
         return widths, self.slopes[:-1] - secants, self.slopes[1:] - secants
 
     def _located(self, x: FloatArray) -> tuple[NDArray[np.intp], FloatArray]:
-        """The cell in which each x lies, and where in it, as a share t (beyond [0, 1] outside)."""
+        """Return the cell of each x, and its position t in it (beyond [0, 1] outside the knots)."""
         cell = np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, self.knots.size - 2)
         return cell, (x - self.knots[cell]) / self._cells[0][cell]
 
@@ -118,15 +139,31 @@ class Tabulated(IntensityMap):
         return tiny
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class InverseTabulated(IntensityMap):
-    """The inverse of a tabulated map: Newton's method within the cell, kept in a bracket."""
+    """The exact inverse of a tabulated map: Newton's method within a cell, kept in a bracket.
+
+    Attributes
+    ----------
+    table : the map that is inverted.
+
+    Examples
+    --------
+    >>> table = Tabulated([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0], [1.0, 0.5, 0.5])
+    >>> InverseTabulated(table)([-1.0, 0.5])
+    array([0., 2.])
+    """
 
     table: Tabulated
 
     def __post_init__(self) -> None:
         """Validate."""
         instance(self.table, "table", Tabulated)
+
+    def __repr__(self) -> str:
+        """Return the number of points of the table, and the range that it maps to."""
+        first, last = self.table.values[0], self.table.values[-1]
+        return f"InverseTabulated({self.table.knots.size} points from {first:g} to {last:g})"
 
     @property
     def channels(self) -> int:
@@ -153,7 +190,7 @@ class InverseTabulated(IntensityMap):
             guess = np.where((guess >= low) & (guess <= high), guess, 0.5 * (low + high))
             moving = (np.abs(guess - t) > 1e-10).any()
             t = np.where(miss == 0, t, guess)
-            if not moving:  # Newton has just doubled the digits: there are no more to gain
+            if not moving:  # Newton's method has just doubled the digits: there are no more
                 break
         slope = np.where(x < inside, table.slopes[0], table.slopes[-1])
         result: FloatArray = table.knots[cell] + widths * t + (x - inside) / slope
@@ -167,18 +204,33 @@ class InverseTabulated(IntensityMap):
 def tabulate(
     imap: IntensityMap, low: float, high: float, *, points: int = 200, tolerance: float = 1e-4
 ) -> Tabulated:
-    """Put an increasing map of one channel in a table.
+    """Tabulate an increasing map of one channel.
 
     Parameters
     ----------
     imap : the map.
-    low, high : the range of intensities to cover; beyond it the table goes on in straight lines.
-    points : equal intervals to begin with (one less than that).
-    tolerance : intervals in which the table is further off than this are halved, in units of the
-        output. The default suits maps to a reference of unit variance.
+    low, high : the range of intensities to cover; beyond it the table continues in straight lines.
+    points : how many equidistant points to start with.
+    tolerance : the largest error, in units of the output; intervals with a larger error are halved.
+        The default suits maps to a reference of unit variance.
+
+    Returns
+    -------
+    A monotone cubic interpolant of the map.
+
+    Raises
+    ------
+    InvalidValueError : the map is not increasing, has several channels, or would need more than
+        65,536 points.
+
+    Examples
+    --------
+    >>> from ndflow.transport import Affine
+    >>> tabulate(Affine(2.0, 1.0), 0.0, 1000.0)
+    Tabulated(200 points from 0 to 1000)
     """
     if imap.channels != 1:
-        raise InvalidValueError(f"only maps of one channel have a table, not of {imap.channels}")
+        raise InvalidValueError(f"imap must have one channel to be tabulated, not {imap.channels}")
     if not (np.isfinite([low, high]).all() and low < high):
         raise InvalidValueError(f"low must be less than high, not {low} and {high}")
     whole(points, "points", 2, _MAX_POINTS)
@@ -192,11 +244,11 @@ def tabulate(
         middles = knots[:-1] + 0.5 * widths
         truth, true_slopes = _values_and_slopes(imap, middles)
         value, log_slope = table.with_log_det_jacobian(middles)
-        # A wrong slope in the middle is an error beside it, of a tenth of slope × width or more.
+        # A wrong slope in the middle is an error next to it, of a tenth of slope × width or more.
         miss = np.maximum(
             np.abs(value - truth), 0.25 * widths * np.abs(np.exp(log_slope) - true_slopes)
         )
-        # Half the tolerance, because the error is sampled only here and may be larger elsewhere.
+        # Half the tolerance, because the error is sampled only there and may be larger elsewhere.
         off = miss > np.maximum(0.5 * tolerance, _NOISE * np.abs(truth))
         off &= (values[:-1] < truth) & (truth < values[1:])
         off &= widths > _NARROWEST * np.maximum(np.abs(knots[:-1]), np.abs(knots[1:]))
@@ -214,12 +266,26 @@ def tabulate(
 
 
 def smooth_table(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> Tabulated:
-    """Return the table through points that rise, with slopes shortened where they must be."""
+    """Return the table through given points, with slopes reduced where it would not increase.
+
+    Parameters
+    ----------
+    knots, values : (n,), both strictly increasing.
+    slopes : (n,), positive; reduced until neighbouring slopes lie within the circle of Fritsch and
+        Carlson.
+
+    Examples
+    --------
+    >>> smooth_table(np.arange(3.0), np.array([0.0, 1.0, 1.5]), np.ones(3)).slopes
+    array([1., 1., 1.])
+    >>> smooth_table(np.arange(2.0), np.array([0.0, 1.0]), np.array([0.75, 10.0])).slopes.round(2)
+    array([0.22, 2.99])
+    """
     return Tabulated(knots, values, _limited(knots, values, slopes))
 
 
 def _values_and_slopes(imap: IntensityMap, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Slopes beyond all bounds, as between densities with a gap, are only very steep here."""
+    """Return values and slopes; infinite slopes, as at gaps of a density, become merely steep."""
     values, log_slopes = imap.with_log_det_jacobian(x)
     return values, np.exp(np.clip(log_slopes, -300.0, 300.0))
 
@@ -227,16 +293,16 @@ def _values_and_slopes(imap: IntensityMap, x: FloatArray) -> tuple[FloatArray, F
 def _rising(
     knots: FloatArray, values: FloatArray, slopes: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Leave out the knots at which rounding does not let the values rise."""
+    """Drop the knots at which, due to rounding, the values do not rise."""
     if np.diff(values).min() < -1e-9 * np.abs(values).max() or not values[-1] > values[0]:
-        raise InvalidValueError("the map must be increasing to have a table")
+        raise InvalidValueError("imap must be increasing to be tabulated")
     top = np.maximum.accumulate(values)
     rises = np.concatenate([[True], top[1:] > top[:-1]])
     return knots[rises], values[rises], slopes[rises]
 
 
 def _limited(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> FloatArray:
-    """Shorten slopes until each neighbouring pair lies within the circle."""
+    """Reduce slopes until each neighbouring pair lies within the circle."""
     secants = np.diff(values) / np.diff(knots)
     limit = np.full(slopes.shape, np.inf)
     excess = np.hypot(slopes[:-1], slopes[1:]) / (3 * secants)
