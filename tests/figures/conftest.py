@@ -17,13 +17,13 @@ def bell(x: np.ndarray, mean: float = 0.0, sd: float = 1.0) -> np.ndarray:
     return np.exp(-0.5 * ((x - mean) / sd) ** 2) / (sd * np.sqrt(2 * np.pi))
 
 
-def a_population(name: str) -> Figure:
+def densities_of(name: str) -> Figure:
     x = np.linspace(-4, 4, 80)
     scans = {name: [bell(x), bell(x, 0.3)], f"{name} too": [bell(x, -0.5, 1.3)]}
     return density_figure([DensityPanel(name, x, scans, name), DensityPanel(name, x, scans)])
 
 
-def a_fit(name: str) -> Figure:
+def histogram_with_quantiles_of(name: str) -> Figure:
     x = np.linspace(-4, 4, 40)
     levels = np.linspace(-2, 2, 30)
     return histogram_and_quantile_figure(
@@ -31,25 +31,25 @@ def a_fit(name: str) -> Figure:
     )
 
 
-def a_pair(name: str) -> Figure:
+def pair_of(name: str) -> Figure:
     x = np.linspace(-4, 4, 60)
     picture = np.where(np.hypot(*np.mgrid[-9:10, -9:10]) < 8, np.arange(19.0), np.nan)
     side = PairSide(name, picture, x, bell(x), bell(x), [0.5 * bell(x), 0.5 * bell(x)])
     return pair_panels(side, side, side, MapCurve(x, np.sinh(x), np.cosh(x), x))
 
 
-def some_violins(name: str) -> Figure:
+def violins_of(name: str) -> Figure:
     values = np.random.default_rng(1).normal(size=30)
     panel = ViolinPanel([(name, values), ("constant", np.ones(5))], name, 0.5)
     return violin_figure([panel, panel])
 
 
-def some_tissues(name: str) -> Figure:
+def tissues_of(name: str) -> Figure:
     quartiles = np.arange(18.0).reshape(3, 2, 3)
     return tissue_figure([TissueRow(name, quartiles, [name, name, "z"], name)], [name, "WM"])
 
 
-@pytest.fixture(params=[a_population, a_fit, a_pair, some_violins, some_tissues])
+@pytest.fixture(params=[densities_of, histogram_with_quantiles_of, pair_of, violins_of, tissues_of])
 def maker(request: pytest.FixtureRequest) -> Maker:
-    """Each kind of figure, with a name in every place where it takes one."""
+    """Make each kind of figure, with the given name wherever the figure takes one."""
     return request.param

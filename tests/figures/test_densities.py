@@ -1,4 +1,4 @@
-"""The figure of densities: its lines are the scans and their means, its colours the sites."""
+"""The figure of densities: lines are scans and their means, colours are sites."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def thick(figure: Figure, panel: int = 0) -> list:
     return [line for line in figure.axes[panel].lines if line.get_linewidth() > 1]
 
 
-def test_a_panel_a_condition_a_thin_line_a_scan_a_thick_one_a_site():
+def test_each_panel_has_a_thin_line_per_scan_and_a_thick_one_per_site():
     scans = {"b": densities(3), "a": densities(5, 1), "c": densities(1, 2)}
     figure = density_figure(
         [DensityPanel("before", X, scans), DensityPanel("after", X + 20, scans, "sd")]
@@ -34,11 +34,11 @@ def test_a_panel_a_condition_a_thin_line_a_scan_a_thick_one_a_site():
         mean = sum(scans[name][i] for i in range(len(scans[name]))) / len(scans[name])
         np.testing.assert_allclose(line.get_ydata(), mean)
         assert line.get_color() == colours("abc")[name]
-    said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert said == ["a (5)", "b (3)", "c (1)"]
+    entries = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert entries == ["a (5)", "b (3)", "c (1)"]
 
 
-def test_a_site_of_many_scans_has_a_band_that_four_fifths_of_them_lie_in():
+def test_a_site_of_many_scans_has_a_band_from_the_10th_to_the_90th_percentile():
     many = densities(101)
     axes = density_figure([DensityPanel("x", X, {"many": many, "few": densities(40)})]).axes[0]
     assert len(axes.lines) == 40 + 2
@@ -51,14 +51,14 @@ def test_a_site_of_many_scans_has_a_band_that_four_fifths_of_them_lie_in():
         np.testing.assert_allclose([at.min(), at.max()], [ordered[10], ordered[90]])
 
 
-def test_a_figure_of_very_many_lines_has_bands_instead():
+def test_a_figure_of_very_many_scans_has_bands_for_all_sites():
     scans = {str(i): densities(30, i) for i in range(6)}
     assert len(density_figure([DensityPanel("x", X, scans)]).axes[0].lines) == 6 * 31
     for axes in density_figure([DensityPanel("x", X, scans)] * 2).axes:
         assert len(axes.lines) == len(axes.collections) == 6
 
 
-def test_on_a_logarithmic_axis_areas_are_still_shares_of_the_scan():
+def test_areas_on_a_logarithmic_axis_are_shares_of_the_scan():
     x = np.geomspace(1e-3, 200, 4000)
     figure = density_figure([DensityPanel("x", x, {"a": [np.exp(-x)]}, logarithmic=True)])
     axes = figure.axes[0]
@@ -69,18 +69,18 @@ def test_on_a_logarithmic_axis_areas_are_still_shares_of_the_scan():
     assert {"0.1", "1", "10"} <= set(labels)
 
 
-def test_a_site_keeps_its_colour_where_others_are_missing():
+def test_a_site_keeps_its_colour_if_others_are_missing():
     panel = DensityPanel("x", X, {"b": densities(2), "c": densities(2)})
     (b, c) = thick(density_figure([panel], sites=["a", "b", "c"]))
     assert [b.get_color(), c.get_color()] == [colours("abc")[name] for name in "bc"]
 
 
-def test_scans_missing_from_one_panel_show_in_the_legend():
+def test_the_legend_shows_the_range_of_counts_if_panels_differ():
     panels = [DensityPanel("x", X, {"a": densities(n)}) for n in (3, 2)]
     assert density_figure(panels).legends[0].get_texts()[0].get_text() == "a (2–3)"
 
 
-def test_twelve_sites_of_long_names_leave_the_panels_their_size():
+def test_twelve_sites_with_long_names_do_not_shrink_the_panels():
     names = [f"Universitätsklinikum Hamburg-Eppendorf {i}" for i in range(12)]
     few, many = (
         density_figure([DensityPanel("x", X, {n: densities(2) for n in some})] * 3)
@@ -94,20 +94,20 @@ def test_twelve_sites_of_long_names_leave_the_panels_their_size():
 @pytest.mark.parametrize(
     ("x", "scans", "message"),
     [
-        (X, {}, "one site"),
-        (X, {"a": []}, "'a' must hold one scan"),
+        (X, {}, "at least one site"),
+        (X, {"a": []}, "'a' must hold at least one scan"),
         (X, {"a": densities(2)[:, 1:]}, "densities of 'a' must have the shape"),
         (X, {"a": densities(1) * np.nan}, "finite"),
-        (X[::-1], {"a": densities(1)}, "increasing"),
-        (X[:1], {"a": [[1.0]]}, "two at least"),
+        (X[::-1], {"a": densities(1)}, "intensities that increase"),
+        (X[:1], {"a": [[1.0]]}, "at least two"),
     ],
 )
-def test_a_senseless_panel_is_refused(x, scans, message: str):
+def test_an_invalid_panel_is_refused(x, scans, message: str):
     with pytest.raises(InvalidValueError, match=message):
         DensityPanel("x", x, scans)
 
 
-def test_no_panel_and_logarithms_of_zero_are_refused():
+def test_a_figure_without_panels_and_zero_on_a_logarithmic_axis_are_refused():
     with pytest.raises(InvalidValueError, match="panels"):
         density_figure([])
     with pytest.raises(InvalidValueError, match="positive"):

@@ -1,4 +1,4 @@
-"""The picture at the top of a report."""
+"""The figure at the top of a report: distances between sites, densities before and after."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def written(stages) -> list[str]:
     return [text.get_text() for text in headline_figure(stages, panel(), panel()).axes[0].texts]
 
 
-def test_a_bar_a_stage_from_the_top_as_long_as_its_number():
+def test_each_stage_has_a_bar_of_the_length_of_its_distance_from_top_to_bottom():
     bars, _, _ = headline_figure(STAGES, panel(), panel()).axes
     assert [bar.get_width() for bar in bars.patches] == [1.25, 0.1, 0.025]
     assert {bar.get_x() for bar in bars.patches} == {0}
@@ -38,7 +38,7 @@ def test_a_bar_a_stage_from_the_top_as_long_as_its_number():
     np.testing.assert_allclose(bars.get_yticks(), [0, 1, 2])
 
 
-def test_numbers_stand_behind_their_bars_and_within_the_panel():
+def test_numbers_are_to_the_right_of_their_bars_and_within_the_panel():
     figure = headline_figure(STAGES, panel(), panel())
     figure.draw_without_rendering()
     bars = figure.axes[0]
@@ -49,11 +49,11 @@ def test_numbers_stand_behind_their_bars_and_within_the_panel():
 
 
 @pytest.mark.parametrize(
-    ("values", "said"),
+    ("values", "labels"),
     [
         ([1.25, 0.1, 0.025], ["1.25", "0.1", "0.025  (−98 %)"]),
         ([2.0, 1.8], ["2", "1.8  (−10 %)"]),
-        ([1.0, 0.001], ["1", "0.001  (−99 %)"]),  # not all of it
+        ([1.0, 0.001], ["1", "0.001  (−99 %)"]),  # not −100 %
         ([0.5, 0.0], ["0.5", "0  (−100 %)"]),
         ([0.5, 0.75], ["0.5", "0.75  (+50 %)"]),
         ([0.5, 0.5], ["0.5", "0.5  (no change)"]),
@@ -63,11 +63,11 @@ def test_numbers_stand_behind_their_bars_and_within_the_panel():
         ([0.3], ["0.3"]),
     ],
 )
-def test_the_last_number_says_what_was_achieved_and_no_more(values, said):
-    assert written([(str(i), value) for i, value in enumerate(values)]) == said
+def test_the_last_number_has_the_change_which_is_never_exaggerated(values, labels):
+    assert written([(str(i), value) for i, value in enumerate(values)]) == labels
 
 
-def test_the_mean_of_a_site_has_its_colour_before_and_after():
+def test_the_mean_density_of_a_site_has_its_colour_before_and_after():
     figure = headline_figure(STAGES, panel("first"), panel("last"))
     assert [axes.get_title("left") for axes in figure.axes[1:]] == ["first", "last"]
     for axes in figure.axes[1:]:
@@ -75,8 +75,8 @@ def test_the_mean_of_a_site_has_its_colour_before_and_after():
             mean = 0.5 * (stats.norm.pdf(X, 3 + i) + stats.norm.pdf(X, 4 + i))
             np.testing.assert_allclose(line.get_ydata(), mean)
             assert line.get_color() == colours("abc")[name]
-    said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert said == ["a (2)", "b (2)", "c (2)"]
+    entries = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert entries == ["a (2)", "b (2)", "c (2)"]
 
 
 def test_no_bar_has_the_colour_of_a_site():
@@ -89,13 +89,13 @@ def test_no_bar_has_the_colour_of_a_site():
     assert to_hex(bars[0].get_facecolor()) == to_hex(bars[1].get_facecolor())
 
 
-def test_a_site_keeps_its_colour_where_others_are_missing():
+def test_a_site_keeps_its_colour_if_others_are_missing():
     figure = headline_figure(STAGES, panel(names="c"), panel(names="bc"), sites="abc")
     assert figure.axes[1].lines[0].get_color() == colours("abc")["c"]
     assert figure.axes[2].lines[0].get_color() == colours("abc")["b"]
 
 
-def test_on_a_logarithmic_axis_areas_are_still_shares_of_the_scan():
+def test_areas_on_a_logarithmic_axis_are_shares_of_the_scan():
     x = np.geomspace(1e-3, 200, 150)
     wide = DensityPanel("x", x, {"a": [np.exp(-x)]}, logarithmic=True)
     axes = headline_figure(STAGES, wide, panel(names="a")).axes[1]
@@ -111,7 +111,7 @@ def test_one_site_and_one_stage_can_be_drawn():
     assert svg(figure) == svg(headline_figure([("all", 0.0)], panel(names="a"), panel(names="a")))
 
 
-def test_many_long_names_and_stages_leave_the_panels_their_size():
+def test_many_long_names_and_stages_do_not_shrink_the_panels():
     names = [f"Universitätsklinikum Hamburg-Eppendorf {i}" for i in range(12)]
     many = DensityPanel("x", X, {name: [stats.norm.pdf(X, 5)] for name in names})
     stages = [(f"a stage with a long name {i}", 1.0) for i in range(6)]
@@ -134,7 +134,7 @@ def test_the_file_is_small_with_many_sites_and_fine_curves():
     assert drawing == svg(headline_figure(STAGES, wild, wild))
 
 
-def test_any_name_is_written_as_it_is():
+def test_names_are_shown_literally():
     odd = "_a$b$ <&>"
     named = DensityPanel(odd, X, {odd: [stats.norm.pdf(X, 5)]})
     drawing = svg(headline_figure([(odd, 1.0)], named, named)).decode()
@@ -144,11 +144,11 @@ def test_any_name_is_written_as_it_is():
 @pytest.mark.parametrize(
     ("stages", "message"),
     [
-        ([], "distances must hold one"),
+        ([], "distances must hold at least one stage"),
         ([("a", -1.0)], "distance of 'a' must be zero or a positive"),
         ([("a", np.nan)], "distance of 'a' must be finite"),
     ],
 )
-def test_senseless_distances_are_refused(stages, message: str):
+def test_missing_and_invalid_distances_are_refused(stages, message: str):
     with pytest.raises(InvalidValueError, match=message):
         headline_figure(stages, panel(), panel())

@@ -1,4 +1,4 @@
-"""The figure of histograms and quantiles."""
+"""The figure of histograms and Q–Q plots."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def row(name: str = "scan", shift: float = 0.0, **changes) -> QuantileRow:
     return QuantileRow(name, X, **(parts | changes))
 
 
-def test_a_cell_shows_the_target_the_quantiles_and_their_difference():
+def test_a_cell_shows_histogram_and_target_quantiles_and_their_difference():
     left, upper, lower = histogram_and_quantile_figure([row("a scan", 0.5)]).axes
     assert left.get_title("left") == "a scan\nRMSE 0.0123 · W1 0.5"
     np.testing.assert_allclose(left.lines[0].get_ydata(), stats.norm.pdf(X))
@@ -35,7 +35,7 @@ def test_a_cell_shows_the_target_the_quantiles_and_their_difference():
     np.testing.assert_allclose(lower.lines[1].get_ydata(), 0.5)  # a shift is the same everywhere
 
 
-def test_all_differences_are_drawn_to_the_scale_of_the_largest():
+def test_all_differences_have_the_scale_of_the_largest():
     figure = histogram_and_quantile_figure([row("a", 0.1), row("b", -0.8), row("c")])
     limits = {axes.get_ylim() for axes in figure.axes[2::3]}
     assert len(limits) == 1
@@ -43,7 +43,7 @@ def test_all_differences_are_drawn_to_the_scale_of_the_largest():
 
 
 @pytest.mark.parametrize(("cells", "columns", "down"), [(1, 1, 1), (3, 1, 3), (5, 2, 3), (2, 8, 1)])
-def test_cells_stand_in_reading_order(cells: int, columns: int, down: int):
+def test_cells_are_in_reading_order(cells: int, columns: int, down: int):
     figure = histogram_and_quantile_figure([row(str(i)) for i in range(cells)], columns=columns)
     left = figure.axes[::3]
     assert [axes.get_title("left").split("\n")[0] for axes in left] == list(map(str, range(cells)))
@@ -67,17 +67,17 @@ def test_a_perfect_fit_and_an_empty_histogram_can_be_drawn():
     [
         ({"histogram": X[1:]}, "histogram must have the shape"),
         ({"target_quantiles": P[1:]}, "target_quantiles must have the shape"),
-        ({"quantiles": [], "target_quantiles": []}, "one at least"),
+        ({"quantiles": [], "target_quantiles": []}, "at least one number"),
         ({"rmse": -1.0}, "rmse"),
         ({"w1": np.nan}, "w1"),
     ],
 )
-def test_a_senseless_cell_is_refused(changes: dict, message: str):
+def test_an_invalid_cell_is_refused(changes: dict, message: str):
     with pytest.raises(InvalidValueError, match=message):
         row(**changes)
 
 
-def test_no_cell_and_no_column_are_refused():
+def test_zero_cells_and_zero_columns_are_refused():
     with pytest.raises(InvalidValueError, match="rows"):
         histogram_and_quantile_figure([])
     with pytest.raises(InvalidValueError, match="columns"):

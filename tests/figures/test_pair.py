@@ -1,4 +1,4 @@
-"""The figure of one scan and another."""
+"""The figure of one scan matched to another."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def curve(slope: float = 1.0, bend: float = 0.0) -> MapCurve:
     return MapCurve(X, slope * X + bend * X**2, slope + 2 * bend * X, slope * X)
 
 
-def test_three_slices_three_histograms_and_the_map():
+def test_the_columns_are_source_result_target_and_the_intensity_map():
     figure = pair_panels(side("mine"), side("theirs"), side("after"), curve())
     assert len(figure.axes) == 8
     slices = [axes for axes in figure.axes if axes.images]
@@ -31,7 +31,7 @@ def test_three_slices_three_histograms_and_the_map():
     assert places == sorted(places)
 
 
-def test_target_and_result_have_the_targets_window_and_the_source_its_own():
+def test_result_and_target_have_the_targets_grey_window_and_the_source_its_own():
     figure = pair_panels(side("s", 100), side("t", 1), side("r", 3), curve())
     source, result, target = (axes.images[0].get_clim() for axes in figure.axes if axes.images)
     assert target == result
@@ -41,18 +41,18 @@ def test_target_and_result_have_the_targets_window_and_the_source_its_own():
     np.testing.assert_allclose(shares, [0.01, 0.995], atol=2 / picture.size)
 
 
-def test_a_mixture_is_drawn_above_its_components():
+def test_each_mixture_is_drawn_over_its_components():
     figure = pair_panels(side("s"), side("t"), side("r"), curve())
     for axes in figure.axes[1:6:2]:
         *parts, whole = axes.lines
         assert len(parts) == 2
         total = sum(part.get_ydata() for part in parts)
         np.testing.assert_allclose(whole.get_ydata(), total)
-    said = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
-    assert said == ["histogram", "components", "mixture"]
+    entries = [text.get_text() for text in figure.axes[1].get_legend().get_texts()]
+    assert entries == ["histogram", "components", "mixture"]
 
 
-def test_densities_of_result_and_target_are_drawn_to_one_scale_that_holds_both():
+def test_densities_of_result_and_target_share_a_scale_that_fits_both():
     flat, steep = (side("x", histogram=f * stats.norm.pdf(X)) for f in (1, 3))
     for target, result in ((flat, steep), (steep, flat)):
         figure = pair_panels(side("s"), target, result, curve())
@@ -62,12 +62,12 @@ def test_densities_of_result_and_target_are_drawn_to_one_scale_that_holds_both()
 
 
 @pytest.mark.parametrize("slope", [0.002, 1.0, 30.0])
-def test_the_slope_of_an_affine_map_is_one_in_units_of_itself(slope: float):
+def test_the_relative_slope_of_an_affine_map_is_one(slope: float):
     figure = pair_panels(side("s"), side("t"), side("r"), curve(slope))
     np.testing.assert_allclose(figure.axes[7].lines[1].get_ydata(), 1)
 
 
-def test_a_bent_map_departs_from_its_line_and_its_slope_from_one():
+def test_a_nonlinear_map_departs_from_the_affine_line_and_its_slope_from_one():
     figure = pair_panels(side("s"), side("t"), side("r"), curve(2.0, 0.1))
     straight, bent = figure.axes[6].lines
     np.testing.assert_allclose(bent.get_ydata() - straight.get_ydata(), 0.1 * X**2, atol=1e-12)
@@ -84,19 +84,19 @@ def test_a_flat_slice_and_a_scan_without_components_can_be_drawn():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"slice_": np.ones(5)}, "slice_ of 's' must be a picture"),
-        ({"slice_": np.full((5, 5), np.nan)}, "slice_ of 's' must be a picture"),
-        ({"x": X[::-1]}, "x of 's' must hold increasing"),
+        ({"slice_": np.ones(5)}, "slice_ of 's' must be a 2D image"),
+        ({"slice_": np.full((5, 5), np.nan)}, "slice_ of 's' must be a 2D image"),
+        ({"x": X[::-1]}, "x of 's' must hold at least two intensities that increase"),
         ({"mixture": X[1:]}, "mixture must have the shape"),
         ({"components": np.ones((2, 3))}, "components must have the shape"),
     ],
 )
-def test_a_senseless_side_is_refused(changes: dict, message: str):
+def test_an_invalid_side_is_refused(changes: dict, message: str):
     with pytest.raises(InvalidValueError, match=message):
         side("s", **changes)
 
 
-def test_a_senseless_map_is_refused():
+def test_an_invalid_map_is_refused():
     with pytest.raises(InvalidValueError, match="slope must have the shape"):
         MapCurve(X, X, X[1:], X)
     with pytest.raises(InvalidValueError, match="straight"):

@@ -1,4 +1,4 @@
-"""The figure of one scan."""
+"""The figure of one scan: as scanned, its intensity map, and after normalisation."""
 
 from dataclasses import replace
 
@@ -49,9 +49,10 @@ def steps(figure: Figure, axes: int) -> tuple[np.ndarray, np.ndarray]:
     return data.values, data.edges
 
 
-def test_from_left_to_right_the_scan_its_map_and_what_became_of_it():
+def test_the_columns_are_the_scan_its_intensity_map_and_the_result():
     figure = scan_figure(panel())
-    assert [a.get_title("left") for a in figure.axes] == ["as scanned", "map", "", "after", ""]
+    titles = [axes.get_title("left") for axes in figure.axes]
+    assert titles == ["as scanned", "intensity map", "", "after normalisation", ""]
     places = [a.get_position() for a in figure.axes]
     assert places[0].x1 < places[1].x0 == places[2].x0 < places[1].x1 < places[3].x0
     assert places[2].y1 < places[1].y0
@@ -59,16 +60,16 @@ def test_from_left_to_right_the_scan_its_map_and_what_became_of_it():
     assert all(a.bbox.width > 100 and a.bbox.height > 30 for a in figure.axes)
 
 
-def test_the_fit_is_the_sum_of_the_components_drawn_with_it():
-    *parts, fit = scan_figure(panel(count=3)).axes[0].lines
+def test_the_mixture_is_the_sum_of_the_components_drawn_with_it():
+    *parts, mixture = scan_figure(panel(count=3)).axes[0].lines
     assert len(parts) == 3
-    np.testing.assert_allclose(fit.get_ydata(), sum(part.get_ydata() for part in parts))
-    density = sum(stats.norm.pdf(fit.get_xdata(), mean, 10) for mean in (30, 45, 60)) / 3
-    np.testing.assert_allclose(fit.get_ydata(), density)
-    assert fit.get_xdata()[[0, -1]].tolist() == [0, 100]
+    np.testing.assert_allclose(mixture.get_ydata(), sum(part.get_ydata() for part in parts))
+    density = sum(stats.norm.pdf(mixture.get_xdata(), mean, 10) for mean in (30, 45, 60)) / 3
+    np.testing.assert_allclose(mixture.get_ydata(), density)
+    assert mixture.get_xdata()[[0, -1]].tolist() == [0, 100]
 
 
-def test_a_map_that_bends_around_its_line_has_a_slope_around_one():
+def test_a_nonlinear_map_departs_from_the_affine_line_and_its_slope_from_one():
     figure = scan_figure(panel())
     straight, bent = figure.axes[1].lines
     x = bent.get_xdata()
@@ -81,7 +82,7 @@ def test_a_map_that_bends_around_its_line_has_a_slope_around_one():
 
 
 @pytest.mark.parametrize("shift", [0.5, -0.02])
-def test_the_difference_of_quantiles_is_the_shift_wherever_there_is_one(shift: float):
+def test_the_difference_of_quantiles_of_a_shifted_scan_is_the_shift(shift: float):
     axes = scan_figure(panel(shift)).axes[4]
     np.testing.assert_allclose(axes.lines[1].get_ydata(), shift)
     low, high = axes.get_ylim()
@@ -90,14 +91,14 @@ def test_the_difference_of_quantiles_is_the_shift_wherever_there_is_one(shift: f
     assert axes.get_xlim() == (-4, 4)
 
 
-def test_rounding_errors_of_a_perfect_fit_look_like_no_difference():
+def test_rounding_errors_of_a_perfect_fit_are_not_magnified():
     axes = scan_figure(panel(1e-9)).axes[4]
-    assert axes.get_ylim()[1] == pytest.approx(0.04)  # half a hundredth of the range of 8
+    assert axes.get_ylim()[1] == pytest.approx(0.04)  # 0.5 % of the range of 8
 
 
 @settings(max_examples=12, deadline=None)
 @given(st.integers(2, 700), st.integers(0, 100))
-def test_few_bins_hold_the_mass_of_many(size: int, seed: int):
+def test_coarser_bins_preserve_the_mass(size: int, seed: int):
     heights = np.random.default_rng(seed).gamma(1.0, size=size)
     y = 3 + 0.5 * np.arange(size)
     values, edges = steps(scan_figure(bare(y=y, result=heights)), 3)
@@ -108,21 +109,21 @@ def test_few_bins_hold_the_mass_of_many(size: int, seed: int):
     np.testing.assert_allclose(values, np.diff(inside) / np.diff(edges), atol=1e-9)
 
 
-def test_a_spike_does_not_make_the_fit_small():
+def test_a_spike_in_the_histogram_does_not_flatten_the_mixture():
     histogram = panel().histogram.copy()
     histogram[0] = 50.0
     figure = scan_figure(panel(histogram=histogram))
     assert figure.axes[0].get_ylim()[1] < 2 * panel().mixture.max()
 
 
-def test_without_a_target_the_histogram_stands_alone():
+def test_without_a_target_there_is_only_the_histogram_of_the_result():
     figure = scan_figure(bare())
     assert len(figure.axes) == 4
     assert not figure.axes[3].lines
     assert figure.axes[3].bbox.height == pytest.approx(figure.axes[0].bbox.height, rel=0.05)
 
 
-def test_a_scan_has_the_colour_asked_for():
+def test_curves_have_the_requested_colour():
     figure = scan_figure(panel(), colour="#123456")
     drawn = [figure.axes[i].lines[-1].get_color() for i in (0, 1, 2, 4)]
     assert drawn == ["#123456"] * 4
@@ -143,7 +144,7 @@ def test_degenerate_scans_can_be_drawn(odd: ScanPanel):
     assert svg(scan_figure(odd)) == svg(scan_figure(odd))
 
 
-def test_the_file_is_small_and_always_the_same():
+def test_the_file_is_small_and_reproducible():
     noisy = np.random.default_rng(0).gamma(20.0, size=X.size)
     scan = replace(panel(count=12), histogram=panel().histogram * noisy, result=noisy)
     drawing = svg(scan_figure(scan))
@@ -155,20 +156,20 @@ def test_the_file_is_small_and_always_the_same():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"x": X[::-1]}, "x must hold increasing"),
-        ({"y": np.zeros(Y.size)}, "y must hold increasing"),
+        ({"x": X[::-1]}, "x must hold at least two intensities that increase"),
+        ({"y": np.zeros(Y.size)}, "y must hold at least two intensities that increase"),
         ({"histogram": X[1:]}, "histogram must have the shape"),
         ({"components": np.ones((2, 3))}, "components must have the shape"),
         ({"map_y": X[1:]}, "y must have the shape"),
         ({"map_straight": 0 * X}, "straight must be an increasing line"),
         ({"result": Y * np.nan}, "result must be finite"),
         ({"target": Y[1:]}, "target must have the shape"),
-        ({"quantiles": []}, "quantiles must hold one"),
+        ({"quantiles": []}, "quantiles must hold at least one number"),
         ({"target_quantiles": P[1:]}, "target_quantiles must have the shape"),
         ({"target": None}, "give all three, or none"),
         ({"target_quantiles": None}, "give all three, or none"),
     ],
 )
-def test_a_senseless_scan_is_refused(changes: dict, message: str):
+def test_an_invalid_scan_is_refused(changes: dict, message: str):
     with pytest.raises(InvalidValueError, match=message):
         panel(**changes)

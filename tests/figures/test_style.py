@@ -1,4 +1,4 @@
-"""Colours, names and the legend, whatever the sites are called."""
+"""Colours, line styles, labels and legends, for any names of sites."""
 
 import numpy as np
 import pytest
@@ -12,23 +12,23 @@ names = st.sets(st.text(max_size=50), min_size=1, max_size=24)
 
 
 @given(names)
-def test_no_two_of_24_sites_have_the_same_colour_and_line(sites: set[str]):
+def test_24_sites_have_distinct_pairs_of_colour_and_line_style(sites: set[str]):
     colour, line = colours(sites), line_styles(sites)
     assert colour.keys() == line.keys() == sites
     assert len({(colour[name], line[name]) for name in sites}) == len(sites)
 
 
 @given(names, st.randoms())
-def test_colours_do_not_depend_on_the_order_or_on_repetitions(sites: set[str], random):
+def test_colours_depend_on_neither_order_nor_repetition(sites: set[str], random):
     shuffled = [*sites, *sites]
     random.shuffle(shuffled)
     assert colours(shuffled) == colours(sites)
     assert line_styles(shuffled) == line_styles(sites)
 
 
-# What red-green-blind and blue-blind people see, as linear mixtures of linear red, green and blue
-# (Machado, Oliveira and Fernandes 2009, at full severity).
-SIGHT = {
+# Simulations of colour-vision deficiencies as linear maps of linear RGB (Machado, Oliveira and
+# Fernandes 2009, at full severity).
+VISION = {
     "full": np.eye(3),
     "protan": [[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]],
     "deutan": [[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]],
@@ -36,17 +36,17 @@ SIGHT = {
 }
 
 
-@pytest.mark.parametrize("sight", SIGHT)
-def test_the_first_six_colours_differ_for_everybody(sight: str):
+@pytest.mark.parametrize("vision", VISION)
+def test_the_first_six_colours_are_distinct_with_any_colour_vision(vision: str):
     rgb = np.array([to_rgb(c) for c in colours("abcdef").values()])
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-    seen = np.clip(linear @ np.array(SIGHT[sight]).T, 0, 1) ** (1 / 2.2)
+    seen = np.clip(linear @ np.array(VISION[vision]).T, 0, 1) ** (1 / 2.2)
     between = np.linalg.norm(seen[:, None] - seen, axis=-1)[np.triu_indices(6, 1)]
     assert between.min() > 0.1
 
 
 @given(st.text(alphabet=st.characters(), max_size=200))
-def test_labels_hold_nothing_that_breaks_lines_or_xml(text: str):
+def test_labels_contain_nothing_that_breaks_lines_or_xml(text: str):
     shown = label(text)
     assert shown.isprintable() or shown == ""
     assert len(shown) <= 50
@@ -54,21 +54,21 @@ def test_labels_hold_nothing_that_breaks_lines_or_xml(text: str):
 
 
 @given(st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), max_size=50))
-def test_printable_names_are_shown_as_they_are(text: str):
+def test_printable_names_are_shown_unchanged(text: str):
     assert label(text) == text
 
 
-def test_long_names_keep_both_ends_and_are_broken_into_lines():
+def test_long_names_keep_both_ends_and_are_wrapped():
     assert label("a" * 100 + "z" * 100) == "a" * 24 + "…" + "z" * 24
     assert label("St Elsewhere General Hospital", 16) == "St Elsewhere\nGeneral Hospital"
 
 
-def test_names_with_tabs_nulls_and_lone_surrogates_stay_one_line_of_text():
+def test_tabs_nulls_and_lone_surrogates_are_replaced():
     assert label("a\tb\nc\x00d\udc80") == "a b c\ufffdd\ufffd"
 
 
 @pytest.mark.parametrize(("count", "length"), [(1, 3), (12, 40), (7, 12), (30, 1)])
-def test_a_legend_has_room_for_everybody_and_no_empty_row(count: int, length: int):
+def test_a_legend_has_space_for_all_names_and_no_empty_row(count: int, length: int):
     rows, columns = legend_rows(9.3, [f"{i:0{length}}" for i in range(count)])
     assert (rows - 1) * columns < count <= rows * columns
 
@@ -84,13 +84,13 @@ def test_a_legend_is_not_wider_than_its_figure(length: int, letter: str):
     assert box.x1 <= figure.bbox.width
 
 
-def test_a_legend_names_every_site_with_its_scans_even_one_with_an_underscore():
+def test_a_legend_lists_every_site_with_its_scans_even_with_a_leading_underscore():
     counts = {"_hidden": [3, 3], "$x$": [4, 2]}
     with new_figure(5, 2) as figure:
         figure.add_subplot()
         site_legend(figure, counts, [*counts, "a site elsewhere"])
     legend = figure.legends[0]
     assert [text.get_text() for text in legend.get_texts()] == ["$x$ (2–4)", "_hidden (3)"]
-    everyone = colours([*counts, "a site elsewhere"])
+    expected = colours([*counts, "a site elsewhere"])
     drawn = [line.get_color() for line in legend.get_lines()]
-    assert drawn == [everyone["$x$"], everyone["_hidden"]]
+    assert drawn == [expected["$x$"], expected["_hidden"]]

@@ -1,4 +1,4 @@
-"""The figure of tissues: a line a scan, a block a site."""
+"""The figure of tissues: one line per scan, one band per site."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def quartiles(scans: int, tissue_count: int = 2, seed: int = 0, shift: float = 0
 SITES = ["b"] * 4 + ["a"] * 3
 
 
-def test_a_panel_a_method_and_a_tissue():
+def test_there_is_one_panel_per_method_and_tissue():
     rows = [TissueRow(name, quartiles(7), SITES) for name in ("affine", "ndflow", "nyul")]
     figure = tissue_figure(rows, ["GM", "WM"])
     assert len(figure.axes) == 6
@@ -27,7 +27,7 @@ def test_a_panel_a_method_and_a_tissue():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a (3)", "b (4)"]
 
 
-def test_every_scan_is_a_line_between_its_quartiles_with_a_tick_at_its_median():
+def test_each_scan_is_a_line_between_its_quartiles_with_a_tick_at_the_median():
     given = quartiles(7)
     axes = tissue_figure([TissueRow("x", given, SITES)], ["GM", "WM"]).axes[1]
     drawn = {"a": axes.lines[:3], "b": axes.lines[3:]}
@@ -41,7 +41,7 @@ def test_every_scan_is_a_line_between_its_quartiles_with_a_tick_at_its_median():
         assert {line.get_color() for line in (spans, ticks, mean)} == {colours("ab")[name]}
 
 
-def test_sites_lie_below_each_other_and_have_the_same_height():
+def test_sites_are_stacked_with_the_same_height():
     axes = tissue_figure([TissueRow("x", quartiles(7), SITES)], ["GM", "WM"]).axes[0]
     a, b = (axes.lines[i].get_ydata() for i in (2, 5))
     assert max(a) < min(b)
@@ -49,7 +49,7 @@ def test_sites_lie_below_each_other_and_have_the_same_height():
     assert axes.yaxis_inverted()
 
 
-def test_rows_of_the_same_units_have_the_same_axis_that_holds_them_all():
+def test_rows_with_the_same_units_share_limits_that_fit_them_all():
     rows = [
         TissueRow("raw", 500 + quartiles(7), SITES, "scanner's"),
         TissueRow("affine", quartiles(7, shift=3), SITES, "sd"),
@@ -65,52 +65,52 @@ def test_rows_of_the_same_units_have_the_same_axis_that_holds_them_all():
     assert [axes.get_xlabel() for axes in figure.axes[::2]] == ["scanner's", "", "sd"]
 
 
-def test_of_very_many_scans_some_are_drawn_from_the_lowest_to_the_highest_median():
+def test_of_very_many_scans_an_even_selection_by_median_is_drawn():
     given = quartiles(3000)
     names = [str(i % 3) for i in range(3000)]
     figure = tissue_figure([TissueRow("x", given, names)], ["GM", "WM"])
     for i in range(3):
         middle = figure.axes[0].lines[3 * i + 1].get_xdata().reshape(-1, 3)[:, 0]
-        everybody = np.sort(given[i::3, 0, 1])
+        medians = np.sort(given[i::3, 0, 1])
         assert len(middle) == 40
-        assert (middle[0], middle[-1]) == (everybody[0], everybody[-1])
+        assert (middle[0], middle[-1]) == (medians[0], medians[-1])
         mean = figure.axes[0].lines[3 * i + 2].get_xdata()[0]
-        assert mean == pytest.approx(everybody.mean())  # of all, not of those drawn
+        assert mean == pytest.approx(medians.mean())  # of all, not of those drawn
 
 
-def test_twelve_sites_and_seven_methods_stay_a_small_file():
+def test_the_file_of_twelve_sites_and_seven_methods_is_small():
     names = [f"Universitätsklinikum Hamburg-Eppendorf {i % 12}" for i in range(480)]
     rows = [TissueRow(str(i), quartiles(480, 3, i), names) for i in range(7)]
     assert len(svg(tissue_figure(rows, ["CSF", "GM", "WM"]))) < 400_000
 
 
-def test_a_site_has_the_same_colour_as_among_the_densities():
+def test_a_site_has_the_same_colour_as_in_the_figure_of_densities():
     quartile_plot = tissue_figure([TissueRow("x", quartiles(7), SITES)], ["GM", "WM"], sites=["0"])
     densities = {name: [[0.0, 1.0, 0.0]] for name in "ab"}
     density_plot = density_figure([DensityPanel("x", [1, 2, 3], densities)], sites=["0"])
-    told = [
+    legends = [
         {
             text.get_text()[0]: line.get_color()
             for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
         }
         for legend in (quartile_plot.legends[0], density_plot.legends[0])
     ]
-    assert told[0] == told[1] == {name: colours("0ab")[name] for name in "ab"}
+    assert legends[0] == legends[1] == {name: colours("0ab")[name] for name in "ab"}
 
 
-def test_one_scan_of_one_intensity_can_be_drawn():
+def test_a_single_constant_scan_can_be_drawn():
     figure = tissue_figure([TissueRow("x", [[[1.0, 1.0, 1.0]]], ["a"])], ["WM"])
     low, high = figure.axes[0].get_xlim()
     assert low < 1 < high
     assert b"nan" not in svg(figure)
 
 
-def test_senseless_rows_are_refused():
+def test_invalid_rows_are_refused():
     with pytest.raises(InvalidValueError, match="sites"):
         TissueRow("x", quartiles(3), ["a"])
     with pytest.raises(InvalidValueError, match="quartiles must have the shape"):
         TissueRow("x", np.ones((3, 2, 2)), ["a"] * 3)
-    with pytest.raises(InvalidValueError, match="one scan"):
+    with pytest.raises(InvalidValueError, match="at least one scan"):
         TissueRow("x", np.ones((0, 2, 3)), [])
     with pytest.raises(InvalidValueError, match="tissue_names"):
         tissue_figure([TissueRow("x", quartiles(7), SITES)], ["GM"])

@@ -1,4 +1,4 @@
-"""Violins: every value is there, and the marks are where statistics puts them."""
+"""Violin plots: every value is drawn, and medians, quartiles and outlines are right."""
 
 import statistics
 
@@ -6,25 +6,30 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from matplotlib.figure import Figure
 from scipy import stats
 
 from ndflow.errors import InvalidValueError
 from ndflow.figures.export import svg
-from ndflow.figures.violins import ViolinPanel, violin_figure, violins
+from ndflow.figures.violins import ViolinPanel, violin_figure
 
 GENERATOR = np.random.default_rng(4)
 SOME = GENERATOR.normal(size=41)
 
 
+def violins(groups, label: str = "x", reference: float | None = None) -> Figure:
+    return violin_figure([ViolinPanel(groups, label, reference)])
+
+
 def parts(axes) -> tuple:
-    """Dots, bars and medians, a group each, top to bottom."""
+    """Return dots, bars and medians of each group, from top to bottom."""
     marks = [line for line in axes.lines if line.get_linestyle() != "--"]
     return marks[::3], marks[1::3], marks[2::3]
 
 
-def test_medians_and_quartiles_are_those_of_the_standard_library():
+def test_medians_and_quartiles_agree_with_the_standard_library():
     groups = [("a", SOME), ("b", 3 * SOME + 1), ("c", SOME[:4])]
-    _, bars, medians = parts(violins(groups, "entropy").axes[0])
+    _, bars, medians = parts(violins(groups).axes[0])
     for row, (_, values) in enumerate(groups):
         low, middle, high = statistics.quantiles(values.tolist(), n=4, method="inclusive")
         np.testing.assert_allclose(bars[row].get_xdata(), [low, high])
@@ -32,8 +37,8 @@ def test_medians_and_quartiles_are_those_of_the_standard_library():
         assert medians[row].get_ydata() == [row]
 
 
-def test_the_outline_is_the_kernel_density_and_holds_every_dot():
-    axes = violins([("a", SOME)], "x").axes[0]
+def test_the_outline_is_the_kernel_density_and_contains_every_dot():
+    axes = violins([("a", SOME)]).axes[0]
     edge = axes.collections[0].get_paths()[0].vertices
     upper = edge[edge[:, 1] > 0]
     density = stats.gaussian_kde(SOME)(upper[:, 0])
@@ -42,16 +47,16 @@ def test_the_outline_is_the_kernel_density_and_holds_every_dot():
     assert edge[:, 0].max() == SOME.max()
     dots = parts(axes)[0][0]
     np.testing.assert_array_equal(np.sort(dots.get_xdata()), np.sort(SOME))
-    room = 0.4 * stats.gaussian_kde(SOME)(dots.get_xdata()) / density.max()
-    assert (np.abs(dots.get_ydata()) <= 1.01 * room).all()
+    width = 0.4 * stats.gaussian_kde(SOME)(dots.get_xdata()) / density.max()
+    assert (np.abs(dots.get_ydata()) <= 1.01 * width).all()
 
 
 @settings(max_examples=15)
 @given(
     st.lists(st.floats(-1e6, 1e6) | st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=12),
 )
-def test_any_values_can_be_drawn_and_none_is_lost(values: list[float]):
-    axes = violins([("a", values)], "x").axes[0]
+def test_any_values_can_be_drawn_and_all_of_them_are(values: list[float]):
+    axes = violins([("a", values)]).axes[0]
     dots = parts(axes)[0][0]
     assert sorted(dots.get_xdata().tolist()) == sorted(values)
     low, high = axes.get_xlim()
@@ -60,20 +65,20 @@ def test_any_values_can_be_drawn_and_none_is_lost(values: list[float]):
 
 
 @pytest.mark.parametrize("values", [[0.4], [0.4, 0.4], [0.3, 0.5], [0.4] * 9, [0.4, 0.4 + 1e-16]])
-def test_values_without_a_density_have_dots_and_no_outline(values: list[float]):
-    axes = violins([("odd", values)], "x").axes[0]
+def test_few_or_equal_values_have_dots_and_no_outline(values: list[float]):
+    axes = violins([("constant", values)]).axes[0]
     edge = axes.collections[0].get_paths()[0].vertices
     assert np.ptp(edge[:, 1]) == 0
 
 
-def test_a_reference_is_a_line_across_and_counts_for_the_limits():
-    axes = violins([("a", SOME)], "x", reference=9.0).axes[0]
+def test_a_reference_is_a_dashed_line_within_the_limits():
+    axes = violins([("a", SOME)], reference=9.0).axes[0]
     (line,) = [line for line in axes.lines if line.get_linestyle() == "--"]
     assert list(line.get_xdata()) == [9.0, 9.0]
     assert axes.get_xlim()[1] > 9
 
 
-def test_groups_stand_in_order_and_panels_of_the_same_groups_name_them_once():
+def test_groups_are_in_order_and_panels_of_the_same_groups_name_them_once():
     def named(figure) -> list[list[str]]:
         return [[text.get_text() for text in axes.get_yticklabels()] for axes in figure.axes]
 
@@ -87,15 +92,15 @@ def test_groups_stand_in_order_and_panels_of_the_same_groups_name_them_once():
     assert named(violin_figure([one, other])) == [["first", "second"], ["third"]]
 
 
-def test_thousands_of_dots_stay_a_small_file():
-    assert len(svg(violins([("a", GENERATOR.normal(size=5000))], "x"))) < 100_000
+def test_the_file_of_thousands_of_dots_is_small():
+    assert len(svg(violins([("a", GENERATOR.normal(size=5000))]))) < 100_000
 
 
-def test_senseless_groups_are_refused():
+def test_invalid_groups_are_refused():
     for groups, message in (([], "groups"), ([("a", [])], "'a'"), ([("a", [np.nan])], "finite")):
         with pytest.raises(InvalidValueError, match=message):
-            violins(groups, "x")
+            violins(groups)
     with pytest.raises(InvalidValueError, match="reference"):
-        violins([("a", SOME)], "x", reference=np.inf)
+        violins([("a", SOME)], reference=np.inf)
     with pytest.raises(InvalidValueError, match="panels"):
         violin_figure([])

@@ -1,4 +1,4 @@
-"""Classification of sites: what the forests see, what they must not see, and chance."""
+"""Classification of sites: no leakage between folds, agreement with scikit-learn, and chance."""
 
 import sys
 from collections import Counter
@@ -28,7 +28,7 @@ def rows(table: np.ndarray):
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_folds_share_the_scans_out_with_the_same_mix_of_sites(count):
+def test_folds_partition_the_scans_with_the_same_proportions_of_sites(count):
     parts = folds(LABELS, seed=1, count=count)
     assert sorted(np.concatenate([test for _, test in parts])) == list(range(len(LABELS)))
     for train, test in parts:
@@ -40,20 +40,20 @@ def test_folds_share_the_scans_out_with_the_same_mix_of_sites(count):
     assert [t.tolist() for _, t in parts] != [t.tolist() for _, t in folds(LABELS, 2, count)]
 
 
-def test_features_are_asked_for_fold_by_fold_and_test_scans_are_not_trained_on():
-    # Every scan is a feature of its own: a forest that had seen a scan would know its site.
-    asked = []
+def test_features_are_requested_fold_by_fold_and_test_scans_are_not_trained_on():
+    # Each scan has a feature of its own: a forest trained on a scan would know its site.
+    requested = []
 
     def features(train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        asked.append((train.tolist(), test.tolist()))
+        requested.append((train.tolist(), test.tolist()))
         return np.eye(len(LABELS))[train], np.eye(len(LABELS))[test]
 
     predictions = classify(features, LABELS, seed=3, trees=30)
-    assert asked == [(a.tolist(), b.tolist()) for a, b in folds(LABELS, 3)]
+    assert requested == [(a.tolist(), b.tolist()) for a, b in folds(LABELS, 3)]
     assert accuracy(predictions, LABELS).balanced < 0.5
 
 
-def test_predictions_are_those_of_scikit_learns_forest_on_each_fold():
+def test_predictions_agree_with_scikit_learns_forest_on_each_fold():
     table = informative()
     found = classify(rows(table), LABELS, seed=4, trees=25, count=3)
     assert found.classes == ("bern", "oslo", "rome")
@@ -64,7 +64,7 @@ def test_predictions_are_those_of_scikit_learns_forest_on_each_fold():
     np.testing.assert_allclose(found.probabilities.sum(axis=1), 1)
 
 
-def test_sites_that_differ_are_told_apart_and_noise_is_not():
+def test_sites_that_differ_are_recognised_and_noise_is_not():
     clear = accuracy(classify(rows(informative()), LABELS, seed=0, trees=50), LABELS)
     assert clear.balanced > 0.9
     blind = [
@@ -86,7 +86,7 @@ def fold_features(table: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.nda
     return [(table[train], table[test]) for train, test in folds(LABELS, seed)]
 
 
-def test_chance_is_what_shuffled_labels_reach_even_if_true_ones_are_easy():
+def test_chance_is_that_of_shuffled_labels_even_if_the_true_ones_are_easy():
     features = fold_features(informative(), 7)
     found = chance(features, LABELS, seed=7, permutations=30, trees=10)
     assert found.mean == pytest.approx(1 / 3, abs=0.08)
@@ -122,7 +122,7 @@ def test_chance_agrees_with_scikit_learn_on_labels_shuffled_within_folds():
     [
         (lambda: folds(["a"] * 4 + ["b"], 0), "at least 2 scans.*'b' has 1"),
         (lambda: folds(["a"] * 4 + ["b"] * 2, 0, 3), "at least 3 scans.*'b' has 2"),
-        (lambda: folds(["a"] * 4, 0), "two classes"),
+        (lambda: folds(["a"] * 4, 0), "at least two classes"),
         (lambda: folds(list("abab"), 0, 1), "count"),
         (lambda: folds(list("abab"), -1), "seed"),
         (lambda: classify(rows(noise()), LABELS, seed=0, trees=0), "trees"),
@@ -134,27 +134,27 @@ def test_chance_agrees_with_scikit_learn_on_labels_shuffled_within_folds():
         (lambda: chance(fold_features(noise(), 0), LABELS, seed=0, permutations=0), "permutations"),
     ],
 )
-def test_what_cannot_be_classified_is_refused(make, message):
+def test_too_few_scans_and_invalid_arguments_are_refused(make, message):
     with pytest.raises(InvalidValueError, match=message):
         make()
 
 
-def test_without_scikit_learn_the_error_names_what_to_install(monkeypatch):
+def test_without_scikit_learn_the_error_names_the_extra_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
     with pytest.raises(InvalidValueError, match=r"pip install 'ndflow\[evaluate\]'"):
         folds(LABELS, 0)
 
 
-def test_scans_of_one_subject_stay_together_and_every_class_is_known():
-    labels, people = [*"aaabbbcccc"], [*"ppqqrrsstt"]  # q was scanned at two sites
+def test_scans_of_one_subject_stay_together_and_every_class_is_trained_on():
+    labels, subjects = [*"aaabbbcccc"], [*"ppqqrrsstt"]  # q was scanned at two sites
     for seed in range(5):
-        parts = folds(labels, seed, groups=people)
+        parts = folds(labels, seed, groups=subjects)
         assert sorted(np.concatenate([test for _, test in parts])) == list(range(10))
         for train, test in parts:
-            assert {people[i] for i in train}.isdisjoint({people[i] for i in test})
+            assert {subjects[i] for i in train}.isdisjoint({subjects[i] for i in test})
             assert {labels[i] for i in train} == set(labels)
 
 
-def test_a_class_of_one_subject_cannot_be_both_trained_and_tested_on():
+def test_a_class_with_a_single_subject_is_refused():
     with pytest.raises(InvalidValueError, match="scans of one subject stay together"):
         folds([*"aabbbb"], 0, groups=[*"ppqqrr"])

@@ -1,4 +1,4 @@
-"""Distributions of intensities: against replication, closed forms and plain averaging."""
+"""Distributions of intensities, compared with sampled voxels, closed forms and plain averages."""
 
 import numpy as np
 import pytest
@@ -19,8 +19,8 @@ def made(levels: dict[int, int]) -> EmpiricalDistribution:
     return empirical_distribution(list(levels), list(levels.values()))
 
 
-def smeared(levels: dict[int, int], each: int = 400) -> tuple[np.ndarray, np.ndarray]:
-    """Every level as many points over its stretch of line, and the weight of each point."""
+def spread_out(levels: dict[int, int], each: int = 400) -> tuple[np.ndarray, np.ndarray]:
+    """Represent each level by many points across its bin; return them and their weights."""
     values = np.array(sorted(levels), float)
     points, weights = [], []
     for i, value in enumerate(values):
@@ -33,9 +33,9 @@ def smeared(levels: dict[int, int], each: int = 400) -> tuple[np.ndarray, np.nda
 
 
 @given(counted)
-def test_everything_agrees_with_voxels_smeared_over_their_stretch_of_line(levels):
+def test_moments_cdf_and_density_agree_with_levels_spread_over_their_bins(levels):
     scan = made(levels)
-    points, weights = smeared(levels)
+    points, weights = spread_out(levels)
     mean = np.average(points, weights=weights)
     assert scan.mean() == pytest.approx(mean, abs=1e-9)
     variance = np.average((points - mean) ** 2, weights=weights)
@@ -50,16 +50,16 @@ def test_everything_agrees_with_voxels_smeared_over_their_stretch_of_line(levels
     )
 
 
-def test_equally_frequent_integers_are_uniform_from_half_below_to_half_above():
+def test_equally_frequent_integers_have_a_uniform_density():
     scan = empirical_distribution(np.arange(10, 20))
     assert scan.mean() == pytest.approx(14.5, rel=1e-14)
     assert scan.sd() == pytest.approx(10 / np.sqrt(12), rel=1e-14)
     np.testing.assert_allclose(scan.quantile([0, 0.05, 0.5, 1]), [9.5, 10, 14.5, 19.5])
-    # Bins of any width see the same density: there is no comb.
+    # The density is the same in bins of any width: there is no comb.
     np.testing.assert_allclose(scan.density(np.linspace(9.5, 19.5, 8)), 0.1)
 
 
-def test_voxels_and_their_counts_give_the_same():
+def test_voxels_and_counted_levels_give_the_same_distribution():
     voxels = np.random.default_rng(0).binomial(40, 0.3, 5000)
     levels, counts = np.unique(voxels, return_counts=True)
     for scan in (
@@ -71,7 +71,7 @@ def test_voxels_and_their_counts_give_the_same():
 
 
 @given(counted, st.lists(st.floats(0, 1), min_size=1, max_size=20))
-def test_quantiles_undo_the_distribution_function(levels, shares):
+def test_quantiles_invert_the_distribution_function(levels, shares):
     scan = made(levels)
     np.testing.assert_allclose(scan.cdf(scan.quantile(shares)), shares, atol=1e-12)
     x = scan.quantile(np.sort(shares))
@@ -80,13 +80,13 @@ def test_quantiles_undo_the_distribution_function(levels, shares):
     assert x[-1] <= scan.edges[-1] + 1e-9
 
 
-def test_a_quantile_at_a_level_stretch_is_its_lower_end_and_the_first_is_where_the_mass_begins():
+def test_a_quantile_on_a_plateau_is_its_lower_end_and_the_first_is_where_the_mass_begins():
     gap = EmpiricalDistribution([0.0, 1.0, 2.0, 5.0, 6.0, 7.0], [0.0, 0.0, 0.5, 0.5, 1.0, 1.0])
     np.testing.assert_allclose(gap.quantile([0.0, 0.5, 0.5 + 1e-9, 1.0]), [1, 2, 5, 6], atol=1e-6)
 
 
 @given(counted, st.floats(0.01, 100), st.floats(-1e3, 1e3))
-def test_a_change_of_units_carries_over(levels, scale, offset):
+def test_a_change_of_units_transforms_moments_and_quantiles(levels, scale, offset):
     scan, there = made(levels), made(levels).transformed(scale, offset)
     assert there.mean() == pytest.approx(scale * scan.mean() + offset, rel=1e-9, abs=1e-9)
     assert there.sd() == pytest.approx(scale * scan.sd(), rel=1e-6)
@@ -97,7 +97,7 @@ def test_a_change_of_units_carries_over(levels, scale, offset):
 
 
 @given(st.lists(counted, min_size=1, max_size=5))
-def test_the_average_of_few_levels_is_exact_everywhere(scans):
+def test_the_average_of_scans_with_few_levels_is_exact_everywhere(scans):
     parts = [made(levels) for levels in scans]
     x = np.linspace(-700, 700, 2001)
     mean = np.mean([part.cdf(x) for part in parts], axis=0)
@@ -105,7 +105,7 @@ def test_the_average_of_few_levels_is_exact_everywhere(scans):
 
 
 @pytest.mark.parametrize("outlier", [0.0, 1e6])
-def test_the_average_of_many_levels_is_as_close_as_it_says(outlier):
+def test_the_average_of_scans_with_many_levels_keeps_its_error_bounds(outlier):
     generator = np.random.default_rng(1)
     shapes = [(0.0, 1.0), (3.0, 0.2), (-2.0, 5.0)]
     voxels = [m + s * generator.standard_normal(20_000) for m, s in shapes]
@@ -117,21 +117,21 @@ def test_the_average_of_many_levels_is_as_close_as_it_says(outlier):
     off = np.abs(found.cdf(x) - np.mean([part.cdf(x) for part in parts], axis=0))
     assert off.max() <= 4.1 / 1001
     assert np.trapezoid(off, x) <= 1.01 * np.ptp(x) / 1001
-    # One bright voxel widens the range, not the tail of the others.
+    # One bright voxel widens the range but does not spoil the rest.
     assert np.trapezoid(off, x) < (5 if outlier else 0.01)
-    # Where it was looked at, there is no error at all.
+    # At the nodes there is no error at all.
     mean = np.mean([part.cdf(found.edges) for part in parts], axis=0)
     np.testing.assert_allclose(found.below, mean, atol=1e-14)
 
 
 @pytest.mark.parametrize("level", [3.0, np.nextafter(3.0, 4)])
-def test_the_last_levels_may_be_as_close_as_doubles_are(level):
+def test_the_last_two_levels_may_be_adjacent_doubles(level):
     scan = empirical_distribution([1.0, level, np.nextafter(level, 4)])
     np.testing.assert_allclose(scan.cdf([0.0, 2.0, 3.01]), [0, 1 / 3, 1])
     assert (np.diff(scan.edges) > 0).all()
 
 
-def test_levels_that_no_double_lies_between_are_kept_in_order():
+def test_adjacent_doubles_are_kept_in_order():
     one = 1.0
     close = [one, np.nextafter(one, 2), np.nextafter(np.nextafter(one, 2), 2), 3.0]
     scan = empirical_distribution(close)
@@ -143,8 +143,8 @@ def test_levels_that_no_double_lies_between_are_kept_in_order():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: empirical_distribution([3, 3, 3]), "two levels or more"),
-        (lambda: empirical_distribution([1, 2], [5, 0]), "two levels or more"),
+        (lambda: empirical_distribution([3, 3, 3]), "two or more levels"),
+        (lambda: empirical_distribution([1, 2], [5, 0]), "two or more levels"),
         (lambda: empirical_distribution([1, 2], [1, -1]), "not be negative"),
         (lambda: empirical_distribution([1, np.nan]), "finite"),
         (lambda: average_distribution([]), "no scan"),
@@ -155,6 +155,6 @@ def test_levels_that_no_double_lies_between_are_kept_in_order():
         (lambda: empirical_distribution([1, 2]).transformed(-1, 0), "positive"),
     ],
 )
-def test_what_is_no_distribution_is_refused(make, message):
+def test_invalid_distributions_and_arguments_are_refused(make, message):
     with pytest.raises(InvalidValueError, match=message):
         make()

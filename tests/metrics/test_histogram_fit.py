@@ -1,4 +1,4 @@
-"""Distances between histograms: against scipy, closed forms, and the laws of distances."""
+"""Distances between histograms, compared with scipy, numerical integration and closed forms."""
 
 from itertools import pairwise
 
@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, spatial, stats
 
+from ndflow.density import QUANTILE_LEVELS
 from ndflow.errors import InvalidValueError
 from ndflow.metrics.distribution import EmpiricalDistribution, empirical_distribution
-from ndflow.metrics.histogram_fit import QUANTILE_LEVELS, histogram_fit, smoothness
+from ndflow.metrics.histogram_fit import histogram_fit, smoothness
 
 
 @st.composite
@@ -21,7 +22,7 @@ def distributions(draw: st.DrawFn) -> EmpiricalDistribution:
 
 
 @given(distributions(), distributions())
-def test_distances_of_polygons_agree_with_adaptive_integration_and_dense_sampling(one, other):
+def test_w1_and_ks_agree_with_adaptive_integration_and_dense_sampling(one, other):
     found = histogram_fit(one, other)
     corners = np.union1d(one.edges, other.edges)
     area, error = integrate.quad(
@@ -38,7 +39,7 @@ def test_distances_of_polygons_agree_with_adaptive_integration_and_dense_samplin
 
 
 @given(distributions(), distributions())
-def test_binned_measures_agree_with_masses_by_numpy_and_scipy(one, other):
+def test_binned_measures_and_quantiles_agree_with_numpy_and_scipy(one, other):
     found = histogram_fit(one, other, bins=20)
     edges = np.linspace(other.quantile(0.001), other.quantile(0.999), 21)
     p, q = (np.array([d.cdf(b) - d.cdf(a) for a, b in pairwise(edges)]) for d in (one, other))
@@ -55,15 +56,15 @@ def test_binned_measures_agree_with_masses_by_numpy_and_scipy(one, other):
 
 
 @given(distributions(), distributions())
-def test_a_distance_is_zero_from_itself_and_the_same_both_ways(one, other):
+def test_distances_are_zero_to_the_scan_itself_and_symmetric(one, other):
     assert max(histogram_fit(one, one)) == 0
     there, back = histogram_fit(one, other), histogram_fit(other, one)
-    for name in ("w1", "ks", "qq"):  # the others depend on whose bins they are
+    for name in ("w1", "ks", "qq"):  # the others depend on the bins, which are those of the target
         assert getattr(there, name) == pytest.approx(getattr(back, name), abs=1e-12)
 
 
 @given(distributions(), distributions(), st.floats(0.01, 100), st.floats(-100, 100))
-def test_units_of_intensity_matter_as_they_should(one, other, scale, offset):
+def test_distances_scale_with_the_units_of_intensity(one, other, scale, offset):
     before = histogram_fit(one, other)
     after = histogram_fit(one.transformed(scale, offset), other.transformed(scale, offset))
     factors = (1 / scale, 1 / scale, scale, 1, 1, scale)
@@ -71,7 +72,7 @@ def test_units_of_intensity_matter_as_they_should(one, other, scale, offset):
     assert list(after) == pytest.approx(wanted, rel=1e-5, abs=1e-7)
 
 
-def test_large_samples_have_the_distances_that_scipy_finds_between_their_voxels():
+def test_distances_between_large_samples_agree_with_scipy():
     generator = np.random.default_rng(3)
     a, b = generator.normal(0, 1, 20_000), generator.gamma(4, 0.5, 20_000)
     found = histogram_fit(empirical_distribution(a), empirical_distribution(b))
@@ -82,7 +83,7 @@ def test_large_samples_have_the_distances_that_scipy_finds_between_their_voxels(
 
 
 def test_a_shift_of_a_uniform_density_has_closed_forms():
-    # One wide, moved by a quarter, against bins over all but 0.2 % of it.
+    # A box of width 1, shifted by a quarter; the bins cover all but 0.2 % of it.
     box = EmpiricalDistribution([0.0, 1.0], [0.0, 1.0])
     found = histogram_fit(box.transformed(1.0, 0.25), box, bins=998)  # bins of a thousandth
     assert found.w1 == pytest.approx(0.25, rel=1e-12)
@@ -90,21 +91,13 @@ def test_a_shift_of_a_uniform_density_has_closed_forms():
     assert found.qq == pytest.approx(0.25, rel=1e-12)
     assert found.mae == pytest.approx(249 / 998, rel=1e-9)
     assert found.rmse == pytest.approx(np.sqrt(249 / 998), rel=1e-9)
-    # The bin above the range holds 0.251 and 0.001; what is below 0.25, one of them only.
+    # The bin above the range holds 0.251 and 0.001; below 0.25 there is only the target.
     middle = 0.126
     outer = 0.5 * (0.251 * np.log2(0.251 / middle) + 0.001 * np.log2(0.001 / middle))
     assert found.js == pytest.approx(0.5 * 0.25 + outer, rel=1e-9)
 
 
-def test_there_are_199_quantiles_from_a_half_to_ninety_nine_and_a_half_percent():
-    assert QUANTILE_LEVELS.shape == (199,)
-    np.testing.assert_allclose(QUANTILE_LEVELS[[0, 99, 198]], [0.005, 0.5, 0.995])
-    np.testing.assert_allclose(np.diff(QUANTILE_LEVELS), 0.005)
-    with pytest.raises(ValueError, match="read-only"):
-        QUANTILE_LEVELS[0] = 0.0
-
-
-def test_the_smoothness_of_maps_whose_slopes_are_known():
+def test_smoothness_agrees_with_closed_forms():
     assert smoothness(np.full(50, 3.0)) == (0, 0)
     x = np.linspace(0, 2, 2001)
     rising = smoothness(np.exp(x))  # ln f' rises by 2, and never falls
@@ -117,12 +110,12 @@ def test_the_smoothness_of_maps_whose_slopes_are_known():
     assert corner.variation == pytest.approx(np.log(3) + np.log(1.5))
 
 
-def test_a_map_that_turns_back_has_infinite_variation_and_a_jump_all_the_same():
+def test_a_map_that_is_not_increasing_has_infinite_variation_and_a_finite_jump():
     assert smoothness([1.0, -0.5, 1.0]) == (np.inf, 1.5)
     assert smoothness([1.0, 0.0]) == (np.inf, 1.0)
 
 
-def test_one_slope_and_no_bins_are_refused():
+def test_a_single_slope_and_zero_bins_are_refused():
     with pytest.raises(InvalidValueError, match="two or more"):
         smoothness([1.0])
     box = EmpiricalDistribution([0.0, 1.0], [0.0, 1.0])

@@ -1,4 +1,4 @@
-"""Scan and rescan: against scipy's Wasserstein distance, pair by pair."""
+"""Scan–rescan repeatability, compared with scipy's Wasserstein distance pair by pair."""
 
 from itertools import combinations
 
@@ -15,7 +15,7 @@ from ndflow.metrics.repeatability import repeatability
     st.lists(st.sampled_from(["ann", "bob", "cid", None]), max_size=8),
     st.integers(0, 2**32 - 1),
 )
-def test_pairs_of_one_subject_and_of_two_are_those_that_scipy_finds(more, seed):
+def test_distances_within_and_between_subjects_agree_with_scipy(more, seed):
     subjects = ["ann", "ann", "bob", *more]
     quantiles = np.sort(np.random.default_rng(seed).normal(size=(len(subjects), 11)), axis=1)
     same, other = [], []
@@ -32,11 +32,11 @@ def test_pairs_of_one_subject_and_of_two_are_those_that_scipy_finds(more, seed):
 
 
 @pytest.mark.parametrize("subjects", [["a", "b", "c"], ["a", None, None], ["a", "a", "a"]])
-def test_without_a_pair_of_either_kind_there_is_nothing_to_say(subjects):
+def test_without_a_pair_of_either_kind_there_is_no_result(subjects):
     assert repeatability(np.random.default_rng(0).normal(size=(3, 5)), subjects) is None
 
 
-def test_no_scans_are_nothing_to_say_either():
+def test_without_scans_there_is_no_result():
     assert repeatability(np.zeros((0, 5)), []) is None
 
 
@@ -50,5 +50,5 @@ def test_shrinking_everything_does_not_change_the_ratio():
     assert after.w1_within == pytest.approx(0.1 * before.w1_within)
 
 
-def test_equal_scans_have_a_defined_ratio():
+def test_equal_scans_have_a_ratio_of_one():
     assert repeatability(np.zeros((3, 5)), ["a", "a", "b"]) == (1, 0, 0, 1)

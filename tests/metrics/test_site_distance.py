@@ -1,4 +1,4 @@
-"""Distances within and between sites: against scipy's Wasserstein distance and closed forms."""
+"""Distances within and between sites, compared with scipy's Wasserstein distance."""
 
 from itertools import combinations
 
@@ -18,7 +18,7 @@ from ndflow.metrics.site_distance import (
 
 @st.composite
 def cohorts(draw: st.DrawFn) -> tuple[np.ndarray, list[str]]:
-    """Quantiles of scans, and sites of which the first two have two scans or more."""
+    """Quantiles of scans, and their sites; at least two sites have two scans or more."""
     more = draw(st.lists(st.sampled_from("abc"), max_size=6))
     sites = draw(st.permutations([*"aabb", *more]))
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
@@ -27,28 +27,28 @@ def cohorts(draw: st.DrawFn) -> tuple[np.ndarray, list[str]]:
     return np.array(quantiles), list(sites)
 
 
-def apart(one: np.ndarray, other: np.ndarray) -> float:
+def wasserstein(one: np.ndarray, other: np.ndarray) -> float:
     return float(stats.wasserstein_distance(one, other))
 
 
 @given(cohorts())
-def test_distances_are_those_that_scipy_finds_pair_by_pair(cohort):
+def test_distances_agree_with_scipy_pair_by_pair(cohort):
     quantiles, sites = cohort
     means = {
         name: np.mean([q for q, c in zip(quantiles, sites, strict=True) if c == name], axis=0)
         for name in set(sites)
     }
     scans = list(zip(quantiles, sites, strict=True))
-    wanted = [apart(means[a], means[b]) for a, b in combinations(means, 2)]
+    wanted = [wasserstein(means[a], means[b]) for a, b in combinations(means, 2)]
     assert distance_between_sites(quantiles, sites) == pytest.approx(np.mean(wanted))
-    wanted = [apart(q, means[c]) for q, c in scans if sites.count(c) > 1]
+    wanted = [wasserstein(q, means[c]) for q, c in scans if sites.count(c) > 1]
     assert distance_within_sites(quantiles, sites) == pytest.approx(np.mean(wanted))
-    wanted = [apart(q, r) for (q, c), (r, d) in combinations(scans, 2) if c != d]
+    wanted = [wasserstein(q, r) for (q, c), (r, d) in combinations(scans, 2) if c != d]
     assert distance_between_scans(quantiles, sites) == pytest.approx(np.mean(wanted))
 
 
 @given(cohorts(), st.floats(0.1, 10), st.floats(-100, 100))
-def test_units_scale_all_distances_and_an_offset_changes_none(cohort, scale, offset):
+def test_distances_scale_with_units_and_ignore_an_offset(cohort, scale, offset):
     quantiles, sites = cohort
     for measure in (distance_between_sites, distance_within_sites, distance_between_scans):
         there = measure(scale * quantiles + offset, sites)
@@ -56,7 +56,7 @@ def test_units_scale_all_distances_and_an_offset_changes_none(cohort, scale, off
 
 
 @given(cohorts())
-def test_moving_whole_sites_to_one_place_leaves_the_distances_within_them(cohort):
+def test_centring_each_site_removes_the_distances_between_sites_but_not_within(cohort):
     quantiles, sites = cohort
     moved = quantiles.copy()
     for name in set(sites):
@@ -68,16 +68,18 @@ def test_moving_whole_sites_to_one_place_leaves_the_distances_within_them(cohort
     )
 
 
-def test_what_needs_more_sites_or_more_scans_says_so():
+def test_too_few_sites_scans_quantiles_or_labels_are_refused():
     two = np.zeros((2, 5))
     for measure in (distance_between_sites, distance_between_scans):
-        with pytest.raises(InvalidValueError, match="two sites"):
+        with pytest.raises(InvalidValueError, match="at least two sites"):
             measure(two, ["a", "a"])
-        with pytest.raises(InvalidValueError, match="two sites"):
+        with pytest.raises(InvalidValueError, match="at least two sites"):
             measure(np.zeros((0, 5)), [])
     with pytest.raises(InvalidValueError, match="no site has two scans"):
         distance_within_sites(two, ["a", "b"])
-    with pytest.raises(InvalidValueError, match="sites must be one a scan"):
+    with pytest.raises(
+        InvalidValueError, match="sites must hold one label per scan, not 3 for 2 scans"
+    ):
         distance_within_sites(two, ["a", "b", "c"])
-    with pytest.raises(InvalidValueError, match="one quantile"):
+    with pytest.raises(InvalidValueError, match="at least one quantile"):
         distance_within_sites(np.zeros((2, 0)), ["a", "a"])

@@ -1,1 +1,1 @@
-"""Figures by matplotlib, one module each."""
+"""Figures drawn with matplotlib, one module per figure."""

@@ -1,9 +1,9 @@
-"""The densities of a cohort's scans, site by site, before and after [castro2018, Fig. 2].
+"""The densities of a cohort's scans by site, before and after [castro2018, Fig. 2].
 
-A panel is a condition: as scanned, aligned, normalised. Every scan is a thin line and every site
+Each panel is a condition: as scanned, aligned, normalised. Each scan is a thin line, and each site
 a thick one, the mean of its scans: ``q̄(x) = Σ_i q_i(x)/n``. Where there are too many scans to see
-any, a band takes the place of the thin lines: at each intensity, from the lowest tenth of the
-site's densities to the highest.
+single lines, a band replaces them: at each intensity, from the 10th to the 90th percentile of the
+site's densities.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike
 
 from ndflow.errors import InvalidValueError
 from ndflow.figures import style
-from ndflow.figures.arrays import increasing
 from ndflow.values import FloatArray, real_array
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DensityPanel", "density_figure"]
 
-_LINES = 40  # thin ones, a site
-_LINES_IN_ALL = 300  # a figure, for the size of its file
+_LINES = 40  # thin lines per site, at most
+_LINES_IN_ALL = 300  # per figure, for the size of its file
 _BAND = 100  # points of a band, which matplotlib does not simplify as it does lines
 _COLUMNS = 3
 _WIDTH, _HEIGHT, _LEGEND_ROW = 3.1, 2.3, 0.19  # inches
@@ -39,12 +38,13 @@ class DensityPanel:
 
     Attributes
     ----------
-    title : what was done to the scans.
+    title : name of the condition.
     x : (n,), increasing intensities.
-    densities : of each site, (scans, n), the densities of its scans at `x`.
+    densities : for each site, (scans, n), the densities of its scans at `x`.
     units : of the intensities.
-    logarithmic : whether the axis of intensities is, for scanners whose scales differ many times.
-        Densities are then drawn as those of the logarithm, ``x q(x)``, so that areas stay alike.
+    logarithmic : whether the intensity axis is logarithmic, for scanners whose scales differ by
+        large factors. Densities are then drawn as those of the logarithm, ``x q(x)``, so that equal
+        areas remain equal shares of the voxels.
     """
 
     title: str
@@ -55,35 +55,39 @@ class DensityPanel:
 
     def __post_init__(self) -> None:
         """Validate."""
-        x = increasing(self.x, "x")
+        x = style.increasing(self.x, "x")
         if self.logarithmic and x[0] <= 0:
-            raise InvalidValueError("x must be positive where its axis is logarithmic")
+            raise InvalidValueError("x must be positive for a logarithmic axis")
         if not self.densities:
-            raise InvalidValueError("densities must hold those of one site at least")
+            raise InvalidValueError("densities must hold at least one site")
         lines = {}
         for name, given in self.densities.items():
             if not len(given):
-                raise InvalidValueError(f"densities of {name!r} must hold one scan at least")
+                raise InvalidValueError(f"densities of {name!r} must hold at least one scan")
             lines[name] = real_array(np.asarray(given), f"densities of {name!r}", None, x.size)
         object.__setattr__(self, "x", x)
         object.__setattr__(self, "densities", lines)
 
 
 def density_figure(panels: Sequence[DensityPanel], *, sites: Iterable[str] = ()) -> Figure:
-    """Draw the densities of all scans, a panel a condition.
+    """Draw the densities of all scans, one panel per condition.
 
     Parameters
     ----------
-    panels : one to a handful; each has its own axis of intensities.
-    sites : those of the whole study, where some are in no panel: for their colours.
+    panels : the conditions; each panel has its own intensity axis.
+    sites : further sites of the study, which are in no panel; colours depend on all sites.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.export` turns into a file.
     """
     if not panels:
-        raise InvalidValueError("panels must hold one at least")
+        raise InvalidValueError("panels must hold at least one panel")
     counts: dict[str, list[int]] = {}
     for panel in panels:
         for name, lines in panel.densities.items():
             counts.setdefault(name, []).append(len(lines))
-    everyone = {*sites, *counts}
+    all_sites = {*sites, *counts}
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
     width = max(_WIDTH * columns, 4.6)
@@ -92,22 +96,22 @@ def density_figure(panels: Sequence[DensityPanel], *, sites: Iterable[str] = ())
         grid = figure.add_gridspec(rows, columns)
         for i, panel in enumerate(panels):
             axes = figure.add_subplot(grid[divmod(i, columns)])
-            _draw(axes, panel, everyone, lines=sum(map(sum, counts.values())) <= _LINES_IN_ALL)
-        style.site_legend(figure, counts, everyone)
+            _draw(axes, panel, all_sites, lines=sum(map(sum, counts.values())) <= _LINES_IN_ALL)
+        style.site_legend(figure, counts, all_sites)
     return figure
 
 
-def _draw(axes: Axes, panel: DensityPanel, everyone: Iterable[str], *, lines: bool) -> None:
+def _draw(axes: Axes, panel: DensityPanel, all_sites: Iterable[str], *, lines: bool) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    colour, line = style.colours(everyone), style.line_styles(everyone)
+    colour, line = style.colours(all_sites), style.line_styles(all_sites)
     factor = panel.x if panel.logarithmic else 1.0
-    some = np.linspace(0, panel.x.size - 1, min(panel.x.size, _BAND)).round().astype(int)
+    sparse = np.linspace(0, panel.x.size - 1, min(panel.x.size, _BAND)).round().astype(int)
     densities = {name: factor * np.asarray(panel.densities[name]) for name in panel.densities}
     for name, scans in sorted(densities.items()):
         if not lines or len(scans) > _LINES:
-            low, high = np.quantile(scans[:, some], [0.1, 0.9], axis=0)
-            axes.fill_between(panel.x[some], low, high, color=colour[name], alpha=0.25, lw=0)
+            low, high = np.quantile(scans[:, sparse], [0.1, 0.9], axis=0)
+            axes.fill_between(panel.x[sparse], low, high, color=colour[name], alpha=0.25, lw=0)
         elif len(scans) > 1:
             axes.plot(panel.x, scans.T, color=colour[name], alpha=0.35, lw=0.5, zorder=2)
     for name, scans in sorted(densities.items()):

@@ -1,8 +1,8 @@
-"""A figure as the bytes of a file: the same figure gives the same bytes, and few of them.
+"""Figures as reproducible files: the same figure always gives the same bytes, and few of them.
 
-No date, no name of the program, and names inside the file that do not change. In SVG the points of
-curves keep two digits, to a hundredth of 1/72 inch: half the size, and rounding errors that differ
-from one machine to the next do not show.
+Files contain neither the date nor the program's name, and identifiers inside them do not change. In
+SVG the coordinates of curves keep two decimals, a hundredth of 1/72 inch: this halves the size, and
+hides rounding errors that differ between machines.
 """
 
 from __future__ import annotations
@@ -19,23 +19,29 @@ if TYPE_CHECKING:
 
 __all__ = ["png", "svg"]
 
-_IMAGES = 150  # dots an inch, of the pictures within an SVG
-_DRAWN = re.compile(rb"<(?:path|use) [^>]*>")  # never text, whatever it holds
-_PLACE = re.compile(rb'(?<= [dxy]=")[^"]*')
+_IMAGES = 150  # dots per inch, of images within an SVG
+_DRAWN = re.compile(rb"<(?:path|use) [^>]*>")  # never text, whatever it contains
+_COORDINATES = re.compile(rb'(?<= [dxy]=")[^"]*')
 _NUMBER = re.compile(rb"-?\d+\.\d+")
 
 
 def svg(figure: Figure) -> bytes:
-    """Return a figure as SVG."""
-    nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    """Return a figure as an SVG file."""
+    no_metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
     file = BytesIO()
     with drawing():
-        figure.savefig(file, format="svg", dpi=_IMAGES, metadata=nothing)
-    return _DRAWN.sub(lambda thing: _PLACE.sub(_shortened, thing[0]), file.getvalue())
+        figure.savefig(file, format="svg", dpi=_IMAGES, metadata=no_metadata)
+    return _DRAWN.sub(lambda element: _COORDINATES.sub(_shortened, element[0]), file.getvalue())
 
 
 def png(figure: Figure, dpi: int = 150) -> bytes:
-    """Return a figure as PNG, with so many dots an inch."""
+    """Return a figure as a PNG file.
+
+    Parameters
+    ----------
+    figure : to export.
+    dpi : resolution in dots per inch.
+    """
     file = BytesIO()
     with drawing():
         figure.savefig(
@@ -48,8 +54,8 @@ def png(figure: Figure, dpi: int = 150) -> bytes:
     return file.getvalue()
 
 
-def _shortened(place: re.Match[bytes]) -> bytes:
-    return _NUMBER.sub(_rounded, place[0])
+def _shortened(coordinates: re.Match[bytes]) -> bytes:
+    return _NUMBER.sub(_rounded, coordinates[0])
 
 
 def _rounded(number: re.Match[bytes]) -> bytes:

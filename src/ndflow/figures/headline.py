@@ -1,10 +1,10 @@
-"""What a study came to, in one picture: how far apart its sites were, and are.
+"""The result of a study at a glance: how far apart its sites were before, and are after.
 
-On the left a bar a stage, from what was scanned to the result, with the number at its end and, at
-the last, how much less it is than the first. On the right the mean density of each site's scans,
-``q̄(x) = Σ_i q_i(x)/n``, at the beginning and at the end: curves that lay apart lie together. Only
-the shapes matter here, so these axes have no numbers; `density_figure` draws the same with numbers,
-single scans, and the stages between.
+On the left is one bar per stage, from the original scans to the result, with its value and, for the
+last, the change relative to the first. On the right is the mean density of each site's scans,
+``q̄(x) = Σ_i q_i(x)/n``, at the first stage and at the last: curves that were apart now coincide.
+Only the shapes matter here, so these axes have no numbers; `density_figure` draws the same with
+numbers, single scans, and the stages in between.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["headline_figure"]
 
 _WIDTH, _HEIGHT, _BAR, _LEGEND_ROW = 9.0, 1.9, 0.36, 0.19  # inches
 _POINTS = 160  # of a curve
-_NUMBERS = 0.42  # of the longest bar, the room for the number behind it
+_NUMBERS = 0.42  # of the longest bar, the space for the number beside it
 
 
 def headline_figure(
@@ -38,18 +38,22 @@ def headline_figure(
     sites: Iterable[str] = (),
     title: str = "distance between sites",
 ) -> Figure:
-    """Draw the distance between sites stage by stage, and their mean densities at both ends.
+    """Draw the distance between sites at each stage, and their mean densities before and after.
 
     Parameters
     ----------
-    distances : what each stage is called, and the distance between sites there, in the same units
-        at all stages; the last is the result.
+    distances : name of each stage, and the distance between sites at it, in the same units at all
+        stages; the last is the result.
     before, after : the densities of the scans at the first stage and at the last.
-    sites : those of the whole study, where some are in no panel: for their colours.
+    sites : further sites of the study, which are in no panel; colours depend on all sites.
     title : what the distance is.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.export` turns into a file.
     """
     if not distances:
-        raise InvalidValueError("distances must hold one at least")
+        raise InvalidValueError("distances must hold at least one stage")
     stages = [
         (name, positive(value, f"distance of {name!r}", zero=True)) for name, value in distances
     ]
@@ -57,15 +61,15 @@ def headline_figure(
     for panel in (before, after):
         for name, lines in panel.densities.items():
             counts.setdefault(name, []).append(len(lines))
-    everyone = {*sites, *counts}
+    all_sites = {*sites, *counts}
     legend, _ = style.legend_rows(_WIDTH, counts)
     height = max(_HEIGHT, _BAR * len(stages) + 0.7) + _LEGEND_ROW * legend
     with style.new_figure(_WIDTH, height) as figure:
         grid = figure.add_gridspec(1, 3, width_ratios=(1.25, 1, 1))
         _bars(figure.add_subplot(grid[0, 0]), stages, title)
         for i, panel in enumerate((before, after)):
-            _densities(figure.add_subplot(grid[0, 1 + i]), panel, everyone)
-        style.site_legend(figure, counts, everyone)
+            _densities(figure.add_subplot(grid[0, 1 + i]), panel, all_sites)
+        style.site_legend(figure, counts, all_sites)
     return figure
 
 
@@ -73,7 +77,7 @@ def _bars(axes: Axes, stages: Sequence[tuple[str, float]], title: str) -> None:
     values = [value for _, value in stages]
     longest = max(values) or 1.0
     last = len(stages) - 1
-    # No site has these colours: the bars are about all of them.
+    # Not the colour of any site: the bars are about all of them.
     colours = [style.INK if row == last else style.FAINT for row in range(len(stages))]
     axes.barh(range(len(stages)), values, height=0.62, color=colours)
     for row, value in enumerate(values):
@@ -95,24 +99,24 @@ def _bars(axes: Axes, stages: Sequence[tuple[str, float]], title: str) -> None:
     axes.tick_params(left=False)
     axes.spines["bottom"].set_visible(False)
     axes.set_title(title, fontweight="bold")
-    axes.set_xlabel("shorter is better")
+    axes.set_xlabel("smaller is better")
 
 
 def _change(first: float, last: float) -> str:
-    """Return the change in whole per cent, cut off: never more than was achieved."""
+    """Return the change in whole per cent, rounded towards zero so that it never exaggerates."""
     percent = int(round(100 * (last / first - 1), 6))
     if percent == 0:
         return "no change"
     return f"−{-percent} %" if percent < 0 else f"+{percent} %"
 
 
-def _densities(axes: Axes, panel: DensityPanel, everyone: Iterable[str]) -> None:
-    colour, line = style.colours(everyone), style.line_styles(everyone)
+def _densities(axes: Axes, panel: DensityPanel, all_sites: Iterable[str]) -> None:
+    colour, line = style.colours(all_sites), style.line_styles(all_sites)
     factor = panel.x if panel.logarithmic else 1.0
-    some = np.linspace(0, panel.x.size - 1, min(panel.x.size, _POINTS)).round().astype(int)
+    sparse = np.linspace(0, panel.x.size - 1, min(panel.x.size, _POINTS)).round().astype(int)
     for name, scans in sorted(panel.densities.items()):
         mean = factor * np.asarray(scans).mean(axis=0)
-        axes.plot(panel.x[some], mean[some], color=colour[name], ls=line[name], lw=1.8)
+        axes.plot(panel.x[sparse], mean[sparse], color=colour[name], ls=line[name], lw=1.8)
     if panel.logarithmic:
         axes.set_xscale("log")
     axes.set_xlim(panel.x[0], panel.x[-1])

@@ -1,8 +1,8 @@
-"""How well a scan's histogram meets a target density [castro2018, Fig. 3].
+"""How well a scan's histogram fits a target density [castro2018, Fig. 3].
 
-A cell is a scan, or a method: the histogram with the density it should have, the quantiles of the
-one against those of the other, and their difference, ``Q_scan(p) − Q_target(p)`` over
-``Q_target(p)``, where a straight diagonal would hide it. All differences have one scale.
+Each cell is a scan, or a method: the histogram with the target density, a Q–Q plot, and below it
+the difference ``Q_scan(p) − Q_target(p)`` against ``Q_target(p)``, which the diagonal would hide.
+All differences have the same scale.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 
 from ndflow.errors import InvalidValueError
 from ndflow.figures import style
-from ndflow.figures.arrays import increasing
 from ndflow.values import FloatArray, positive, real_array, whole
 
 if TYPE_CHECKING:
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["QuantileRow", "histogram_and_quantile_figure"]
 
 _WIDTH, _HEIGHT = 4.8, 2.0  # inches, of a cell
-_LETTERS = 12  # an inch
-_SPIKE = 1.6  # times the height of the target: what is higher is cut off
+_LETTERS = 12  # per inch
+_SPIKE = 1.6  # times the height of the target: higher bins are cut off
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,10 +35,11 @@ class QuantileRow:
     Attributes
     ----------
     name : of the scan, or of the method.
-    x : (n,), the middles of the bins.
+    x : (n,), centres of the bins.
     histogram, target : (n,), the densities there.
     quantiles, target_quantiles : (m,), at the same probabilities.
-    rmse, w1 : of the histogram and of the distribution, to show.
+    rmse : root mean square difference of the densities, shown as text.
+    w1 : Wasserstein distance of the distributions, shown as text.
     """
 
     name: str
@@ -53,10 +53,10 @@ class QuantileRow:
 
     def __post_init__(self) -> None:
         """Validate."""
-        x = increasing(self.x, "x")
+        x = style.increasing(self.x, "x")
         quantiles = real_array(self.quantiles, "quantiles", None)
         if not quantiles.size:
-            raise InvalidValueError("quantiles must hold one at least")
+            raise InvalidValueError("quantiles must hold at least one number")
         arrays = {
             "x": x,
             "histogram": real_array(self.histogram, "histogram", x.size),
@@ -80,11 +80,15 @@ def histogram_and_quantile_figure(
     Parameters
     ----------
     rows : the cells, in reading order.
-    columns : how many cells stand side by side, for example one a method.
+    columns : number of cells side by side, for example one per method.
     units : of the intensities.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.export` turns into a file.
     """
     if not rows:
-        raise InvalidValueError("rows must hold one at least")
+        raise InvalidValueError("rows must hold at least one cell")
     across = min(whole(columns, "columns", 1, 8), len(rows))
     down = -(-len(rows) // across)
     width = _WIDTH * across if across > 1 else 1.4 * _WIDTH
@@ -95,7 +99,7 @@ def histogram_and_quantile_figure(
         cells = figure.add_gridspec(down, across)
         for i, row in enumerate(rows):
             place = divmod(i, across)
-            # The third column stays empty: the next cell keeps its distance.
+            # The third column stays empty, as a gap before the next cell.
             parts = cells[place].subgridspec(
                 2, 3, width_ratios=(1.35, 1, 0.02 * across), height_ratios=(1.7, 1)
             )
@@ -127,7 +131,7 @@ def _quantiles(upper: Axes, lower: Axes, row: QuantileRow, reach: float, *, last
     ends = [row.target_quantiles.min(), row.target_quantiles.max()]
     upper.plot(ends, ends, color=style.FAINT, lw=1)
     upper.plot(row.target_quantiles, row.quantiles, color=style.SECOND, lw=1.2)
-    upper.set_ylabel("scan")
+    upper.set_ylabel("scan quantile")
     upper.tick_params(labelbottom=False)
     lower.axhline(0, color=style.FAINT, lw=1)
     lower.plot(
@@ -136,4 +140,4 @@ def _quantiles(upper: Axes, lower: Axes, row: QuantileRow, reach: float, *, last
     lower.set_ylim(-reach, reach)
     lower.set_ylabel("difference")
     if last:
-        lower.set_xlabel("quantile of the target")
+        lower.set_xlabel("target quantile")

@@ -1,9 +1,9 @@
-"""One scan on its way to another: slices, densities, and the map [castro2018, Fig. 1].
+"""One scan matched to another: slices, densities, and the intensity map [castro2018, Fig. 1].
 
-Columns are the source, the result and the target. Result and target are in the same units and have
-the same grey window, the target's; the source has its own. Beside them stands the map ``f`` with
-the straight line it departs from, and its slope as a multiple of that line's: where it is above 1
-the map stretches intensities apart, below 1 it draws them together.
+The columns are the source, the result and the target. Result and target are in the same units and
+have the same grey window, the target's; the source has its own. Beside them is the intensity map
+``f`` with its affine part, and its slope as a multiple of the affine slope: above 1 the map expands
+intensities, below 1 it compresses them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import numpy as np
 
 from ndflow.errors import InvalidValueError
 from ndflow.figures import style
-from ndflow.figures.arrays import increasing
 from ndflow.values import FloatArray, real_array
 
 if TYPE_CHECKING:
@@ -34,11 +33,11 @@ class PairSide:
 
     Attributes
     ----------
-    name : what to write above it.
-    slice_ : (rows, columns), the picture; NaN outside the brain, which is drawn black.
+    name : title of its column.
+    slice_ : (rows, columns), the image; NaN outside the brain, which is drawn black.
     x : (n,), increasing intensities.
     histogram, mixture : (n,), the densities there.
-    components : (K, n), the parts that the mixture is the sum of.
+    components : (K, n), the weighted components, whose sum is the mixture.
     """
 
     name: str
@@ -52,9 +51,11 @@ class PairSide:
         """Validate."""
         slice_ = np.array(self.slice_, dtype=np.float64)
         if slice_.ndim != 2 or not np.isfinite(slice_).any():
-            raise InvalidValueError(f"slice_ of {self.name!r} must be a picture, not all NaN")
+            raise InvalidValueError(
+                f"slice_ of {self.name!r} must be a 2D image that is not all NaN"
+            )
         slice_.flags.writeable = False
-        x = increasing(self.x, f"x of {self.name!r}")
+        x = style.increasing(self.x, f"x of {self.name!r}")
         arrays = {
             "slice_": slice_,
             "x": x,
@@ -68,13 +69,13 @@ class PairSide:
 
 @dataclass(frozen=True, eq=False)
 class MapCurve:
-    """A map of intensities as the figure shows it.
+    """An intensity map as the figure shows it.
 
     Attributes
     ----------
     x : (n,), increasing intensities of the source.
-    y, slope : (n,), where the map takes them, and its derivative there.
-    straight : (n,), where the affine map takes them; `x` itself for the identity.
+    y, slope : (n,), the map and its derivative at `x`.
+    straight : (n,), the affine alignment alone at `x`; `x` itself for the identity.
     """
 
     x: FloatArray
@@ -84,7 +85,7 @@ class MapCurve:
 
     def __post_init__(self) -> None:
         """Validate."""
-        x = increasing(self.x, "x of the map")
+        x = style.increasing(self.x, "x of the map")
         object.__setattr__(self, "x", x)
         for name in ("y", "slope", "straight"):
             object.__setattr__(self, name, real_array(getattr(self, name), name, x.size))
@@ -93,7 +94,17 @@ class MapCurve:
 
 
 def pair_panels(source: PairSide, target: PairSide, result: PairSide, imap: MapCurve) -> Figure:
-    """Draw a scan, what it becomes, and what it should look like."""
+    """Draw a scan, the scan it is matched to, the result, and the intensity map.
+
+    Parameters
+    ----------
+    source, target, result : the scan, the one it is matched to, and the scan after matching.
+    imap : the intensity map from source to result.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.export` turns into a file.
+    """
     with style.new_figure(_WIDTH, _HEIGHT) as figure:
         grid = figure.add_gridspec(2, 4, height_ratios=(1.25, 1))
         windows = (_window(source), _window(target), _window(target))
@@ -103,13 +114,15 @@ def pair_panels(source: PairSide, target: PairSide, result: PairSide, imap: MapC
             _slice(figure.add_subplot(grid[0, i]), side, windows[i])
             below.append(figure.add_subplot(grid[1, i]))
             _histogram(below[i], side, colours[i], legend=i == 0)
-        top = max(axes.get_ylim()[1] for axes in below[1:])  # of one unit, so of one scale
+        top = max(axes.get_ylim()[1] for axes in below[1:])  # the same units, so the same scale
         ends = [axes.get_xlim() for axes in below[1:]]
         for axes in below[1:]:
             axes.set_ylim(0, top)
             axes.set_xlim(min(end[0] for end in ends), max(end[1] for end in ends))
         upper = figure.add_subplot(grid[0, 3])
-        _map(upper, figure.add_subplot(grid[1, 3], sharex=upper), imap)
+        lower = figure.add_subplot(grid[1, 3], sharex=upper)
+        _map(upper, lower, imap)
+        figure.align_ylabels([upper, lower])
     return figure
 
 
@@ -121,7 +134,7 @@ def _window(side: PairSide) -> tuple[float, float]:
 def _slice(axes: Axes, side: PairSide, window: tuple[float, float]) -> None:
     picture = np.ma.masked_invalid(side.slice_)
     axes.imshow(picture, cmap="gray", vmin=window[0], vmax=window[1])
-    axes.set_facecolor("black")  # where there is nothing, as outside the brain
+    axes.set_facecolor("black")  # outside the brain
     axes.set_title(style.label(side.name, 34), loc="center")
     axes.set_xticks([])
     axes.set_yticks([])
@@ -146,12 +159,12 @@ def _map(upper: Axes, lower: Axes, imap: MapCurve) -> None:
     upper.plot(imap.x, imap.straight, color=style.FAINT, lw=1.2, label="affine")
     upper.plot(imap.x, imap.y, color=style.ACCENT, lw=1.4, label="map")
     upper.set_title("intensity map", loc="center")
-    upper.set_ylabel("result")
+    upper.set_ylabel("result intensity")
     upper.tick_params(labelbottom=False)
     upper.legend(loc="upper left", handlelength=1.2, fontsize=7)
     steepness = (imap.straight[-1] - imap.straight[0]) / (imap.x[-1] - imap.x[0])
     lower.axhline(1, color=style.FAINT, lw=1.2)
     lower.plot(imap.x, imap.slope / steepness, color=style.ACCENT, lw=1.4)
     lower.set_ylabel("slope ÷ affine slope")
-    lower.set_xlabel("source")
+    lower.set_xlabel("source intensity")
     lower.set_xlim(imap.x[0], imap.x[-1])

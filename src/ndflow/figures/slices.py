@@ -1,12 +1,13 @@
-"""Three slices of a scan, before and after.
+"""Three slices of a scan, before and after normalisation.
 
-Axial, coronal and sagittal stand side by side at one scale. Before, black and white are percentiles
-of the slices shown, as a scan in units of its own needs; after, they are the same for all scans, so
-that figures of different scans can be compared: tissue of one intensity has one grey.
+Axial, coronal and sagittal slices are side by side at the same scale. Before, the grey window is
+given by percentiles of the slices shown, because every scan has units of its own; after, it is the
+same for all scans, so that figures of different scans can be compared: equal intensities have the
+same grey.
 
-Pictures are cut to what they hold, brought to at most `_SIDE` pixels a side by averaging areas, and
-drawn in `_GREYS` shades, each pixel stored once: the eye loses little and the file most of its
-size. A pixel that is outside for more than half of its area stays outside.
+Slices are cropped to the brain, reduced to at most `_SIDE` pixels per side by averaging areas, and
+drawn in `_GREYS` shades, each pixel stored once: little is lost to the eye, and most of the file
+size is saved. A pixel with more than half of its area outside the mask stays outside.
 """
 
 from __future__ import annotations
@@ -31,31 +32,36 @@ _VIEWS = ("axial", "coronal", "sagittal")
 _WIDTH = 5.2  # inches
 _SIDE, _GAP = 96, 4  # pixels, of a slice and between slices
 _GREYS = 32
-_WINDOW = (1, 99.5)  # percentiles of the slices before, from black to white
+_WINDOW = (1, 99.5)  # percentiles of the slices before, for black and white
 
 
 def slices_figure(
     before: Sequence[ArrayLike], after: Sequence[ArrayLike], name: str, window: tuple[float, float]
 ) -> Figure:
-    """Draw slices of a scan before (above) and after (below).
+    """Draw slices of a scan before (above) and after normalisation (below).
 
     Parameters
     ----------
-    before : the axial, the coronal and the sagittal slice, (rows, columns) from the top left, of
-        square pixels of one size; NaN outside the brain, which is drawn black.
+    before : the axial, the coronal and the sagittal slice, (rows, columns) from the top left, with
+        square pixels of the same size; NaN outside the brain, which is drawn black.
     after : the same slices of the result.
     name : of the scan.
-    window : what is black and what is white after, the same for all scans of a study.
+    window : intensities drawn black and white after, the same for all scans of a study.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.export` turns into a file.
     """
     above, below = _pictures(before, "before"), _pictures(after, "after")
     for view, old, new in zip(_VIEWS, above, below, strict=True):
         if old.shape != new.shape:
             raise InvalidValueError(
-                f"the {view} slice must have one shape, not {old.shape} and {new.shape}"
+                f"the {view} slice must have the same shape before and after, "
+                f"not {old.shape} and {new.shape}"
             )
     low, high = (real(end, "window") for end in window)
     if not low < high:
-        raise InvalidValueError(f"window must go from less to more, not from {low} to {high}")
+        raise InvalidValueError(f"window must be increasing, not from {low} to {high}")
     boxes = [_box(old, new) for old, new in zip(above, below, strict=True)]
     above, below = ([p[box] for p, box in zip(row, boxes, strict=True)] for row in (above, below))
     strips = _strip(above), _strip(below)
@@ -78,13 +84,15 @@ def _pictures(given: Sequence[ArrayLike], name: str) -> list[FloatArray]:
     pictures = [np.array(part, dtype=np.float64) for part in given]
     for view, picture in zip(_VIEWS, pictures, strict=True):
         if picture.ndim != 2 or not np.isfinite(picture).any():
-            raise InvalidValueError(f"the {view} slice {name} must be a picture, not all NaN")
+            raise InvalidValueError(
+                f"the {view} slice {name} must be a 2D image that is not all NaN"
+            )
         picture[~np.isfinite(picture)] = np.nan
     return pictures
 
 
 def _box(old: FloatArray, new: FloatArray) -> tuple[slice, slice]:
-    """Return the smallest part that holds all there is to see, before or after."""
+    """Return the bounding box of the finite pixels, before or after."""
     filled = np.isfinite(old) | np.isfinite(new)
     rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
     return slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
@@ -97,7 +105,7 @@ def _window(pictures: Sequence[FloatArray]) -> tuple[float, float]:
 
 
 def _sizes(pictures: Sequence[FloatArray]) -> list[tuple[int, int]]:
-    """Return the rows and columns that each picture is drawn with, at one scale for all."""
+    """Return the rows and columns of each picture as drawn, at the same scale for all."""
     scale = min(1.0, _SIDE / max(side for picture in pictures for side in picture.shape))
     return [
         (max(round(scale * picture.shape[0]), 1), max(round(scale * picture.shape[1]), 1))
@@ -106,7 +114,7 @@ def _sizes(pictures: Sequence[FloatArray]) -> list[tuple[int, int]]:
 
 
 def _strip(pictures: Sequence[FloatArray]) -> FloatArray:
-    """Return the pictures side by side, each in the middle of the height of the tallest."""
+    """Return the pictures side by side, centred vertically."""
     sizes = _sizes(pictures)
     height = max(rows for rows, _ in sizes) + 2 * _GAP
     strip = np.full((height, sum(columns + _GAP for _, columns in sizes) + _GAP), np.nan)
@@ -119,7 +127,7 @@ def _strip(pictures: Sequence[FloatArray]) -> FloatArray:
 
 
 def _middles(pictures: Sequence[FloatArray]) -> list[float]:
-    """Return the column in the middle of each picture of a strip."""
+    """Return the central column of each picture in a strip."""
     widths = np.array([columns for _, columns in _sizes(pictures)])
     starts = np.cumsum(widths + _GAP) - widths
     middles: list[float] = (starts + 0.5 * (widths - 1)).tolist()
@@ -127,7 +135,7 @@ def _middles(pictures: Sequence[FloatArray]) -> list[float]:
 
 
 def _resampled(picture: FloatArray, rows: int, columns: int) -> FloatArray:
-    """Return a picture of another size: means over areas, of what is inside."""
+    """Return a picture resized by averaging areas; pixels outside are ignored."""
     inside = np.isfinite(picture)
     down, across = (
         _overlaps(old, new) for old, new in zip(picture.shape, (rows, columns), strict=True)
@@ -142,7 +150,7 @@ def _resampled(picture: FloatArray, rows: int, columns: int) -> FloatArray:
 
 
 def _overlaps(old: int, new: int) -> FloatArray:
-    """Return what share of each of the new intervals lies in each of the old ones, (new, old)."""
+    """Return the share of each new interval that lies in each old one, (new, old)."""
     edges = np.linspace(0, old, new + 1)
     ends = np.clip(edges[:, np.newaxis] - np.arange(old), 0, 1)
     overlaps: FloatArray = np.diff(ends, axis=0) * (new / old)
@@ -158,7 +166,7 @@ def _draw(axes: Axes, strip: FloatArray, window: tuple[float, float], row: str) 
         cmap=shades,
         vmin=window[0],
         vmax=window[1],
-        interpolation="none",  # in an SVG: the pixels themselves, not those of a screen
+        interpolation="none",  # an SVG stores the pixels themselves, not resampled ones
     )
     axes.set_ylabel(row, fontsize=8)
     axes.set_xticks([])

@@ -1,14 +1,15 @@
-"""How every figure looks: colours, lines, letters, and the legend of sites.
+"""The common style of all figures: colours, lines, fonts, and the legend of sites.
 
-- Colours are those of Okabe and Ito, which people of any colour vision can tell apart, without the
-  yellow, which is faint on white, and the black, which is for what is not a site. A site's
-  colour is given by its place among the sorted names of all sites, so it is the same in every
-  figure of a study; from the seventh on colours come again with another kind of line.
-- The settings of matplotlib start from its defaults, not from the user's own file, and hold only
-  while a figure is drawn: the same numbers give the same picture everywhere, and nobody else's
-  pictures change.
-- Names come from tables and may hold anything. No text is read as a formula, characters that XML
-  forbids are replaced, long names are cut in the middle and broken into lines.
+- Colours are those of Okabe and Ito, which are distinguishable with any type of colour vision,
+  without the yellow, which is faint on white, and the black, which is reserved for everything that
+  is not a site. A site's colour depends on its position among the sorted names of all sites, so it
+  is the same in every figure of a study; from the seventh site on, colours repeat with another line
+  style.
+- The settings start from matplotlib's defaults, not from the user's own file, and apply only while
+  a figure is drawn: the same numbers give the same figure everywhere, and figures drawn by other
+  code do not change.
+- Names come from tables and may contain anything. No text is interpreted as a formula, characters
+  that XML forbids are replaced, and long names are shortened in the middle and wrapped.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from ndflow.errors import InvalidValueError
+from ndflow.values import FloatArray, real_array
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,6 +38,7 @@ __all__ = [
     "colours",
     "density_axes",
     "drawing",
+    "increasing",
     "label",
     "legend_rows",
     "line_styles",
@@ -40,9 +46,9 @@ __all__ = [
     "site_legend",
 ]
 
-INK = "#222222"  # letters, and curves that others are compared with
-FAINT = "#b9bec4"  # histograms, and lines to compare with
-ACCENT, SECOND = "#0072B2", "#D55E00"  # of figures that know no sites
+INK = "#222222"  # text, and curves that others are compared with
+FAINT = "#b9bec4"  # histograms and reference lines
+ACCENT, SECOND = "#0072B2", "#D55E00"  # for curves that do not belong to a site
 
 _PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 _LINES = ("-", "--", ":", "-.")
@@ -70,28 +76,38 @@ _SETTINGS: dict[str, Any] = {
     "axes.titlelocation": "left",
     "legend.frameon": False,
     "text.parse_math": False,
-    "path.simplify_threshold": 0.25,  # of a pixel: many points of smooth curves are not needed
-    "svg.fonttype": "none",  # text stays text: small, and can be searched
-    "svg.hashsalt": "ndflow",  # for the names of things inside a file, which are else random
+    "path.simplify_threshold": 0.25,  # of a pixel: smooth curves need few points
+    "svg.fonttype": "none",  # text stays text: small and searchable
+    "svg.hashsalt": "ndflow",  # for identifiers in the file, which would be random otherwise
 }
 _LONGEST = 50  # characters of a name
-_ENTRY = 0.6  # inches, of a legend's line and of the gaps around it
+_ENTRY = 0.6  # inches for the line of a legend entry and the gaps around it
 
 
 def colours(sites: Iterable[str]) -> dict[str, str]:
-    """Return the colour of each site; give all sites of a study."""
+    """Return the colour of each site.
+
+    Parameters
+    ----------
+    sites : all sites of the study, because the colours depend on them.
+
+    Examples
+    --------
+    >>> colours(["London", "Bern"])
+    {'Bern': '#0072B2', 'London': '#D55E00'}
+    """
     return {name: _PALETTE[i % len(_PALETTE)] for i, name in enumerate(sorted(set(sites)))}
 
 
 def line_styles(sites: Iterable[str]) -> dict[str, str]:
-    """Return the kind of line of each site, which tells those of one colour apart."""
+    """Return the line style of each site, which distinguishes sites of the same colour."""
     return {
         name: _LINES[i // len(_PALETTE) % len(_LINES)] for i, name in enumerate(sorted(set(sites)))
     }
 
 
 def label(text: str, width: int | None = None) -> str:
-    """Return a name as figures show it, in lines of at most so many characters."""
+    """Return a name as figures show it, wrapped to `width` characters."""
     plain = "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in text)
     if len(plain) > _LONGEST:
         half = (_LONGEST - 1) // 2
@@ -101,11 +117,19 @@ def label(text: str, width: int | None = None) -> str:
     return "\n".join(textwrap.wrap(plain, width))
 
 
+def increasing(x: ArrayLike, name: str) -> FloatArray:
+    """Return the points at which curves are drawn, if they are strictly increasing."""
+    array = real_array(x, name, None)
+    if array.size < 2 or (np.diff(array) <= 0).any():
+        raise InvalidValueError(f"{name} must hold at least two intensities that increase")
+    return array
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
-    """Within it, matplotlib has our settings and no others, and keeps quiet about missing letters.
+    """Apply the settings of `ndflow` to matplotlib, and silence warnings about missing glyphs.
 
-    An SVG holds the letters themselves, and browsers have fonts for most; a PNG shows boxes.
+    An SVG contains the characters themselves, and browsers have fonts for most; a PNG shows boxes.
     """
     try:
         from matplotlib import style
@@ -120,36 +144,42 @@ def drawing() -> Iterator[None]:
 
 @contextmanager
 def new_figure(width: float, height: float) -> Iterator[Figure]:
-    """Within it, a figure of this size in inches can be filled; it belongs to no window or list.
+    """Provide an empty figure of this size in inches, which pyplot does not know about.
 
-    At the end everything finds its place, once and for all: places depend on the numbers along the
-    axes, and these on the places, so each drawing would else move things a little.
+    The layout is computed once, on leaving the context, and then fixed: positions depend on the
+    tick labels, and these on the positions, so every drawing would otherwise shift things slightly.
     """
     with drawing():
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)  # room for wider fonts
+        layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.06)  # leaves space for wider fonts
         figure = Figure(figsize=(width, height), layout=layout)
         yield figure
         for _ in range(2):
             layout.execute(figure)
         figure.set_layout_engine("none")
-        for axes in figure.axes:  # the solver's last digits differ from one process to the next
+        for axes in figure.axes:  # the solver's last digits differ between processes
             bounds = axes.get_position(original=True).bounds
-            x, y, wide, high = (round(part, 6) for part in bounds)
-            axes.set_position((x, y, wide, high))
+            left, bottom, wide, high = (round(part, 6) for part in bounds)
+            axes.set_position((left, bottom, wide, high))
 
 
 def density_axes(axes: Axes) -> None:
-    """Axes of a density: from zero on, and without numbers, because only its shape matters."""
+    """Start the axis of a density at zero and hide its ticks, because only the shape matters."""
     axes.set_ylim(bottom=0)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
 
 
 def legend_rows(width: float, names: Iterable[str]) -> tuple[int, int]:
-    """Return how many rows and columns a legend of these names has in a figure of this width."""
+    """Return the number of rows and columns of a legend of these names.
+
+    Parameters
+    ----------
+    width : of the figure, in inches.
+    names : of the sites.
+    """
     with drawing():
         from matplotlib.font_manager import FontProperties
         from matplotlib.textpath import text_to_path
@@ -165,25 +195,27 @@ def legend_rows(width: float, names: Iterable[str]) -> tuple[int, int]:
     return rows, -(-len(texts) // rows)
 
 
-def site_legend(figure: Figure, counts: Mapping[str, Sequence[int]], all_of: Iterable[str]) -> None:
-    """Add below everything what line is which site, and how many scans it has.
+def site_legend(
+    figure: Figure, counts: Mapping[str, Sequence[int]], all_sites: Iterable[str]
+) -> None:
+    """Add a legend below the figure: the line of each site, and its number of scans.
 
     Parameters
     ----------
-    figure : where to add it.
-    counts : of each site, its scans in each part of the figure.
-    all_of : the sites of the study, which the colours go by.
+    figure : to add it to.
+    counts : number of scans of each site in each panel of the figure.
+    all_sites : all sites of the study, which determine the colours.
     """
     from matplotlib.lines import Line2D
 
-    colour, line = colours(all_of), line_styles(all_of)
+    colour, line = colours(all_sites), line_styles(all_sites)
     names = sorted(counts)
     handles = [Line2D([], [], color=colour[name], ls=line[name], lw=2) for name in names]
     _, columns = legend_rows(figure.get_figwidth(), names)
     legend = figure.legend(
         handles, [str(i) for i in range(len(names))], loc="outside lower center", ncols=columns
     )
-    # Set afterwards: a label that begins with an underscore would be left out.
+    # Set afterwards: matplotlib leaves out labels that begin with an underscore.
     for name, text in zip(names, legend.get_texts(), strict=True):
-        few, many = min(counts[name]), max(counts[name])
-        text.set_text(f"{label(name)} ({few if few == many else f'{few}–{many}'})")
+        fewest, most = min(counts[name]), max(counts[name])
+        text.set_text(f"{label(name)} ({fewest if fewest == most else f'{fewest}–{most}'})")

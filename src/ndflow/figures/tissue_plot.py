@@ -1,10 +1,10 @@
-"""How far the tissues of the sites agree, method by method.
+"""How well the intensities of a tissue agree across scans and sites, for each method.
 
-A row is a method, a column a tissue. Every scan is a line from the first to the third quartile of
-its intensities in the tissue, with a tick at the median. The scans of a site lie together, in the
-order of their medians, so a site is a leaning band; the upright line through it is the mean of
-its medians. Sites follow each other as in the legend. Where a method works, the upright lines of
-all sites stand above each other, and the bands lean little.
+Each row is a method, each column a tissue. Each scan is a line from the first to the third quartile
+of its intensities in the tissue, with a tick at the median. The scans of a site are sorted by their
+medians, so a site is a slanted band; the vertical line through it is the mean of its medians. Sites
+are in the order of the legend. Where a method works, the vertical lines of all sites are aligned,
+and the bands are hardly slanted.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["TissueRow", "tissue_figure"]
 
 _WIDTH, _HEIGHT, _SITE, _LEGEND_ROW = 2.5, 1.25, 0.13, 0.19  # inches
-_SCANS = 120  # in a panel; of more, some of each site, evenly in the order of their medians
+_SCANS = 120  # per panel; of more, an even selection of each site, in the order of medians
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +37,8 @@ class TissueRow:
     ----------
     name : of the method.
     quartiles : (scans, tissues, 3), the quartiles of the intensities in each tissue.
-    sites : (scans,), where each was scanned.
-    units : of the intensities; rows of the same units have the same axes.
+    sites : (scans,), the site of each scan.
+    units : of the intensities; rows with the same units have the same axes.
     """
 
     name: str
@@ -50,11 +50,11 @@ class TissueRow:
         """Validate."""
         quartiles = real_array(self.quartiles, "quartiles", None, None, 3)
         if not quartiles.size:
-            raise InvalidValueError("quartiles must hold one scan and one tissue at least")
+            raise InvalidValueError("quartiles must hold at least one scan and one tissue")
         if len(self.sites) != len(quartiles):
             raise InvalidValueError(
-                f"sites must name that of each of the {len(quartiles)} scans, "
-                f"not of {len(self.sites)}"
+                f"sites must name the site of each of the {len(quartiles)} scans, "
+                f"but has {len(self.sites)} entries"
             )
         object.__setattr__(self, "quartiles", quartiles)
         object.__setattr__(self, "sites", tuple(map(str, self.sites)))
@@ -63,16 +63,20 @@ class TissueRow:
 def tissue_figure(
     rows: Sequence[TissueRow], tissue_names: Sequence[str], *, sites: Iterable[str] = ()
 ) -> Figure:
-    """Draw the quartiles of all scans.
+    """Draw the quartiles of all scans in each tissue, one row per method.
 
     Parameters
     ----------
     rows : the methods, from top to bottom.
-    tissue_names : what the second axis of the quartiles holds.
-    sites : those of the whole study, where some are in no row: for their colours.
+    tissue_names : of the second axis of the quartiles.
+    sites : further sites of the study, which are in no row; colours depend on all sites.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.export` turns into a file.
     """
     if not rows:
-        raise InvalidValueError("rows must hold one at least")
+        raise InvalidValueError("rows must hold at least one method")
     for row in rows:
         if row.quartiles.shape[1] != len(tissue_names):
             raise InvalidValueError(
@@ -83,7 +87,7 @@ def tissue_figure(
     for row in rows:
         for name in set(row.sites):
             counts.setdefault(name, []).append(row.sites.count(name))
-    everyone = {*sites, *counts}
+    all_sites = {*sites, *counts}
     width = _WIDTH * len(tissue_names) + 1.2
     height = max(_HEIGHT, _SITE * len(counts))
     legend, _ = style.legend_rows(width, counts)
@@ -94,8 +98,8 @@ def tissue_figure(
             alike = [other for other in rows if other.units == row.units]
             for t, tissue in enumerate(tissue_names):
                 axes = figure.add_subplot(grid[i, t])
-                _draw(axes, row, t, everyone)
-                axes.set_xlim(*_ends([other.quartiles[:, t] for other in alike]))
+                _draw(axes, row, t, all_sites)
+                axes.set_xlim(*_limits([other.quartiles[:, t] for other in alike]))
                 axes.tick_params(labelbottom=last)
                 if i == 0:
                     axes.set_title(style.label(tissue, 30), loc="center")
@@ -105,19 +109,19 @@ def tissue_figure(
                     axes.set_ylabel(
                         style.label(row.name, 18), rotation=0, ha="right", va="center", fontsize=9
                     )
-        style.site_legend(figure, counts, everyone)
+        style.site_legend(figure, counts, all_sites)
     return figure
 
 
-def _ends(quartiles: Sequence[FloatArray]) -> tuple[float, float]:
+def _limits(quartiles: Sequence[FloatArray]) -> tuple[float, float]:
     low = min(float(part.min()) for part in quartiles)
     high = max(float(part.max()) for part in quartiles)
     margin = 0.04 * (high - low) or 0.5
     return low - margin, high + margin
 
 
-def _draw(axes: Axes, row: TissueRow, tissue: int, everyone: Iterable[str]) -> None:
-    colour, line = style.colours(everyone), style.line_styles(everyone)
+def _draw(axes: Axes, row: TissueRow, tissue: int, all_sites: Iterable[str]) -> None:
+    colour, line = style.colours(all_sites), style.line_styles(all_sites)
     names = sorted(set(row.sites))
     most = max(_SCANS // len(names), 5)
     top = 0.0

@@ -1,9 +1,9 @@
-"""How numbers are spread, group by group: outlines, quartiles, and every single number.
+"""Violin plots: the density of each group of numbers, its quartiles, and every single number.
 
-The outline of a group is the Gaussian kernel estimate of its density with Scott's bandwidth, cut
-off at its least and its greatest value, so that it shows nothing where there is nothing. A dot a
-value lies within the outline, at a height that the golden ratio spreads evenly: nothing is random.
-A group of fewer than three values, or of equal ones, has dots and no outline.
+The outline of a group is the Gaussian kernel density estimate with Scott's bandwidth, cut off at
+the smallest and the largest value, so that it does not extend beyond the data. Each value is a dot
+within the outline; multiples of the golden ratio spread the dots evenly across it, without
+randomness. A group of fewer than three values, or of equal ones, has dots and no outline.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import stats
 
 from ndflow.errors import InvalidValueError
 from ndflow.figures import style
@@ -23,15 +22,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["Group", "ViolinPanel", "violin_figure", "violins"]
-
-Group = tuple[str, FloatArray]  # what it is called, and its values
+__all__ = ["ViolinPanel", "violin_figure"]
 
 _WIDTH, _ROW = 3.9, 0.46  # inches, of a panel and of a group
 _HALF = 0.4  # of the distance between groups
 _POINTS = 160  # of an outline
 _GOLDEN = 0.5 * (5**0.5 - 1)
-_DOTS = 500  # a panel; more are stored as a picture
+_DOTS = 500  # per panel; more are stored as an image
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,37 +37,41 @@ class ViolinPanel:
 
     Attributes
     ----------
-    groups : from top to bottom, what each is called, and its values.
+    groups : name and values of each group, from top to bottom.
     label : what the numbers are.
-    reference : a number to compare with, for example that of guessing.
+    reference : a number to compare with, for example that of guessing, drawn as a dashed line.
     """
 
-    groups: Sequence[Group]
+    groups: Sequence[tuple[str, FloatArray]]
     label: str
     reference: float | None = None
 
     def __post_init__(self) -> None:
         """Validate."""
         if not self.groups:
-            raise InvalidValueError("groups must hold one at least")
+            raise InvalidValueError("groups must hold at least one group")
         groups = tuple((name, real_array(given, name, None)) for name, given in self.groups)
         for name, values in groups:
             if not values.size:
-                raise InvalidValueError(f"the group {name!r} must hold one value at least")
+                raise InvalidValueError(f"the group {name!r} must hold at least one value")
         object.__setattr__(self, "groups", groups)
         if self.reference is not None:
             object.__setattr__(self, "reference", real(self.reference, "reference"))
 
 
-def violins(groups: Sequence[Group], label: str, *, reference: float | None = None) -> Figure:
-    """Draw groups of numbers, one below the other."""
-    return violin_figure([ViolinPanel(groups, label, reference)])
-
-
 def violin_figure(panels: Sequence[ViolinPanel]) -> Figure:
-    """Draw several kinds of numbers side by side."""
+    """Draw violin plots side by side.
+
+    Parameters
+    ----------
+    panels : one per kind of number; panels with the groups of the first do not repeat their names.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.export` turns into a file.
+    """
     if not panels:
-        raise InvalidValueError("panels must hold one at least")
+        raise InvalidValueError("panels must hold at least one panel")
     names = [[name for name, _ in panel.groups] for panel in panels]
     named = [i == 0 or names[i] != names[0] for i in range(len(panels))]
     height = _ROW * max(map(len, names)) + 0.6
@@ -88,12 +89,12 @@ def _draw(axes: Axes, panel: ViolinPanel, *, named: bool) -> None:
     few = sum(values.size for _, values in panel.groups) <= _DOTS
     for row, (_, given) in enumerate(panel.groups):
         values = np.sort(given)
-        at, half = _outline(values)
-        axes.fill_between(at, row - half, row + half, color=colour, alpha=0.22, lw=0, zorder=2)
+        x, half = _outline(values)
+        axes.fill_between(x, row - half, row + half, color=colour, alpha=0.22, lw=0, zorder=2)
         jitter = 2 * ((0.5 + _GOLDEN * np.arange(values.size)) % 1) - 1
         axes.plot(
             values,
-            row + 0.85 * jitter * np.interp(values, at, half),
+            row + 0.85 * jitter * np.interp(values, x, half),
             "o",
             ms=1.8,
             mew=0,
@@ -118,10 +119,12 @@ def _draw(axes: Axes, panel: ViolinPanel, *, named: bool) -> None:
 
 def _outline(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return points along the axis, and half the width of the outline there."""
+    from scipy import stats  # slow to import
+
     ends = np.array([values.min(), values.max()])
-    # Values that differ in their last digits only have no density that can be told.
+    # Values that differ only in their last digits have no meaningful density.
     if values.size < 3 or np.ptp(ends) <= 1e-9 * np.abs(ends).max():
         return ends, np.zeros(2)
-    at = np.linspace(ends[0], ends[1], _POINTS)
-    density = stats.gaussian_kde(values)(at)
-    return at, _HALF * density / density.max()
+    x = np.linspace(ends[0], ends[1], _POINTS)
+    density = stats.gaussian_kde(values)(x)
+    return x, _HALF * density / density.max()

@@ -1,1 +1,1 @@
-"""What a comparison measures: distributions, sites, tissues, repeatability."""
+"""The measures of a comparison: histogram fit, sites, tissues, repeatability, classification."""

@@ -1,12 +1,11 @@
-"""Which site does a scan come from? A random forest's guess, before and after normalisation.
+"""Which site does a scan come from? A random forest's prediction, before and after normalisation.
 
-The better a normalisation, the less a classifier finds to tell sites by. Scans are cut into folds
-with the same share of each site; each fold is predicted by a forest that has seen the others
-only. What the features depend on, such as a reference, has to be made from the training scans of
-each fold as well, or the test scans have already had their say: so the features are asked for, fold
-by fold.
+The better a normalisation, the less a classifier finds that distinguishes the sites. Scans are
+divided into stratified folds; each fold is predicted by a forest trained on the others. Whatever
+the features depend on, such as a reference, has to be made from the training scans of each fold as
+well, or information leaks from the test scans: so the features are requested fold by fold.
 
-What accuracy chance gives is measured in the same way, with the labels shuffled.
+The accuracy that chance gives is measured in the same way, with the labels shuffled.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from ndflow.values import FloatArray, real_array, whole
 __all__ = ["chance", "classify", "folds"]
 
 Indices = NDArray[np.intp]
-Features = tuple[FloatArray, FloatArray]  # of the training and of the test scans, a row each
+Features = tuple[FloatArray, FloatArray]  # of the training and of the test scans, one row per scan
 
 _SEEDS = 1 << 32
 _ATTEMPTS = 100
@@ -35,19 +34,33 @@ _ATTEMPTS = 100
 def folds(
     labels: Sequence[str], seed: int, count: int = 2, groups: Sequence[str] | None = None
 ) -> list[tuple[Indices, Indices]]:
-    """Return the indices of training and test scans of each fold, with the same mix of labels.
+    """Divide scans into stratified folds.
 
     Parameters
     ----------
-    labels : of all scans.
-    seed : of the random choice.
-    count : of folds.
-    groups : scans that have to stay together, such as those of one subject, have the same.
+    labels : (scans,), the class of each scan.
+    seed : of the random division.
+    count : number of folds.
+    groups : (scans,); scans of one group, such as those of one subject, stay in one fold.
+
+    Returns
+    -------
+    Indices of the training and of the test scans, one pair per fold.
+
+    Raises
+    ------
+    InvalidValueError : if there are fewer than two classes, or if a class cannot be in all folds.
+
+    Examples
+    --------
+    >>> sites = ["a", "a", "b", "b"]
+    >>> [[sites[index] for index in test] for _, test in folds(sites, seed=0)]
+    [['a', 'b'], ['a', 'b']]
     """
     whole(count, "count", 2, 1 << 20)
     sizes = Counter(labels)
     if len(sizes) < 2:
-        raise InvalidValueError("labels must be of two classes or more to be told apart")
+        raise InvalidValueError("labels must name at least two classes")
     few = sorted(name for name, size in sizes.items() if size < count)
     if few:
         raise InvalidValueError(
@@ -58,16 +71,16 @@ def folds(
         groups = None
     kind = "StratifiedKFold" if groups is None else "StratifiedGroupKFold"
     first = whole(seed, "seed", 0, _SEEDS - 1)
-    for attempt in range(_ATTEMPTS):  # scans that stay together may leave a fold without a class
+    for attempt in range(_ATTEMPTS):  # with groups, a class may be missing from a training fold
         splitter = getattr(_sklearn("model_selection"), kind)(
             count, shuffle=True, random_state=(first + attempt) % _SEEDS
         )
         parts = list(splitter.split(np.zeros(len(labels)), np.array(labels), groups))
-        if all({labels[place] for place in train} == set(labels) for train, _ in parts):
+        if all({labels[index] for index in train} == set(labels) for train, _ in parts):
             return parts
     raise InvalidValueError(
-        f"scans of one subject stay together, and so each class needs scans of {count} subjects "
-        f"or more; leave out the subjects that were scanned everywhere"
+        f"scans of one subject stay together, so each class needs scans of at least {count} "
+        f"subjects; leave out subjects that were scanned at every site"
     )
 
 
@@ -80,16 +93,28 @@ def classify(
     count: int = 2,
     groups: Sequence[str] | None = None,
 ) -> Predictions:
-    """Predict the label of each scan, by a forest that was trained on the other folds.
+    """Predict the class of each scan with a forest trained on the other folds.
 
     Parameters
     ----------
-    features : given the indices of training and of test scans, the features of both, a row a scan.
-    labels : of all scans.
+    features : called with the indices of the training and of the test scans; returns the features
+        of both, one row per scan.
+    labels : (scans,), the class of each scan.
     seed : of folds and forests.
-    trees : in a forest.
-    count : of folds.
-    groups : see `folds`.
+    trees : number of trees in a forest.
+    count, groups : see `folds`.
+
+    Returns
+    -------
+    The probability of each class, for each scan.
+
+    Examples
+    --------
+    >>> table = np.array([[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]])
+    >>> sites = ["a"] * 3 + ["b"] * 3
+    >>> found = classify(lambda train, test: (table[train], table[test]), sites, seed=0, trees=9)
+    >>> accuracy(found, sites).balanced
+    1.0
     """
     parts = folds(labels, seed, count, groups)
     classes = tuple(sorted(set(labels)))
@@ -109,16 +134,25 @@ def chance(
     trees: int = 200,
     groups: Sequence[str] | None = None,
 ) -> Chance:
-    """Return the balanced accuracy of forests that are trained, and tested, on shuffled labels.
+    """Return the balanced accuracy of forests that are trained and tested on shuffled labels.
 
     Parameters
     ----------
-    fold_features : of training and test scans, for each of `folds` (labels, seed, their number).
-    labels : of all scans; shuffled within each fold, so that folds keep their mix of labels.
+    fold_features : features of the training and of the test scans, one pair for each of the
+        `folds` of these labels and this seed.
+    labels : (scans,); shuffled within each fold, which preserves the proportions of classes.
     seed : that of the folds; also of forests and permutations.
     permutations : how often labels are shuffled.
-    trees : in a forest.
+    trees : number of trees in a forest.
     groups : see `folds`.
+
+    Examples
+    --------
+    >>> table, sites = np.array([[0.0], [0.1], [1.0], [1.1]]), ["a", "a", "b", "b"]
+    >>> features = [(table[train], table[test]) for train, test in folds(sites, seed=0)]
+    >>> found = chance(features, sites, seed=0, permutations=9, trees=5)
+    >>> 0 <= found.mean <= found.high <= 1
+    True
     """
     whole(permutations, "permutations", 1, 1 << 30)
     parts = folds(labels, seed, len(fold_features), groups)
@@ -128,18 +162,18 @@ def chance(
     reached = []
     for _ in range(permutations):
         shuffled = np.array(labels)
-        for _, test in parts:  # within folds, which keeps their mix of labels as it was
+        for _, test in parts:
             shuffled[test] = generator.permutation(shuffled[test])
-        own = int(generator.integers(_SEEDS))
+        forest_seed = int(generator.integers(_SEEDS))
         probabilities = np.zeros((len(labels), len(classes)))
         for both, (train, test) in zip(features, parts, strict=True):
-            probabilities[test] = _predicted(both, shuffled[train], own, trees)
+            probabilities[test] = _predicted(both, shuffled[train], forest_seed, trees)
         reached.append(accuracy(Predictions(probabilities, classes), shuffled.tolist()).balanced)
     return Chance(float(np.mean(reached)), float(np.quantile(reached, 0.95)))
 
 
 def _predicted(features: Features, labels: NDArray[Any], seed: int, trees: int) -> FloatArray:
-    """Return the probabilities of the classes for test scans, (scans, classes)."""
+    """Return the probabilities of the classes for the test scans, (scans, classes)."""
     # One job: several add up the votes of trees in whichever order they finish.
     forest = _sklearn("ensemble").RandomForestClassifier(
         whole(trees, "trees", 1, 1 << 20), random_state=seed, n_jobs=1

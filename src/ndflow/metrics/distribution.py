@@ -1,15 +1,15 @@
 """The distribution of a scan's intensities, as a continuous distribution function.
 
 Intensities come in levels ``v_0 < v_1 < …`` with masses ``m_i``. Two scans hardly ever share their
-levels, so their masses cannot be compared one by one, and bins that are no multiple of the levels'
-spacing hold now one level more, now one less: a comb. So the mass of each level is spread evenly
-over the stretch of line that is nearer to it than to any other level, from half-way to the level
-below to half-way to the one above; the outer levels reach as far outwards as they do inwards. The
-density is then a step function, and the distribution function F a polygon:
+levels, so their masses cannot be compared one by one, and bins whose width is not a multiple of the
+levels' spacing hold sometimes one level more, sometimes one fewer: a comb. So the mass of each
+level is spread evenly over the interval that is nearer to it than to any other level, from half-way
+to the level below to half-way to the level above; the outermost levels reach as far outwards as
+inwards. The density is then a step function, and the distribution function F is piecewise linear:
 
     F(e_0) = 0,   F(e_{i+1}) = F(e_i) + m_i,   e_i = ½ (v_{i−1} + v_i).
 
-Everything here is exact for that polygon. Its quantiles are ``Q(p) = inf {x : F(x) ≥ p}``, and
+Everything here is exact for that function. Its quantiles are ``Q(p) = inf {x : F(x) ≥ p}``, and
 ``Q(0)`` is where the mass begins.
 """
 
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ndflow.density.binning import midpoint_edges
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray, einsum, positive, real, real_array, whole
 
@@ -29,12 +30,20 @@ __all__ = ["EmpiricalDistribution", "average_distribution", "empirical_distribut
 
 @dataclass(frozen=True, eq=False)
 class EmpiricalDistribution:
-    """A distribution whose distribution function is a polygon.
+    """A distribution with a piecewise linear distribution function.
 
     Attributes
     ----------
-    edges : (n+1,), where the polygon has its corners; increasing.
-    below : (n+1,), the share of the mass below each; from 0 to 1, never falling.
+    edges : (n+1,), the nodes of the function; increasing.
+    below : (n+1,), the share of the mass below each node; from 0 to 1, never decreasing.
+
+    Examples
+    --------
+    >>> scan = empirical_distribution([10, 11, 11, 12])
+    >>> scan.edges.tolist(), scan.below.tolist()
+    ([9.5, 10.5, 11.5, 12.5], [0.0, 0.25, 0.75, 1.0])
+    >>> scan.quantile([0.25, 0.5]).tolist()
+    [10.5, 11.0]
     """
 
     edges: FloatArray
@@ -57,7 +66,7 @@ class EmpiricalDistribution:
         return np.minimum(shares, 1.0)  # not 1 + 1e-16, just below the last edge
 
     def quantile(self, p: ArrayLike) -> FloatArray:
-        """Return the least intensity that has at least the share `p` of the mass below it."""
+        """Return the smallest intensity with at least the share `p` of the mass below it."""
         share = np.asarray(p, np.float64)
         if not ((share >= 0) & (share <= 1)).all():
             raise InvalidValueError("the shares of quantiles must lie between 0 and 1")
@@ -103,23 +112,31 @@ def empirical_distribution(
 
     Parameters
     ----------
-    values : (n,), the intensities of voxels; with `counts`, the levels they are at.
-    counts : (n,), how many voxels, or what weight, each of the values has.
+    values : (n,), the intensities of the voxels, or with `counts` their levels; in any order.
+    counts : (n,), the number of voxels, or the weight, of each level.
+
+    Raises
+    ------
+    InvalidValueError : if there are fewer than two levels, or if a count is negative.
+
+    Examples
+    --------
+    >>> scan = empirical_distribution([10, 11, 12], counts=[1, 2, 1])
+    >>> scan.mean(), scan.cdf([10.5, 11.0]).tolist()
+    (11.0, [0.25, 0.5])
     """
     given = real_array(values, "values", None)
     weights = real_array(np.ones(given.size) if counts is None else counts, "counts", given.size)
     if (weights < 0).any():
         raise InvalidValueError("counts must not be negative")
-    levels, which = np.unique(given[weights > 0], return_inverse=True)
+    levels, level = np.unique(given[weights > 0], return_inverse=True)
     if levels.size < 2:
         raise InvalidValueError(
-            "the intensities of a scan must have two levels or more; check image and mask"
+            "the intensities of a scan must have two or more levels; check the image and the mask"
         )
-    masses = np.bincount(which, weights[weights > 0])
-    middles = 0.5 * levels[1:] + 0.5 * levels[:-1]
-    first, last = 2 * levels[0] - middles[0], 2 * levels[-1] - middles[-1]
+    masses = np.bincount(level, weights[weights > 0])
     below = np.concatenate([[0.0], np.cumsum(masses)])
-    return _distinct(np.concatenate([[first], middles, [last]]), below / below[-1])
+    return _distinct(midpoint_edges(levels), below / below[-1])
 
 
 def average_distribution(
@@ -127,19 +144,35 @@ def average_distribution(
 ) -> EmpiricalDistribution:
     """Return the distribution of all scans together, each with the same weight: the mean of F.
 
-    That mean is a polygon with the corners of all scans. Where they are more than `points`, it is
-    looked at in so many places only: half of them evenly spaced from the least intensity to the
-    greatest, half at evenly spaced quantiles. The mean of F is exact there. In between it is off by
-    at most about 4/points, the mass between neighbours; and the Wasserstein distance from the truth
-    is at most about 1/points of the range, and far less where a few voxels alone make that wide.
+    That mean is piecewise linear with the nodes of all scans. Where these are more than `points`,
+    it is evaluated at that many points only: half of them evenly spaced from the least intensity to
+    the greatest, half at evenly spaced quantiles. The mean of F is exact there. In between, its
+    error is at most about 4/points, the mass between neighbours; and the Wasserstein distance from
+    the exact mean is at most about 1/points of the range, and far less where a few voxels alone
+    make that wide.
+
+    Parameters
+    ----------
+    scans : one or more distributions.
+    points : the largest number of nodes of the result.
+
+    Raises
+    ------
+    InvalidValueError : if there is no scan, or `points` is less than 4.
+
+    Examples
+    --------
+    >>> scans = [empirical_distribution([1, 2]), empirical_distribution([3, 4])]
+    >>> average_distribution(scans).cdf([0.5, 1.5, 2.5, 4.5]).tolist()
+    [0.0, 0.25, 0.5, 1.0]
     """
     whole(points, "points", 4, 1 << 30)
     if not scans:
-        raise InvalidValueError("there is no scan to average; give one or more")
+        raise InvalidValueError("there is no scan to average; give at least one")
     grid = np.unique(np.concatenate([scan.edges for scan in scans]))
     if grid.size > points:
         half = points // 2
-        # The quantiles of a mixture, from as many quantiles of each scan, put in order.
+        # Quantiles of a mixture: pool as many quantiles of each scan, and sort them.
         shares = np.linspace(0, 1, half)
         pooled = np.sort(np.concatenate([scan.quantile(shares) for scan in scans]))
         chosen = np.linspace(0, pooled.size - 1, half).astype(np.intp)
@@ -152,7 +185,7 @@ def average_distribution(
 
 
 def _distinct(edges: FloatArray, below: FloatArray) -> EmpiricalDistribution:
-    """Return the distribution, without the steps that rounding has left no width.
+    """Return the distribution without steps that rounding has left with no width.
 
     Their mass goes to the next step, or at the end to the last.
     """

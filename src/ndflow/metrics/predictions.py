@@ -1,8 +1,8 @@
-"""What there is to say about predictions: how often they are right, and how sure of themselves.
+"""Predictions of a classifier, how often they are right, and how certain they are.
 
 Accuracy is pooled over scans, which a large class dominates, and balanced over classes; the paper's
 "Overall" is the former. The entropy of a prediction, ``−Σ p log2 p``, and its confidence, the
-largest p, tell how sure it is: the more bits, the less is known.
+largest p, show how certain it is: the more bits, the less certain.
 """
 
 from __future__ import annotations
@@ -15,27 +15,18 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from ndflow.errors import InvalidValueError
-from ndflow.metrics.statistics import NOTHING, TestResult, t_test
 from ndflow.values import FloatArray, real_array
 
-__all__ = [
-    "Accuracy",
-    "Chance",
-    "Predictions",
-    "accuracy",
-    "confidence",
-    "entropy",
-    "paired_t",
-]
+__all__ = ["Accuracy", "Chance", "Predictions", "accuracy", "confidence", "entropy"]
 
 
 class Predictions(NamedTuple):
-    """What forests say of scans they have not seen.
+    """Predicted probabilities of scans that the forests were not trained on.
 
     Attributes
     ----------
     probabilities : (scans, classes); each row sums to 1.
-    classes : their names, in order.
+    classes : (classes,), their names in alphabetical order.
     """
 
     probabilities: FloatArray
@@ -43,7 +34,7 @@ class Predictions(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """The balanced accuracy that chance gives: its mean, and what it exceeds in 5 % of cases."""
+    """The balanced accuracy that chance gives: its mean and its 95th percentile."""
 
     mean: float
     high: float
@@ -54,8 +45,8 @@ class Accuracy(NamedTuple):
 
     Attributes
     ----------
-    per_class : the share of each class that is recognised.
-    pooled : the share of all scans that is.
+    per_class : the share of correct predictions in each class.
+    pooled : the share of correct predictions among all scans.
     balanced : the mean over the classes.
     """
 
@@ -65,7 +56,22 @@ class Accuracy(NamedTuple):
 
 
 def accuracy(predictions: Predictions, labels: Sequence[str]) -> Accuracy:
-    """Return how often the likeliest class is the right one."""
+    """Return how often the most probable class is the true one.
+
+    Parameters
+    ----------
+    predictions : of all scans.
+    labels : (scans,), the true class of each scan.
+
+    Raises
+    ------
+    InvalidValueError : if the labels are not those of the scans and classes predicted.
+
+    Examples
+    --------
+    >>> accuracy(Predictions(np.array([[0.9, 0.1], [0.6, 0.4]]), ("a", "b")), ["a", "b"])
+    Accuracy(per_class={'a': 1.0, 'b': 0.0}, pooled=0.5, balanced=0.5)
+    """
     classes = np.array(predictions.classes)
     if len(labels) != len(predictions.probabilities) or set(labels) != set(predictions.classes):
         raise InvalidValueError("labels must be those of the scans and classes that were predicted")
@@ -77,31 +83,31 @@ def accuracy(predictions: Predictions, labels: Sequence[str]) -> Accuracy:
 
 
 def entropy(probabilities: ArrayLike) -> FloatArray:
-    """Return the entropy of each row of (scans, classes), in bits."""
-    bits: FloatArray = special.entr(_shares(probabilities)).sum(axis=1) / np.log(2)
+    """Return the entropy of each row of (scans, classes), in bits.
+
+    Examples
+    --------
+    >>> entropy([[1.0, 0.0], [0.5, 0.5]]).tolist()
+    [0.0, 1.0]
+    """
+    bits: FloatArray = special.entr(_valid(probabilities)).sum(axis=1) / np.log(2)
     return bits
 
 
 def confidence(probabilities: ArrayLike) -> FloatArray:
-    """Return the largest of each row of (scans, classes)."""
-    largest: FloatArray = _shares(probabilities).max(axis=1)
+    """Return the largest probability in each row of (scans, classes).
+
+    Examples
+    --------
+    >>> confidence([[0.9, 0.1], [0.4, 0.6]]).tolist()
+    [0.9, 0.6]
+    """
+    largest: FloatArray = _valid(probabilities).max(axis=1)
     return largest
 
 
-def paired_t(one: ArrayLike, other: ArrayLike) -> TestResult:
-    """Test, two-sided, whether the mean of `one` - `other` is zero; p = 1 for fewer than two."""
-    a = real_array(one, "one", None)
-    b = real_array(other, "other", a.size)
-    if a.size < 2:
-        return NOTHING
-    apart = a - b
-    error = float(np.sqrt(apart.var(ddof=1) / a.size))
-    size = float(max(np.abs(a).max(), np.abs(b).max()))
-    return t_test(float(apart.mean()), error, a.size - 1, size, two_sided=True)
-
-
-def _shares(probabilities: ArrayLike) -> FloatArray:
+def _valid(probabilities: ArrayLike) -> FloatArray:
     given = real_array(probabilities, "probabilities", None, None)
     if given.size == 0 or (given < 0).any() or np.abs(given.sum(axis=1) - 1).max() > 1e-6:
-        raise InvalidValueError("probabilities must not be negative, and sum to 1 in each row")
+        raise InvalidValueError("probabilities must not be negative, and must sum to 1 in each row")
     return given

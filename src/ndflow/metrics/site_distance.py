@@ -1,14 +1,19 @@
-"""How far sites are from each other, and how far scans of one site are.
+"""Distances between sites, and between the scans of one site, from quantiles.
 
-A normalisation should bring sites together without making all scans of a site the same. From
-the quantiles of each scan, and their average over the scans of a site (which is the barysite of
-these scans), with W1 the Wasserstein distance:
+On the real line the Wasserstein distance is the mean absolute difference of quantiles,
+``W1 = ∫ |Q_i − Q_j| dp`` over p from 0 to 1. With q quantiles at evenly spaced levels it is the
+mean over these. Levels that do not reach 0 and 1 leave out the tails, where a handful of voxels
+would dominate.
 
-- `distance_between_sites`: the mean of W1 over pairs of sites, each at its average;
-- `distance_within_sites`: the mean over scans of W1 to the average of their site, where that
-  has two or more;
-- `distance_between_scans`: the mean of W1 over pairs of scans of different sites, which
-  holds both.
+A normalisation should bring sites together without making all scans of a site the same. From the
+quantiles of each scan, and their average over the scans of a site (the Wasserstein barycentre of
+these scans):
+
+- `distance_between_sites`: the mean of W1 over pairs of sites, each represented by its average;
+- `distance_within_sites`: the mean over scans of W1 to the average of their site, for sites with
+  two or more scans;
+- `distance_between_scans`: the mean of W1 over pairs of scans of different sites, which combines
+  both.
 """
 
 from __future__ import annotations
@@ -19,48 +24,138 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndflow.errors import InvalidValueError
-from ndflow.metrics.wasserstein import labelled, wasserstein_matrix
-from ndflow.values import FloatArray
+from ndflow.values import FloatArray, real_array
 
-__all__ = ["distance_between_scans", "distance_between_sites", "distance_within_sites"]
+__all__ = [
+    "distance_between_scans",
+    "distance_between_sites",
+    "distance_within_sites",
+    "labelled_quantiles",
+    "wasserstein_matrix",
+]
 
 
 def distance_between_sites(quantiles: ArrayLike, sites: Sequence[str]) -> float:
-    """Return the mean distance between sites, from quantiles (scans, q)."""
-    given, which = _several(quantiles, sites)
-    averages = np.array([given[which == site].mean(axis=0) for site in range(which.max() + 1)])
+    """Return the mean Wasserstein distance between sites, each represented by its average.
+
+    Parameters
+    ----------
+    quantiles : (scans, q), at the same evenly spaced levels for all scans.
+    sites : (scans,), the site of each scan.
+
+    Raises
+    ------
+    InvalidValueError : if there are fewer than two sites.
+
+    Examples
+    --------
+    >>> distance_between_sites([[0, 1, 2], [2, 3, 4], [11, 12, 13]], ["a", "a", "b"])
+    10.0
+    """
+    given, site = _of_several_sites(quantiles, sites)
+    averages = np.array([given[site == number].mean(axis=0) for number in range(site.max() + 1)])
     pairs = np.triu_indices(len(averages), 1)
     return float(wasserstein_matrix(averages)[pairs].mean())
 
 
 def distance_within_sites(quantiles: ArrayLike, sites: Sequence[str]) -> float:
-    """Return the mean distance of scans from the average of their site."""
-    given, which = _numbered(quantiles, sites)
-    apart = []
-    for site in range(which.max(initial=-1) + 1):
-        own = given[which == site]
+    """Return the mean Wasserstein distance of scans from the average of their site.
+
+    Parameters
+    ----------
+    quantiles : (scans, q), at the same evenly spaced levels for all scans.
+    sites : (scans,), the site of each scan; sites with a single scan do not contribute.
+
+    Raises
+    ------
+    InvalidValueError : if no site has two scans.
+
+    Examples
+    --------
+    >>> distance_within_sites([[0, 1, 2], [2, 3, 4], [11, 12, 13]], ["a", "a", "b"])
+    1.0
+    """
+    given, site = _numbered(quantiles, sites)
+    distances = []
+    for number in range(site.max(initial=-1) + 1):
+        own = given[site == number]
         if len(own) > 1:
-            apart.append(np.abs(own - own.mean(axis=0)).mean(axis=1))
-    if not apart:
+            distances.append(np.abs(own - own.mean(axis=0)).mean(axis=1))
+    if not distances:
         raise InvalidValueError("no site has two scans, so there is no distance within sites")
-    return float(np.concatenate(apart).mean())
+    return float(np.concatenate(distances).mean())
 
 
 def distance_between_scans(quantiles: ArrayLike, sites: Sequence[str]) -> float:
-    """Return the mean distance between scans of different sites."""
-    given, which = _several(quantiles, sites)
-    return float(wasserstein_matrix(given)[which[:, np.newaxis] != which].mean())
+    """Return the mean Wasserstein distance between scans of different sites.
+
+    Parameters
+    ----------
+    quantiles : (scans, q), at the same evenly spaced levels for all scans.
+    sites : (scans,), the site of each scan.
+
+    Raises
+    ------
+    InvalidValueError : if there are fewer than two sites.
+
+    Examples
+    --------
+    >>> distance_between_scans([[0, 1, 2], [2, 3, 4], [11, 12, 13]], ["a", "a", "b"])
+    10.0
+    """
+    given, site = _of_several_sites(quantiles, sites)
+    return float(wasserstein_matrix(given)[site[:, np.newaxis] != site].mean())
+
+
+def wasserstein_matrix(quantiles: FloatArray) -> FloatArray:
+    """Return the Wasserstein distances between n scans, (n, n), from their quantiles, (n, q).
+
+    Examples
+    --------
+    >>> wasserstein_matrix(np.array([[0.0, 1.0], [2.0, 5.0]])).tolist()
+    [[0.0, 3.0], [3.0, 0.0]]
+    """
+    # Row by row: all differences at once would be n·n·q numbers.
+    rows = [np.abs(quantiles - row).mean(axis=1) for row in quantiles]
+    return np.array(rows).reshape(len(rows), len(rows))
+
+
+def labelled_quantiles(
+    quantiles: ArrayLike, labels: Sequence[str | None], name: str
+) -> tuple[FloatArray, list[str | None]]:
+    """Return validated quantiles (scans, q), and the label of each scan.
+
+    Parameters
+    ----------
+    quantiles : (scans, q).
+    labels : (scans,), for example sites or subjects; None where it is not known.
+    name : of the labels, for messages.
+
+    Raises
+    ------
+    InvalidValueError : if there are no quantiles, or not as many labels as scans.
+    """
+    given = real_array(quantiles, "quantiles", None, None)
+    if given.shape[1] == 0:
+        raise InvalidValueError("quantiles must hold at least one quantile per scan")
+    if len(labels) != len(given):
+        raise InvalidValueError(
+            f"{name} must hold one label per scan, not {len(labels)} for {len(given)} scans"
+        )
+    return given, list(labels)
 
 
 def _numbered(quantiles: ArrayLike, sites: Sequence[str]) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return the quantiles, and the number of each scan's site."""
-    given, names = labelled(quantiles, sites, "sites")
-    order = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return given, np.array([order[name] for name in names], np.intp)
+    given, names = labelled_quantiles(quantiles, sites, "sites")
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    return given, np.array([numbers[name] for name in names], np.intp)
 
 
-def _several(quantiles: ArrayLike, sites: Sequence[str]) -> tuple[FloatArray, NDArray[np.intp]]:
-    given, which = _numbered(quantiles, sites)
-    if which.max(initial=0) == 0:
-        raise InvalidValueError("there must be two sites or more to be apart")
-    return given, which
+def _of_several_sites(
+    quantiles: ArrayLike, sites: Sequence[str]
+) -> tuple[FloatArray, NDArray[np.intp]]:
+    given, site = _numbered(quantiles, sites)
+    if site.max(initial=0) == 0:
+        raise InvalidValueError("a distance between sites needs at least two sites")
+    return given, site

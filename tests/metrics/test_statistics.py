@@ -1,0 +1,237 @@
+"""Tests of significance and covariate effects, compared with scipy and with closed forms."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ndflow.errors import InvalidValueError
+from ndflow.metrics.statistics import brown_forsythe, covariate_effect, holm, paired_t
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(seeds, st.integers(2, 30))
+def test_the_paired_t_test_agrees_with_scipy(seed, n):
+    generator = np.random.default_rng(seed)
+    one, other = generator.normal(0.3, 1, n), generator.normal(0, 1, n)
+    found, truth = paired_t(one, other), stats.ttest_rel(one, other)
+    assert found.statistic == pytest.approx(truth.statistic, rel=1e-9)
+    assert found.p == pytest.approx(truth.pvalue, rel=1e-9)
+
+
+def test_paired_p_is_one_for_rounding_errors_and_zero_for_a_constant_difference():
+    x = np.random.default_rng(0).normal(size=10)
+    assert paired_t(x, x) == (0, 1)
+    assert paired_t(x, x + 1e-15) == (0, 1)  # a rounding error
+    assert paired_t([1.0], [2.0]) == (0, 1)
+    assert paired_t([], []) == (0, 1)
+    assert paired_t(x + 1, x) == (np.inf, 0)
+    assert paired_t(x, x + 1) == (-np.inf, 0)
+    with pytest.raises(InvalidValueError, match="other must have the shape"):
+        paired_t(x, x[:-1])
+
+
+@given(seeds, st.integers(3, 30), st.integers(3, 30))
+def test_unpaired_brown_forsythe_is_the_one_sided_levene_test_about_the_median(seed, n, m):
+    generator = np.random.default_rng(seed)
+    one, other = generator.normal(0, 1, n), generator.normal(3, 1.5, m)
+    found = brown_forsythe(one, other, paired=False)
+    truth = stats.levene(one, other, center="median")
+    assert found.statistic**2 == pytest.approx(truth.statistic, rel=1e-9, abs=1e-12)
+    less = np.abs(one - np.median(one)).mean() < np.abs(other - np.median(other)).mean()
+    assert (found.statistic < 0) == less
+    assert found.p == pytest.approx(truth.pvalue / 2 if less else 1 - truth.pvalue / 2, abs=1e-9)
+
+
+@given(seeds, st.integers(3, 30))
+def test_paired_brown_forsythe_is_the_paired_t_test_of_deviations_from_the_median(seed, n):
+    generator = np.random.default_rng(seed)
+    other = generator.normal(3, 1.5, n)
+    one = 0.7 * other + generator.normal(0, 0.3, n)
+    found = brown_forsythe(one, other, paired=True)
+    a, b = np.abs(one - np.median(one)), np.abs(other - np.median(other))
+    truth = stats.ttest_rel(a, b, alternative="less")
+    assert found.statistic == pytest.approx(truth.statistic, rel=1e-9)
+    assert found.p == pytest.approx(truth.pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_p_is_one_without_a_difference_in_dispersion_or_enough_numbers(paired):
+    x = np.random.default_rng(0).normal(100, 1, 30)
+    assert brown_forsythe(x, x, paired=paired) == (0, 1)
+    assert brown_forsythe(x + 0.1, x, paired=paired).p == 1  # the same dispersion up to rounding
+    assert brown_forsythe([1.0, 1.0, 1.0], [2.0, 2.0, 2.0], paired=paired) == (0, 1)
+    assert brown_forsythe([1.0, 1.1], [1.0, 9.0], paired=paired) == (0, 1)
+    assert brown_forsythe([], [], paired=paired) == (0, 1)
+
+
+def test_a_difference_without_variance_is_certain_in_one_direction_and_impossible_in_the_other():
+    narrow, wide = [-1.0, 1.0, -1.0, 1.0], [-2.0, 2.0, -2.0, 2.0]
+    for paired in (False, True):
+        assert brown_forsythe(narrow, wide, paired=paired) == (-np.inf, 0)
+        assert brown_forsythe(wide, narrow, paired=paired) == (np.inf, 1)
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holms_correction_agrees_with_the_step_down_procedure(p_values):
+    adjusted = holm(p_values)
+    for level in (0.001, 0.01, 0.05, 0.2, 0.5, 0.9):
+        # Reject the smallest while each is at most level / number of those left.
+        rejected, left = set(), sorted(range(len(p_values)), key=lambda i: p_values[i])
+        while left and p_values[left[0]] * len(left) <= level:
+            rejected.add(left.pop(0))
+        assert {i for i, p in enumerate(adjusted) if p <= level} == rejected
+    assert (adjusted >= p_values).all()
+    assert (adjusted <= 1).all()
+
+
+def closed_form(a: np.ndarray, b: np.ndarray, *, paired: bool) -> tuple[float, int]:
+    """Return Student's t of the difference of means, and its degrees of freedom."""
+    if paired:
+        return (a - b).mean() / ((a - b).std(ddof=1) / np.sqrt(a.size)), a.size - 1
+    freedom = a.size + b.size - 2
+    variance = ((a.size - 1) * a.var(ddof=1) + (b.size - 1) * b.var(ddof=1)) / freedom
+    return (a.mean() - b.mean()) / np.sqrt(variance * (1 / a.size + 1 / b.size)), freedom
+
+
+@given(seeds, st.integers(3, 30), st.sampled_from([0.0, 100.0, 1e6]))
+def test_t_tests_agree_with_their_closed_form_to_nine_digits(seed, n, offset):
+    generator = np.random.default_rng(seed)
+    one, other = generator.normal(offset, 1, n), generator.normal(offset + 0.5, 2, n)
+    t, freedom = closed_form(one, other, paired=True)
+    assert paired_t(one, other) == pytest.approx((t, 2 * stats.t.sf(abs(t), freedom)), rel=1e-9)
+    deviations = [np.abs(x - np.median(x)) for x in (one, other)]
+    for paired in (False, True):
+        t, freedom = closed_form(*deviations, paired=paired)
+        found = brown_forsythe(one, other, paired=paired)
+        assert found == pytest.approx((t, stats.t.cdf(t, freedom)), rel=1e-9)
+
+
+def test_one_sample_of_equal_deviations_is_tested_without_a_warning():
+    constant, varied = np.array([-1.0, 1, -1, 1, -1, 1]), np.array([-2.0, 3, -1, 4, -3, 2])
+    t, freedom = closed_form(np.abs(constant), np.abs(varied - 0.5), paired=False)
+    found = brown_forsythe(constant, varied, paired=False)
+    assert found == pytest.approx((t, stats.t.cdf(t, freedom)), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: brown_forsythe([1, 2, 3], [1, 2, 3, 4], paired=True), "not of 3 and 4 numbers"),
+        (lambda: holm([0.5, 1.5]), "between 0 and 1"),
+    ],
+)
+def test_samples_of_different_size_and_invalid_p_values_are_refused(make, message):
+    with pytest.raises(InvalidValueError, match=message):
+        make()
+
+
+def test_importing_the_module_does_not_import_scipy_stats():
+    script = "import sys, ndflow.metrics.statistics; print('scipy.stats' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+@given(seeds, st.integers(3, 40), st.floats(-1, 1))
+def test_the_effect_at_one_site_is_a_simple_regression(seed, n, slope):
+    generator = np.random.default_rng(seed)
+    age = generator.uniform(20, 80, n)
+    y = slope * age + generator.normal(0, 5, n)
+    found, truth = covariate_effect(y, age, ["a"] * n), stats.linregress(age, y)
+    assert found.slope == pytest.approx(truth.slope, rel=1e-8, abs=1e-12)
+    assert found.se == pytest.approx(truth.stderr, rel=1e-6)
+    assert found.correlation == pytest.approx(truth.rvalue, rel=1e-8, abs=1e-12)
+    assert found.p == pytest.approx(truth.pvalue, rel=1e-5, abs=1e-9)
+    assert found.n == n
+
+
+@given(seeds, st.lists(st.sampled_from("abc"), min_size=3, max_size=30))
+def test_the_effect_at_several_sites_is_least_squares_with_an_intercept_each(seed, more):
+    sites = [*"aabb", *more]
+    generator = np.random.default_rng(seed)
+    number = np.array(["abc".index(c) for c in sites])
+    x = generator.normal(0, 1, number.size) + 3 * number
+    y = 0.3 * x - 5 * number + generator.normal(0, 1, number.size)
+    dummies = np.array([[c == name for name in sorted(set(sites))] for c in sites], float)
+    design = np.column_stack([x, dummies])
+    solution = np.linalg.lstsq(design, y)[0]
+    freedom = y.size - design.shape[1]
+    rss = np.sum((y - design @ solution) ** 2)
+    covariance = rss / freedom * np.linalg.inv(design.T @ design)
+    found = covariate_effect(y, x, sites)
+    assert found.slope == pytest.approx(solution[0], rel=1e-7, abs=1e-10)
+    assert found.se == pytest.approx(np.sqrt(covariance[0, 0]), rel=1e-6)
+    p = 2 * stats.t.sf(abs(solution[0]) / np.sqrt(covariance[0, 0]), freedom)
+    assert found.p == pytest.approx(p, rel=1e-5, abs=1e-10)
+    # The partial correlation is that of the residuals of x and y given the sites.
+    residuals = [v - dummies @ np.linalg.lstsq(dummies, v)[0] for v in (x, y)]
+    assert found.correlation == pytest.approx(np.corrcoef(*residuals)[0, 1], rel=1e-6, abs=1e-9)
+
+
+def test_differences_between_sites_are_not_attributed_to_the_covariate():
+    # The brighter site has older subjects, but within each site older subjects are darker.
+    age = np.array([20.0, 30, 40, 60, 70, 80])
+    y = np.array([1.0, 0.9, 0.8, 3.0, 2.9, 2.8]) + 0.001 * np.array([1, -2, 1, 1, -2, 1])
+    assert covariate_effect(y, age, ["a"] * 6).slope > 0
+    within = covariate_effect(y, age, ["a"] * 3 + ["b"] * 3)
+    assert within.slope == pytest.approx(-0.01)
+    assert within.correlation < -0.99
+    assert within.p < 0.01
+
+
+def test_scans_of_unknown_age_are_left_out():
+    generator = np.random.default_rng(2)
+    age, y = generator.uniform(20, 80, 12), generator.normal(size=12)
+    sites = ["a", "b"] * 5 + ["c", "c"]
+    missing = age.copy()
+    missing[[3, 10, 11]] = np.nan  # which leaves no scan of c
+    kept = [i for i in range(12) if i not in (3, 10, 11)]
+    found = covariate_effect(y, missing, sites)
+    assert found == covariate_effect(y[kept], age[kept], [sites[i] for i in kept])
+    assert found.n == 9
+
+
+def test_a_constant_has_no_effect_and_a_straight_line_a_certain_one():
+    age = [20.0, 30, 40, 50]
+    constant = covariate_effect([0.1] * 3, age[:3], ["a"] * 3)  # 0.1 + 0.1 + 0.1 is not 0.3
+    assert constant == (0, 0, 0, 1, 3)
+    line = covariate_effect([1.0, 2, 3, 4], age, ["a"] * 4)
+    assert line.slope == pytest.approx(0.1)
+    assert line.correlation == pytest.approx(1)
+    assert line.p == pytest.approx(0, abs=1e-12)
+
+
+@given(seeds, st.sampled_from([1e-200, 1e-9, 1e9, 1e200]))
+def test_units_change_slope_and_standard_error_and_nothing_else(seed, unit):
+    generator = np.random.default_rng(seed)
+    x, y, sites = generator.normal(size=8), generator.normal(size=8), list("aabbabab")
+    before, after = covariate_effect(y, x, sites), covariate_effect(unit * y, x, sites)
+    assert after.slope / unit == pytest.approx(before.slope, rel=1e-9)
+    assert after.se / unit == pytest.approx(before.se, rel=1e-9)
+    assert after[2:] == pytest.approx(before[2:], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("covariate", "sites", "message"),
+    [
+        ([20.0, 30, np.nan, np.nan], ["a"] * 4, "known for 2 scans of 1 sites.* at least 3"),
+        ([20.0, 30, 40, 50], list("aabc"), "at least 5 scans"),
+        ([np.nan] * 4, ["a"] * 4, "known for 0 scans"),
+        ([20.1] * 4, ["a"] * 4, "does not vary"),
+        ([0.1, 0.1, 0.1, 7.0], list("aaab"), "does not vary"),  # beyond rounding
+        ([20.1, 20.1, 30.1, 30.1], list("aabb"), "does not vary within any site"),
+        ([20.0, 30, 40, np.inf], ["a"] * 4, "finite"),
+        ([20.0, 30, 40], ["a"] * 4, "one entry per scan, not 4, 3 and 4"),
+        ([20.0, 30, 40, 50], ["a"] * 3, "one entry per scan, not 4, 4 and 3"),
+    ],
+)
+def test_covariates_without_a_measurable_effect_are_refused(covariate, sites, message):
+    with pytest.raises(InvalidValueError, match=message):
+        covariate_effect([1.0, 2, 4, 3], covariate, sites)
