@@ -5,13 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_method import LANDMARK_METHODS, join, measure
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from phantoms import head
 
 import ndflow
 from ndflow import DegenerateDataError, InvalidValueError, Landmarks
 from ndflow.methods import external as package
-from ndflow.methods.landmarks import BASELINES, measure
+from ndflow.methods.base import method_of
+from ndflow.methods.matching import Matching
 
 METHODS = ["whitestripe", "kde", "fcm", "lsq"]
 SHAPE = (14, 16, 12)
@@ -55,13 +59,13 @@ def theirs(module: str, name: str, voxels: NDArray[Any], **options: Any) -> tupl
 )
 def test_the_map_is_that_of_the_package(name: str, method: str, module: str, called: str) -> None:
     voxels = brain(name)
-    # What the kernel density estimate sees depends on units: it is asked in those of the spread.
+    # What the kernel density estimate sees depends on units: give it those of the sd.
     unit = voxels.std() if method == "kde" else 1.0
     fitted, image = theirs(module, called, voxels / unit)
-    fixed = BASELINES[method].fixed
+    fixed = LANDMARK_METHODS[method].fixed
     assert fixed is not None
-    mapped = own(method, voxels).to(Landmarks(method, fixed)).imap(voxels)
-    # Fuzzy c-means begins at random and ends when it is close enough; the others reckon in float32.
+    mapped = join(own(method, voxels), Landmarks(method, fixed)).imap(voxels)
+    # Fuzzy c-means starts at random and stops when it is close enough; others compute in float32.
     close = 2e-3 if method == "fcm" else 1e-4
     expected = fitted.transform(image).get_data()
     np.testing.assert_allclose(mapped, expected, rtol=close, atol=close)
@@ -76,7 +80,7 @@ def test_kde_finds_the_peak_of_white_matter_in_any_units(gain: float) -> None:
 
 
 @every_image
-def test_lsq_has_the_ratios_of_the_package_and_the_fluid_by_which_it_divides(name: str) -> None:
+def test_lsq_has_the_ratios_of_the_package_and_the_csf_by_which_it_divides(name: str) -> None:
     voxels = brain(name)
     found = own("lsq", voxels).values
     fitted, _ = theirs("population.lsq", "LSQNormalizer", voxels)
@@ -105,6 +109,24 @@ def test_a_voxel_that_counts_twice_is_handed_over_twice() -> None:
     once = ndflow.histogram(voxels)
     doubled = ndflow.Histogram(once.values, 2 * once.counts, once.widths, once.origin)
     np.testing.assert_array_equal(package.white_stripe(doubled), package.white_stripe(twice))
+
+
+# ── joined by a factor ───────────────────────────────────────────────────────────────────────────
+
+
+@given(st.integers(0, 10**6))
+def test_lsq_is_joined_by_the_factor_of_least_squares(seed: int) -> None:
+    values = np.cumsum(np.random.default_rng(seed).uniform(0.1, 3, (2, 3)), axis=1)
+    own, target = (Landmarks("lsq", row) for row in values)
+    factor = np.linalg.lstsq(own.values[:, np.newaxis], target.values, rcond=None)[0]
+    np.testing.assert_allclose(join(own, target).imap([0.0, 1.0, 50.0]), factor * [0.0, 1.0, 50.0])
+
+
+@pytest.mark.parametrize("method", ["kde", "fcm"])
+def test_white_matter_is_multiplied_to_where_it_should_be(method: str) -> None:
+    joined = join(Landmarks(method, [800.0]), Landmarks(method, [1.0]))
+    np.testing.assert_allclose(joined.imap([0.0, 400.0, 800.0]), [0.0, 0.5, 1.0])
+    assert joined.as_intended
 
 
 # ── and nothing else ─────────────────────────────────────────────────────────────────────────────
@@ -142,7 +164,7 @@ def test_they_are_not_disturbed_by_a_failure_either() -> None:
 
 
 @pytest.mark.parametrize("method", ["kde", "whitestripe"])
-def test_what_the_package_cannot_do_is_said_in_its_own_words(method: str) -> None:
+def test_what_the_package_cannot_do_is_reported_in_its_own_words(method: str) -> None:
     with pytest.raises(DegenerateDataError, match=r"^intensity-normalization says: .*failed"):
         own(method, np.full(100, 5.0))
 
@@ -162,13 +184,16 @@ def test_without_the_package_the_extra_is_named(
     for name in [name for name in sys.modules if name.startswith("intensity_normalization.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "intensity_normalization", None)
-    with pytest.raises(InvalidValueError, match=r"not installed; try pip install 'ndflow\[evalua"):
+    missing = r"not installed; try pip install 'ndflow\[evalua"
+    with pytest.raises(InvalidValueError, match=missing):
         measure(method, ndflow.histogram(brain("dim")))
+    with pytest.raises(InvalidValueError, match=missing):  # before any scan is read
+        method_of(Matching(method=method))
 
 
 def test_the_other_methods_do_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.startswith("intensity_normalization.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "intensity_normalization", None)
-    for method in BASELINES.keys() - set(METHODS):
+    for method in LANDMARK_METHODS.keys() - set(METHODS):
         assert measure(method, ndflow.histogram(brain("dim"))).method == method

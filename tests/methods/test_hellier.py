@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from every_method import join, measure
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -13,7 +14,6 @@ from scipy import optimize, stats
 import ndflow
 from ndflow import Affine, DegenerateDataError, Landmarks, Tabulated
 from ndflow.methods.hellier import class_means, through_classes
-from ndflow.methods.landmarks import measure
 
 seeds = st.integers(0, 10**6)
 
@@ -36,9 +36,9 @@ def scan(seed: int, size: int = 2000) -> NDArray[np.int64]:
 class Stated:
     """What the classes should make as large as possible, written down from its description.
 
-    In units of zero mean and unit spread. Half as many voxels as there are, spread evenly over five
-    Gaussians of the spread 1/5 at the quantiles 10, 30, … 90 %, are known to belong to a class; the
-    integral over each of them is by Gauss–Hermite quadrature.
+    In units of zero mean and unit standard deviation. Half as many voxels as there are, spread
+    evenly over five Gaussians of the standard deviation 1/5 at the quantiles 10, 30, … 90 %, are
+    known to belong to a class; the integral over each of them is by Gauss–Hermite quadrature.
     """
 
     def __init__(self, voxels: NDArray[np.int64]) -> None:
@@ -116,7 +116,7 @@ def test_too_few_levels_are_refused() -> None:
 
 
 @pytest.mark.parametrize("share", [0.35, 0.45])
-def test_where_one_level_holds_many_voxels_the_map_is_made_without_a_word(share: float) -> None:
+def test_where_one_level_holds_many_voxels_the_map_is_made_without_a_warning(share: float) -> None:
     # Two or three classes begin at the least level, and so never part.
     generator = np.random.default_rng(0)
     many, rest = int(3000 * share), 3000 - int(3000 * share)
@@ -124,11 +124,11 @@ def test_where_one_level_holds_many_voxels_the_map_is_made_without_a_word(share:
     own, target = (measure("hellier", ndflow.histogram(x)) for x in (clipped, scan(2)))
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # of numpy, about a fit without a solution
-        joined = own.to(target)
+        joined = join(own, target)
     x = np.linspace(-100, 500, 1000)
     assert (np.diff(joined.imap(x)) > 0).all()
     passes = np.allclose(joined.imap(own.values), target.values, rtol=1e-6)
-    assert joined.as_meant == passes
+    assert joined.as_intended == passes
 
 
 # ── polynomials ──────────────────────────────────────────────────────────────────────────────────
@@ -206,8 +206,8 @@ def test_the_degree_does_not_depend_on_the_units(seed: int, factor: float, shift
 
 
 @pytest.mark.parametrize("degree", HIGHEST)
-def test_a_polynomial_that_falls_is_said(degree: int) -> None:
-    joined = Landmarks("hellier", OWN).to(Landmarks("hellier", HIGHEST[degree]))
-    assert joined.as_meant == (degree == 4)
+def test_a_polynomial_that_falls_is_reported(degree: int) -> None:
+    joined = join(Landmarks("hellier", OWN), Landmarks("hellier", HIGHEST[degree]))
+    assert joined.as_intended == (degree == 4)
     assert f"polynomial of degree {degree}" in joined.message
     assert ("because none of higher degree rises enough" in joined.message) == (degree < 4)

@@ -1,17 +1,19 @@
-"""What the scans of a site are brought to: by the way of the site, and then by their own."""
+"""Modes: through the map of a scan's site, by its own map, or by both."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from every_method import EVERY_METHOD, installed
 
 import ndflow
-from ndflow import Chain, GaussianMixture, align, stack
-from ndflow.methods.model import Portrait
-from ndflow.methods.modes import site_goal
+from ndflow import Chain, GaussianMixture, InvalidValueError, align, stack
+from ndflow.methods.base import method_of
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
+from ndflow.methods.modes import MODES, Goal, SiteMap
 from ndflow.population import TissueModel, Tissues
-from ndflow.settings import Matching
 
 LEVELS = (np.arange(199) + 0.5) / 199
 
@@ -33,16 +35,24 @@ TISSUES = tuple(
 )
 MODEL = TissueModel(TISSUES, [0.2, 0.45, 0.35], 0.05**2 * (np.eye(3) - 1 / 3))
 SHARES = np.array([0.35, 0.37, 0.28])
-DENSITY = brain((500, 1600, 2000), SHARES.tolist())  # of the site, with more fluid
-SCAN = Portrait(DENSITY, tissues=Tissues(TISSUES, SHARES))  # only the proportions are looked at
+DENSITY = brain((500, 1600, 2000), SHARES.tolist())  # of the site, with more CSF
+SCAN = DensityModel(DENSITY, tissues=Tissues(TISSUES, SHARES))  # only the proportions are used
+REFERENCE = DensityModel(WHOLE, tissues=MODEL)
+TARGETS = ("average", "tissue", "adaptive")
 
 
-@pytest.mark.parametrize("target", ["average", "tissue", "adaptive"])
-def test_a_scan_goes_the_way_of_its_site_and_then_its_own(target: Any) -> None:
+def goal(mode: str, matching: Matching, reference: DensityModel = REFERENCE) -> Goal:
+    """Return what a scan of the site Aachen is brought to."""
+    sites = {"Aachen": SiteMap.to(reference, DensityModel(SITE), matching)}
+    chosen = MODES[mode]
+    return chosen.goal_of(chosen.goals(reference, sites, matching), "Aachen")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_scan_goes_through_the_map_of_its_site_and_then_its_own(target: Any) -> None:
     matching = Matching(target=target)
-    reference = Portrait(WHOLE, tissues=MODEL)
-    once = site_goal(reference, Portrait(SITE), matching).solve(SCAN)
-    twice = site_goal(reference, Portrait(SITE), matching, further=True).solve(SCAN)
+    once = goal("site", matching).solve(SCAN)
+    twice = goal("two-level", matching).solve(SCAN)
     assert isinstance(once.imap, Chain)
     assert isinstance(twice.imap, Chain)
     assert twice.imap.maps[: len(once.imap.maps)] == once.imap.maps
@@ -55,36 +65,110 @@ def test_a_scan_goes_the_way_of_its_site_and_then_its_own(target: Any) -> None:
     assert (np.diff(twice.imap(np.linspace(x[0], x[-1], 500))) > 0).all()
 
 
-def test_somebody_like_the_site_needs_no_more_than_the_way_of_the_site() -> None:
-    reference = Portrait(WHOLE, tissues=MODEL)
-    scan = Portrait(SITE.transformed(300.0, 700.0), tissues=Tissues(TISSUES, MODEL.mean))
-    once = site_goal(reference, Portrait(SITE), Matching()).solve(scan)
+def test_a_scan_like_its_site_needs_no_more_than_the_map_of_the_site() -> None:
+    scan = DensityModel(SITE.transformed(300.0, 700.0), tissues=Tissues(TISSUES, MODEL.mean))
+    once = goal("site", Matching()).solve(scan)
     x = scan.mixture.quantile(LEVELS)
-    for target in ("average", "tissue", "adaptive"):
-        matching = Matching(target=target)  # type: ignore[arg-type]
-        twice = site_goal(reference, Portrait(SITE), matching, further=True).solve(scan)
+    for target in TARGETS:
+        twice = goal("two-level", Matching(target=target)).solve(scan)  # type: ignore[arg-type]
         assert np.sqrt(np.mean((twice.imap(x) - once.imap(x)) ** 2)) < 0.02
 
 
-def test_the_way_of_a_site_leads_to_the_average_whatever_the_target() -> None:
-    reference = Portrait(WHOLE, tissues=MODEL)
+def test_the_map_of_a_site_leads_to_the_average_whatever_the_target() -> None:
     ways = []
-    for target in ("average", "tissue", "adaptive"):
-        matching = Matching(target=target)  # type: ignore[arg-type]
-        goal = site_goal(reference, Portrait(SITE), matching, further=True)
-        assert goal.site is not None
-        ways.append(goal.site[1])
-    assert all(way.imap == ways[0].imap and way.aim is None for way in ways)
+    for target in TARGETS:
+        found = goal("two-level", Matching(target=target))  # type: ignore[arg-type]
+        assert found.site is not None
+        ways.append(found.site.solution)
+    assert all(way.imap == ways[0].imap and way.target is None for way in ways)
 
 
 def test_units_of_the_result_do_not_change_what_is_done() -> None:
     matching, scale = Matching(target="tissue"), ndflow.Affine(150.0, 1000.0)
     x = DENSITY.quantile(LEVELS)
     plain, scaled = (
-        site_goal(reference, Portrait(SITE), matching, further=True).solve(SCAN).imap(x)
-        for reference in (
-            Portrait(WHOLE, tissues=MODEL),
-            Portrait(WHOLE, tissues=MODEL).transformed(scale),
-        )
+        goal("two-level", matching, reference).solve(SCAN).imap(x)
+        for reference in (REFERENCE, REFERENCE.transformed(scale))
     )
-    np.testing.assert_allclose(scaled, scale(plain), atol=0.15)  # a thousandth of the spread
+    np.testing.assert_allclose(scaled, scale(plain), atol=0.15)  # a thousandth of the sd
+
+
+# ── which goal a scan has ────────────────────────────────────────────────────────────────────────
+
+
+def test_the_alignment_of_a_scan_is_its_own_and_the_rest_that_of_its_site() -> None:
+    found = goal("site", Matching())
+    assert found.site is not None
+    solution, way, own = found.solve(SCAN), found.site.solution, align(DENSITY)
+    x = DENSITY.quantile(LEVELS)
+    np.testing.assert_array_equal(solution.imap(x), way.imap(own(x)))
+    np.testing.assert_allclose(solution.affine(x), way.affine(own(x)), atol=1e-12)
+
+
+def test_each_scan_by_itself_is_the_plain_method() -> None:
+    matching = Matching()
+    found = goal("individual", matching)
+    assert found.site is None
+    assert found.solve(SCAN).imap == method_of(matching).solve(SCAN, REFERENCE, matching).imap
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_a_mode_knows_the_goal_of_each_site(mode: Any) -> None:
+    matching = Matching()
+    sites = {
+        name: SiteMap.to(REFERENCE, DensityModel(SITE.transformed(factor, 0.0)), matching)
+        for name, factor in (("Aachen", 1.0), ("Bonn", 2.0))
+    }
+    goals = mode.goals(REFERENCE, sites, matching)
+    found = {name: mode.goal_of(goals, name) for name in sites}
+    assert set(goals) == ({None, *sites} if mode.by_site else {None})
+    for name, one in found.items():
+        assert one.site is (sites[name] if mode.by_site else None)
+        assert one.reference is REFERENCE
+    assert mode.goal_of(goals, None) is goals[None] if not mode.by_site else True
+
+
+def test_results_depend_on_what_a_goal_says_of_itself() -> None:
+    said = [goal(mode, Matching()).to_dict() for mode in MODES]
+    assert all(one["reference"] == REFERENCE.to_dict() for one in said)
+    assert len({str(sorted(one.items(), key=str)) for one in said}) == len(MODES)
+    assert goal("site", Matching()).to_dict() == goal("site", Matching()).to_dict()
+
+
+# ── refusals ─────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+@pytest.mark.parametrize("method", EVERY_METHOD)
+def test_only_methods_that_match_densities_work_by_site(mode: Any, method: str) -> None:
+    matching = Matching(method=method)
+    if mode.by_site and not installed(method).matches_densities:
+        message = f"method '{method}' does not work by site; leave out --mode {mode.name}"
+        with pytest.raises(InvalidValueError, match=message):
+            mode.check(matching)
+    else:
+        installed(method)
+        mode.check(matching)
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+@pytest.mark.parametrize(
+    ("options", "by_scan"),
+    [
+        ({"lesions": "auto"}, "densities of single scans; leave out --mode"),
+        ({"freeze": ("3",)}, "densities of single scans; leave out --mode"),
+        ({"target": "tissue"}, "is for each scan, but --mode site treats all scans"),
+        ({"target": "adaptive"}, "is for each scan, but --mode site treats all scans"),
+        ({}, None),
+    ],
+)
+def test_choices_about_single_scans_are_refused_where_a_site_has_one_map(
+    mode: Any, options: dict[str, Any], by_scan: str | None
+) -> None:
+    matching = Matching(**options)
+    allowed = by_scan is None or not mode.by_site or ("target" in options and mode.per_scan)
+    if allowed:
+        mode.check(matching)
+        return
+    with pytest.raises(InvalidValueError, match=by_scan):
+        mode.check(matching)

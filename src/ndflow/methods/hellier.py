@@ -1,19 +1,19 @@
-"""Five classes of intensities, and the polynomial that joins those of two scans.
+"""``hellier``: five classes of intensities, and the polynomial through their means [hellier2003].
 
 A finite mixture of five Gaussians is fitted to the histogram by expectation maximisation; for a
-brain they are read as fluid, grey and white matter and what lies between. The means of
-corresponding classes are the landmarks, and a polynomial goes through them [hellier2003].
+brain they are read as CSF, GM, WM and what lies between. The means of corresponding classes are the
+landmarks, and a polynomial goes through them.
 
-Classes of the greatest likelihood do not correspond: from scan to scan one of them may describe a
+The classes of greatest likelihood do not correspond: from scan to scan one of them may describe a
 tail, or split what was one class before. So each is held near the place where it starts, a fixed
 quantile, as if some voxels were known to belong to it: half as many as there are, spread evenly
-over Gaussians at the five starts. That makes the baseline far better than it would be without
+over Gaussians at the five starts. That makes this baseline far better than it would be otherwise
 (docs/study.md).
 
-A polynomial need not rise. Where that of the fourth degree, which passes through all five pairs,
-does not (or hardly), that of the next lower degree is taken, the closest in the sense of least
-squares, and the user is told; a straight line always rises. Beyond the outer classes the map goes
-on straight, with the slope it has there.
+A polynomial need not rise. Where the one of degree four, which passes through all five pairs, does
+not (or hardly), the least-squares polynomial of the next lower degree is used, and the user is
+told; a straight line always rises. Beyond the outer classes the map continues with the slope it has
+there.
 """
 
 from __future__ import annotations
@@ -26,10 +26,12 @@ from scipy import special
 
 from ndflow.density import Histogram, condensed, trimmed
 from ndflow.errors import DegenerateDataError
+from ndflow.methods.landmark_method import Joined, LandmarkMethod
+from ndflow.methods.matching import Matching
 from ndflow.transport import Affine, IntensityMap, smooth_table
 from ndflow.values import FloatArray, einsum
 
-__all__ = ["CLASSES", "class_means", "through_classes"]
+__all__ = ["CLASSES", "METHODS", "Hellier", "class_means", "through_classes"]
 
 CLASSES = 5
 
@@ -42,6 +44,41 @@ _POINTS = 201
 _SAME = 1e-9  # distance of classes that have not parted, as a share of the range
 
 
+class Hellier(LandmarkMethod):
+    """Join the means of five classes by a polynomial."""
+
+    name = "hellier"
+    count = CLASSES
+    bibtex = """@inproceedings{hellier2003,
+  author    = {Hellier, Pierre},
+  title     = {Consistent Intensity Correction of {MR} Images},
+  booktitle = {International Conference on Image Processing ({ICIP})},
+  year      = {2003},
+}"""
+
+    def landmarks_of(self, histogram: Histogram, matching: Matching) -> FloatArray:
+        """Return the means of the classes."""
+        return class_means(histogram)
+
+    def join(self, own: FloatArray, target: FloatArray) -> Joined:
+        """Return the polynomial of the highest degree that rises."""
+        imap, degree = through_classes(own, target)
+        if degree == CLASSES - 1:
+            return Joined(imap, f"joined by a polynomial of degree {degree}")
+        message = (
+            f"was joined by a polynomial of degree {degree}, because none of higher degree rises "
+            f"enough"
+        )
+        return Joined(imap, message, as_intended=False)
+
+    def description(self, matching: Matching) -> str:
+        """Return what it does to scans."""
+        return (
+            "normalised by a polynomial through the means of five Gaussian classes, held near "
+            "fixed quantiles (after Hellier, 2003)"
+        )
+
+
 def class_means(histogram: Histogram) -> FloatArray:
     """Return the means of five Gaussian classes, in ascending order, (5,)."""
     seen = condensed(trimmed(histogram))
@@ -50,8 +87,8 @@ def class_means(histogram: Histogram) -> FloatArray:
         raise DegenerateDataError(
             f"holds {levels.size} different intensities, too few for {CLASSES} classes"
         )
-    centre, spread = float(seen.mean()[0]), float(np.sqrt(seen.covariance()[0, 0]))
-    x = (levels - centre) / spread
+    mean, sd = float(seen.mean()[0]), float(np.sqrt(seen.covariance()[0, 0]))
+    x = (levels - mean) / sd
     starts = np.interp(_STARTS, np.cumsum(counts), x)
     width = 1 / CLASSES**2
     known = _KNOWN / CLASSES
@@ -71,7 +108,7 @@ def class_means(histogram: Histogram) -> FloatArray:
         means = (einsum("nk,n->k", shares, x) + known * starts) / masses
         squares = einsum("nk,nk->k", shares, (x[:, np.newaxis] - means) ** 2)
         variances = (squares + known * ((means - starts) ** 2 + width)) / masses
-    sorted_means: FloatArray = centre + spread * np.sort(means)
+    sorted_means: FloatArray = mean + sd * np.sort(means)
     return sorted_means
 
 
@@ -96,3 +133,6 @@ def through_classes(own: FloatArray, target: FloatArray) -> tuple[IntensityMap, 
     line: Any = Polynomial.fit(own, target, 1, domain=[low, high]).convert()
     offset, factor = line.coef
     return Affine(np.array([[factor]]), np.array([offset])), 1
+
+
+METHODS = (Hellier(),)

@@ -1,24 +1,52 @@
-"""What the scans of a study are brought to: the reference of all, directly or by site.
+"""Modes: how the maps of a method are composed for the scans of a study.
 
-*Individual*: the scan's own density is matched to the reference. *Site*: the reference of the
-scan's site is matched to the reference of all, once; a scan is aligned to its site's reference,
-which has zero mean and unit spread like any other, and then goes through that one map. *Two-level*:
-what comes out of the site's map is matched to the reference once more, scan by scan.
+*Individual*: each scan is matched to the common reference. *Site*: the reference of the scan's site
+is matched to the common one, once; a scan is aligned with its site's reference, which has zero mean
+and unit standard deviation like any other, and then goes through that one map. *Two-level*: what
+comes out of the site's map is matched to the common reference once more, scan by scan.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from ndflow.density import GaussianMixture
-from ndflow.methods.model import Portrait
-from ndflow.methods.solve import Solution, solve
+from ndflow.errors import InvalidValueError
+from ndflow.methods.base import method_of
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
+from ndflow.methods.solution import Solution
+from ndflow.methods.targets import target_rule
 from ndflow.population import pushforward
-from ndflow.settings import Matching
 from ndflow.transport import Affine, Chain, align
 
-__all__ = ["Goal", "site_goal"]
+__all__ = ["MODES", "Goal", "Mode", "SiteMap"]
+
+
+@dataclass(frozen=True)
+class SiteMap:
+    """The way from the reference of a site to the common reference.
+
+    Attributes
+    ----------
+    reference : of the site.
+    solution : its map to the common reference.
+    """
+
+    reference: DensityModel
+    solution: Solution
+
+    @classmethod
+    def to(cls, reference: DensityModel, site: DensityModel, matching: Matching) -> SiteMap:
+        """Return the map from a site's reference to the common one.
+
+        It leads to the average, whatever target the scans have: how people differ is for each scan
+        to say.
+        """
+        plain = replace(matching, target="average")
+        return cls(site, method_of(plain).solve(site, reference, plain))
 
 
 @dataclass(frozen=True)
@@ -27,54 +55,108 @@ class Goal:
 
     Attributes
     ----------
-    reference : that of all, in the units of the result.
+    reference : the common one, in the units of the result.
     matching : how.
-    site : the reference of the scan's site, and its way to the reference of all; None where
-        each scan goes there by itself.
-    further : whether a scan is matched by itself after the way of its site.
+    site : the map of the scan's site; None where each scan goes by itself.
+    further : whether a scan is matched by itself after the map of its site.
     """
 
-    reference: Portrait
+    reference: DensityModel
     matching: Matching
-    site: tuple[Portrait, Solution] | None = None
+    site: SiteMap | None = None
     further: bool = False
 
-    def solve(self, scan: Portrait) -> Solution:
+    def solve(self, scan: DensityModel) -> Solution:
         """Return the map for a scan."""
+        method = method_of(self.matching)
         if self.site is None:
-            return solve(scan, self.reference, self.matching)
-        _, way = self.site
+            return method.solve(scan, self.reference, self.matching)
+        way = self.site.solution
         own = align(scan.mixture)
         whole = Affine(way.affine.matrix @ own.matrix, way.affine(own.offset))
-        to_site = Chain((own, way.imap))
+        through_site = Chain((own, way.imap))
         if not self.further:
-            return way._replace(imap=to_site, affine=whole)
-        there = Portrait(self._after(scan, to_site), tissues=scan.tissues)
-        last = solve(there, self.reference, self.matching)
-        return last._replace(imap=Chain((to_site, last.imap)), affine=whole)
+            return replace(way, imap=through_site, affine=whole)
+        there = DensityModel(self._after(scan, through_site), tissues=scan.tissues)
+        last = method.solve(there, self.reference, self.matching)
+        return replace(last, imap=Chain((through_site, last.imap)), affine=whole)
 
-    def _after(self, scan: Portrait, to_site: Chain) -> GaussianMixture:
+    def _after(self, scan: DensityModel, through_site: Chain) -> GaussianMixture:
         """Return the density of a scan after the map of its site."""
-        units = align(self.reference.mixture)  # a lattice of bins needs a space of unit spread
-        moved = pushforward(scan.mixture, Chain((to_site, units)))
+        units = align(self.reference.mixture)  # the bins need a space of unit variance
+        moved = pushforward(scan.mixture, Chain((through_site, units)))
         back = units.inverse()
         return moved.transformed(back.matrix, back.offset)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what results depend on, for stamps."""
+        """Return what results depend on, for fingerprints."""
         return {
             "reference": self.reference.to_dict(),
-            "site": None if self.site is None else self.site[0].to_dict(),
+            "site": None if self.site is None else self.site.reference.to_dict(),
             **({"further": True} if self.further else {}),
         }
 
 
-def site_goal(
-    reference: Portrait, site: Portrait, matching: Matching, *, further: bool = False
-) -> Goal:
-    """Return the goal for all scans of a site, given its reference.
+@dataclass(frozen=True)
+class Mode:
+    """How maps are composed.
 
-    Its own way leads to the average: what differs between people is for its scans to say.
+    Attributes
+    ----------
+    name : what users call it.
+    by_site : whether scans go through a map of their site.
+    per_scan : whether each scan is matched by itself.
     """
-    way = solve(site, reference, replace(matching, target="average"))
-    return Goal(reference, matching, (site, way), further)
+
+    name: str
+    by_site: bool
+    per_scan: bool
+
+    def check(self, matching: Matching) -> None:
+        """Refuse choices that make no sense in this mode."""
+        method = method_of(matching)
+        if self.by_site and not method.matches_densities:
+            raise InvalidValueError(
+                f"the method {method.name!r} does not work by site; leave out --mode {self.name}"
+            )
+        if self.by_site and (matching.lesions or matching.freeze):
+            raise InvalidValueError(
+                f"--lesions and --freeze are about the densities of single scans; leave out "
+                f"--mode {self.name}"
+            )
+        if not self.per_scan and target_rule(matching).needs_tissue_model:
+            raise InvalidValueError(
+                f"--target {matching.target} is for each scan, but --mode {self.name} treats all "
+                f"scans of a site alike; use --mode two-level or individual"
+            )
+
+    def goals(
+        self, reference: DensityModel, sites: Mapping[str, SiteMap], matching: Matching
+    ) -> dict[str | None, Goal]:
+        """Return what scans are brought to: one goal per site, and one for all under None.
+
+        Parameters
+        ----------
+        reference : the common one, in the units of the result.
+        sites : the map of each site; not used where each scan goes by itself.
+        matching : how.
+        """
+        goals: dict[str | None, Goal] = {None: Goal(reference, matching)}
+        if self.by_site:
+            for name, way in sites.items():
+                goals[name] = Goal(reference, matching, way, self.per_scan)
+        return goals
+
+    def goal_of(self, goals: Mapping[str | None, Goal], site: str | None) -> Goal:
+        """Return the goal of a scan of this site."""
+        return goals[site if self.by_site else None]
+
+
+MODES = {
+    mode.name: mode
+    for mode in (
+        Mode("individual", by_site=False, per_scan=True),
+        Mode("site", by_site=True, per_scan=False),
+        Mode("two-level", by_site=True, per_scan=True),
+    )
+}

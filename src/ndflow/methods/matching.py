@@ -1,0 +1,132 @@
+"""What a user may choose about the match of a scan to a target.
+
+The command line shows this very class as its options, and Python functions take its fields as
+keywords, so each choice has one name, one default and one explanation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, Literal, get_args
+
+from ndflow.errors import InvalidValueError
+from ndflow.methods.registry import MethodName
+
+__all__ = [
+    "Lesions",
+    "Matching",
+    "Objective",
+    "Scale",
+    "Solver",
+    "TargetKind",
+    "check_choice",
+    "is_number",
+]
+
+Lesions = Literal["auto"]
+Objective = Literal["l2", "cramer"]
+Scale = Literal["standard", "target"]
+Solver = Literal["exact", "rk4"]
+TargetKind = Literal["average", "tissue", "adaptive"]
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How a density is brought to a target.
+
+    Attributes
+    ----------
+    method
+        The density flow (ndflow); or mean and standard deviation alone, of the density (affine) or
+        of the voxels (zscore); or a method to compare with: percentiles matched one by one (nyul),
+        whole distributions (quantile), a polynomial through the means of five classes (hellier), or
+        one from the package intensity-normalization (whitestripe, kde, fcm, lsq).
+    target
+        What a scan is matched to: the average density of the reference, as in the paper; or the
+        tissues of the reference in the scan's own proportions, which are taken from its tissue
+        probability maps (tissue) or are those that need the mildest map (adaptive).
+    lesions
+        Find intensities that no healthy scan of the reference has (auto), and keep them out of the
+        match.
+    freeze
+        Components of the scan's density that stay where the alignment puts them: an index (3), a
+        weight (weight<0.02) or a range of intensities (900:1200). Repeat the option for several
+        rules.
+    objective
+        What the match minimises: the paper's L2 divergence, or the Cramér distance, which is
+        sensitive to light tails too.
+    regularisation
+        How strongly the components of the scan are held back from moving.
+    solver
+        Compute the flow in closed form, or integrate it step by step as in the paper.
+    landmarks
+        How many percentiles nyul matches, from the 1st to the 99th.
+    scale
+        The units of the result: zero mean and unit standard deviation, or those of the target
+        image. Default: the latter if the target is an image.
+    range
+        Two numbers, LOW and HIGH: where the 0.1st and 99.9th percentiles of the target lie in the
+        result.
+    """
+
+    method: MethodName = "ndflow"
+    target: TargetKind = "average"
+    lesions: Lesions | None = None
+    freeze: tuple[str, ...] = ()
+    objective: Objective = "l2"
+    regularisation: float = 1e-3
+    solver: Solver = "exact"
+    landmarks: int = 11
+    scale: Scale | None = None
+    range: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        """Validate each choice; whether the method uses it, the method says."""
+        check_choice("method", self.method, MethodName)
+        check_choice("target", self.target, TargetKind)
+        check_choice("lesions", self.lesions, Lesions, None)
+        if isinstance(self.freeze, str) or not all(isinstance(rule, str) for rule in self.freeze):
+            raise InvalidValueError(f"freeze must be a list of rules, not {self.freeze!r}")
+        object.__setattr__(self, "freeze", tuple(self.freeze))
+        if self.lesions and self.freeze:
+            raise InvalidValueError("lesions and freeze both choose components; give one of them")
+        check_choice("objective", self.objective, Objective)
+        check_choice("solver", self.solver, Solver)
+        check_choice("scale", self.scale, Scale, None)
+        if not (is_number(self.regularisation) and self.regularisation >= 0):
+            raise InvalidValueError(
+                f"regularisation must be 0 or a positive number, not {self.regularisation!r}"
+            )
+        object.__setattr__(self, "regularisation", float(self.regularisation))
+        if isinstance(self.landmarks, bool) or not (
+            isinstance(self.landmarks, int) and 2 <= self.landmarks <= 1000
+        ):
+            raise InvalidValueError(f"landmarks must be 2 to 1000, not {self.landmarks!r}")
+        if self.range is not None:
+            object.__setattr__(self, "range", self._checked_range())
+
+    def _checked_range(self) -> tuple[float, float]:
+        try:
+            low, high = self.range  # type: ignore[misc]
+        except (TypeError, ValueError):
+            raise InvalidValueError(f"range must be a pair, not {self.range!r}") from None
+        if not (is_number(low) and is_number(high) and low < high):
+            raise InvalidValueError(f"range must rise from LOW to HIGH, not {low!r} to {high!r}")
+        if self.scale is not None:
+            raise InvalidValueError("range and scale both choose the units; give one of them")
+        return float(low), float(high)
+
+
+def check_choice(name: str, value: object, choices: Any, *more: object) -> None:
+    """Refuse a value that is neither a choice of a `Literal` nor one of `more`."""
+    allowed = (*get_args(choices), *more)
+    if value not in allowed:
+        listed = ", ".join(repr(choice) for choice in allowed)
+        raise InvalidValueError(f"{name} must be one of {listed}, not {value!r}")
+
+
+def is_number(value: object) -> bool:
+    """Tell whether a value is a finite real number."""
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)

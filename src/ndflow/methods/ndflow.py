@@ -1,0 +1,169 @@
+"""``ndflow``: nonparametric density flows [castro2018].
+
+The density of the scan is aligned with the target's and matched to it, and the intensities are
+carried along the mass-conserving flow between the two (`ndflow.transport`). Components of the scan
+can be kept out of the match because they are lesions (`ndflow.population.lesion_preserving`), or
+because the user says so; and the target can have the scan's own tissue proportions
+(`ndflow.methods.targets`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ndflow.density import GaussianMixture
+from ndflow.errors import InvalidValueError
+from ndflow.methods.base import Method
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
+from ndflow.methods.solution import Divergence, KeptLesions, PlainTarget, Solution
+from ndflow.methods.targets import target_rule
+from ndflow.population import MIDPOINT_LEVELS, find_lesions, match_preserving_lesions
+from ndflow.transport import (
+    DETERMINED_RANGE,
+    align_and_match,
+    check_rules,
+    components_by_rule,
+    flow_map,
+    tabulate,
+)
+
+__all__ = ["METHODS", "DensityFlow"]
+
+_TOLERANCE = 1e-4  # of a table, in standard deviations of the target
+_OBJECTIVES = {"l2": "L2 divergence", "cramer": "Cramér distance"}
+
+
+class DensityFlow(Method):
+    """Carry intensities along the flow from the density of a scan to its target."""
+
+    name = "ndflow"
+    uses = frozenset({"target", "lesions", "freeze", "objective", "regularisation", "solver"})
+    matches_densities = True
+
+    def check(self, matching: Matching) -> None:
+        """Refuse rules for frozen components that make no sense."""
+        super().check(matching)
+        try:
+            check_rules(matching.freeze)
+        except InvalidValueError as error:
+            raise InvalidValueError(f"--freeze: {error}") from None
+
+    def solve(self, source: DensityModel, target: DensityModel, matching: Matching) -> Solution:
+        """Return the map along the flow."""
+        lesions = _lesions(source, target, matching)
+        components = lesions.components if lesions else ()
+        density, choice = target_rule(matching).density(source, target, components)
+        solution = _matched(source.mixture, density, matching, lesions)
+        if choice is None:
+            return solution
+        plain = solution
+        if density is not target.mixture:
+            plain = _matched(source.mixture, target.mixture, matching, lesions)
+        without = _plain_target(source.mixture, target.mixture, plain, solution)
+        return replace(solution, target=replace(choice, plain=without))
+
+    def description(self, matching: Matching) -> str:
+        """Return what it does to the density of a scan, which a methods section has introduced."""
+        return (
+            f"matched to it by minimising their {_OBJECTIVES[matching.objective]} "
+            f"(regularisation {matching.regularisation:g}), and intensities were carried along the "
+            f"mass-conserving flow between the two (Castro & Glocker, 2018)"
+        )
+
+    def remarks(self, matching: Matching) -> str:
+        """Return what a methods section says about lesions and frozen components."""
+        words = ""
+        if matching.lesions:
+            words += (
+                " Components of a scan with more mass than any healthy scan of the reference has "
+                "at their intensities were kept out of the match, and moved along with it."
+            )
+        if matching.freeze:
+            rules = ", ".join(matching.freeze)
+            words += (
+                f" Components chosen by index, weight or mean intensity ({rules}) stayed fixed."
+            )
+        return words
+
+    def options(self, matching: Matching) -> list[str]:
+        """Return the choices that matter to it, in words."""
+        words = [f"objective {matching.objective}", f"regularisation {matching.regularisation:g}"]
+        words += [f"solver {matching.solver}", f"target {matching.target}"]
+        words += ["lesions kept out"] if matching.lesions else []
+        words += [f"frozen {', '.join(matching.freeze)}"] if matching.freeze else []
+        return words
+
+
+def _lesions(source: DensityModel, target: DensityModel, matching: Matching) -> KeptLesions | None:
+    """Look for lesions in a scan, if the user asked for it."""
+    if matching.lesions is None:
+        return None
+    if target.ceiling is None:
+        raise InvalidValueError("lesions can only be found with a reference of healthy scans")
+    found = find_lesions(source.mixture, target.mixture, target.ceiling)
+    return KeptLesions(
+        components=found.indices,
+        intensities=tuple(source.mixture.means[list(found.indices), 0].tolist()),
+        share=found.mass,
+        excess=float(found.excesses.max()),
+        threshold=target.ceiling.threshold,
+        unlike=found.unlike,
+    )
+
+
+def _matched(
+    source: GaussianMixture,
+    target: GaussianMixture,
+    matching: Matching,
+    lesions: KeptLesions | None,
+) -> Solution:
+    """Align, match and flow from one density to another."""
+    objective, regularisation = matching.objective, matching.regularisation
+    frozen = components_by_rule(source, matching.freeze)
+    if lesions is not None and lesions.components:
+        affine, matched = match_preserving_lesions(
+            source,
+            target,
+            lesions.components,
+            objective=objective,
+            regularisation=regularisation,
+        )
+    else:
+        affine, matched = align_and_match(
+            source,
+            target,
+            objective=objective,
+            regularisation=regularisation,
+            frozen=frozen,
+        )
+    imap = flow_map(affine, matched, solver=matching.solver)
+    # Beyond these quantiles the map is straight, and so is the table.
+    low, high = source.quantile(DETERMINED_RANGE).tolist()
+    sd = float(np.sqrt(target.covariance()[0, 0]))
+    first, last = float(matched.divergences[0]), float(matched.divergences[-1])
+    return Solution(
+        tabulate(imap, low, high, tolerance=_TOLERANCE * sd),
+        affine,
+        matched.status.message,
+        matched.status.converged,
+        Divergence(objective, first, last),
+        lesions=lesions,
+        frozen=frozen if matching.freeze else None,
+    )
+
+
+def _plain_target(
+    source: GaussianMixture, target: GaussianMixture, plain: Solution, own: Solution
+) -> PlainTarget:
+    """Return what the plain average would have given, in its standard deviations."""
+    x = source.quantile(MIDPOINT_LEVELS)
+    off = (plain.imap(x) - own.imap(x)) / float(np.sqrt(target.covariance()[0, 0]))
+    return PlainTarget(
+        float(np.sqrt((off * off).mean())), float(np.abs(off).max()), plain.divergence
+    )
+
+
+METHODS = (DensityFlow(),)

@@ -1,0 +1,209 @@
+"""Solution: the map from a scan to its target, and how it was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ndflow.density import GaussianMixture
+from ndflow.record import Record
+from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap
+
+__all__ = [
+    "Divergence",
+    "KeptLesions",
+    "MatchRecord",
+    "PlainTarget",
+    "SlopeRange",
+    "Solution",
+    "TargetChoice",
+]
+
+
+@dataclass(frozen=True)
+class Divergence(Record):
+    """How far a scan is from its target, where the target has unit variance.
+
+    Attributes
+    ----------
+    objective : how that is measured, ``l2`` or ``cramer``.
+    before, after : of the aligned scan, and of the result.
+    """
+
+    objective: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class SlopeRange(Record):
+    """The smallest and the largest slope of a map where the scan has intensities.
+
+    Attributes
+    ----------
+    range : in the units of the result per unit of the scan.
+    relative_to_affine : as multiples of the slope of the alignment.
+    """
+
+    range: tuple[float, float]
+    relative_to_affine: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class PlainTarget(Record):
+    """What the plain average would have given instead of a target made of tissues.
+
+    Attributes
+    ----------
+    rms_difference, largest_difference : between the two maps, in standard deviations.
+    divergence : from the plain average.
+    """
+
+    rms_difference: float
+    largest_difference: float
+    divergence: Divergence | None = None
+
+
+@dataclass(frozen=True)
+class TargetChoice(Record):
+    """What a scan was matched to where that was not simply the average.
+
+    Attributes
+    ----------
+    to : ``tissues`` in proportions of its own, or the ``average`` after all.
+    proportions : of CSF, GM and WM in the target.
+    reason : where these proportions come from.
+    population : the mean proportions of the reference.
+    tissues : what the tissues of the reference were made from, ``maps`` or ``components``.
+    plain : what the average would have given.
+    """
+
+    to: str
+    proportions: dict[str, float]
+    reason: str
+    population: dict[str, float]
+    tissues: str
+    plain: PlainTarget | None = None
+
+    def sentence(self) -> str:
+        """Say what the scan was matched to, and what the plain average would have given."""
+        if self.to == "average":
+            return f"Matched to the average of the reference: {self.reason}."
+        own = ", ".join(f"{share:.0%} {name}" for name, share in self.proportions.items())
+        usual = ", ".join(f"{share:.0%}" for share in self.population.values())
+        text = f"Matched to {own} (population mean: {usual}), from {self.reason}."
+        if self.plain is None:
+            return text
+        return (
+            f"{text} With the plain average, intensities would differ by "
+            f"{self.plain.rms_difference:.2g} standard deviations (root mean square)."
+        )
+
+
+@dataclass(frozen=True)
+class KeptLesions(Record):
+    """What was kept out of a match because no healthy scan of the reference has it.
+
+    Attributes
+    ----------
+    components : of the scan's density; often none.
+    intensities : their means, in the units of the scan.
+    share : of the voxels in them.
+    excess, threshold : the largest excess of any component, and the one that makes a lesion.
+    unlike : whether so much of the scan is unusual that nothing was taken for a lesion.
+    """
+
+    components: tuple[int, ...]
+    intensities: tuple[float, ...]
+    share: float
+    excess: float
+    threshold: float
+    unlike: bool
+
+    def sentence(self) -> str:
+        """Say what was found."""
+        if self.unlike:
+            return "Unlike any healthy scan of the reference: nothing was treated as a lesion."
+        if not self.components:
+            return "No lesion was found."
+        where = ", ".join(f"{mean:.4g}" for mean in self.intensities)
+        return (
+            f"Kept out of the match as a lesion: {self.share:.1%} of the voxels, around intensity "
+            f"{where}. They follow the map."
+        )
+
+
+@dataclass(frozen=True)
+class MatchRecord(Record):
+    """How a map was found, for the sidecar of the result.
+
+    Attributes
+    ----------
+    message : how the match ended.
+    slopes : of the map.
+    divergence : from the target; None for methods that do not compare densities.
+    target : what the scan was matched to, where that was not simply the average.
+    lesions : what was kept out of the match, if lesions were looked for.
+    frozen : the components that were not allowed to move, if any were chosen.
+    """
+
+    message: str
+    slopes: SlopeRange | None = None
+    divergence: Divergence | None = None
+    target: TargetChoice | None = None
+    lesions: KeptLesions | None = None
+    frozen: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Solution:
+    """The map from a scan to its target.
+
+    Attributes
+    ----------
+    imap : the map, from the units of the scan to those of the result.
+    affine : the alignment of mean and standard deviation alone.
+    message : how the match ended.
+    converged : whether it ended well.
+    divergence, target, lesions, frozen : see `MatchRecord`.
+    """
+
+    imap: IntensityMap
+    affine: Affine
+    message: str
+    converged: bool = True
+    divergence: Divergence | None = None
+    target: TargetChoice | None = None
+    lesions: KeptLesions | None = None
+    frozen: tuple[int, ...] | None = None
+
+    def warnings(self, path: str) -> list[str]:
+        """Return what the user should know about the match of the scan at `path`."""
+        found = [] if self.converged else [f"{path}: the match to the target {self.message}"]
+        if self.lesions is not None and self.lesions.unlike:
+            found.append(
+                f"{path}: a quarter of it or more is unlike any healthy scan of the reference, so "
+                f"nothing was treated as a lesion"
+            )
+        if self.frozen == ():
+            found.append(f"{path}: --freeze chooses none of its components; all of them could move")
+        return found
+
+    def record(self, source: GaussianMixture) -> MatchRecord:
+        """Return how the map of a scan with this density was found."""
+        return MatchRecord(
+            self.message,
+            self._slopes(source),
+            self.divergence,
+            self.target,
+            self.lesions,
+            self.frozen,
+        )
+
+    def _slopes(self, source: GaussianMixture) -> SlopeRange:
+        low, high = source.quantile(DETERMINED_RANGE).tolist()
+        slopes = np.exp(self.imap.log_det_jacobian(np.linspace(low, high, 1001)))
+        own = abs(float(self.affine.matrix[0, 0]))
+        ends = float(slopes.min()), float(slopes.max())
+        return SlopeRange(ends, (ends[0] / own, ends[1] / own))

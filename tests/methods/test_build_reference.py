@@ -1,0 +1,74 @@
+"""References with the parts that a method needs."""
+
+import numpy as np
+import pytest
+from every_method import LANDMARK_METHODS, installed
+from phantoms import head
+
+import ndflow
+from ndflow import Tissues
+from ndflow.methods.base import method_of
+from ndflow.methods.build_reference import build_reference
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
+from ndflow.population import learn_ceiling, tissue_model
+
+SCANS = [head(seed, gain=1 + seed) for seed in range(3)]
+HISTOGRAMS = [ndflow.histogram(scan, scan != 0) for scan in SCANS]
+FITS = [ndflow.fit(histogram).mixture for histogram in HISTOGRAMS]
+PLAIN = [DensityModel(mixture) for mixture in FITS]
+WEIGHTS = [1.0, 2.0, 3.0]
+
+
+def test_the_density_is_that_of_the_population() -> None:
+    method = method_of(Matching())
+    made = build_reference(
+        PLAIN, method, names=["a", "b", "c"], channel_names="T1w", weights=WEIGHTS
+    )
+    expected = ndflow.reference(FITS, names=["a", "b", "c"], channel_names="T1w", weights=WEIGHTS)
+    assert made == expected
+    assert (made.landmarks, made.tissues, made.ceiling) == (None, None, None)
+    quantile = build_reference(PLAIN, method, average="quantile", truncation=5)
+    assert quantile.mixture == ndflow.reference(FITS, average="quantile", truncation=5).mixture
+
+
+@pytest.mark.parametrize("name", LANDMARK_METHODS)
+@pytest.mark.parametrize("weights", [None, WEIGHTS])
+def test_landmarks_are_averaged_with_the_same_weights(
+    name: str, weights: list[float] | None
+) -> None:
+    method, matching = installed(name), Matching(method=name)
+    models = [
+        DensityModel(mixture, method.measure(histogram, matching))
+        for mixture, histogram in zip(FITS, HISTOGRAMS, strict=True)
+    ]
+    made = build_reference(models, method, weights=weights)
+    parts = zip(models, weights or [1.0] * 3, strict=True)
+    known = [(m.landmarks, ndflow.align(m.mixture), w) for m, w in parts if m.landmarks]
+    assert made.landmarks is not None
+    assert made.landmarks == method.average(known)
+    assert made.mixture == build_reference(PLAIN, method, weights=weights).mixture
+
+
+def test_tissues_and_the_ceiling_of_healthy_scans_are_carried_along() -> None:
+    method = method_of(Matching())
+    tissues = tissue_model([Tissues((mixture,) * 3, np.full(3, 1 / 3)) for mixture in FITS])
+    made = build_reference(PLAIN, method, tissues=tissues, lesions=True)
+    assert made.tissues is tissues
+    assert made.ceiling == learn_ceiling(FITS, made.mixture)
+    known = DensityModel.of_reference(made)
+    assert (known.mixture, known.tissues, known.ceiling) == (made.mixture, tissues, made.ceiling)
+
+
+def test_a_model_in_other_units_has_all_its_parts_in_them() -> None:
+    method, matching = method_of(Matching(method="nyul")), Matching(method="nyul")
+    tissues = Tissues((FITS[0], FITS[1], FITS[2]), np.full(3, 1 / 3))
+    model = DensityModel(FITS[0], method.measure(HISTOGRAMS[0], matching), tissues)
+    units = ndflow.Affine(2.0, 100.0)
+    moved = model.transformed(units)
+    assert model.landmarks is not None
+    assert moved.landmarks == model.landmarks.transformed(units)
+    assert moved.tissues == tissues.transformed(units)
+    np.testing.assert_allclose(moved.mixture.mean(), units(FITS[0].mean()))
+    assert set(moved.to_dict()) == {"mixture", "landmarks", "tissues"}
+    assert set(DensityModel(FITS[0]).to_dict()) == {"mixture"}

@@ -1,0 +1,120 @@
+"""`ndflow`: the flow from the density of a scan to its target, and what can be kept out of it."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from mixtures import random_mixture
+
+import ndflow
+from ndflow import Affine, GaussianMixture, InvalidValueError, TissueModel, Tissues, stack
+from ndflow.methods.base import method_of
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
+from ndflow.methods.solution import Solution
+from ndflow.population import learn_ceiling
+
+SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
+LEVELS = (np.arange(199) + 0.5) / 199
+
+
+def solved(source: DensityModel, goal: DensityModel, **options: Any) -> Solution:
+    matching = Matching(**options)
+    return method_of(matching).solve(source, goal, matching)
+
+
+@pytest.mark.parametrize("solver", ["exact", "rk4"])
+@pytest.mark.parametrize("objective", ["l2", "cramer"])
+def test_the_map_is_the_one_that_normalising_map_makes(solver: Any, objective: Any) -> None:
+    source = SOURCE.transformed(300.0, 700.0)
+    found = solved(DensityModel(source), DensityModel(TARGET), solver=solver, objective=objective)
+    exact = ndflow.normalising_map(source, TARGET, solver=solver, objective=objective)
+    x = source.quantile(LEVELS)
+    sd = float(np.sqrt(TARGET.covariance()[0, 0]))
+    np.testing.assert_allclose(found.imap(x), exact(x), atol=1.1e-4 * sd)
+    assert found.divergence is not None
+    assert found.divergence.objective == objective
+    assert found.divergence.after < found.divergence.before
+
+
+def tissue_example() -> tuple[DensityModel, DensityModel]:
+    """A scan with much CSF, and a population with less, in other units."""
+    densities = tuple(GaussianMixture([1.0], [m], [60.0**-2]) for m in (300.0, 700.0, 1000.0))
+    shares = np.array([0.35, 0.4, 0.25])
+    scan = DensityModel(stack(densities, shares), tissues=Tissues(densities, shares))
+    usual = np.array([0.15, 0.5, 0.35])
+    model = TissueModel(densities, usual, 0.05**2 * (np.eye(3) - 1 / 3))
+    units = ndflow.align(model.target(usual))
+    target = DensityModel(model.target(usual), tissues=model)
+    return scan, target.transformed(units).transformed(Affine(200.0, 1000.0))
+
+
+def test_what_the_plain_average_would_have_given_is_said_in_standard_deviations() -> None:
+    scan, goal = tissue_example()
+    plain, own = solved(scan, goal), solved(scan, goal, target="tissue")
+    assert plain.target is None
+    assert own.target is not None
+    assert own.target.plain is not None
+    x = scan.mixture.quantile(LEVELS)
+    sd = float(np.sqrt(goal.mixture.covariance()[0, 0]))
+    off = np.abs(plain.imap(x) - own.imap(x)) / sd
+    assert off.max() > 0.05
+    assert own.target.plain.rms_difference == pytest.approx(np.sqrt(np.mean(off**2)))
+    assert own.target.plain.largest_difference == pytest.approx(off.max())
+    assert own.target.plain.divergence == plain.divergence
+
+
+# ── lesions and frozen components ────────────────────────────────────────────────────────────────
+
+
+def healthy() -> tuple[GaussianMixture, list[GaussianMixture]]:
+    tissues = [GaussianMixture([1.0], [m], [0.3**-2]) for m in (-1.5, 0.0, 1.2)]
+    generator = np.random.default_rng(4)
+    scans = [stack(tissues, generator.dirichlet([30, 60, 50])) for _ in range(8)]
+    reference = ndflow.reference(scans)
+    return reference.mixture, scans
+
+
+def test_what_no_healthy_scan_has_is_kept_out_of_the_match() -> None:
+    average, scans = healthy()
+    target = DensityModel(average, ceiling=learn_ceiling(scans, average))
+    ill = stack([scans[0], GaussianMixture([1.0], [4.0], [0.3**-2])], [0.9, 0.1])
+    found = solved(DensityModel(ill), target, lesions="auto")
+    assert found.lesions is not None
+    assert found.lesions.share == pytest.approx(0.1, abs=0.01)
+    assert found.lesions.intensities == pytest.approx([4.0])
+    assert found.lesions.excess > found.lesions.threshold
+    assert not found.lesions.unlike
+    well = solved(DensityModel(scans[1]), target, lesions="auto")
+    assert well.lesions is not None
+    assert well.lesions.components == ()
+    assert well.imap == solved(DensityModel(scans[1]), target).imap
+
+
+def test_lesions_need_a_reference_that_knows_healthy_scans() -> None:
+    with pytest.raises(InvalidValueError, match="only be found with a reference of healthy"):
+        solved(DensityModel(SOURCE), DensityModel(TARGET), lesions="auto")
+
+
+def test_frozen_components_stay_where_the_alignment_puts_them() -> None:
+    found = solved(DensityModel(SOURCE), DensityModel(TARGET), freeze=("weight<1",))
+    assert found.frozen == tuple(range(SOURCE.components))
+    x = SOURCE.quantile(LEVELS)
+    sd = float(np.sqrt(TARGET.covariance()[0, 0]))
+    np.testing.assert_allclose(found.imap(x), found.affine(x), atol=2e-4 * sd)
+    assert solved(DensityModel(SOURCE), DensityModel(TARGET), freeze=("weight<0",)).frozen == ()
+    assert solved(DensityModel(SOURCE), DensityModel(TARGET)).frozen is None
+
+
+def test_a_rule_that_makes_no_sense_is_refused_before_any_work() -> None:
+    with pytest.raises(InvalidValueError, match="rule 'heavy'"):
+        method_of(Matching(freeze=("heavy",)))
+
+
+def test_a_methods_section_says_what_was_kept_out() -> None:
+    method = method_of(Matching())
+    assert method.remarks(Matching()) == ""
+    assert "kept out of the match" in method.remarks(Matching(lesions="auto"))
+    assert "(3, 900:1200) stayed fixed" in method.remarks(Matching(freeze=("3", "900:1200")))
+    assert "frozen 3, 900:1200" in method.options(Matching(freeze=("3", "900:1200")))
+    assert "lesions kept out" in method.options(Matching(lesions="auto"))

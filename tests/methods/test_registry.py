@@ -1,0 +1,280 @@
+"""The contract that every method of the registry keeps."""
+
+import ast
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from every_method import EVERY_METHOD, installed
+from phantoms import head
+
+import ndflow
+from ndflow import Histogram, IntensityMap, InvalidValueError, Reference
+from ndflow.methods.base import Method, method_of
+from ndflow.methods.build_reference import build_reference
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
+from ndflow.methods.registry import METHODS
+from ndflow.methods.solution import Solution
+
+every_method = pytest.mark.parametrize("name", METHODS)
+
+# Contrasts that no straight line makes equal.
+HEADS = [
+    head(seed, gain=gain, tissues=((csf, 60.0), (gm, 50.0), (1000.0, 40.0)))
+    for seed, (csf, gm, gain) in enumerate(
+        [(300.0, 700.0, 1.0), (250.0, 760.0, 2.5), (350.0, 650.0, 0.6), (300.0, 720.0, 1.3)]
+    )
+]
+OTHER: dict[str, Any] = {  # an option of each kind that is not the default
+    "target": "adaptive",
+    "lesions": "auto",
+    "freeze": ("weight<0.01",),
+    "objective": "cramer",
+    "regularisation": 1e-2,
+    "solver": "rk4",
+    "landmarks": 7,
+}
+OF_ALL = {"method", "scale", "range"}
+
+
+@cache
+def histograms() -> list[Histogram]:
+    return [ndflow.histogram(scan, scan != 0) for scan in HEADS]
+
+
+@cache
+def fits() -> list[ndflow.GaussianMixture]:
+    return [ndflow.fit(histogram).mixture for histogram in histograms()]
+
+
+def models(method: Method, matching: Matching) -> list[DensityModel]:
+    return [
+        DensityModel(mixture, method.measure(histogram, matching))
+        for mixture, histogram in zip(fits(), histograms(), strict=True)
+    ]
+
+
+def reference(method: Method, matching: Matching) -> Reference:
+    return build_reference(models(method, matching)[1:], method)
+
+
+def goal(method: Method, matching: Matching) -> DensityModel:
+    """Return the reference of some scans, as a target."""
+    made = reference(method, matching)
+    found = method.target_landmarks(made.landmarks, made.mixture, matching, averaged=True)
+    return DensityModel(made.mixture, found)
+
+
+def solved(method: Method, matching: Matching) -> Solution:
+    return method.solve(models(method, matching)[0], goal(method, matching), matching)
+
+
+# ── the contract ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_every_method_is_where_the_registry_says() -> None:
+    assert set(EVERY_METHOD) == set(METHODS)
+    assert all(name == method.name for name, method in EVERY_METHOD.items())
+
+
+@every_method
+def test_a_method_is_found_by_its_name(name: str) -> None:
+    installed(name)
+    assert method_of(Matching(method=name)).name == name
+    assert isinstance(method_of(Matching(method=name)), Method)
+
+
+@every_method
+def test_a_method_finds_an_increasing_map_that_can_be_undone(name: str) -> None:
+    method, matching = installed(name), Matching(method=name)
+    solution = solved(method, matching)
+    assert isinstance(solution.imap, IntensityMap)
+    assert solution.imap.channels == 1
+    values = histograms()[0].values[:, 0]
+    x = np.linspace(values[0] - np.ptp(values), values[-1] + np.ptp(values), 2001)
+    y = solution.imap(x)
+    assert np.isfinite(y).all()
+    assert (np.diff(y) > 0).all()
+    np.testing.assert_allclose(solution.imap.inverse()(y), x, atol=1e-6 * np.ptp(x))
+    slope = np.diff(y) / np.diff(x)
+    assert np.exp(solution.imap.log_det_jacobian(x)).min() > 0
+    assert slope.max() < 100 * slope.min()
+
+
+@every_method
+def test_scans_come_nearer_to_each_other(name: str) -> None:
+    method, matching = installed(name), Matching(method=name)
+    target = goal(method, matching)
+    brains = [scan[scan != 0].astype(float) for scan in HEADS]
+    after = [
+        method.solve(model, target, matching).imap(voxels)
+        for model, voxels in zip(models(method, matching), brains, strict=True)
+    ]
+
+    def disagreement(scans: list[Any]) -> float:
+        medians = [np.median(scan) for scan in scans]
+        return float(np.std(medians) / np.mean([np.std(scan) for scan in scans]))
+
+    assert disagreement(after) < 0.2 * disagreement(brains)
+
+
+@every_method
+def test_the_same_scans_give_the_same_map(name: str) -> None:
+    method, matching = installed(name), Matching(method=name)
+    one, two = (solved(method, matching) for _ in range(2))
+    assert (one.imap, one.affine, one.message) == (two.imap, two.affine, two.message)
+    assert reference(method, matching) == reference(method, matching)
+
+
+@every_method
+def test_how_a_map_was_found_can_be_recorded(name: str) -> None:
+    method, matching = installed(name), Matching(method=name)
+    solution = solved(method, matching)
+    record = solution.record(fits()[0])
+    assert record.message
+    assert record.slopes is not None
+    assert 0 < record.slopes.range[0] <= record.slopes.range[1]
+    assert isinstance(solution.warnings("a.nii"), list)
+
+
+@every_method
+def test_a_scan_can_be_the_target_as_well(name: str) -> None:
+    method, matching = installed(name), Matching(method=name)
+    source, target, *_ = models(method, matching)
+    x = fits()[0].quantile([0.1, 0.5, 0.9])
+    assert (np.diff(method.solve(source, target, matching).imap(x)) > 0).all()
+
+
+@every_method
+def test_what_a_method_says_about_itself_fits_into_a_sentence(name: str) -> None:
+    matching = Matching(method=name)
+    method = EVERY_METHOD[name]
+    phrase = method.description(matching)
+    assert phrase == phrase.strip()
+    assert phrase[0].islower()
+    assert phrase[-1] not in ".,; "
+    assert "\n" not in phrase
+    remarks = method.remarks(matching)
+    assert remarks == "" or remarks.startswith(" ")
+    assert all(words and words == words.strip() for words in method.options(matching))
+    assert method.bibtex.startswith("@")
+    assert (type(method).__doc__ or "").strip().endswith(".")
+
+
+@every_method
+def test_what_was_measured_can_be_fingerprinted(name: str) -> None:
+    options = EVERY_METHOD[name].measure_options(Matching(method=name))
+    assert all(isinstance(value, str | int) for value in options.values())
+    measured = installed(name).measure(histograms()[0], Matching(method=name))
+    assert (measured is None) == (options == {})
+    assert measured is None or measured.method == name
+
+
+@every_method
+@pytest.mark.parametrize("option", OTHER)
+def test_options_that_a_method_does_not_use_are_refused(name: str, option: str) -> None:
+    method = installed(name)
+    matching = Matching(method=name, **{option: OTHER[option]})
+    if option in method.uses:
+        assert method_of(matching) is method
+        return
+    with pytest.raises(InvalidValueError, match=f"{option} is not an option of the method '{name}"):
+        method_of(matching)
+
+
+def test_an_option_of_each_kind_is_tried() -> None:
+    assert set(OTHER) | OF_ALL == {field.name for field in fields(Matching)}
+    assert all(method.uses <= set(OTHER) for method in EVERY_METHOD.values())
+
+
+@every_method
+@pytest.mark.parametrize("units", [{"range": (0.0, 1000.0)}, {"scale": "standard"}])
+def test_a_method_with_units_of_its_own_refuses_others(name: str, units: dict[str, Any]) -> None:
+    method, matching = installed(name), Matching(method=name, **units)
+    if not method.own_units:
+        assert method_of(matching) is method
+        return
+    with pytest.raises(InvalidValueError, match=r"units of its own.*leave out --range and --scale"):
+        method_of(matching)
+
+
+def test_there_is_one_plain_alignment_to_compare_with() -> None:
+    assert sum(method.only_aligns for method in EVERY_METHOD.values()) == 1
+
+
+# ── nobody asks which one it is ──────────────────────────────────────────────────────────────────
+
+CHOICES = {"method", "mode", "target"}
+UPPER_ROOMS = ("cli", "compare", "demo", "reporting", "scan", "study")
+MODULES = sorted(
+    path for room in UPPER_ROOMS for path in Path(ndflow.__path__[0], room).rglob("*.py")
+)
+
+
+def called(node: ast.expr) -> str:
+    """Return the name of a variable, an attribute, or an entry of a dictionary."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name
+        case ast.Subscript(slice=ast.Constant(value=str(name))):
+            return name
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str(name)), *_]):
+            return name
+        case ast.Attribute(value=inner, attr="name"):
+            return called(inner)
+    return ""
+
+
+def texts(node: ast.AST) -> list[str]:
+    """Return all text constants in an expression."""
+    return [
+        part.value
+        for part in ast.walk(node)
+        if isinstance(part, ast.Constant) and isinstance(part.value, str)
+    ]
+
+
+def questions(source: str) -> list[str]:
+    """Return where a module asks which method, mode or target was chosen, by its name."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            asked = any(called(side) in CHOICES for side in sides)
+            if asked and any(texts(side) for side in sides if called(side) not in CHOICES):
+                found.append(f"line {node.lineno}: {ast.unparse(node)}")
+        elif isinstance(node, ast.Match) and called(node.subject) in CHOICES:
+            found.append(f"line {node.lineno}: match {ast.unparse(node.subject)}")
+    return found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "matching.method == 'nyul'",
+        "'nyul' != method",
+        "mode in ('site', 'two-level')",
+        "settings['mode'] == 'site'",
+        "settings.get('target') == 'tissue'",
+        "study.averaging.mode not in {'individual'}",
+        "match mode:\n  case 'site': pass",
+    ],
+)
+def test_a_question_for_a_name_is_noticed(line: str) -> None:
+    assert questions(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["method == other", "mode.by_site", "name == 'nyul'", "target is None"]
+)
+def test_other_questions_are_allowed(line: str) -> None:
+    assert not questions(line)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}.{path.stem}")
+def test_no_caller_asks_which_method_mode_or_target_was_chosen(path: Path) -> None:
+    assert questions(path.read_text(encoding="utf-8")) == []
