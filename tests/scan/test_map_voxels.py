@@ -1,4 +1,4 @@
-"""Voxels through a map: each by its value, whatever its type, and each as it was asked for."""
+"""Mapping voxels: by their value, whatever their type, and outside the mask as asked."""
 
 from pathlib import Path
 from typing import Any
@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 from nibabel.nifti1 import Nifti1Header
 from numpy.typing import NDArray
-from phantoms import AFFINE, SHAPE, head
+from one_scan import CLOSE, SCAN, TARGET, TARGET_SD
+from phantoms import AFFINE, SHAPE
 
 import ndflow
 from ndflow.image.read import read_volume
 from ndflow.scan import map_voxels as module
 from ndflow.scan.map_voxels import mapped
-
-SCAN = head(0)
-OTHER = head(1, tissues=((250.0, 90.0), (520.0, 40.0), (900.0, 70.0)))
-CLOSE = 2e-4  # of the target's spread: what the table of a map may be off, and float32
+from ndflow.scan.reading import VoxelCounts
 
 NOISE = np.random.default_rng(3).random(SHAPE)
 KINDS: dict[str, NDArray[Any]] = {
@@ -41,10 +39,6 @@ def fitted(voxels: NDArray[Any], inside: NDArray[Any], **scaling: float) -> Any:
     return ndflow.fit(ndflow.histogram(voxels, inside, **scaling)).mixture
 
 
-TARGET = fitted(OTHER, OTHER != 0)
-SPREAD = float(np.sqrt(TARGET.covariance()[0, 0]))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_voxel_goes_where_the_exact_map_takes_it(kind: str) -> None:
     voxels = KINDS[kind]
@@ -52,12 +46,12 @@ def test_every_voxel_goes_where_the_exact_map_takes_it(kind: str) -> None:
     result = ndflow.normalise(voxels, TARGET).image
     assert result.dtype == np.float32
     exact = ndflow.normalising_map(fitted(voxels, inside), TARGET)(voxels)
-    assert np.abs(result - exact)[inside].max() < CLOSE * SPREAD
+    assert np.abs(result - exact)[inside].max() < CLOSE * TARGET_SD
     assert not result[~inside].any()
 
 
 def image_on_disc(path: Path, stored: NDArray[Any], slope: float, inter: float) -> Any:
-    """Write an image with these very numbers in it; return the header's idea of the scaling."""
+    """Write an image that stores these numbers; return slope and intercept as its header does."""
     header = Nifti1Header()
     header.set_data_shape(stored.shape)
     header.set_data_dtype(stored.dtype)
@@ -84,11 +78,11 @@ def test_scaled_voxels_are_mapped_by_their_values(tmp_path: Path, kind: str, thr
     path = tmp_path / "a.nii"
     slope, inter = image_on_disc(path, stored, *scaling)
     image = ndflow.normalise(path if through == "path" else nibabel.load(path), TARGET).image
-    inside = SCAN != 0  # where the values are not 0, but for the seven digits of a header
+    inside = SCAN != 0  # where values are nonzero, up to the seven digits of a header
     density = fitted(stored, inside, slope=slope, inter=inter)
     exact = ndflow.normalising_map(density, TARGET)(slope * stored + inter)
     result = np.asanyarray(image.dataobj)
-    assert np.abs(result - exact)[inside].max() < CLOSE * SPREAD
+    assert np.abs(result - exact)[inside].max() < CLOSE * TARGET_SD
     assert not result[~inside].any()
 
 
@@ -102,7 +96,7 @@ def test_integers_at_the_ends_of_their_type_do_not_wrap_around() -> None:
         inside = voxels != 0
         result = ndflow.normalise(voxels, TARGET).image
         exact = ndflow.normalising_map(fitted(voxels, inside), TARGET)(voxels)
-        np.testing.assert_allclose(result[inside], exact[inside], rtol=1e-6, atol=CLOSE * SPREAD)
+        np.testing.assert_allclose(result[inside], exact[inside], rtol=1e-6, atol=CLOSE * TARGET_SD)
         assert result[inside].min() == result[12, 14, 10]
         assert result[inside].max() == result[12, 14, 11]
 
@@ -112,7 +106,7 @@ def test_integers_that_doubles_cannot_tell_apart_are_mapped_as_well_as_possible(
     inside = SCAN != 0
     result = ndflow.normalise(voxels, TARGET, mask=inside.astype(np.uint8)).image[inside]
     expected = ndflow.normalise(SCAN, TARGET).image[inside]
-    assert np.abs(result - expected).max() < 0.02 * SPREAD
+    assert np.abs(result - expected).max() < 0.02 * TARGET_SD
     assert np.corrcoef(result, expected)[0, 1] > 0.9999
 
 
@@ -147,7 +141,7 @@ def test_the_length_of_a_piece_makes_no_difference(
 
 
 @pytest.mark.parametrize("outside", [None, "zero", "keep", "map"])
-def test_what_is_not_finite_is_left_alone_unless_it_should_be_zero(outside: Any) -> None:
+def test_voxels_that_are_not_finite_are_kept_unless_zero_is_asked_for(outside: Any) -> None:
     voxels = np.array([np.nan, np.inf, -np.inf, 5.0, 0.0] * 2, np.float32).reshape(10, 1, 1)
     inside = np.arange(10) < 5
     result = all_of(mapped(read_volume(voxels), AFFINE_MAP, inside, outside), (10,))
@@ -162,10 +156,10 @@ def test_what_is_not_finite_is_left_alone_unless_it_should_be_zero(outside: Any)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_is_not_finite_is_neither_fitted_nor_mapped(dtype: Any) -> None:
+def test_voxels_that_are_not_finite_are_neither_fitted_nor_mapped(dtype: Any) -> None:
     voxels = SCAN.astype(dtype)
     voxels[12, 14, 8:12] = [np.nan, np.inf, -np.inf, np.nan]  # in the head
-    voxels[0, 0, :2] = [np.nan, np.inf]  # and around it
+    voxels[0, 0, :2] = [np.nan, np.inf]  # outside it
     finite = np.isfinite(voxels)
     inside = finite & (voxels != 0)
     result = ndflow.normalise(voxels, TARGET)
@@ -173,13 +167,10 @@ def test_what_is_not_finite_is_neither_fitted_nor_mapped(dtype: Any) -> None:
     density = fitted(voxels, inside)
     assert result.mixture == density
     exact = ndflow.normalising_map(density, TARGET)(voxels[inside])
-    assert np.abs(result.image[inside] - exact).max() < CLOSE * SPREAD
-    assert result.record["voxels"] == {
-        "fitted": np.count_nonzero(inside),
-        "excluded": 0,
-        "outliers": 0,
-        "not_finite": 6,
-    }
+    assert np.abs(result.image[inside] - exact).max() < CLOSE * TARGET_SD
+    assert result.record.voxels == VoxelCounts(
+        fitted=np.count_nonzero(inside), excluded=0, outliers=0, not_finite=6
+    )
     assert any("6 voxels NaN or infinite" in warning for warning in result.warnings)
 
 
@@ -205,7 +196,7 @@ def test_many_floats_go_where_the_map_takes_them(dtype: str, given: Any) -> None
     imap = ndflow.tabulate(ndflow.normalising_map(density, TARGET), low + 50, high - 50)
     flat = inside.reshape(-1, order="F")
     result = all_of(mapped(read_volume(voxels), imap, flat, None, dtype), voxels.shape)
-    off = 1e-6 * SPREAD if dtype == "float32" else 0
+    off = 1e-6 * TARGET_SD if dtype == "float32" else 0
     np.testing.assert_allclose(result[inside], imap(voxels[inside]), rtol=0, atol=off)
     assert np.array_equal(result[~inside], np.nan_to_num(voxels[~inside], copy=True) * 0) or (
         np.array_equal(result[~inside], voxels[~inside], equal_nan=True)
@@ -223,5 +214,5 @@ def test_a_voxel_far_out_does_not_spoil_the_others(stray: float) -> None:
     result = all_of(mapped(read_volume(voxels), imap, inside, None, "float32"), voxels.shape)
     ordinary = voxels < 1e4
     off = np.abs(result - imap(voxels))
-    assert off[ordinary].max() < 1e-6 * SPREAD
+    assert off[ordinary].max() < 1e-6 * TARGET_SD
     assert off[~ordinary].max() == 0

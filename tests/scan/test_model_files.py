@@ -1,6 +1,7 @@
-"""Models in files: what goes in comes out, bit by bit, and nothing else is let in."""
+"""Model files: loaded identical to the bit, and refused where damaged."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,18 @@ from mixtures import random_mixture
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.scan.model_files import is_model, load_described, load_map
+from ndflow.scan.model_files import is_model
+from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
 
 ONE, OTHER = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 CHAIN = ndflow.normalising_map(ONE, OTHER)
 TABLE = ndflow.tabulate(CHAIN, *ONE.quantile([0.001, 0.999]).tolist())
 MODELS: dict[str, tuple[str, Any]] = {
     "mixture": ("mixture", ONE),
-    "reference": ("reference", ndflow.reference([ONE, OTHER], names=["é", "b"], channels="T1w")),
+    "reference": (
+        "reference",
+        ndflow.reference([ONE, OTHER], names=["é", "b"], channel_names="T1w"),
+    ),
     "affine": ("map", ndflow.Affine(2.0, 1 / 3)),
     "table": ("map", TABLE),
     "inverse of a table": ("map", TABLE.inverse()),
@@ -28,14 +33,14 @@ each_model = pytest.mark.parametrize("name", MODELS)
 
 
 @each_model
-def test_a_model_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
+def test_a_saved_model_is_loaded_unchanged(tmp_path: Path, name: str) -> None:
     kind, model = MODELS[name]
     path = tmp_path / "model.json"
     ndflow.save(path, model)
     assert ndflow.load(path) == model
     assert ndflow.load(str(path)) == model
     data = json.loads(path.read_text(encoding="utf-8"))
-    assert (data["format"], data["version"], data["kind"]) == ("ndflow", 1, kind)
+    assert (data["format"], data["version"], data["kind"]) == ("ndflow", 2, kind)
     assert data["ndflow"] == ndflow.__version__
     assert data[kind] == json.loads(json.dumps(model.to_dict()))
 
@@ -47,7 +52,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path: Path, name: str) -> None:
     assert (tmp_path / "0.json").read_bytes() == (tmp_path / "1.json").read_bytes()
 
 
-def test_of_a_fit_the_mixture_is_kept(tmp_path: Path) -> None:
+def test_saving_a_fit_saves_its_mixture(tmp_path: Path) -> None:
     fit = ndflow.fit(ndflow.histogram(ONE.sample(2000, np.random.default_rng(0))))
     ndflow.save(tmp_path / "fit.json", fit)
     assert ndflow.load(tmp_path / "fit.json") == fit.mixture
@@ -58,30 +63,45 @@ def test_only_what_was_asked_for_is_loaded(tmp_path: Path, name: str) -> None:
     kind, model = MODELS[name]
     path = tmp_path / "model.json"
     ndflow.save(path, model)
-    right, wrong = (load_map, load_described) if kind == "map" else (load_described, load_map)
-    loaded = right(path)
-    assert (loaded if kind == "map" else loaded.density) == model
-    with pytest.raises(FileError, match=f"of the kind '{kind}'") as caught:
-        wrong(path)
-    assert caught.value.path == str(path)
+    for record in (ScanModel, ReferenceModel, MapRecord):
+        if record.kind == kind:
+            assert getattr(record.read(path), kind) == model
+            continue
+        with pytest.raises(FileError, match=f"of the kind '{kind}'") as caught:
+            record.read(path)
+        assert caught.value.path == str(path)
 
 
-def test_a_record_stands_beside_the_model(tmp_path: Path) -> None:
+def test_metadata_stands_beside_the_model(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
-    ndflow.save(path, ONE, record={"made": "by hand", "numbers": [1, 2.5, None]})
+    ScanModel(ONE).write(path, metadata={"made": "by hand", "numbers": [1, 2.5, None]})
     data = json.loads(path.read_text(encoding="utf-8"))
     assert (data["made"], data["numbers"]) == ("by hand", [1, 2.5, None])
     assert ndflow.load(path) == ONE
 
 
-def test_a_record_cannot_take_the_place_of_the_model(tmp_path: Path) -> None:
-    ndflow.save(tmp_path / "a.json", ONE, record={"mixture": OTHER.to_dict()})
+def test_metadata_cannot_take_the_place_of_the_model(tmp_path: Path) -> None:
+    ScanModel(ONE).write(tmp_path / "a.json", metadata={"mixture": OTHER.to_dict()})
     assert ndflow.load(tmp_path / "a.json") == ONE
     with pytest.raises(InvalidValueError, match="kind"):
-        ndflow.save(tmp_path / "b.json", ONE, record={"kind": "map"})
+        ScanModel(ONE).write(tmp_path / "b.json", metadata={"kind": "map"})
     with pytest.raises(InvalidValueError, match="JSON"):
-        ndflow.save(tmp_path / "b.json", ONE, record={"secret": {1, 2}})
+        ScanModel(ONE).write(tmp_path / "b.json", metadata={"secret": {1, 2}})
     assert not (tmp_path / "b.json").exists()
+
+
+def test_a_reference_has_its_parts_in_its_file(tmp_path: Path) -> None:
+    landmarks = ndflow.Landmarks("nyul", [-1.0, 0.0, 1.5])
+    tissues = ndflow.tissue_model([ndflow.Tissues((ONE, OTHER, ONE), [0.2, 0.5, 0.3])])
+    plain = ndflow.reference([ONE, OTHER], lesions=True)
+    assert plain.ceiling is not None
+    whole = replace(plain, landmarks=landmarks, tissues=tissues)
+    ndflow.save(tmp_path / "reference.json", whole)
+    assert ndflow.load(tmp_path / "reference.json") == whole
+    for part in ("landmarks", "tissues", "ceiling"):
+        lacking = replace(whole, **{part: None})
+        ndflow.save(tmp_path / f"without_{part}.json", lacking)
+        assert ndflow.load(tmp_path / f"without_{part}.json") == lacking != whole
 
 
 def test_nothing_is_replaced_without_force_and_inputs_never(tmp_path: Path) -> None:
@@ -91,7 +111,7 @@ def test_nothing_is_replaced_without_force_and_inputs_never(tmp_path: Path) -> N
         ndflow.save(path, OTHER)
     assert ndflow.load(path) == ONE
     with pytest.raises(FileError, match="one of the inputs"):
-        ndflow.save(path, OTHER, force=True, inputs=[path])
+        ScanModel(OTHER).write(path, force=True, inputs=[path])
     assert ndflow.load(path) == ONE
     ndflow.save(path, OTHER, force=True)
     assert ndflow.load(path) == OTHER
@@ -106,7 +126,7 @@ def test_the_name_of_a_model_ends_with_json(tmp_path: Path, name: str) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_is_a_model_is_told_by_its_name() -> None:
+def test_a_model_is_recognised_by_its_file_name() -> None:
     assert is_model("a.json")
     assert is_model(Path("a.JSON"))
     assert not is_model("a.nii")
@@ -115,14 +135,14 @@ def test_what_is_a_model_is_told_by_its_name() -> None:
 
 
 @pytest.mark.parametrize("model", [None, "mixture", {"type": "Affine"}, np.zeros(3)])
-def test_what_is_no_model_is_not_saved(tmp_path: Path, model: Any) -> None:
+def test_a_value_that_is_not_a_model_cannot_be_saved(tmp_path: Path, model: Any) -> None:
     with pytest.raises(InvalidValueError, match="must be a mixture, a reference or a map"):
         ndflow.save(tmp_path / "a.json", model)
     assert list(tmp_path.iterdir()) == []
 
 
 def damaged(path: Path, **changes: Any) -> Path:
-    """A saved mixture of which something was changed, or, with None, left out."""
+    """Save a mixture with some entries changed or, where None, left out."""
     ndflow.save(path, ONE, force=True)
     data = json.loads(path.read_text(encoding="utf-8")) | changes
     path.write_text(json.dumps({name: part for name, part in data.items() if part is not None}))
@@ -130,7 +150,7 @@ def damaged(path: Path, **changes: Any) -> Path:
 
 
 DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
-    "no model in it": ({"mixture": None}, "without a mixture"),
+    "no model in it": ({"mixture": None}, "it has no 'mixture'"),
     "another kind than it says": ({"mixture": ndflow.Affine(2.0, 1.0).to_dict()}, "not a valid"),
     "no such type": ({"mixture": {"type": "os.system", "command": "true"}}, "not a valid"),
     "a model that is none": ({"mixture": [1, 2]}, "not a valid"),
@@ -139,7 +159,7 @@ DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
         "not a valid mixture: .*weights",
     ),
     "a field too many": ({"mixture": ONE.to_dict() | {"more": 1}}, "not a valid"),
-    "a format of the future": ({"version": 2}, "update ndflow"),
+    "a format of the future": ({"version": 3}, "update ndflow"),
     "another program's": ({"format": "other"}, "not a model of ndflow"),
 }
 

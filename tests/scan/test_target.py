@@ -1,4 +1,4 @@
-"""Targets: what a user may give, and the units of the result."""
+"""Targets: the forms in which they may be given, and the units of the result."""
 
 from pathlib import Path
 from typing import Any
@@ -6,21 +6,34 @@ from typing import Any
 import nibabel
 import numpy as np
 import pytest
-from phantoms import AFFINE, head, radii, save
+from one_scan import OTHER, fitted
+from phantoms import AFFINE, radii, save
 from scipy import stats
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.scan.target import in_units, read_target
-from ndflow.settings import Fitting, Matching
+from ndflow.methods.matching import Matching
+from ndflow.scan.settings import Fitting, Reading, Writing
+from ndflow.scan.target import Target, check_units, in_units, read_target
 
-VOXELS = head(1, tissues=((250.0, 90.0), (520.0, 40.0), (900.0, 70.0)))
-FIT = ndflow.fit(ndflow.histogram(VOXELS, VOXELS != 0))
+FIT = fitted(OTHER)
 REFERENCE = ndflow.reference([FIT.mixture])
 TWO = ndflow.GaussianMixture([1.0], np.zeros((1, 2)), np.eye(2)[np.newaxis])
 
 
-# Whatever a user may give, with the density in it, and whether that has units.
+def read(
+    to: Any, mask: Any = None, matching: Matching | None = None, fitting: Fitting | None = None
+) -> Target:
+    return read_target(
+        to,
+        mask,
+        reading=Reading(),
+        fitting=fitting or Fitting(),
+        matching=matching or Matching(),
+    )
+
+
+# Each form of a target, its density, and whether that has units.
 FORMS: dict[str, tuple[Any, ndflow.GaussianMixture, bool]] = {
     "mixture": (FIT.mixture, FIT.mixture, True),
     "fit": (FIT, FIT.mixture, True),
@@ -28,8 +41,8 @@ FORMS: dict[str, tuple[Any, ndflow.GaussianMixture, bool]] = {
     "path of a mixture": (Path("mixture.json"), FIT.mixture, True),
     "path of a reference": ("reference.json", REFERENCE.mixture, False),
     "path of an image": ("image.nii.gz", FIT.mixture, True),
-    "nibabel image": (nibabel.Nifti1Image(VOXELS, AFFINE), FIT.mixture, True),
-    "array": (VOXELS, FIT.mixture, True),
+    "nibabel image": (nibabel.Nifti1Image(OTHER, AFFINE), FIT.mixture, True),
+    "array": (OTHER, FIT.mixture, True),
 }
 
 
@@ -40,44 +53,44 @@ def test_a_target_comes_in_many_forms(
     monkeypatch.chdir(tmp_path)
     ndflow.save("mixture.json", FIT.mixture)
     ndflow.save("reference.json", REFERENCE)
-    save(tmp_path / "image.nii.gz", VOXELS)
+    save(tmp_path / "image.nii.gz", OTHER)
     given, mixture, has_units = FORMS[form]
-    target = read_target(given)
-    assert target.mixture == mixture
+    target = read(given)
+    assert target.model.mixture == mixture
     assert target.has_units == has_units
     files = [name for names in target.files.values() for name in names]
     assert files == ([str(given)] if form.startswith("path") else [])
-    assert read_target(target) is target
+    assert read(target) is target
 
 
 def test_the_mask_and_the_settings_of_a_target_image_are_used(tmp_path: Path) -> None:
     inside = radii() < 0.8
     mask = save(tmp_path / "mask.nii.gz", inside.astype(np.uint8))
-    image = save(tmp_path / "image.nii.gz", VOXELS)
-    target = read_target(image, mask, fitting=Fitting(300))
-    expected = ndflow.fit(ndflow.histogram(VOXELS, inside), effective_count=300).mixture
-    assert target.mixture == expected
+    image = save(tmp_path / "image.nii.gz", OTHER)
+    target = read(image, mask, fitting=Fitting(300))
+    expected = ndflow.fit(ndflow.histogram(OTHER, inside), effective_count=300).mixture
+    assert target.model.mixture == expected
     assert target.files == {"target": (str(image),), "target_mask": (str(mask),)}
 
 
 @pytest.mark.parametrize("model", [FIT.mixture, REFERENCE, FIT])
 def test_a_model_has_no_mask(model: Any) -> None:
     with pytest.raises(InvalidValueError, match=r"not an image.*--to-mask"):
-        read_target(model, VOXELS)
+        read(model, OTHER)
 
 
 def test_a_density_of_several_channels_is_no_target(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="2 channels"):
-        read_target(TWO)
+        read(TWO)
     ndflow.save(tmp_path / "two.json", TWO)
     with pytest.raises(FileError, match=r"two\.json: .*2 channels"):
-        read_target(tmp_path / "two.json")
+        read(tmp_path / "two.json")
 
 
-def test_a_map_is_no_target(tmp_path: Path) -> None:
+def test_a_map_is_refused_as_a_target(tmp_path: Path) -> None:
     ndflow.save(tmp_path / "map.json", ndflow.Affine(2.0, 0.0))
     with pytest.raises(FileError, match=r"map\.json: of the kind 'map'"):
-        read_target(tmp_path / "map.json")
+        read(tmp_path / "map.json")
 
 
 # ── units ────────────────────────────────────────────────────────────────────────────────────────
@@ -85,14 +98,14 @@ def test_a_map_is_no_target(tmp_path: Path) -> None:
 
 def test_units_are_the_targets_own_unless_others_are_asked_for() -> None:
     for model in (FIT.mixture, REFERENCE):
-        target = read_target(model)
-        assert in_units(target, Matching()).mixture == target.mixture
-    assert in_units(read_target(FIT.mixture), Matching(scale="target")).mixture == FIT.mixture
+        target = read(model)
+        assert in_units(target, Matching()).mixture == target.model.mixture
+    assert in_units(read(FIT.mixture), Matching(scale="target")).mixture == FIT.mixture
 
 
-def test_the_standard_scale_has_zero_mean_and_unit_spread() -> None:
+def test_the_standard_scale_has_zero_mean_and_unit_variance() -> None:
     for model in (FIT.mixture, REFERENCE):
-        density = in_units(read_target(model), Matching(scale="standard")).mixture
+        density = in_units(read(model), Matching(scale="standard")).mixture
         assert density.mean()[0] == pytest.approx(0, abs=1e-12)
         assert density.covariance()[0, 0] == pytest.approx(1, abs=1e-12)
 
@@ -100,15 +113,18 @@ def test_the_standard_scale_has_zero_mean_and_unit_spread() -> None:
 def test_a_reference_has_no_units_of_its_own(tmp_path: Path) -> None:
     ndflow.save(tmp_path / "reference.json", REFERENCE)
     for given, name in ((REFERENCE, "Reference"), (tmp_path / "reference.json", "reference.json")):
+        target, matching = read(given), Matching(scale="target")
         with pytest.raises(InvalidValueError, match=rf"{name}: .*--scale standard.*--range"):
-            in_units(read_target(given), Matching(scale="target"))
+            check_units(matching, Writing(), name=target.name, has_units=target.has_units)
+        with pytest.raises(InvalidValueError, match=rf"{name}: .*--scale standard.*--range"):
+            ndflow.normalise(OTHER, given, scale="target")
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-1000.0, 3000.5), (-2.0, -1.0)])
 @pytest.mark.parametrize("model", [FIT.mixture, REFERENCE])
 def test_a_range_lies_between_the_outer_percentiles(model: Any, ends: tuple[float, float]) -> None:
-    density = in_units(read_target(model), Matching(range=ends)).mixture
+    density = in_units(read(model), Matching(range=ends)).mixture
     means, sds = density.means[:, 0], 1 / np.sqrt(density.precisions[:, 0, 0])
-    # The distribution function by hand, and not by the mixture's own.
+    # The distribution function by hand, not with the method of the mixture.
     shares = [float(np.sum(density.weights * stats.norm.cdf((end - means) / sds))) for end in ends]
     assert shares == pytest.approx([0.001, 0.999], abs=1e-9)

@@ -1,5 +1,6 @@
-"""The tissues of a scan, read from maps of their probabilities."""
+"""The tissues of a scan, read from tissue probability maps."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,27 +11,33 @@ from numpy.typing import NDArray
 from phantoms import AFFINE, head, radii, save
 
 import ndflow
-from ndflow.errors import FileError, InvalidValueError
-from ndflow.population import Tissues
+from ndflow.errors import FileError, InvalidValueError, NdflowError
+from ndflow.image.scans import Scan, TissueMaps
+from ndflow.methods.matching import Matching
+from ndflow.population import Reference, Tissues
 from ndflow.scan.reading import read_scan
-from ndflow.scan.tissue_maps import TissueMaps, maps_each, tissues_of
-from ndflow.settings import Fitting, Reading
+from ndflow.scan.settings import Fitting, Reading
+from ndflow.scan.tissue_maps import check_maps, tissues_of
 
 SCAN = head(1)
-KINDS = head(1, tissues=((1, 0), (2, 0), (3, 0)))  # the same head: 1 is fluid, 2 grey, 3 white
+KINDS = head(1, tissues=((1, 0), (2, 0), (3, 0)))  # the same head: 1 is CSF, 2 GM, 3 WM
 INSIDE = SCAN != 0
-# Not quite certain anywhere, and all three together less than 1 at the rim.
+# Never quite certain, and with a sum below 1 at the rim.
 SURE = np.where(radii() < 0.95, 0.9, 0.6)
 MAPS = TissueMaps(*(np.where(k == KINDS, SURE, 0.03 * INSIDE) for k in (1, 2, 3)))
+LABELS: dict[str, Any] = {  # each voxel of one tissue
+    name: (k == KINDS).astype(np.float32) for k, name in enumerate(("csf", "gm", "wm"), 1)
+}
 HARDLY_ANY = 0.3 * (INSIDE & (np.cumsum(INSIDE).reshape(SCAN.shape) <= 4))
 
 
 def read(maps: TissueMaps = MAPS, image: Any = SCAN, **how: Any) -> tuple[Tissues, list[str]]:
-    return tissues_of(read_scan(image, **how), maps, Reading(), Fitting())
+    scan = Scan(image, tissues=maps, **how)
+    return tissues_of(scan, read_scan(scan, Reading()), Reading(), Fitting())
 
 
 def amounts(where: NDArray[np.bool_] = INSIDE) -> NDArray[np.float64]:
-    """The proportions of the tissues, by summing."""
+    """Return the proportions of the tissues, by summation."""
     total = np.array([one[where].sum() for one in MAPS])
     return total / total.sum()
 
@@ -81,7 +88,7 @@ def test_the_units_of_a_scan_are_those_of_its_tissues(tmp_path: Path) -> None:
         np.testing.assert_allclose(other.quantile([0.1, 0.5, 0.9]), mapped, rtol=1e-3)
 
 
-def test_what_is_not_a_number_does_not_count() -> None:
+def test_nan_in_a_tissue_map_is_ignored() -> None:
     hole = radii() < 0.3
     image = np.where(hole, np.nan, SCAN.astype(float))
     here, said = read(image=image, mask=INSIDE)
@@ -100,11 +107,11 @@ def test_what_is_not_a_number_does_not_count() -> None:
         (-MAPS.gm, "no probability is positive inside the mask, or some are negative"),
         (0 * MAPS.gm, "no probability is positive inside the mask, or some are negative"),
         (np.where(INSIDE, 0.0, 1.0), "no probability is positive inside the mask"),
-        (1e-4 * MAPS.gm, r"the maps of its tissues reach 0\.9, 9e-05, 0\.9; .*the same units"),
-        (HARDLY_ANY, r"hardly any GM \(\d.* of the tissues\); check the maps"),
+        (1e-4 * MAPS.gm, r"its tissue maps reach 0\.9, 9e-05, 0\.9; .*the same units"),
+        (HARDLY_ANY, r"hardly any GM \(\d.* of the tissues\); check its tissue"),
     ],
 )
-def test_a_map_that_cannot_be_right_is_refused(
+def test_an_implausible_tissue_map_is_refused(
     tmp_path: Path, wrong: NDArray[Any], cause: str
 ) -> None:
     maps = TissueMaps(**files(tmp_path, gm=wrong))
@@ -116,7 +123,9 @@ def test_a_map_that_cannot_be_right_is_refused(
     assert caught.value.hint
 
 
-def test_a_map_that_lies_elsewhere_is_refused_and_one_a_little_off_is_said(tmp_path: Path) -> None:
+def test_a_tissue_map_that_lies_elsewhere_is_refused_and_a_small_shift_is_warned_of(
+    tmp_path: Path,
+) -> None:
     scan, maps = save(tmp_path / "scan.nii.gz", SCAN), files(tmp_path)
     off = AFFINE.copy()
     off[0, 3] += 0.1 * 2.0  # a tenth of a voxel
@@ -130,35 +139,90 @@ def test_a_map_that_lies_elsewhere_is_refused_and_one_a_little_off_is_said(tmp_p
         read(TissueMaps(**maps), scan)
 
 
-def test_maps_are_given_for_each_image_or_for_none() -> None:
-    assert maps_each((), (), (), ["a", "b"]) == [None, None]
-    maps = maps_each(("c1", "c2"), ("g1", "g2"), ("w1", "w2"), ["a", "b"])
-    assert maps == [TissueMaps("c1", "g1", "w1"), TissueMaps("c2", "g2", "w2")]
-    with pytest.raises(InvalidValueError, match="all three tissues are needed: give --wm too"):
-        maps_each(("c1",), ("g1",), (), ["a"])
-    with pytest.raises(InvalidValueError, match="--gm: 1 given for 2 images; give one for each"):
-        maps_each(("c1", "c2"), ("g1",), ("w1", "w2"), ["a", "b"])
-    assert TissueMaps.of(None, None, None) is None
-    with pytest.raises(InvalidValueError, match="all three"):
-        TissueMaps.of("c", None, "w")
-    assert TissueMaps.of("c", "g", "w") == ("c", "g", "w")
+def test_all_three_tissue_maps_are_needed() -> None:
+    assert TissueMaps().check_complete() == (None, None, None)
+    assert not TissueMaps().complete
+    assert TissueMaps("c", "g", "w").check_complete().complete
+    for some in (TissueMaps("c", None, "w"), TissueMaps(gm="g")):
+        assert not some.complete
+        with pytest.raises(InvalidValueError, match="of all three tissues are needed: csf, gm and"):
+            some.check_complete()
+        with pytest.raises(InvalidValueError, match="all three tissue"):
+            read(some)
 
 
-def test_an_array_is_normalised_with_arrays_of_its_tissues(tmp_path: Path) -> None:
-    bare = ndflow.reference([ndflow.fit_image(SCAN).mixture])
+@pytest.mark.parametrize("target", ["average", "tissue", "adaptive"])
+def test_tissue_maps_are_neither_ignored_nor_missing(target: Any) -> None:
+    matching = Matching(target=target)
+    with_maps, without = Scan(SCAN, tissues=MAPS), Scan(SCAN)
+    if target == "tissue":
+        check_maps(with_maps, matching)
+        with pytest.raises(InvalidValueError, match="--target tissue needs tissue probability"):
+            check_maps(without, matching)
+    else:
+        check_maps(without, matching)
+        with pytest.raises(InvalidValueError, match="are for --target tissue only"):
+            check_maps(with_maps, matching)
+
+
+# ── targets in the proportions of a scan ─────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def bare() -> Reference:
+    """A reference that knows nothing about tissues."""
+    return ndflow.reference([ndflow.fit(SCAN)])
+
+
+@pytest.fixture(scope="module")
+def known(bare: Reference) -> Reference:
+    """A reference with the tissues of its scan."""
+    return replace(bare, tissues=ndflow.tissue_model([read()[0]]))
+
+
+def proportions(result: ndflow.Result) -> dict[str, float]:
+    assert result.record.match is not None
+    assert result.record.match.target is not None
+    assert result.record.match.target.tissues == "maps"
+    return result.record.match.target.proportions
+
+
+def test_an_array_is_normalised_with_arrays_of_its_tissues(
+    tmp_path: Path, bare: Reference, known: Reference
+) -> None:
     reference = tmp_path / "reference.json"
-    ndflow.save(reference, bare, record={"tissues": ndflow.tissue_model([read(MAPS)[0]]).to_dict()})
+    ndflow.save(reference, known)
     maps: Any = MAPS._asdict()
-    with pytest.raises(FileError, match="no tissues that were made of maps"):
+    with pytest.raises(FileError, match="no tissues from tissue probability maps"):
         ndflow.normalise(SCAN, bare, target="tissue", **maps)
     result = ndflow.normalise(SCAN, reference, target="tissue", **maps)
-    found = result.record["aim"]
-    np.testing.assert_allclose(list(found["proportions"].values()), amounts(), rtol=1e-9)
-    assert found["tissues"] == "maps"
+    np.testing.assert_allclose(list(proportions(result).values()), amounts(), rtol=1e-9)
     np.testing.assert_allclose(result.image[INSIDE], result.imap(SCAN[INSIDE]), atol=1e-3)
+    in_memory = ndflow.normalise(SCAN, known, target="tissue", **maps)
+    assert np.array_equal(in_memory.image, result.image)
     with pytest.raises(InvalidValueError, match="all three"):
         ndflow.normalise(SCAN, reference, target="tissue", csf=MAPS.csf, wm=MAPS.wm)
     with pytest.raises(InvalidValueError, match="are for --target tissue only"):
         ndflow.normalise(SCAN, reference, **maps)
     with pytest.raises(FileError, match=r"reach 229.5, 0.9, 0.9"):
         read(MAPS._replace(csf=255 * np.asarray(MAPS.csf)))
+
+
+def test_excluded_voxels_are_not_counted_among_tissues(known: Reference) -> None:
+    lesion = (KINDS == 3) & (np.arange(24)[:, None, None] < 12)
+    result = ndflow.normalise(SCAN, known, target="tissue", exclude=lesion, **LABELS)
+    left = [(one * ~lesion).sum() for one in LABELS.values()]
+    assert proportions(result)["WM"] == pytest.approx(left[2] / sum(left), rel=1e-6)
+
+
+def test_infinite_voxels_of_a_tissue_map_are_left_out(known: Reference) -> None:
+    bad = LABELS["csf"].copy()
+    bad[12, 14, 10] = np.inf
+    result = ndflow.normalise(SCAN, known, target="tissue", **(LABELS | {"csf": bad}))
+    expected = (KINDS == 1).sum() / (KINDS > 0).sum()
+    assert proportions(result)["CSF"] == pytest.approx(expected, abs=1e-3)
+
+
+def test_a_single_tissue_map_is_refused(bare: Reference) -> None:
+    with pytest.raises(NdflowError, match="all three"):
+        ndflow.normalise(SCAN, bare, csf=LABELS["csf"])

@@ -1,132 +1,206 @@
-"""The density of a scan, also in a file of its own, to be sent where the scan may not go.
+"""The density of a scan, also in a file of its own, which may go where the scan may not.
 
-Such a file names neither the scan nor the folder it lies in; that it was made from a certain image
+Such a file names neither the scan nor the folder it lies in. That it was made from a certain image
 can be shown by the SHA-256 of the image.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from ndflow.density import Fit, Histogram, trimmed
+from ndflow import density
+from ndflow.density import Fit, GaussianMixture, Histogram, trimmed
+from ndflow.density.binning import QUANTILE_LEVELS
+from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.stream import sha256_of
 from ndflow.image.read import Source
-from ndflow.methods.landmarks import Landmarks
-from ndflow.methods.percentiles import quantiles_at
-from ndflow.population import Tissues
-from ndflow.scan.model_files import check_model, save
-from ndflow.scan.reading import doubts, fit_scan, input_files, landmarks_of, read_scan, selection
-from ndflow.scan.results import all_files
-from ndflow.scan.tissue_maps import TissueMaps, tissues_of
-from ndflow.settings import Fitting, Matching, Reading, flat, settings_from
-from ndflow.values import FloatArray
+from ndflow.image.scans import Scan
+from ndflow.methods.base import method_of
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
+from ndflow.methods.quantile import histogram_quantiles
+from ndflow.scan.model_files import check_model
+from ndflow.scan.reading import ScanVoxels, error_about, read_scan, selection
+from ndflow.scan.records import ScanModel
+from ndflow.scan.settings import Fitting, Reading, flat
+from ndflow.scan.tissue_maps import tissues_of
 
-__all__ = ["Fitted", "fit_image", "fit_source", "fit_to_file"]
-
-_SHARES = np.arange(1, 200) / 200  # those of `ndflow.metrics`, which a fit need not load
+__all__ = ["FittedScan", "fit", "fit_scan", "fit_to_file", "fit_voxels"]
 
 
-class Fitted(NamedTuple):
-    """A density and what there is to say about it.
+class FittedScan(NamedTuple):
+    """What was estimated from the voxels of a scan.
 
     Attributes
     ----------
-    fit : the density.
-    voxels : how many were used, and how many not.
+    fit : its density.
+    model : the density with whatever else the method needs to know.
     warnings : for the user.
-    landmarks : of the same scan, for methods that look at them.
-    misfit : the largest difference between the distribution functions of histogram and mixture.
-    quantiles : of the histogram, at the shares at which scans are compared.
-    tissues : of the same scan, where maps of them are known.
     """
 
     fit: Fit
-    voxels: dict[str, int]
+    model: DensityModel
     warnings: tuple[str, ...]
-    landmarks: Landmarks | None
-    misfit: float
-    quantiles: FloatArray
-    tissues: Tissues | None
 
 
-def fit_image(
-    image: Source, *, mask: Source | None = None, exclude: Source | None = None, **settings: Any
+def fit(
+    data: Histogram | Source,
+    *,
+    mask: Source | None = None,
+    exclude: Source | None = None,
+    effective_count: float = Fitting.effective_count,
+    concentration: float = 2.0,
+    concentration_prior: tuple[float, float] | None = None,
+    truncation: int = 20,
+    prior_strength: float = 0.1,
+    tolerance: float = 1e-2,
+    start: GaussianMixture | None = None,
+    max_bytes: int = Reading.max_bytes,
 ) -> Fit:
-    """Estimate the density of an image, as ``ndflow fit`` does.
+    """Fit a Dirichlet-process Gaussian mixture to a histogram or an image.
 
     Parameters
     ----------
-    image : a path, a nibabel image, or an array.
-    mask : the same, or ``"auto"``. Default: all voxels but 0.
-    exclude : voxels that do not count, for example of a lesion.
-    **settings : effective_count, max_bytes; see ``ndflow fit --help``.
+    data : a histogram; or an image: a path, a nibabel image, or an array.
+    mask : of an image, like the image, or ``"auto"`` for the foreground. Default: all voxels but 0.
+    exclude : a mask of voxels of an image that the fit does not see, such as a lesion.
+    effective_count : how many independent voxels the data are worth at most.
+    concentration : α of the Dirichlet process; larger values expect more components.
+    concentration_prior : shape and rate of a Gamma prior on α, which is then inferred.
+    truncation : the largest possible number of components.
+    prior_strength : κ0, how many voxels the prior mean is worth.
+    tolerance : stop when three steps in a row gain less than this many nats each.
+    start : where to start, for example the fit of a similar scan. Default: search for a start.
+    max_bytes : refuse files with more bytes than this when decompressed.
+
+    Returns
+    -------
+    Fit
+        Its ``mixture`` is the density, in the units of the data.
+
+    Raises
+    ------
+    FileError
+        Where the image cannot be read, or has no density to speak of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ndflow
+    >>> voxels = np.random.default_rng(0).normal(100, 15, size=(20, 20, 20))
+    >>> fitted = ndflow.fit(voxels.round().astype(np.int16))
+    >>> fitted.mixture.mean().round()
+    array([100.])
     """
-    reading, fitting = settings_from(settings, Reading, Fitting)
-    return fit_source(image, mask=mask, exclude=exclude, reading=reading, fitting=fitting).fit
+    options = {
+        "effective_count": effective_count,
+        "concentration": concentration,
+        "concentration_prior": concentration_prior,
+        "truncation": truncation,
+        "prior_strength": prior_strength,
+        "tolerance": tolerance,
+        "start": start,
+    }
+    if isinstance(data, Histogram):
+        if mask is not None or exclude is not None:
+            raise InvalidValueError("a histogram has no voxels left to mask; leave out the mask")
+        return density.fit(data, **options)  # type: ignore[arg-type]
+    voxels = read_scan(Scan(data, mask, exclude), Reading(max_bytes))
+    with error_about(voxels.volume.path):
+        return density.fit(voxels.histogram, **options)  # type: ignore[arg-type]
 
 
-def fit_source(
-    image: Source,
+def fit_voxels(
+    scan: Scan,
+    voxels: ScanVoxels,
     *,
-    mask: Source | None,
-    exclude: Source | None,
     reading: Reading,
     fitting: Fitting,
-    matching: Matching | None = None,
-    maps: TissueMaps | None = None,
-) -> Fitted:
-    """Estimate the density of an image, and tell more about it; parameters as for `read_scan`."""
-    scan = read_scan(image, mask, exclude, reading)
-    fitted = fit_scan(scan, fitting)
-    warnings = scan.warnings + doubts(scan.volume.path, fitted)
-    landmarks = landmarks_of(scan, matching or Matching())
-    tissues = None
-    if maps is not None:
-        tissues, more = tissues_of(scan, maps, reading, fitting)
+    matching: Matching,
+    tissues: bool = False,
+) -> FittedScan:
+    """Estimate the density of a scan that was read, and what else its method needs to know.
+
+    Parameters
+    ----------
+    scan, voxels : the scan, and its voxels.
+    reading, fitting, matching : what the user chose.
+    tissues : whether to estimate its tissues, from its tissue probability maps.
+    """
+    path = voxels.volume.path
+    warnings = list(voxels.warnings)
+    with error_about(path):
+        fitted = density.fit(voxels.histogram, effective_count=fitting.effective_count)
+        landmarks = method_of(matching).measure(voxels.histogram, matching)
+    if not fitted.status.converged:
+        warnings.append(f"{path}: the fit of its density is {fitted.status.message}")
+    own = None
+    if tissues:
+        own, more = tissues_of(scan, voxels, reading, fitting)
         warnings += more
-    seen = trimmed(scan.histogram)
-    quantiles = quantiles_at(_SHARES, seen)
-    misfit = _misfit(seen, fitted)
-    return Fitted(fitted, scan.voxels, tuple(warnings), landmarks, misfit, quantiles, tissues)
+    return FittedScan(fitted, DensityModel(fitted.mixture, landmarks, own), tuple(warnings))
 
 
-def _misfit(seen: Histogram, fitted: Fit) -> float:
-    below = (np.cumsum(seen.counts) - 0.5 * seen.counts) / seen.total
-    return float(np.abs(fitted.mixture.cdf(seen.values[:, 0]) - below).max())
+def fit_scan(
+    scan: Scan,
+    *,
+    reading: Reading,
+    fitting: Fitting,
+    matching: Matching,
+    tissues: bool = False,
+) -> ScanModel:
+    """Read a scan and estimate its density; parameters as for `fit_voxels`.
+
+    Returns
+    -------
+    ScanModel
+        The density, with everything about it but its fingerprint and the hashes of its files.
+    """
+    voxels = read_scan(scan, reading)
+    fitted = fit_voxels(
+        scan, voxels, reading=reading, fitting=fitting, matching=matching, tissues=tissues
+    )
+    used = trimmed(voxels.histogram)
+    own = fitted.model.tissues
+    return ScanModel(
+        fitted.model.mixture,
+        fitted.model.landmarks,
+        own,  # type: ignore[arg-type]
+        settings=selection(scan) | flat(fitting),
+        voxels=voxels.counts,
+        fit=fitted.fit.status.message,
+        misfit=_misfit(used, fitted.fit),
+        quantiles=tuple(histogram_quantiles(used, QUANTILE_LEVELS).tolist()),
+        warnings=fitted.warnings,
+    )
+
+
+def _misfit(used: Histogram, fitted: Fit) -> float:
+    below = (np.cumsum(used.counts) - 0.5 * used.counts) / used.total
+    return float(np.abs(fitted.mixture.cdf(used.values[:, 0]) - below).max())
 
 
 def fit_to_file(
-    image: AnyPath,
-    output: AnyPath,
-    *,
-    mask: Source | None,
-    exclude: Source | None,
-    force: bool,
-    reading: Reading,
-    fitting: Fitting,
-    maps: TissueMaps | None = None,
-) -> Fitted:
-    """Estimate the density of an image and write it to a file."""
-    files = input_files(
-        image=image, mask=mask, exclude=exclude, **({} if maps is None else maps._asdict())
-    )
-    inputs = all_files(files)
+    scan: Scan, output: AnyPath, *, force: bool, reading: Reading, fitting: Fitting
+) -> ScanModel:
+    """Estimate the density of a scan and write it to a file."""
+    files = scan.files(tissues=True)
+    inputs = [name for names in files.values() for name in names]
     check_model(output, inputs, force=force)
-    fitted = fit_source(
-        image, mask=mask, exclude=exclude, reading=reading, fitting=fitting, maps=maps
+    scan.tissues.check_complete()
+    made = fit_scan(
+        scan,
+        reading=reading,
+        fitting=fitting,
+        matching=Matching(),
+        tissues=scan.tissues.complete,
     )
-    record: dict[str, Any] = {
-        "sha256": [sha256_of(name) for name in files["image"]],
-        "settings": selection(mask, exclude) | flat(reading, fitting),
-        "voxels": fitted.voxels,
-        "fit": fitted.fit.status.message,
-        "misfit": fitted.misfit,
-    }
-    if fitted.tissues is not None:
-        record["tissues"] = fitted.tissues.to_dict()
-        record["maps"] = {name: [sha256_of(f) for f in files[name]] for name in ("csf", "gm", "wm")}
-    save(output, fitted.fit, record=record, force=force, inputs=inputs)
-    return fitted
+    hashed = [name for name in files if name in ("image", "csf", "gm", "wm")]
+    sha256 = {what: tuple(map(sha256_of, files[what])) for what in hashed}
+    record = replace(made, sha256=sha256)
+    record.write(output, force=force, inputs=inputs)
+    return record

@@ -1,8 +1,8 @@
 """The voxels of an image, mapped piece by piece.
 
-Integers that lie close together, as nearly all do, are looked up: the map is evaluated once for
-each number that can occur, already in the type in which the voxels will be written. Other voxels
-are computed, through the chords of the map where the result has no more than 32 bits.
+Integer images of an ordinary range go through a look-up table: the map is evaluated once for each
+integer that can occur, already in the data type of the result. Other images are computed voxel by
+voxel, through a linear interpolant of the map where the result has no more than 32 bits.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ from numpy.typing import NDArray
 from ndflow.image.mask import Inside, Nonzero
 from ndflow.image.volume import Volume
 from ndflow.image.write import cast_to
-from ndflow.settings import Outside
+from ndflow.scan.settings import Outside
 from ndflow.transport import IntensityMap, LinearInterpolant, linear_interpolant
 
 __all__ = ["mapped"]
 
-_PIECE = 1 << 16  # voxels at a time: what is computed for them stays in the processor's cache
+_PIECE = 1 << 16  # voxels at a time: few enough for a processor's cache
 _LARGEST = np.finfo(np.float64).max
-_EXACT = 1 << 53  # up to here doubles tell integers apart
-_LONGEST = 1 << 18  # of a look-up table; beyond, it would cost more than it saves
-_MANY = 1 << 15  # voxels that are worth the search for chords
-_SAMPLE, _FEWEST = 1 << 16, 100  # voxels that tell where the others lie, about so many
-_BULK, _REACH = (0.005, 0.995), 0.5  # their quantiles, and how much further chords go
+_EXACT = 1 << 53  # up to here doubles represent every integer
+_LONGEST = 1 << 18  # entries of a look-up table; more would cost more than they save
+_MANY = 1 << 15  # voxels that are worth the search for a linear interpolant
+_SAMPLE, _FEWEST = 1 << 16, 100  # voxels to sample for the range, and the least of them
+_BULK, _REACH = (0.005, 0.995), 0.5  # their quantiles, and how far the interpolant extends
 
 
 class _Tables(NamedTuple):
-    """What becomes of the integers from `first` on, inside the mask and outside of it.
+    """The results of the integers from `first` on, inside the mask and outside.
 
-    Where both differ in a single integer only, `apart` is that integer.
+    Where the two differ in a single integer only, `apart` is that integer.
     """
 
     first: int
@@ -49,9 +49,9 @@ def mapped(
     outside: Outside | None,
     dtype: str = "float64",
 ) -> Iterator[NDArray[Any]]:
-    """Yield the image of every voxel, in the order of `Volume.flat`.
+    """Yield the mapped voxels, in the order of `Volume.flat`.
 
-    Voxels that are not finite stay what they are, unless everything outside the mask becomes zero.
+    Voxels that are not finite stay as they are, unless everything outside the mask becomes zero.
 
     Parameters
     ----------
@@ -59,8 +59,8 @@ def mapped(
     imap : the map.
     inside : the mask.
     outside : what becomes of voxels outside the mask, see `Writing`.
-    dtype : the type that the voxels will be written in. What is yielded has it already where that
-        saves time and no voxel has to be clipped.
+    dtype : the data type of the result. The voxels that are yielded have it already where that
+        saves time and none of them has to be clipped.
     """
     if volume.stored.dtype.kind in "bui":
         first, last = int(volume.stored.min()), int(volume.stored.max())
@@ -96,7 +96,7 @@ def _tables(
 
 def _looked_up(volume: Volume, inside: Inside, tables: _Tables) -> Iterator[NDArray[Any]]:
     flat = volume.flat
-    never = tables.apart is not None and isinstance(inside, Nonzero)  # is it inside
+    never = tables.apart is not None and isinstance(inside, Nonzero)  # that integer is inside
     for start in range(0, flat.size, _PIECE):
         stored = flat[start : start + _PIECE]
         places = stored.astype(np.intp)
@@ -125,7 +125,7 @@ def _computed(
     rounded: bool,
 ) -> Iterator[NDArray[Any]]:
     flat = volume.flat
-    through = _chords(volume, imap) if rounded and flat.size >= _MANY else None
+    through = _interpolant(volume, imap) if rounded and flat.size >= _MANY else None
     for start in range(0, flat.size, _PIECE):
         values, within = volume.values(flat[start : start + _PIECE]), inside[start : start + _PIECE]
         result = values.astype(np.float64)
@@ -146,7 +146,7 @@ def _computed(
 def _through(
     imap: IntensityMap, values: NDArray[np.float64], fast: LinearInterpolant | None = None
 ) -> NDArray[np.float64]:
-    """Map values; what is finite stays finite, and the writer counts what its type cannot hold."""
+    """Map values; finite ones stay finite, and the writer counts those its type cannot hold."""
     with np.errstate(over="ignore", invalid="ignore"):
         if fast is None:
             return np.clip(imap(values), -_LARGEST, _LARGEST)
@@ -159,10 +159,10 @@ def _through(
         return result
 
 
-def _chords(volume: Volume, imap: IntensityMap) -> LinearInterpolant | None:
-    """Return the chords of a map where nearly all values of an image lie.
+def _interpolant(volume: Volume, imap: IntensityMap) -> LinearInterpolant | None:
+    """Return a linear interpolant of a map over the range of nearly all values of an image.
 
-    Not over all of them: a single voxel far out would leave the others one chord.
+    Not of all of them: a single voxel far out would leave the others in one interval.
     """
     flat = volume.flat
     sample = volume.values(flat[:: max(1, flat.size // _SAMPLE)])

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from ndflow.density import Fit
 from ndflow.files.atomic import AnyPath
 from ndflow.image.read import Source
-from ndflow.methods.model import Portrait
-from ndflow.methods.solve import Solution, solve
+from ndflow.image.scans import Scan, TissueMaps
+from ndflow.methods.base import method_of
+from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
+from ndflow.methods.registry import MethodName
+from ndflow.scan.fit import fit_voxels
 from ndflow.scan.map_voxels import mapped
-from ndflow.scan.reading import (
-    Scan,
-    doubts,
-    fit_scan,
-    input_files,
-    landmarks_of,
-    read_scan,
-    selection,
-)
+from ndflow.scan.parameters import documented
+from ndflow.scan.reading import read_scan, selection
+from ndflow.scan.records import MapRecord, TargetRecord
 from ndflow.scan.results import Result, all_files, check_result, deliver, hashes
-from ndflow.scan.target import AnyTarget, Target, in_units, read_target, refuse_coarse
-from ndflow.scan.tissue_maps import TissueMaps, check_maps, tissues_of
-from ndflow.settings import Fitting, Matching, Reading, Writing, flat, settings_from
+from ndflow.scan.settings import DType, Fitting, Outside, Reading, Writing, flat
+from ndflow.scan.target import AnyTarget, Target, check_units, in_units, read_target
+from ndflow.scan.tissue_maps import check_maps
 
 __all__ = ["normalise", "normalise_scan", "normalize"]
 
 
+@documented(Matching, Writing, Fitting, Reading)
 def normalise(
     image: Source,
     to: AnyTarget,
@@ -39,7 +35,21 @@ def normalise(
     gm: Source | None = None,
     wm: Source | None = None,
     output: AnyPath | None = None,
-    **settings: Any,
+    method: MethodName = Matching.method,
+    target: TargetKind = Matching.target,
+    lesions: Lesions | None = Matching.lesions,
+    freeze: tuple[str, ...] = Matching.freeze,
+    objective: Objective = Matching.objective,
+    regularisation: float = Matching.regularisation,
+    solver: Solver = Matching.solver,
+    landmarks: int = Matching.landmarks,
+    scale: Scale | None = Matching.scale,
+    range: tuple[float, float] | None = Matching.range,
+    outside: Outside | None = Writing.outside,
+    dtype: DType = Writing.dtype,
+    force: bool = Writing.force,
+    effective_count: float = Fitting.effective_count,
+    max_bytes: int = Reading.max_bytes,
 ) -> Result:
     """Bring an image to a target, as ``ndflow normalise`` does.
 
@@ -47,30 +57,56 @@ def normalise(
     ----------
     image : a path, a nibabel image, or an array.
     to : the target: a reference or a mixture, or the path of one; or an image, like `image`.
-    mask, to_mask : of the image and of the target, like `image`; or ``"auto"``. Default: all
-        voxels but 0.
-    exclude : voxels that the density does not see, for example of a lesion; they are mapped.
-    csf, gm, wm : maps of the probability of each tissue, for ``target="tissue"``.
-    output : where to write the image, with its record beside it. Default: it is returned.
-    **settings : method, target, lesions, freeze, objective, regularisation, solver, landmarks,
-        scale, range, outside, dtype, force, effective_count, max_bytes; see
-        ``ndflow normalise --help``.
+    mask, to_mask : of the image and of the target, like `image`, or ``"auto"`` for the foreground.
+        Default: all voxels but 0.
+    exclude : a mask of voxels that the density does not see, such as a lesion; they are mapped.
+    csf, gm, wm : tissue probability maps, for ``target="tissue"``.
+    output : where to write the image, with its sidecar beside it. Default: it is returned.
+
+    Returns
+    -------
+    Result
+        The new image, the intensity map that made it, and how it was found.
+
+    Raises
+    ------
+    FileError
+        Where a file cannot be read or written, or the image has no density to speak of.
+    InvalidValueError
+        Where an option makes no sense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import ndflow
+    >>> generator = np.random.default_rng(0)
+    >>> scan = generator.normal(300, 40, size=(20, 20, 20)).round()
+    >>> other = generator.normal(100, 10, size=(20, 20, 20)).round()
+    >>> result = ndflow.normalise(scan, to=other)
+    >>> float(result.image.mean().round())
+    100.0
     """
-    reading, fitting, matching, writing = settings_from(
-        settings, Reading, Fitting, Matching, Writing
-    )
-    target = read_target(to, to_mask, reading, fitting, matching)
-    return normalise_scan(
-        image,
+    matching = Matching(
+        method,
         target,
-        mask=mask,
-        exclude=exclude,
-        maps=TissueMaps.of(csf, gm, wm),
+        lesions,
+        freeze,
+        objective,
+        regularisation,
+        solver,
+        landmarks,
+        scale,
+        range,
+    )
+    reading, fitting = Reading(max_bytes), Fitting(effective_count)
+    return normalise_scan(
+        Scan(image, mask, exclude, TissueMaps(csf, gm, wm)),
+        read_target(to, to_mask, reading=reading, fitting=fitting, matching=matching),
         output=output,
         reading=reading,
         fitting=fitting,
         matching=matching,
-        writing=writing,
+        writing=Writing(outside, dtype, force),
     )
 
 
@@ -78,70 +114,69 @@ normalize = normalise  # the American spelling
 
 
 def normalise_scan(
-    image: Source,
+    scan: Scan,
     target: Target,
     *,
-    mask: Source | None,
-    exclude: Source | None,
     output: AnyPath | None,
     reading: Reading,
     fitting: Fitting,
     matching: Matching,
     writing: Writing,
-    maps: TissueMaps | None = None,
     command: Sequence[str] | None = None,
 ) -> Result:
-    """Bring an image to a target that was read before; otherwise like `normalise`.
+    """Bring a scan to a target that was read before.
 
     Parameters
     ----------
-    maps : of its tissues.
+    scan : the scan.
+    target : what it is brought to.
+    output : where to write the image; None to return it.
+    reading, fitting, matching, writing : what the user chose.
     command : what the user typed, for the record.
     """
-    aim = in_units(target, matching)
-    refuse_coarse(aim.mixture, writing)
-    check_maps(maps, matching)
-    inputs = input_files(image=image, mask=mask, exclude=exclude) | target.files
-    if maps is not None:
-        inputs |= input_files(**maps._asdict())
+    method = method_of(matching)
+    goal = in_units(target, matching)
+    check_units(matching, writing, name=target.name, has_units=target.has_units, model=goal)
+    check_maps(scan, matching)
+    tissues = scan.tissues.complete
+    inputs = scan.files(tissues=tissues) | target.files
     if output is not None:
         check_result(output, all_files(inputs), writing=writing)
-    scan = read_scan(image, mask, exclude, reading)
-    fitted = fit_scan(scan, fitting)
-    tissues = None
-    if maps is not None:
-        tissues, more = tissues_of(scan, maps, reading, fitting)
-        scan.warnings.extend(more)
-    portrait = Portrait(fitted.mixture, landmarks_of(scan, matching), tissues)
-    solution = solve(portrait, aim, matching)
-    path = scan.volume.path
-    warnings = [*target.warnings, *scan.warnings, *doubts(path, fitted)]
-    warnings += solution.doubts(path)
-    return deliver(
-        image,
-        scan.volume,
-        mapped(scan.volume, solution.imap, scan.inside, writing.outside, writing.dtype),
+    voxels = read_scan(scan, reading)
+    fitted = fit_voxels(
+        scan, voxels, reading=reading, fitting=fitting, matching=matching, tissues=tissues
+    )
+    solution = method.solve(fitted.model, goal, matching)
+    record = MapRecord(
         solution.imap,
-        {
-            "command": None if command is None else list(command),
-            "settings": selection(mask, exclude) | flat(reading, fitting, matching, writing),
-            "inputs": hashes(inputs),
-            "target": {"name": target.name, **aim.to_dict()},
-            **_findings(scan, fitted, solution, matching),
-        },
+        command=None if command is None else tuple(command),
+        settings=selection(scan) | flat(reading, fitting, matching, writing),
+        inputs=hashes(inputs),
+        target=TargetRecord(
+            target.name,
+            goal.mixture,
+            goal.landmarks,
+            goal.tissues,  # type: ignore[arg-type]
+            goal.ceiling,
+        ),
+        mixture=fitted.model.mixture,
+        voxels=voxels.counts,
+        fit=fitted.fit.status.message,
+        match=solution.record(fitted.model.mixture),
+        warnings=(
+            *target.warnings,
+            *fitted.warnings,
+            *solution.warnings(voxels.volume.path),
+        ),
+    )
+    return deliver(
+        scan,
+        voxels.volume,
+        mapped(voxels.volume, solution.imap, voxels.inside, writing.outside, writing.dtype),
+        record,
         output=output,
         inputs=inputs,
         writing=writing,
-        mixture=fitted.mixture,
-        warnings=warnings,
+        histogram=voxels.histogram,
+        target=None if method.own_units else goal.mixture,
     )
-
-
-def _findings(scan: Scan, fitted: Fit, solution: Solution, matching: Matching) -> dict[str, Any]:
-    """Return what there is to know about a scan and its map."""
-    return {
-        "voxels": scan.voxels,
-        "mixture": fitted.mixture.to_dict(),
-        "fit": fitted.status.message,
-        **solution.findings(fitted.mixture, matching.objective),
-    }

@@ -1,4 +1,4 @@
-"""Where results go: one file, or a folder with a file for each of several scans."""
+"""Where results go: names of files, and a folder with one file per scan."""
 
 from __future__ import annotations
 
@@ -6,18 +6,28 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import FileError
+from ndflow.files.atomic import AnyPath
 from ndflow.files.stream import open_file
 from ndflow.image.read import files_of
+from ndflow.image.scans import is_auto
 from ndflow.scan.model_files import is_model
-from ndflow.scan.reading import AUTO
-from ndflow.scan.results import stem
 
-__all__ = ["Outputs", "check_folder", "make_folder", "one_each", "outputs_for", "preview"]
+__all__ = [
+    "Outputs",
+    "check_folder",
+    "make_folder",
+    "outputs_for",
+    "preview",
+    "safe_name",
+    "sidecar_of",
+    "stem",
+]
 
-
-_NONE = "none"
+_UNSAFE = '%/\\:*?"<>|'
+_EXTENSIONS = (".gz", ".nii", ".hdr", ".img", ".mgh", ".mgz", ".json")
 
 
 class Outputs(NamedTuple):
@@ -25,12 +35,33 @@ class Outputs(NamedTuple):
 
     Attributes
     ----------
-    folder : what holds them, where the user named a folder.
-    files : one for each scan, in order.
+    folder : the folder for the results, if the user named one.
+    files : one per scan, in order.
     """
 
     folder: Path | None
     files: list[Path]
+
+
+def stem(path: AnyPath) -> str:
+    """Return the name of a file without folder and extension."""
+    name = Path(path).name
+    for end in _EXTENSIONS:
+        if name.lower().endswith(end) and len(name) > len(end):
+            name = name[: -len(end)]
+    return name
+
+
+def safe_name(text: str) -> str:
+    """Return a text that can be part of a file name, different for different texts."""
+    return "".join(
+        c if c.isprintable() and c not in _UNSAFE else quote(os.fsencode(c), safe="") for c in text
+    )
+
+
+def sidecar_of(output: AnyPath) -> Path:
+    """Return where the sidecar of an image goes, the JSON that describes it."""
+    return Path(output).with_name(f"{stem(output)}.json")
 
 
 def outputs_for(
@@ -42,7 +73,7 @@ def outputs_for(
     ----------
     images : the files.
     output : the file for one image; or a folder, which need not exist yet for several.
-    name_of : from an image to the name of its result in a folder.
+    name_of : gives the name of the result of an image in a folder.
     """
     for image in filter(is_model, images):
         raise FileError(image, "a model, where an image is expected", "give .nii.gz, for example")
@@ -55,7 +86,7 @@ def outputs_for(
     names = [name_of(image) for image in images]
     seen: dict[str, str] = {}
     for image, name in zip(images, names, strict=True):
-        other = seen.setdefault(stem(name), image)  # a.nii and a.nii.gz would share a record
+        other = seen.setdefault(stem(name), image)  # a.nii and a.nii.gz would share a sidecar
         if images.count(image) > 1:
             raise FileError(image, "given twice", "give each image once")
         if other != image:
@@ -67,12 +98,12 @@ def outputs_for(
 def _is_folder(place: Path) -> bool:
     try:
         return place.is_dir()
-    except OSError:  # a name that no file can have, which is said when it is written
+    except OSError:  # a name that no file can have: reported when it is written
         return False
 
 
 def make_folder(folder: Path | None) -> None:
-    """Make the folder for the results, but not the one that it lies in."""
+    """Make the folder for the results, but not its parents."""
     if folder is None or _is_folder(folder):
         return
     check_folder(folder)
@@ -103,40 +134,15 @@ def preview(
     ----------
     inputs : the files that would be read.
     output : the file that would be written.
-    check : says why it may not be written, given the files that must not be replaced.
+    check : raises an error if it may not be written, given the files that must not be replaced.
     new_folder : whether the folder of the output would be made.
     """
-    given = [name for source in inputs if source and source != AUTO for name in files_of(source)]
+    given = [
+        name for source in inputs if source and not is_auto(source) for name in files_of(source)
+    ]
     for name in given:
         with open_file(name):
             pass
     if new_folder and not output.parent.exists():
         return check_folder(output.parent)
     return check(output, given)
-
-
-def one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:
-    """Return what belongs to each image, of something given for none or for each.
-
-    A mask may be ``auto``, for one image or for all; ``none`` stands for nothing.
-
-    Parameters
-    ----------
-    given : what the user gave, in the order of the images.
-    images : the images.
-    option : how the user gave it, for messages.
-    """
-    if not given:
-        return [None] * len(images)
-    if not images:
-        raise InvalidValueError(f"{option}: there is no image that it could belong to")
-    if AUTO in given and option != "--mask":
-        raise InvalidValueError(f"{option}: {AUTO} is for --mask only; give a file, or none")
-    if list(given) == [AUTO]:
-        return [AUTO] * len(images)
-    if len(given) != len(images):
-        raise InvalidValueError(
-            f"{option}: one is needed for each of {len(images)} images, in their order, but "
-            f"{len(given)} were given"
-        )
-    return [None if name == _NONE else name for name in given]

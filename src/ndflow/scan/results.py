@@ -1,152 +1,179 @@
-"""Results: an image, and the record beside it of how it was made.
+"""Results: a normalised image, and the sidecar that says how it was made.
 
-The record of ``out.nii.gz`` is ``out.json``. It is a model file of the kind ``map``, so the map
-that made an image can be applied again, or undone, from it. Both files take their names when both
+The sidecar of ``out.nii.gz`` is ``out.json``. It is a model file of the kind ``map``, so the map
+that made an image can be applied again, or undone, from it. Both files get their names when both
 are complete.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
-from ndflow.density import GaussianMixture
+from ndflow.density import GaussianMixture, Histogram
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.fingerprints import with_checksum
-from ndflow.files.json_model import check_new_model, write_model
+from ndflow.files.json_model import check_new_model
 from ndflow.files.stream import sha256_of
-from ndflow.image.memory import make_array, make_image
-from ndflow.image.read import Source
+from ndflow.image.scans import Scan
 from ndflow.image.volume import Volume
-from ndflow.image.write import check_output, write_volume
-from ndflow.settings import Writing
+from ndflow.image.write import check_output, make_array, make_image, write_volume
+from ndflow.scan.outputs import sidecar_of
+from ndflow.scan.records import FileHash, MapRecord
+from ndflow.scan.settings import Writing
 from ndflow.transport import IntensityMap
-from ndflow.values import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
+    "Files",
     "Hashes",
     "Result",
     "all_files",
     "check_result",
+    "contents",
     "deliver",
     "hashes",
-    "record_name",
-    "safe_name",
-    "stem",
 ]
 
-Files = Mapping[str, Sequence[str]]
-_UNSAFE = '%/\\:*?"<>|'
-
-Hashes = dict[str, list[dict[str, str]]]
+Files = Mapping[str, Sequence[str]]  # the files that were read, by what they are
+Hashes = dict[str, tuple[FileHash, ...]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Result:
     """What became of an image.
 
     Attributes
     ----------
-    image : the new image, an array where one was given and otherwise a nibabel image; or None
-        where it was written to a file instead.
-    imap : the map that made it.
-    mixture : the density of the image that went in, where it was estimated.
-    record : how it was made, as it stands in the JSON beside a written image.
-    warnings : what the user should know.
+    image : the new image, an array where one was given and otherwise a nibabel image; None if it
+        was written to a file instead.
+    record : how it was made, as its sidecar says.
+    histogram : of the voxels that counted in the image that went in; None where none was made.
+    target : the density it was brought to, in the units of the result, if there is one.
+    output : the file that was written, if any.
     """
 
     image: NDArray[Any] | SpatialImage | None
-    imap: IntensityMap
-    mixture: GaussianMixture | None
-    record: dict[str, Any]
-    warnings: tuple[str, ...]
+    record: MapRecord
+    histogram: Histogram | None = None
+    target: GaussianMixture | None = None
+    output: AnyPath | None = None
 
+    @property
+    def imap(self) -> IntensityMap:
+        """The map that made it."""
+        return self.record.map
 
-def stem(path: AnyPath) -> str:
-    """Return the name of a file without folder and extension."""
-    name = Path(path).name
-    for end in (".gz", ".nii", ".hdr", ".img", ".mgh", ".mgz", ".json"):
-        if name.lower().endswith(end) and len(name) > len(end):
-            name = name[: -len(end)]
-    return name
+    @property
+    def mixture(self) -> GaussianMixture | None:
+        """The density of the image that went in, where it was estimated."""
+        return self.record.mixture
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know."""
+        return self.record.warnings
 
-def safe_name(text: str) -> str:
-    """Return a text that can be part of the name of a file, and that no other text gives."""
-    return "".join(
-        c if c.isprintable() and c not in _UNSAFE else quote(os.fsencode(c), safe="") for c in text
-    )
+    def __repr__(self) -> str:
+        """Return one line: what there is, and how the match ended."""
+        what = f"written to {self.output}" if self.output is not None else "in memory"
+        match = f", {self.record.match.message}" if self.record.match else ""
+        return f"<ndflow Result {what}{match}, {len(self.warnings)} warnings>"
 
+    def _repr_html_(self) -> str:
+        """Return the figure of `plot` for notebooks; without matplotlib, the one line."""
+        from html import escape
 
-def record_name(output: AnyPath) -> Path:
-    """Return where the record of an image goes."""
-    return Path(output).with_name(f"{stem(output)}.json")
+        from ndflow.scan.plot import has_figures
+
+        line = f"<p>{escape(repr(self))}</p>"
+        if not has_figures() or self.histogram is None:
+            return line
+        from ndflow.figures.export import svg
+
+        return line + svg(self.plot()).decode()
+
+    def plot(self) -> Figure:
+        """Draw the histogram before and after, and the map between them.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InvalidValueError
+            Where matplotlib is not installed, or no density was estimated.
+        """
+        from ndflow.scan.plot import plot_result
+
+        return plot_result(self.histogram, self.mixture, self.imap, self.target)
 
 
 def check_result(output: AnyPath, given: Sequence[str], *, writing: Writing) -> None:
-    """Say now what `deliver` would say at the end, for the files that went in."""
+    """Say now what `deliver` would say at the end, for the files that were read."""
     check_output(output, dtype=writing.dtype, force=writing.force, inputs=given)
     try:
-        check_new_model(record_name(output), force=writing.force, inputs=given)
+        check_new_model(sidecar_of(output), force=writing.force, inputs=given)
     except FileError as error:
-        hint = f"it would be the record of {Path(output).name}: {error.hint}"
+        hint = f"it would be the sidecar of {Path(output).name}: {error.hint}"
         raise FileError(error.path, error.cause, hint) from None
 
 
 def deliver(
-    given: Source,
+    scan: Scan,
     like: Volume,
-    chunks: Iterable[FloatArray],
-    imap: IntensityMap,
-    record: Mapping[str, Any],
+    chunks: Iterable[NDArray[Any]],
+    record: MapRecord,
     *,
     output: AnyPath | None,
     inputs: Files,
     writing: Writing,
-    mixture: GaussianMixture | None = None,
-    warnings: Iterable[str] = (),
-    record_file: AnyPath | None = None,
+    sidecar: AnyPath | None = None,
+    histogram: Histogram | None = None,
+    target: GaussianMixture | None = None,
 ) -> Result:
-    """Write an image with its record, or hand it over in memory.
+    """Write an image with its sidecar, or return it in memory.
 
     Parameters
     ----------
-    given : the image as the user gave it.
-    like : the same, read.
+    scan : the scan as the user gave it.
+    like : its image, read.
     chunks : the new voxels, see `write_volume`.
-    imap, mixture, record, warnings : see `Result`.
+    record : how it was made, but for what only shows when it is written.
     output : where to; None for memory.
     inputs : files that must not be replaced.
     writing : how.
-    record_file : where the record goes, if not beside the image.
+    sidecar : where the sidecar goes, if not beside the image.
+    histogram, target : see `Result`.
     """
-    place = record_file or (record_name(output) if output else None)
-    image: NDArray[Any] | SpatialImage | None = None
-    full = dict(record)
-    notes = list(warnings)
+    place = sidecar or (sidecar_of(output) if output else None)
     protected = all_files(inputs)
+    full = record
 
     def complete(clipped: int, outputs: Sequence[str] = ()) -> None:
+        nonlocal full
+        warnings = list(record.warnings)
         if clipped:
-            notes.append(
+            warnings.append(
                 f"{output or like.path}: {clipped:,} voxels did not fit the type {writing.dtype} "
-                f"and became the nearest that does"
+                f"and became the nearest value that does"
             )
-        full.update(outputs=outputs, clipped=clipped, warnings=notes, map=imap.to_dict())
+        full = replace(record, outputs=tuple(outputs), clipped=clipped, warnings=tuple(warnings))
         if place is not None:
-            write_model(place, "map", with_checksum(full), force=writing.force, inputs=protected)
+            full.write(place, force=writing.force, inputs=protected, metadata=scan.metadata)
 
+    image: NDArray[Any] | SpatialImage | None = None
     if output is None:
-        make = make_array if isinstance(given, np.ndarray) else make_image
+        make = make_array if isinstance(scan.image, np.ndarray) else make_image
         image, clipped = make(like, chunks, dtype=writing.dtype)
         complete(clipped)
     else:
@@ -159,18 +186,23 @@ def deliver(
             inputs=protected,
             then=lambda written: complete(written.clipped, written.sha256),
         )
-    return Result(image, imap, mixture, full, tuple(notes))
+    return Result(image, full, histogram, target, output)
 
 
 def hashes(inputs: Files) -> Hashes:
-    """Return the name and the SHA-256 of every file that went in."""
+    """Return the name and the SHA-256 of every file that was read."""
     return {
-        what: [{"file": name, "sha256": sha256_of(name)} for name in names]
+        what: tuple(FileHash(name, sha256_of(name)) for name in names)
         for what, names in inputs.items()
         if names
     }
 
 
+def contents(hashed: Hashes) -> dict[str, list[str]]:
+    """Return what the files hold, by what they are and not by what they are called."""
+    return {what: [file.sha256 for file in files] for what, files in hashed.items()}
+
+
 def all_files(inputs: Files) -> list[str]:
-    """Return the files that went in, whatever they are."""
+    """Return the files that were read, whatever they are."""
     return [name for names in inputs.values() for name in names]

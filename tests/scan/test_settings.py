@@ -1,35 +1,33 @@
 """Settings: one name, one default and one check for each choice."""
 
 import dataclasses
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 from ndflow.errors import InvalidValueError
-from ndflow.methods.landmarks import NYUL_LANDMARKS
-from ndflow.settings import Fitting, Matching, Reading, Writing, flat, settings_from
+from ndflow.methods.modes import MODES
+from ndflow.scan.settings import (
+    Averaging,
+    Fitting,
+    Matching,
+    ModeName,
+    Reading,
+    Writing,
+    flat,
+    settings_from,
+)
 
-KINDS = (Reading, Fitting, Matching, Writing)
+KINDS = (Reading, Fitting, Matching, Writing, Averaging)
 
 WRONG: list[tuple[type[Any], dict[str, Any]]] = [
     *((Reading, {"max_bytes": value}) for value in (0, -1, np.nan, "many", None, True)),
     *((Fitting, {"effective_count": value}) for value in (0, -5.0, np.inf, np.nan, "1", True)),
-    *((Matching, {"regularisation": value}) for value in (-1e-9, np.nan, np.inf, None, False)),
-    (Matching, {"method": "median"}),
-    (Matching, {"solver": "rk4", "method": "nyul"}),
-    (Matching, {"regularisation": 1.0, "method": "affine"}),
-    (Matching, {"objective": "cramer", "method": "hellier"}),
-    (Matching, {"landmarks": 7, "method": "quantile"}),
-    *((Matching, {"landmarks": value, "method": "nyul"}) for value in (1, 1001, 7.0, True, None)),
-    (Matching, {"method": None}),
-    (Matching, {"objective": "kl"}),
-    (Matching, {"solver": "euler"}),
-    (Matching, {"scale": "unit"}),
-    *((Matching, {"range": value}) for value in ((1, 0), (1, 1), (0,), (0, 1, 2), 5, "01")),
-    *((Matching, {"range": value}) for value in ((0, np.inf), (np.nan, 1), (0, None), (False, 1))),
+    (Matching, {"method": "median"}),  # more of these in tests/methods/test_matching.py
     (Matching, {"range": (0, 1), "scale": "standard"}),
-    (Matching, {"range": (0, 1), "scale": "target"}),
+    *((Averaging, {"mode": value}) for value in ("sites", None, "")),
+    (Averaging, {"average": "mean"}),
     (Writing, {"outside": "background"}),
     (Writing, {"dtype": "complex64"}),
     (Writing, {"dtype": None}),
@@ -45,7 +43,10 @@ def test_what_makes_no_sense_is_refused_by_name(kind: type[Any], chosen: dict[st
         settings_from(chosen, *KINDS)
 
 
-@pytest.mark.parametrize("name", ["dtype", "outside", "scale", "method", "objective", "solver"])
+@pytest.mark.parametrize(
+    "name",
+    ["dtype", "outside", "scale", "method", "objective", "solver", "mode", "average"],
+)
 def test_a_wrong_choice_is_told_the_right_ones(name: str) -> None:
     right = {
         "dtype": ("float32", "uint64"),
@@ -54,6 +55,8 @@ def test_a_wrong_choice_is_told_the_right_ones(name: str) -> None:
         "method": ("ndflow", "affine"),
         "objective": ("l2", "cramer"),
         "solver": ("exact", "rk4"),
+        "mode": ("individual", "site", "two-level"),
+        "average": ("density", "quantile"),
     }
     with pytest.raises(InvalidValueError, match=f"{name} must be one of") as caught:
         settings_from({name: "nonsense"}, *KINDS)
@@ -83,6 +86,8 @@ def test_the_defaults_are_those_of_the_paper_and_the_issue() -> None:
         "outside": None,
         "dtype": "float32",
         "force": False,
+        "mode": "individual",
+        "average": "density",
     }
 
 
@@ -93,21 +98,32 @@ def test_no_two_kinds_share_a_name() -> None:
 
 def test_keywords_find_their_kind() -> None:
     chosen = {"dtype": "int16", "regularisation": 0, "max_bytes": 1e6, "range": [0, 1]}
-    reading, fitting, matching, writing = settings_from(chosen, *KINDS)
+    reading, fitting, matching, writing, averaging = settings_from(chosen, *KINDS)
     assert reading == Reading(max_bytes=1_000_000)
     assert isinstance(reading.max_bytes, int)
     assert fitting == Fitting()
     assert matching == Matching(regularisation=0.0, range=(0.0, 1.0))
     assert writing == Writing(dtype="int16")
+    assert averaging == Averaging()
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
     assert Fitting(np.float32(500)) == Fitting(500)
-    assert Matching(range=(np.int16(0), np.float64(2))) == Matching(range=(0, 2))
-    assert Matching(range=np.array([0.0, 2.0])) == Matching(range=(0, 2))  # type: ignore[arg-type]
+    assert Reading(np.int64(500)) == Reading(500)
 
 
-def test_a_keyword_that_nobody_knows_is_refused_with_those_that_are_known() -> None:
+@pytest.mark.parametrize("spelling", ["site", "centre", "center"])
+def test_the_mode_by_site_has_its_older_names_too(spelling: str) -> None:
+    (averaging,) = settings_from({"mode": spelling}, Averaging)
+    assert averaging == Averaging(mode="site")
+    assert flat(averaging)["mode"] == "site"
+
+
+def test_there_is_a_mode_for_each_name_and_a_name_for_each_mode() -> None:
+    assert tuple(MODES) == get_args(ModeName)
+
+
+def test_an_unknown_keyword_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(InvalidValueError, match="no setting 'effectve_count'") as caught:
         settings_from({"effectve_count": 5, "dtype": "int16"}, Fitting, Writing)
     message = str(caught.value)
@@ -119,7 +135,3 @@ def test_a_keyword_that_nobody_knows_is_refused_with_those_that_are_known() -> N
 def test_settings_do_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         Writing().force = True  # type: ignore[misc]
-
-
-def test_nyul_has_as_many_landmarks_here_as_by_itself() -> None:
-    assert Matching().landmarks == NYUL_LANDMARKS

@@ -1,0 +1,93 @@
+"""A figure of one scan: its histogram, its intensity map, and the histogram of the result."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndflow.density import GaussianMixture, Histogram
+from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
+from ndflow.errors import InvalidValueError
+from ndflow.figures.scan_panels import ScanPanel, scan_figure
+from ndflow.figures.style import ACCENT
+from ndflow.metrics.distribution import EmpiricalDistribution, empirical_distribution
+from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["has_figures", "plot_result", "plot_scan"]
+
+_POINTS = 160
+
+
+def has_figures() -> bool:
+    """Tell whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def plot_result(
+    histogram: Histogram | None,
+    mixture: GaussianMixture | None,
+    imap: IntensityMap,
+    target: GaussianMixture | None,
+) -> Figure:
+    """Draw a scan from its histogram alone: that of the result follows from the map."""
+    if not has_figures():
+        raise InvalidValueError(
+            "a figure needs matplotlib, which is not installed; try pip install 'ndflow[report]'"
+        )
+    if histogram is None or mixture is None:
+        raise InvalidValueError("there is no histogram to draw: no density was estimated")
+    levels, counts = histogram.values[:, 0], histogram.counts
+    before = empirical_distribution(levels, counts)
+    after = empirical_distribution(imap(levels), counts)
+    return plot_scan(mixture, imap, before, after, target)
+
+
+def plot_scan(
+    mixture: GaussianMixture,
+    imap: IntensityMap,
+    before: EmpiricalDistribution,
+    after: EmpiricalDistribution,
+    target: GaussianMixture | None,
+    *,
+    colour: str = ACCENT,
+) -> Figure:
+    """Draw a scan before and after.
+
+    Parameters
+    ----------
+    mixture : its density.
+    imap : its map.
+    before, after : the intensities of its voxels.
+    target : the density it was brought to, in the units of the result, if there is one.
+    colour : of its curves.
+    """
+    low, high = mixture.quantile(DETERMINED_RANGE).tolist()
+    x = np.linspace(low, high, _POINTS)
+    components = mixture.component_densities(x)
+    map_y, log_slope = imap.with_log_det_jacobian(x)
+    y = np.linspace(map_y[0], map_y[-1], _POINTS)
+    # What the alignment alone would do: from the scan's mean and sd to the result's.
+    mean, sd = after.mean(), after.sd()
+    if target is not None:
+        mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
+    panel = ScanPanel(
+        x=x,
+        histogram=before.density(midpoint_edges(x)),
+        mixture=components.sum(axis=0),
+        components=components,
+        map_x=x,
+        map_y=map_y,
+        map_slope=np.exp(log_slope),
+        map_straight=mean + sd * align(mixture)(x),
+        y=y,
+        result=after.density(midpoint_edges(y)),
+        target=None if target is None else np.exp(target.logpdf(y)),
+        quantiles=None if target is None else after.quantile(QUANTILE_LEVELS),
+        target_quantiles=None if target is None else target.quantile(QUANTILE_LEVELS),
+    )
+    return scan_figure(panel, colour=colour)

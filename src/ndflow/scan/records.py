@@ -1,0 +1,300 @@
+"""What the files of ndflow hold, as typed records: the only place that writes and reads them.
+
+| kind         | file                                      | record             |
+|--------------|-------------------------------------------|--------------------|
+| `mixture`    | the density of a scan                     | `ScanModel`        |
+| `reference`  | the average of many                       | `ReferenceModel`   |
+| `map`        | an intensity map; the sidecar of a result | `MapRecord`        |
+| `study`      | ``provenance.json``                       | `StudyRecord`      |
+| `evaluation` | ``evaluation.json``                       | `EvaluationRecord` |
+
+Each file carries a checksum of its content, so damage is noticed. Records hold mixtures and maps,
+so they live here and not in `ndflow.files`, which knows no mathematics. Files of version 1 are
+brought up to date when they are read (`ndflow.files.upgrade`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+from ndflow.density import GaussianMixture
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.fingerprints import is_intact, with_checksum
+from ndflow.files.json_model import model_bytes, read_model, write_model
+from ndflow.methods.model import DensityModel
+from ndflow.methods.solution import MatchRecord
+from ndflow.population import HealthyCeiling, Landmarks, Reference, TissueModel, Tissues
+from ndflow.record import JSON, Record
+from ndflow.scan.reading import VoxelCounts
+from ndflow.transport import IntensityMap
+
+__all__ = [
+    "EvaluationRecord",
+    "FileHash",
+    "FileRecord",
+    "InputRecord",
+    "MapRecord",
+    "ReferenceModel",
+    "ScanModel",
+    "StudyRecord",
+    "TargetRecord",
+]
+
+
+@dataclass(frozen=True)
+class FileHash(Record):
+    """A file, and the SHA-256 of its content."""
+
+    file: str
+    sha256: str
+
+
+class FileRecord(Record):
+    """The content of a file of its own.
+
+    Attributes
+    ----------
+    kind : what the file says that it is.
+    """
+
+    kind: ClassVar[str]
+
+    def write(
+        self,
+        path: AnyPath,
+        *,
+        force: bool = False,
+        inputs: Sequence[AnyPath] = (),
+        metadata: Mapping[str, JSON] | None = None,
+    ) -> None:
+        """Write the record to a file.
+
+        Parameters
+        ----------
+        path : where to.
+        force : whether another file may be replaced.
+        inputs : files that must not be replaced, not even then.
+        metadata : what else the file should say.
+        """
+        content = with_checksum({**(metadata or {}), **self.to_dict()})
+        write_model(path, self.kind, content, force=force, inputs=inputs)
+
+    def write_if_changed(self, path: AnyPath) -> None:
+        """Write the record to a file, unless it is there already."""
+        content = model_bytes(self.kind, with_checksum(self.to_dict()))
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123
+                if file.read() == content:
+                    return
+        except OSError:
+            pass
+        with new_file(path, force=True) as file:
+            file.write(content)
+
+    @classmethod
+    def read(cls, path: AnyPath) -> Self:
+        """Read a record from its file.
+
+        Raises
+        ------
+        FileError
+            Where the file cannot be read, or is not what it should be.
+        """
+        _, payload = read_model(path, cls.kind)
+        return cls.of_payload(path, payload)
+
+    @classmethod
+    def of_payload(cls, path: AnyPath, payload: Mapping[str, JSON]) -> Self:
+        """Return the record in a file that was read already."""
+        try:
+            return cls.from_dict(payload)
+        except InvalidValueError as error:
+            raise FileError(
+                path, f"not a valid {cls.kind}: {error}", "the file is damaged"
+            ) from None
+
+    @classmethod
+    def read_current(cls, path: AnyPath, fingerprint: str) -> Self | None:
+        """Return the record in a file if it is intact and has a certain fingerprint.
+
+        Anything else counts as missing: it will be made again.
+        """
+        try:
+            _, payload = read_model(path, cls.kind)
+            if payload.get("fingerprint") != fingerprint or not is_intact(payload):
+                return None
+            return cls.of_payload(path, payload)
+        except FileError:
+            return None
+
+
+@dataclass(frozen=True)
+class ScanModel(FileRecord):
+    """The density of a scan, and how it was estimated.
+
+    Attributes
+    ----------
+    mixture, landmarks, tissues : what is known about its intensities.
+    sha256 : the hashes of the files it was made from, by what they are. Their names are left out:
+        the file may go where the scan may not.
+    settings : what the user chose.
+    voxels : how many were used.
+    fit : how the fit ended.
+    misfit : the largest difference between the distribution functions of histogram and mixture.
+    quantiles : of the histogram, at `ndflow.density.binning.QUANTILE_LEVELS`.
+    warnings : for the user.
+    fingerprint : of everything that the model depends on.
+    """
+
+    kind: ClassVar[str] = "mixture"
+
+    mixture: GaussianMixture
+    landmarks: Landmarks | None = None
+    tissues: Tissues | None = None
+    sha256: dict[str, tuple[str, ...]] | None = None
+    settings: dict[str, JSON] | None = None
+    voxels: VoxelCounts | None = None
+    fit: str | None = None
+    misfit: float | None = None
+    quantiles: tuple[float, ...] | None = None
+    warnings: tuple[str, ...] = ()
+    fingerprint: str | None = None
+
+    @property
+    def model(self) -> DensityModel:
+        """What a method knows about the scan."""
+        return DensityModel(self.mixture, self.landmarks, self.tissues)
+
+
+@dataclass(frozen=True)
+class InputRecord(Record):
+    """A scan that went into a reference: its name, its hashes and how it was fitted."""
+
+    name: str
+    sha256: tuple[str, ...]
+    settings: dict[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReferenceModel(FileRecord):
+    """A reference, and what it was made from."""
+
+    kind: ClassVar[str] = "reference"
+
+    reference: Reference
+    inputs: tuple[InputRecord, ...] | None = None
+
+
+@dataclass(frozen=True)
+class TargetRecord(Record):
+    """What a scan was brought to, in the units of the result."""
+
+    name: str
+    mixture: GaussianMixture
+    landmarks: Landmarks | None = None
+    tissues: TissueModel | None = None
+    ceiling: HealthyCeiling | None = None
+
+
+@dataclass(frozen=True)
+class MapRecord(FileRecord):
+    """An intensity map, and how the image beside it was made.
+
+    Attributes
+    ----------
+    map : from the intensities of the scan to those of the result.
+    command : what the user typed.
+    settings : what the user chose.
+    inputs : the files that were read, by what they are.
+    outputs : the SHA-256 of the files that were written.
+    site : where the scan was made.
+    target : what it was brought to; in a study, see the study's reference.
+    mixture, voxels, fit : its density, how many voxels that saw, and how the fit ended.
+    match : how the map was found.
+    clipped : how many voxels did not fit the data type of the result.
+    warnings : for the user.
+    fingerprint : of everything that the result depends on.
+    """
+
+    kind: ClassVar[str] = "map"
+
+    map: IntensityMap
+    command: tuple[str, ...] | None = None
+    settings: dict[str, JSON] | None = None
+    inputs: dict[str, tuple[FileHash, ...]] | None = None
+    outputs: tuple[str, ...] | None = None
+    site: str | None = None
+    target: TargetRecord | None = None
+    mixture: GaussianMixture | None = None
+    voxels: VoxelCounts | None = None
+    fit: str | None = None
+    match: MatchRecord | None = None
+    clipped: int | None = None
+    warnings: tuple[str, ...] = ()
+    fingerprint: str | None = None
+
+    def setting(self, name: str) -> JSON:
+        """Return what the user chose, if the record says so."""
+        return (self.settings or {}).get(name)
+
+
+@dataclass(frozen=True)
+class StudyRecord(FileRecord):
+    """What was run in a study, and how it ended.
+
+    Attributes
+    ----------
+    settings : what the user chose.
+    command : what the user typed.
+    versions : of ndflow and what it depends on.
+    reference : the reference that was given, if any.
+    channel : what the images show.
+    scans : how many there are.
+    sites : how many scans each has.
+    finished : whether the run reached its end.
+    fitted, normalised, failed : how many scans; known at the end.
+    """
+
+    kind: ClassVar[str] = "study"
+
+    settings: dict[str, JSON]
+    command: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+    reference: str | None = None
+    channel: str = "intensity"
+    scans: int = 0
+    sites: dict[str, int] = field(default_factory=dict)
+    finished: bool = False
+    fitted: int | None = None
+    normalised: int | None = None
+    failed: int | None = None
+
+
+@dataclass(frozen=True)
+class EvaluationRecord(FileRecord):
+    """What was compared, and how.
+
+    Attributes
+    ----------
+    results : the fingerprint of the results of each study, by its name.
+    files : what was written.
+    command : what the user typed.
+    settings : what the user chose.
+    runs : the folder of each study.
+    conditions, scans, failed, notes : what the comparison was about, and what was left out.
+    """
+
+    kind: ClassVar[str] = "evaluation"
+
+    results: dict[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    command: tuple[str, ...] = ()
+    settings: dict[str, JSON] = field(default_factory=dict)
+    runs: dict[str, str] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    scans: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,285 @@
+"""A reference from mixtures, from images, or from both."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ndflow.density import Fit, GaussianMixture
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.atomic import AnyPath
+from ndflow.files.json_model import read_model
+from ndflow.files.stream import sha256_of
+from ndflow.image.read import Source, files_of
+from ndflow.image.scans import Scan
+from ndflow.methods.base import method_of
+from ndflow.methods.build_reference import build_reference
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
+from ndflow.methods.registry import MethodName
+from ndflow.population import Reference, TissueModel, Tissues, tissue_model
+from ndflow.record import JSON
+from ndflow.scan.fit import fit_scan
+from ndflow.scan.model_files import check_model, is_model
+from ndflow.scan.outputs import stem
+from ndflow.scan.reading import error_about
+from ndflow.scan.records import InputRecord, ReferenceModel, ScanModel
+from ndflow.scan.settings import Average, Fitting, Reading
+
+__all__ = [
+    "SourceModel",
+    "average_models",
+    "lacking_tissues",
+    "read_source",
+    "reference",
+    "write_reference",
+]
+
+
+class SourceModel(NamedTuple):
+    """What is known about a scan that goes into a reference.
+
+    Attributes
+    ----------
+    model : its density and the other parts.
+    settings : how it was estimated, if it was not read from a file.
+    warnings : for the user.
+    """
+
+    model: DensityModel
+    settings: dict[str, JSON]
+    warnings: tuple[str, ...] = ()
+
+
+def reference(
+    sources: Sequence[GaussianMixture | Fit | Source],
+    *,
+    masks: Sequence[Source | None] | None = None,
+    weights: ArrayLike | None = None,
+    average: Average = "density",
+    names: Sequence[str] | None = None,
+    channel_names: Sequence[str] | str | None = None,
+    method: MethodName = Matching.method,
+    landmarks: int = Matching.landmarks,
+    lesions: bool = False,
+    truncation: int = 20,
+    effective_count: float = 3e4,
+    output: AnyPath | None = None,
+    force: bool = False,
+) -> Reference:
+    """Average the densities of scans, as ``ndflow reference`` does.
+
+    Parameters
+    ----------
+    sources : one per scan: a mixture or a fit, the path of a mixture (.json), or an image.
+    masks : of the images, in the order of the sources, like an image or ``"auto"``; None for
+        sources without one. Default: all voxels but 0.
+    weights : how much each scan counts. Default: all the same.
+    average : the mean of the densities, as in the paper; or of the quantiles, which keeps peaks
+        sharp (one channel).
+    names : what the scans are called, for the record. Default: the names of their files, if all
+        are files.
+    channel_names : what the images show, for example ``"T1w"``.
+    method : what the reference is for: some methods look at landmarks besides the density.
+    landmarks : how many percentiles nyul matches.
+    lesions : the scans are healthy: learn the most that they have, so that lesions in others can be
+        found.
+    truncation : the largest possible number of components.
+    effective_count : how many independent voxels the average is worth, see `fit`.
+    output : where to write the reference (.json). Default: it is only returned.
+    force : replace a file that exists already.
+
+    Returns
+    -------
+    Reference
+        The average density, with zero mean and unit variance.
+
+    Raises
+    ------
+    FileError
+        Where a file cannot be read or written.
+    InvalidValueError
+        Where sources, weights or names do not fit together.
+
+    Examples
+    --------
+    >>> import ndflow
+    >>> one = ndflow.GaussianMixture([0.3, 0.7], [1.0, 5.0], [4.0, 4.0])
+    >>> two = ndflow.GaussianMixture([0.4, 0.6], [20.0, 90.0], [0.02, 0.02])
+    >>> ndflow.reference([one, two], channel_names="T1w").scans
+    2
+    """
+    files = [source for source in sources if isinstance(source, str | os.PathLike)]
+    if output is not None:
+        check_model(output, files, force=force)
+    inside = [None] * len(sources) if masks is None else masks
+    if len(inside) != len(sources):
+        raise InvalidValueError(f"masks must be {len(sources)}, one per source, not {len(inside)}")
+    matching = Matching(method=method, landmarks=landmarks)
+    models = [
+        _model_of(source, mask, matching) for source, mask in zip(sources, inside, strict=True)
+    ]
+    if names is None and len(files) == len(sources):
+        names = [stem(file) for file in files]
+    made = average_models(
+        models,
+        matching,
+        names=names,
+        weights=None if weights is None else [float(w) for w in np.asarray(weights).ravel()],
+        average=average,
+        channel_names=channel_names,
+        lesions=lesions,
+        truncation=truncation,
+        effective_count=effective_count,
+    )
+    if output is not None:
+        ReferenceModel(made).write(output, force=force, inputs=files)
+    return made
+
+
+def read_source(
+    scan: Scan, *, reading: Reading, fitting: Fitting, matching: Matching
+) -> SourceModel:
+    """Return the model in a file, or that of an image.
+
+    Parameters
+    ----------
+    scan : a scan, or the path of a mixture in place of its image.
+    reading, fitting, matching : what the user chose.
+    """
+    if not is_model(scan.image):
+        scan.tissues.check_complete()
+        made = fit_scan(
+            scan,
+            reading=reading,
+            fitting=fitting,
+            matching=matching,
+            tissues=scan.tissues.complete,
+        )
+        return SourceModel(made.model, made.settings or {}, made.warnings)
+    kind, payload = read_model(scan.image, "mixture", "reference")
+    if kind == "reference":
+        hint = "give the mixtures that it was made of, from 'ndflow fit'"
+        raise FileError(scan.image, "a reference, which cannot be averaged with scans", hint)
+    saved = ScanModel.of_payload(scan.image, payload).model
+    with error_about(os.fspath(scan.image)):
+        landmarks = method_of(matching).target_landmarks(
+            saved.landmarks, saved.mixture, matching, averaged=False
+        )
+    return SourceModel(DensityModel(saved.mixture, landmarks, saved.tissues), {})
+
+
+def average_models(
+    models: Sequence[DensityModel],
+    matching: Matching,
+    *,
+    names: Sequence[str] | None = None,
+    weights: Sequence[float] | None = None,
+    average: Average = "density",
+    channel_names: Sequence[str] | str | None = None,
+    lesions: bool = False,
+    truncation: int = 20,
+    effective_count: float = 3e4,
+) -> Reference:
+    """Average the models of some scans, in any order with the same result.
+
+    The reference knows tissues if those of all scans are known. Parameters as for `reference`.
+    """
+    heavy = [1.0] * len(models) if weights is None else list(weights)
+    if len(heavy) != len(models):
+        raise InvalidValueError(f"weights must be {len(models)}, one per scan, not {len(heavy)}")
+    order = list(range(len(models)))
+    if all(model.landmarks is not None for model in models):
+        order.sort(key=lambda i: (models[i].landmarks.values.tolist(), heavy[i]))  # type: ignore[union-attr]
+    return build_reference(
+        [models[i] for i in order],
+        method_of(matching),
+        names=None if names is None else [names[i] for i in order],
+        channel_names=channel_names,
+        average=average,
+        weights=None if weights is None else [heavy[i] for i in order],
+        tissues=_tissues(models, heavy),
+        lesions=lesions,
+        truncation=truncation,
+        effective_count=effective_count,
+    )
+
+
+def write_reference(
+    output: AnyPath,
+    sources: Sequence[str],
+    models: Sequence[SourceModel],
+    matching: Matching,
+    *,
+    weights: Sequence[float] | None,
+    average: Average,
+    channel: str,
+    force: bool,
+    lesions: bool = False,
+) -> Reference:
+    """Average the models of some sources and write the reference to a file.
+
+    Parameters
+    ----------
+    output : where to.
+    sources, models : the files, and what was in them.
+    matching : what the reference is for.
+    weights, average, lesions : as for `reference`.
+    channel : what the images show, for example ``"T1w"``.
+    force : whether another file may be replaced.
+    """
+    for source, one in zip(sources, models, strict=True):
+        if one.model.mixture.channels != 1:
+            cause = f"a density of {one.model.mixture.channels} channels, not of one"
+            raise FileError(source, cause, "fit one channel at a time")
+    names = [stem(source) for source in sources]
+    made = average_models(
+        [one.model for one in models],
+        matching,
+        names=names,
+        weights=weights,
+        average=average,
+        channel_names=channel,
+        lesions=lesions,
+    )
+    inputs = tuple(
+        InputRecord(name, tuple(map(sha256_of, files_of(source))), one.settings)
+        for name, source, one in zip(names, sources, models, strict=True)
+    )
+    ReferenceModel(made, inputs).write(output, force=force, inputs=sources)
+    return made
+
+
+def lacking_tissues(sources: Sequence[str], models: Sequence[SourceModel]) -> str | None:
+    """Return a source whose tissues are not known, where those of others are."""
+    lacking = [s for s, one in zip(sources, models, strict=True) if one.model.tissues is None]
+    return lacking[0] if 0 < len(lacking) < len(models) else None
+
+
+def _model_of(
+    source: GaussianMixture | Fit | Source, mask: Source | None, matching: Matching
+) -> DensityModel:
+    if isinstance(source, GaussianMixture | Fit):
+        mixture = source if isinstance(source, GaussianMixture) else source.mixture
+        found = method_of(matching).target_landmarks(None, mixture, matching, averaged=False)
+        return DensityModel(mixture, found)
+    scan = Scan(source, mask)
+    return read_source(scan, reading=Reading(), fitting=Fitting(), matching=matching).model
+
+
+def _tissues(models: Sequence[DensityModel], weights: Sequence[float]) -> TissueModel | None:
+    """Return the tissues of the population, if those of all scans are known."""
+    parts = [
+        (model.tissues, weight)
+        for model, weight in zip(models, weights, strict=True)
+        if isinstance(model.tissues, Tissues)
+    ]
+    if len(parts) < len(models):
+        return None
+    parts.sort(key=lambda one: json.dumps(one[0].to_dict()))  # in any order, the same
+    return tissue_model([one for one, _ in parts], weights=[weight for _, weight in parts])

@@ -1,0 +1,162 @@
+"""What a user may choose about a run, in the groups that belong together.
+
+The command line shows these very classes as its options, and Python functions take their fields as
+keywords, so each choice has one name, one default and one explanation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from ndflow.errors import InvalidValueError
+from ndflow.methods.matching import Matching, check_choice, is_number
+
+__all__ = [
+    "Average",
+    "Averaging",
+    "DType",
+    "Fitting",
+    "Matching",
+    "ModeName",
+    "Outside",
+    "Reading",
+    "Settings",
+    "Writing",
+    "flat",
+    "settings_from",
+]
+
+Average = Literal["density", "quantile"]
+ModeName = Literal["individual", "site", "two-level"]
+DType = Literal[
+    "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
+]
+Outside = Literal["zero", "keep", "map"]
+
+_SPELLINGS: dict[str, ModeName] = {"centre": "site", "center": "site"}
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How files are read.
+
+    Attributes
+    ----------
+    max_bytes
+        Refuse files with more bytes than this when decompressed.
+    """
+
+    max_bytes: int = 4 << 30
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        object.__setattr__(self, "max_bytes", int(_positive(self, "max_bytes")))
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """How the density of a scan is estimated.
+
+    Attributes
+    ----------
+    effective_count
+        How many independent voxels a scan is worth at most; larger values let the density follow
+        finer detail of the histogram.
+    """
+
+    effective_count: float = 1e4
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        object.__setattr__(self, "effective_count", _positive(self, "effective_count"))
+
+
+@dataclass(frozen=True)
+class Writing:
+    """How a result is written.
+
+    Attributes
+    ----------
+    outside
+        What becomes of voxels outside the mask: 0 (zero), unchanged (keep), or mapped like the
+        others (map). Default: zeros stay zero and the rest is mapped. NaN and infinity stay as
+        they are, except outside the mask with zero.
+    dtype
+        The data type of the result.
+    force
+        Replace files that exist already.
+    """
+
+    outside: Outside | None = None
+    dtype: DType = "float32"
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        check_choice("outside", self.outside, Outside, None)
+        check_choice("dtype", self.dtype, DType)
+        if not isinstance(self.force, bool):
+            raise InvalidValueError(f"force must be True or False, not {self.force!r}")
+
+
+@dataclass(frozen=True)
+class Averaging:
+    """How the reference of a study is made and used.
+
+    Attributes
+    ----------
+    mode
+        Match each scan to the common reference, which makes scans as alike as possible
+        (individual); or match the reference of each site to the common one and apply that one map
+        to all scans of the site, which keeps the variation within it (site); or first the map of
+        the site, then one of the scan's own (two-level).
+    average
+        Average the densities, as in the paper; or their quantiles, which keeps peaks sharp.
+    """
+
+    mode: ModeName = "individual"
+    average: Average = "density"
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        object.__setattr__(self, "mode", _SPELLINGS.get(self.mode, self.mode))
+        check_choice("mode", self.mode, ModeName)
+        check_choice("average", self.average, Average)
+
+
+Settings = Reading | Fitting | Matching | Writing | Averaging
+
+
+def settings_from(chosen: Mapping[str, Any], *kinds: type[Settings]) -> tuple[Any, ...]:
+    """Return settings of several kinds from a record of all their fields.
+
+    Raises
+    ------
+    InvalidValueError
+        For a name that none of them has, or a value that makes no sense.
+    """
+    fields = {kind: {field.name for field in dataclasses.fields(kind)} for kind in kinds}
+    known = {name for names in fields.values() for name in names}
+    if unknown := sorted(chosen.keys() - known):
+        raise InvalidValueError(
+            f"there is no setting {unknown[0]!r}; the settings are {', '.join(sorted(known))}"
+        )
+    return tuple(
+        kind(**{name: chosen[name] for name in names & chosen.keys()})
+        for kind, names in fields.items()
+    )
+
+
+def flat(*settings: Settings) -> dict[str, Any]:
+    """Return all fields of some settings, for the record."""
+    return {name: part for group in settings for name, part in dataclasses.asdict(group).items()}
+
+
+def _positive(settings: Settings, name: str) -> float:
+    value: Any = getattr(settings, name)
+    if not (is_number(value) and value > 0):
+        raise InvalidValueError(f"{name} must be a positive number, not {value!r}")
+    return float(value)

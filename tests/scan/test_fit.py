@@ -1,0 +1,124 @@
+"""The density of a scan: from a histogram or an image, and in a file of its own."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import nibabel
+import numpy as np
+import pytest
+from one_scan import SCAN
+from phantoms import AFFINE, radii, save, tissue_shares
+
+import ndflow
+from ndflow.density.binning import QUANTILE_LEVELS
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.scans import Scan, TissueMaps
+from ndflow.methods.matching import Matching
+from ndflow.scan.fit import fit_scan, fit_to_file
+from ndflow.scan.records import ScanModel
+from ndflow.scan.settings import Fitting, Reading
+
+INSIDE = SCAN != 0
+COUNTED = ndflow.histogram(SCAN, INSIDE)
+FITTED = ndflow.fit(COUNTED)
+
+
+@pytest.mark.parametrize("form", ["array", "nibabel image", "path"])
+def test_an_image_has_the_density_of_its_histogram(tmp_path: Path, form: str) -> None:
+    given: Any = {
+        "array": SCAN,
+        "nibabel image": nibabel.Nifti1Image(SCAN, AFFINE),
+        "path": save(tmp_path / "scan.nii.gz", SCAN),
+    }[form]
+    assert ndflow.fit(given) == FITTED
+
+
+def test_masks_choose_the_voxels() -> None:
+    inner, lesion = radii() < 0.8, radii() < 0.3
+    expected = ndflow.fit(ndflow.histogram(SCAN, inner & ~lesion))
+    assert ndflow.fit(SCAN, mask=inner, exclude=lesion) == expected
+    for masks in ({"mask": inner}, {"exclude": lesion}):
+        with pytest.raises(InvalidValueError, match="a histogram has no voxels left to mask"):
+            ndflow.fit(COUNTED, **masks)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"effective_count": 300},
+        {"truncation": 4},
+        {"concentration": 9.0, "prior_strength": 1.0},
+        {"concentration_prior": (2.0, 1.0)},
+        {"tolerance": 1e-4, "start": FITTED.mixture},
+    ],
+)
+def test_options_are_those_of_the_fit_to_a_histogram(options: dict[str, Any]) -> None:
+    found = ndflow.fit(SCAN, **options)
+    assert found == ndflow.fit(COUNTED, **options)
+    assert found.mixture != FITTED.mixture
+
+
+def test_an_image_without_a_density_is_named(tmp_path: Path) -> None:
+    flat = save(tmp_path / "flat.nii.gz", np.full((9, 9, 9), 7, np.int16))
+    with pytest.raises(FileError, match="all voxels that count have the value 7") as caught:
+        ndflow.fit(flat)
+    assert caught.value.path == str(flat)
+
+
+# ── models ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def model_of(scan: Scan, matching: Matching | None = None, **how: Any) -> ScanModel:
+    return fit_scan(
+        scan, reading=Reading(), fitting=Fitting(), matching=matching or Matching(), **how
+    )
+
+
+def test_a_model_says_how_well_the_density_fits() -> None:
+    model = model_of(Scan(SCAN))
+    assert model.mixture == FITTED.mixture
+    voxels = np.sort(SCAN[INSIDE])
+    levels = np.unique(voxels)
+    below = np.searchsorted(voxels, levels) + np.searchsorted(voxels, levels, side="right")
+    off = np.abs(FITTED.mixture.cdf(levels.astype(float)) - below / 2 / voxels.size)
+    assert model.misfit == pytest.approx(off.max())
+    assert model.quantiles is not None
+    expected = np.quantile(voxels, QUANTILE_LEVELS)
+    np.testing.assert_allclose(model.quantiles, expected, atol=0.01 * np.ptp(voxels))
+    assert model.voxels is not None
+    assert (model.voxels.fitted, model.voxels.excluded) == (INSIDE.sum(), 0)
+    assert model.settings == {"mask": "nonzero", "exclude": False, "effective_count": 1e4}
+    assert (model.landmarks, model.tissues, model.sha256, model.fingerprint) == (None,) * 4
+    assert model.warnings == ()
+
+
+def test_a_model_has_what_the_method_looks_at() -> None:
+    matching = Matching(method="nyul", landmarks=5)
+    model = model_of(Scan(SCAN), matching)
+    assert model.landmarks is not None
+    expected = np.percentile(SCAN[INSIDE], [1, 10, 50, 90, 99])
+    np.testing.assert_allclose(model.landmarks.values, expected)
+    assert model.model.landmarks == model.landmarks
+
+
+def test_a_file_says_nothing_of_names_but_has_all_hashes(tmp_path: Path) -> None:
+    paths = {
+        name: save(tmp_path / f"secret_{name}.nii.gz", share)
+        for name, share in tissue_shares().items()
+    }
+    image = save(tmp_path / "secret.nii.gz", SCAN)
+    scan = Scan(str(image), tissues=TissueMaps(*(str(paths[n]) for n in ("csf", "gm", "wm"))))
+    output = tmp_path / "model.json"
+    written = fit_to_file(scan, output, force=False, reading=Reading(), fitting=Fitting())
+    assert ScanModel.read(output) == written
+    assert "secret" not in output.read_text(encoding="utf-8")
+    files = {"image": image} | paths
+    assert written.sha256 == {
+        name: (hashlib.sha256(path.read_bytes()).hexdigest(),) for name, path in files.items()
+    }
+    assert written.tissues is not None
+    with pytest.raises(FileError, match="exists already"):
+        fit_to_file(scan, output, force=False, reading=Reading(), fitting=Fitting())
+    with pytest.raises(FileError, match=r"\.json"):
+        fit_to_file(scan, tmp_path / "m.nii", force=True, reading=Reading(), fitting=Fitting())
