@@ -1,4 +1,4 @@
-"""A study in two levels: the map of the site, and then the scan's own."""
+"""The two-level mode: the map of the site, followed by one of the scan itself."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -11,36 +11,29 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from phantoms import head, radii, save, voxels_of
+from studies import Silent
 
 import ndflow
 from ndflow import Chain, align
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.scan_table import Row
-from ndflow.settings import Averaging, Matching
-from ndflow.study.parallel.tasks import Outcome
-from ndflow.study.passes import Study
-from ndflow.study.run import Summary, members_of, run_cohort
+from ndflow.image.scans import Scan, TissueMaps
+from ndflow.population import TISSUES
+from ndflow.scan.settings import Averaging, Matching
+from ndflow.study.plan import Study
+from ndflow.study.run import Summary, run_cohort
+from ndflow.study.scan_table import named_scans
 
 SHAPE = (16, 18, 14)
 LOOKS = {
     "Aachen": ((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0)),
     "Bonn": ((250.0, 50.0), (820.0, 45.0), (1000.0, 40.0)),
 }
-EDGES = (0.88, 0.98, 0.93, 0.95, 0.9, 1.0)  # of heads: the larger, the more fluid
+EDGES = (0.88, 0.98, 0.93, 0.95, 0.9, 1.0)  # radii of heads: the larger, the more CSF
 ACCOUNTS = ("provenance.json", "scans.tsv")
 
 
-class Silent:
-    """Somebody who looks on and says nothing."""
-
-    def begin(self, stage: str, total: int) -> None: ...
-
-    def step(self, stage: str, outcome: Outcome) -> None:
-        assert outcome.failure is None
-
-
 @pytest.fixture(scope="module")
-def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Scan]:
     folder = tmp_path_factory.mktemp("scans")
     made = []
     for number, edge in enumerate(EDGES):
@@ -52,27 +45,32 @@ def rows(tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
             name: str(save(folder / f"s{number}_{name}.nii.gz", (kinds == k).astype(np.uint8)))
             for k, name in enumerate(("csf", "gm", "wm"), 1)
         }
-        made.append(Row(number, str(image), site=site, **maps))
-    return made
+        origin = f"row {number}"
+        made.append(Scan(str(image), site=site, tissues=TissueMaps(**maps), origin=origin))
+    return named_scans(made)
+
+
+def without(scan: Scan, tissue: str) -> Scan:
+    """Return a scan without one of its tissue probability maps."""
+    return replace(scan, tissues=scan.tissues._replace(**{tissue: None}))
 
 
 def run(
-    rows: Sequence[Row], folder: Path, mode: Any, target: Any = "average", **more: Any
+    scans: Sequence[Scan], folder: Path, mode: Any, target: Any = "average", **more: Any
 ) -> Summary:
     matching = replace(more.pop("matching", Matching()), target=target)
-    members = members_of(rows, folder)
-    study = Study(folder, members, Averaging(mode), matching=matching, channel="T1w", **more)
-    return run_cohort(study, rows, Silent(), command=["test"], force=False)
+    study = Study(folder, scans, Averaging(mode), matching=matching, channel="T1w", **more)
+    return run_cohort(study, Silent(), command=["test"], force=False)
 
 
 @pytest.fixture(scope="module")
-def done(rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def done(scans: list[Scan], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Return a function that runs a study once for each choice."""
 
     @cache
     def folder(mode: str, target: str = "average") -> Path:
         out = tmp_path_factory.mktemp("study") / "out"
-        assert run(rows, out, mode, target) == Summary(len(rows), 0, [])
+        assert run(scans, out, mode, target) == Summary(len(scans), 0, [])
         return out
 
     return folder
@@ -91,148 +89,150 @@ def record(out: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def quartiles(rows: Sequence[Row], out: Path) -> NDArray[np.float64]:
-    """Of each tissue in each image, (scans, 9)."""
-    return np.array(
-        [
-            np.concatenate(
-                [
-                    np.percentile(
-                        voxels_of(out / f"images/s{row.number}.nii.gz")[inside], (25, 50, 75)
-                    )
-                    for inside in (
-                        voxels_of(path) == 1 for path in (row.csf, row.gm, row.wm) if path
-                    )
-                ]
-            )
-            for row in rows
-        ]
-    )
+def target_of(out: Path, name: str) -> Any:
+    """Return what the sidecar of a scan says about its target; None for the average."""
+    return record(out, f"maps/{name}")["match"].get("target")
+
+
+def quartiles(scans: Sequence[Scan], out: Path) -> NDArray[np.float64]:
+    """Return the quartiles of each tissue in each image, (scans, 9)."""
+    found = []
+    for scan in scans:
+        image = voxels_of(out / f"images/{scan.name}.nii.gz")
+        inside = (voxels_of(path) == 1 for path in scan.tissues)
+        found.append(np.concatenate([np.percentile(image[i], (25, 50, 75)) for i in inside]))
+    return np.array(found)
 
 
 @pytest.mark.parametrize("target", ["average", "tissue", "adaptive"])
 def test_each_map_goes_through_that_of_the_site(
-    rows: list[Row], done: Callable[..., Path], target: str
+    scans: list[Scan], done: Callable[..., Path], target: str
 ) -> None:
     out = done("two-level", target)
-    for row in rows:
-        imap = ndflow.load(out / f"maps/s{row.number}.json")
+    for scan in scans:
+        imap = ndflow.load(out / f"maps/{scan.name}.json")
         assert isinstance(imap, Chain)
-        assert imap.maps[0] == align(ndflow.load(out / f"models/s{row.number}.json"))
-        assert imap.maps[1] == ndflow.load(out / f"map_{row.site}.json")
-        before, after = voxels_of(row.image), voxels_of(out / f"images/s{row.number}.nii.gz")
+        assert imap.maps[0] == align(ndflow.load(out / f"models/{scan.name}.json"))
+        assert imap.maps[1] == ndflow.load(out / f"map_{scan.site}.json")
+        before, after = voxels_of(scan.image), voxels_of(out / f"images/{scan.name}.nii.gz")
         inside = before != 0
         np.testing.assert_allclose(after[inside], imap(before[inside]), atol=1e-3)
         assert not after[~inside].any()
-        assert ("aim" in record(out, f"maps/s{row.number}")) == (target != "average")
+        assert (target_of(out, scan.name) is None) == (target == "average")
 
 
 def test_tissues_of_all_sites_come_to_lie_together(
-    rows: list[Row], done: Callable[..., Path]
+    scans: list[Scan], done: Callable[..., Path]
 ) -> None:
-    average = quartiles(rows, done("two-level")).std(axis=0)
-    tissue = quartiles(rows, done("two-level", "tissue")).std(axis=0)
-    adaptive = quartiles(rows, done("two-level", "adaptive")).std(axis=0)
-    site = quartiles(rows, done("site")).std(axis=0)
+    average = quartiles(scans, done("two-level")).std(axis=0)
+    tissue = quartiles(scans, done("two-level", "tissue")).std(axis=0)
+    adaptive = quartiles(scans, done("two-level", "adaptive")).std(axis=0)
+    site = quartiles(scans, done("site")).std(axis=0)
     assert tissue.mean() < 0.6 * average.mean()
     assert tissue.mean() < 0.3 * site.mean()
     assert adaptive.mean() < 0.6 * average.mean()
 
 
-def test_references_are_those_of_any_mode_and_tissues_stand_beside_that_of_all(
+def test_references_are_those_of_any_mode_and_only_the_common_one_has_tissues(
     done: Callable[..., Path],
 ) -> None:
     for target in ("tissue", "adaptive"):
         out = done("two-level", target)
         for name in ("reference", "reference_Aachen", "reference_Bonn"):
             plain = record(done("site"), name)["reference"]
-            assert record(out, name)["reference"] == plain
-            assert ("tissues" in record(out, name)) == (name == "reference")
-    assert "tissues" not in record(done("two-level"), "reference")
-    assert record(done("two-level", "tissue"), "reference")["tissues"]["source"] == "maps"
+            own = record(out, name)["reference"]
+            assert (own.pop("tissues", None) is not None) == (name == "reference")
+            assert own == plain
+    assert "tissues" not in record(done("two-level"), "reference")["reference"]
+    tissues = record(done("two-level", "tissue"), "reference")["reference"]["tissues"]
+    assert tissues["source"] == "maps"
 
 
 def test_the_tissues_of_a_study_have_the_mean_proportions_of_its_maps(
-    rows: list[Row], done: Callable[..., Path]
+    scans: list[Scan], done: Callable[..., Path]
 ) -> None:
-    sums = np.array([[voxels_of(p).sum() for p in (r.csf, r.gm, r.wm) if p] for r in rows])
+    sums = np.array([[voxels_of(p).sum() for p in scan.tissues] for scan in scans])
     shares = sums / sums.sum(axis=1, keepdims=True)
-    tissues = record(done("two-level", "tissue"), "reference")["tissues"]
+    tissues = record(done("two-level", "tissue"), "reference")["reference"]["tissues"]
     np.testing.assert_allclose(tissues["mean"], shares.mean(axis=0), rtol=1e-9)
-    for row, own in zip(rows, shares, strict=True):
-        aim = record(done("two-level", "tissue"), f"maps/s{row.number}")["aim"]
-        np.testing.assert_allclose(list(aim["proportions"].values()), own, rtol=1e-9)
-        found = record(done("two-level", "adaptive"), f"maps/s{row.number}")["aim"]["proportions"]
+    for scan, own in zip(scans, shares, strict=True):
+        given = target_of(done("two-level", "tissue"), scan.name)["proportions"]
+        np.testing.assert_allclose([given[name] for name in TISSUES], own, rtol=1e-9)
+        found = target_of(done("two-level", "adaptive"), scan.name)["proportions"]
         assert found["CSF"] == pytest.approx(own[0], abs=0.03)
 
 
 def test_a_second_run_keeps_everything_and_two_workers_make_the_same(
-    rows: list[Row], done: Callable[..., Path], tmp_path: Path
+    scans: list[Scan], done: Callable[..., Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    assert run(rows, out, "two-level", "tissue", jobs=2) == Summary(6, 0, [])
+    assert run(scans, out, "two-level", "tissue", jobs=2) == Summary(6, 0, [])
     made = contents(out)
     assert made == contents(done("two-level", "tissue"))
     when = {name: (out / name).stat().st_mtime_ns for name in made}
-    assert run(rows, out, "two-level", "tissue") == Summary(6, 6, [])
+    assert run(scans, out, "two-level", "tissue") == Summary(6, 6, [])
     assert {name: (out / name).stat().st_mtime_ns for name in made} == when
-    # In any order, the same.
-    assert run(rows[::-1], tmp_path / "turned", "two-level", "tissue").done == 6
+    # The order of the scans does not matter.
+    assert run(scans[::-1], tmp_path / "turned", "two-level", "tissue").done == 6
     assert contents(tmp_path / "turned") == made
 
 
 def test_another_mode_or_target_is_done_again_and_leaves_no_trace(
-    rows: list[Row], done: Callable[..., Path], tmp_path: Path
+    scans: list[Scan], done: Callable[..., Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    # The last two share their target and all references: the further step alone tells them apart.
+    # The last two share their target and all references, and differ in the second level only.
     for mode, target in (
         ("two-level", "adaptive"),
         ("two-level", "average"),
         ("site", "average"),
     ):
-        assert run(rows, out, mode, target) == Summary(6, 0, [])
+        assert run(scans, out, mode, target) == Summary(6, 0, [])
         assert contents(out) == contents(done(mode, target))
 
 
-def test_another_map_of_a_tissue_changes_the_result(rows: list[Row], tmp_path: Path) -> None:
-    out, three = tmp_path / "out", rows[:3]
+def test_another_map_of_a_tissue_changes_the_result(scans: list[Scan], tmp_path: Path) -> None:
+    out, three = tmp_path / "out", scans[:3]
     assert run(three, out, "individual", "tissue").kept == 0
-    first = record(out, "maps/s0")["aim"]["proportions"]["WM"]
-    half = voxels_of(str(rows[0].wm)) * 0.5
-    changed = replace(rows[0], wm=str(save(tmp_path / "half.nii.gz", half)))
+    first = target_of(out, "s0")["proportions"]["WM"]
+    half = save(tmp_path / "half.nii.gz", 0.5 * voxels_of(scans[0].tissues.wm))
+    changed = replace(scans[0], tissues=scans[0].tissues._replace(wm=str(half)))
     assert run([changed, *three[1:]], out, "individual", "tissue").kept == 0
-    second = record(out, "maps/s0")["aim"]["proportions"]["WM"]
+    second = target_of(out, "s0")["proportions"]["WM"]
     assert second == pytest.approx(0.5 * first / (1 - 0.5 * first), rel=1e-6)
 
 
 def test_a_reference_with_tissues_serves_other_scans(
-    rows: list[Row], done: Callable[..., Path], tmp_path: Path
+    scans: list[Scan], done: Callable[..., Path], tmp_path: Path
 ) -> None:
     given = done("two-level", "tissue") / "reference.json"
-    other = rows[2:4]
+    other = scans[2:4]
     out = tmp_path / "out"
     assert run(other, out, "two-level", "tissue", given=str(given)).done == 2
-    for row in other:  # known sites, so the same in every bit
-        name = f"images/s{row.number}.nii.gz"
+    for scan in other:  # known sites, hence identical to the bit
+        name = f"images/{scan.name}.nii.gz"
         assert (out / name).read_bytes() == (given.parent / name).read_bytes()
 
 
-def test_without_any_maps_components_are_grouped(rows: list[Row], tmp_path: Path) -> None:
+def test_without_tissue_maps_components_are_grouped_into_tissues(
+    scans: list[Scan], tmp_path: Path
+) -> None:
     for count, source in ((0, "components"), (1, "maps")):
-        some = [*rows[:count], *(replace(row, csf=None) for row in rows[count:4])]
+        some = [*scans[:count], *(without(scan, "csf") for scan in scans[count:4])]
         assert run(some, tmp_path / source, "individual", "adaptive").done == 4
-        assert record(tmp_path / source, "reference")["tissues"]["source"] == source
+        assert record(tmp_path / source, "reference")["reference"]["tissues"]["source"] == source
 
 
-def test_a_scan_without_maps_or_without_a_site_is_refused(rows: list[Row], tmp_path: Path) -> None:
+def test_a_scan_without_maps_or_without_a_site_is_refused(
+    scans: list[Scan], tmp_path: Path
+) -> None:
     out = tmp_path / "out"
     with pytest.raises(FileError, match=r"not all of its tissues are known \(row 1\)"):
-        run([rows[0], replace(rows[1], gm=None)], out, "two-level", "tissue")
-    with pytest.raises(FileError, match=r"no site is known of it \(row 1\)"):
-        run([rows[0], replace(rows[1], site=None)], out, "two-level", "adaptive")
+        run([scans[0], without(scans[1], "gm")], out, "two-level", "tissue")
+    with pytest.raises(FileError, match=r"its site is not known \(row 1\)"):
+        run([scans[0], replace(scans[1], site=None)], out, "two-level", "adaptive")
     with pytest.raises(InvalidValueError, match="--mode two-level or individual"):
-        run(rows, out, "site", "tissue")
-    with pytest.raises(InvalidValueError, match="'affine' knows no sites"):
-        run(rows, out, "two-level", matching=Matching("affine"))
+        run(scans, out, "site", "tissue")
+    with pytest.raises(InvalidValueError, match="'affine' does not work by site"):
+        run(scans, out, "two-level", matching=Matching("affine"))
     assert not out.exists()

@@ -1,4 +1,4 @@
-"""Finished studies, read back from their folders to be compared."""
+"""Finished studies, read back from their folders."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import read_model
-from ndflow.files.scan_table import Row, read_table
-from ndflow.metrics.covariate import covariate_effect
-from ndflow.settings import Averaging, Fitting, Matching, Writing, settings_from
-from ndflow.study.plan import Study
+from ndflow.image.scans import AUTO, Scan
+from ndflow.metrics.statistics import covariate_effect
+from ndflow.scan.records import MapRecord, StudyRecord
+from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from
+from ndflow.study.folder import PROVENANCE, SCANS
+from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.references import reference_name
-from ndflow.study.run import PROVENANCE, SCANS
-from ndflow.study.scan_jobs import Member
+from ndflow.study.scan_table import read_study_scans
 
 __all__ = [
     "FinishedStudy",
-    "Subject",
+    "SharedScan",
     "check_covariate",
     "covariate_of",
+    "mask_used",
     "read_finished",
     "results_fingerprint",
     "shared_scans",
 ]
 
-_OURS = {"name", "output", "record"}  # columns that are not the user's
-_UNFINISHED = "finish it: type the command again that made it"
+_UNFINISHED = "run the same command again to finish it"
+_NO_STUDY = "give the OUT of 'ndflow cohort' or 'ndflow bids'"
 
 
 @dataclass(frozen=True)
@@ -44,51 +44,48 @@ class FinishedStudy:
     Attributes
     ----------
     name : what tables call it.
-    study : what was done, and how.
-    rows : what is known of each scan that was normalised, by its name.
+    study : what was done, and how; its scans are those that were normalised.
+    record : how it ended.
     """
 
     name: str
     study: Study
-    rows: Mapping[str, Row]
+    record: StudyRecord
 
     @property
-    def members(self) -> dict[str, Member]:
+    def scans(self) -> dict[str, Scan]:
         """The scans that were normalised, by name."""
-        return {member.name: member for member in self.study.members}
+        return {scan.name: scan for scan in self.study.scans}
 
     @property
-    def is_affine(self) -> bool:
+    def only_aligns(self) -> bool:
         """Whether it is the plain alignment that others are compared with."""
-        averaging, matching = self.study.averaging, self.study.matching
-        return matching.method == "affine" and averaging.mode == "individual"
+        return self.study.method.only_aligns and not self.study.mode.by_site
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A scan that all runs have.
+class SharedScan:
+    """A scan that several studies have.
 
     Attributes
     ----------
-    name : of the scan.
-    row : what is known of it.
-    members : the scan in each of the runs.
+    scan : in the first of them.
+    paths : of its results in each of them.
     """
 
-    name: str
-    row: Row
-    members: Sequence[Member]
+    scan: Scan
+    paths: Sequence[ResultPaths]
 
 
 def read_finished(folders: Sequence[AnyPath]) -> list[FinishedStudy]:
-    """Read finished studies; they are called like their folders."""
+    """Read finished studies; they are named after their folders."""
     paths = [Path(os.path.realpath(folder)) for folder in folders]
     for place, path in enumerate(paths):
         if path in paths[:place]:
             raise FileError(folders[place], "given twice", "leave one out")
     names = [path.name for path in paths]
     depth = 1
-    while len(set(names)) < len(names):  # called alike: with the folder they lie in, and so on
+    while len(set(names)) < len(names):  # same name: add the folder they lie in, and so on
         depth += 1
         names = ["/".join(path.parts[-depth:]) for path in paths]
     return [_read(Path(folder), name) for folder, name in zip(folders, names, strict=True)]
@@ -96,120 +93,110 @@ def read_finished(folders: Sequence[AnyPath]) -> list[FinishedStudy]:
 
 def _read(folder: Path, name: str) -> FinishedStudy:
     if not folder.is_dir():
-        raise FileError(folder, "not a folder", "give the OUT of 'ndflow cohort' or 'ndflow bids'")
+        raise FileError(folder, "not a folder", _NO_STUDY)
     if not (folder / PROVENANCE).exists():
-        hint = "give the OUT of 'ndflow cohort' or 'ndflow bids'"
-        raise FileError(folder, "holds no study", hint)
-    _, record = read_model(folder / PROVENANCE, "study")
-    if record.get("finished") is not True:
+        raise FileError(folder, "holds no study", _NO_STUDY)
+    record = StudyRecord.read(folder / PROVENANCE)
+    if not record.finished:
         raise FileError(folder, "holds a study that was stopped", _UNFINISHED)
-    rows = {row.more.get("name", ""): row for row in read_table(folder / SCANS)}
-    members = [
-        member
-        for name, row in rows.items()
-        if (member := _member(folder, name, row)).place.record.exists()
-    ]
-    if not members:
+    scans = [scan for scan in read_study_scans(folder / SCANS) if (folder / scan.sidecar).exists()]
+    if not scans:
         raise FileError(folder, "holds no normalised scan", "look at its failures.tsv")
     try:
-        study = _study(folder, members, record)
+        averaging, fitting, matching, writing = settings_from(
+            record.settings, Averaging, Fitting, Matching, Writing
+        )
     except (InvalidValueError, TypeError, ValueError) as error:
         raise FileError(folder / PROVENANCE, f"{error}", "the file is damaged") from None
-    return FinishedStudy(name, study, {member.name: rows[member.name] for member in members})
-
-
-def _member(folder: Path, name: str, row: Row) -> Member:
-    return Member(
-        name=name,
-        image=row.image,
-        mask=row.mask,
-        folder=folder,
-        output=row.more.get("output", "images/*.nii.gz"),
-        record=row.more.get("record", "maps/*.json"),
-        site=row.site,
-        maps=row.tissue_maps,
-        origin=f"row {row.number}",
-    )
-
-
-def _study(folder: Path, members: Sequence[Member], record: Mapping[str, Any]) -> Study:
-    settings = record.get("settings")
-    if not isinstance(settings, dict):
-        raise InvalidValueError("it holds no settings")
-    averaging, fitting, matching, writing = settings_from(
-        settings, Averaging, Fitting, Matching, Writing
-    )
-    return Study(
+    study = Study(
         folder,
-        members,
+        scans,
         averaging,
         fitting,
         matching,
         writing=writing,
-        # The reference that was given stands in the folder too, also where the original has gone.
-        given=None if record.get("reference") is None else str(folder / reference_name(None)),
-        channel=record.get("channel", "intensity"),
+        # A reference that was given is in the folder too, even where the original has gone.
+        given=None if record.reference is None else str(folder / reference_name(None)),
+        channel=record.channel,
     )
+    return FinishedStudy(name, study, record)
 
 
-def results_fingerprint(run: FinishedStudy) -> str:
-    """Return a hash of all results of a run: another one, and they have changed."""
-    results = {}
-    for member in run.study.members:
-        with suppress(FileError):  # a record that is damaged is not that of any result
-            results[member.name] = read_model(member.place.record, "map")[1].get("outputs")
+def results_fingerprint(run: FinishedStudy, records: Mapping[str, MapRecord] | None = None) -> str:
+    """Return a hash of all results of a study: it changes when they do.
+
+    Parameters
+    ----------
+    run : the study.
+    records : the sidecars by the name of the scan, where they have been read already.
+    """
+    if records is None:
+        records = {}
+        for scan in run.study.scans:
+            with suppress(FileError):  # a damaged sidecar belongs to no result
+                records[scan.name] = MapRecord.read(run.study.paths(scan).sidecar)
+    results = {
+        name: None if record.outputs is None else list(record.outputs)
+        for name, record in records.items()
+    }
     return hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
 
 
-def shared_scans(runs: Sequence[FinishedStudy]) -> list[Subject]:
-    """Return the scans that all runs have, in the order of the first."""
-    members = [run.members for run in runs]
-    shared = [
-        Subject(name, row, [those[name] for those in members])
-        for name, row in runs[0].rows.items()
-        if all(name in those for those in members)
-    ]
-    for subject in shared:
-        _refuse_disagreement(subject)
+def mask_used(scan: Scan, record: MapRecord) -> str | None:
+    """Return the mask that a study used, which its sidecar knows if it was found automatically."""
+    return AUTO if record.setting("mask") == AUTO else scan.mask  # type: ignore[return-value]
+
+
+def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
+    """Return the scans that all studies have, in the order of the first."""
+    shared = []
+    for scan in runs[0].study.scans:
+        if all(scan.name in run.scans for run in runs):
+            _refuse_disagreement(scan.name, [run.scans[scan.name] for run in runs])
+            paths = [run.study.paths(run.scans[scan.name]) for run in runs]
+            shared.append(SharedScan(scan, paths))
     if len(shared) < 2:
         raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")
     return shared
 
 
-def _refuse_disagreement(subject: Subject) -> None:
-    """Refuse a scan that is not the same in all runs, or not looked at in the same way."""
-    known: dict[str, list[str | None]] = {
-        "image": [os.path.realpath(member.image) for member in subject.members],
-        "mask": [member.mask and os.path.realpath(member.mask) for member in subject.members],
-        "site": [member.site for member in subject.members],
+def _refuse_disagreement(name: str, scans: Sequence[Scan]) -> None:
+    """Refuse a scan that is not the same in all studies, or has another mask or site."""
+    known: Mapping[str, list[str | None]] = {
+        "image": [os.path.realpath(scan.path) for scan in scans],
+        "mask": [os.path.realpath(str(scan.mask)) if scan.mask else None for scan in scans],
+        "site": [scan.site for scan in scans],
     }
     for what, values in known.items():
-        different = sorted({str(value) for value in values})
+        different = sorted({"not given" if value is None else value for value in values})
         if len(different) > 1:
             raise InvalidValueError(
-                f"the {what} of {subject.name} is {different[0]} in one run and {different[1]} in "
+                f"the {what} of {name} is {different[0]} in one run and {different[1]} in "
                 f"another; compare runs of the same table"
             )
 
 
-def check_covariate(subjects: Sequence[Subject], name: str) -> None:
-    """Refuse a covariate that no scan has, that is not a number, or that has nothing to act on."""
-    known = sorted({more for subject in subjects for more in subject.row.more} - _OURS)
+def check_covariate(scans: Sequence[Scan], name: str) -> None:
+    """Refuse a covariate that no scan has, that is not a number, or that cannot be tested."""
+    known = sorted({column for scan in scans for column in scan.covariates})
     if name not in known:
         there = ", ".join(known) or "none"
-        raise InvalidValueError(f"covariate: no column is called {name!r}; there are: {there}")
-    values = [covariate_of(subject, name) for subject in subjects]
-    if any(None in (subject.row.gm, subject.row.wm, subject.row.csf) for subject in subjects):
         raise InvalidValueError(
-            "covariate: its effect is on tissues, but not all scans have maps of WM, GM and CSF"
+            f"covariate: no column is called {name!r}; the covariates are: {there}"
         )
-    # It refuses a covariate that is the same for all scans of a site, or known of too few.
-    covariate_effect(range(len(values)), values, [subject.row.site or "" for subject in subjects])
+    values = [covariate_of(scan, name) for scan in scans]
+    if not all(scan.tissues.complete for scan in scans):
+        raise InvalidValueError(
+            "covariate: its effect is on tissues, but not all scans have tissue probability maps "
+            "of WM, GM and CSF"
+        )
+    # Refuses a covariate that is the same for all scans of a site, or known of too few.
+    covariate_effect(range(len(values)), values, [scan.site or "" for scan in scans])
 
 
-def covariate_of(subject: Subject, name: str) -> float:
+def covariate_of(scan: Scan, name: str) -> float:
     """Return a covariate of a scan; NaN where it is not known."""
-    text = subject.row.more.get(name)
+    text = scan.covariates.get(name)
     if text is None:
         return math.nan
     try:
@@ -217,6 +204,6 @@ def covariate_of(subject: Subject, name: str) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        cause = f"{name} of {subject.name} is {text!r}, which is not a number"
-        raise InvalidValueError(f"{cause}; choose a covariate of numbers")
+        cause = f"{name} of {scan.name} is {text!r}, which is not a number"
+        raise InvalidValueError(f"{cause}; choose a numeric covariate")
     return number

@@ -1,8 +1,8 @@
-"""A study that is a BIDS dataset, and its results as a BIDS derivative.
+"""A study that is a BIDS dataset, with its results as a BIDS derivative.
 
-*participant* estimates the densities of some participants; any number of such runs may go on at a
-time, on any number of machines. *group* makes the references and normalises; densities that are not
-there yet it estimates itself.
+*participant* estimates the densities of some participants; any number of such runs may go on at the
+same time, on any number of machines. *group* makes the references and normalises; densities that
+are not there yet it estimates itself.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from typing import Any
 
 from ndflow._version import __version__
 from ndflow.bids.derivative import check_dataset, derivative_path, source_uri, write_dataset_files
-from ndflow.bids.query import BidsScan
+from ndflow.bids.query import BidsImage
 from ndflow.errors import FileError
 from ndflow.files.lock import folder_lock
-from ndflow.files.scan_table import Row
 from ndflow.files.stream import open_file
-from ndflow.scan.outputs import check_folder, make_folder
-from ndflow.scan.reading import AUTO
-from ndflow.scan.results import record_name, stem
+from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.scan.outputs import check_folder, make_folder, sidecar_of, stem
+from ndflow.study.folder import PROVENANCE, refuse_foreign
 from ndflow.study.parallel.tasks import check_jobs, record_failures
-from ndflow.study.passes import Progress, Study, check_study, fit_scans
-from ndflow.study.run import PROVENANCE, Summary, refuse_strange, run_cohort
-from ndflow.study.scan_jobs import Member
+from ndflow.study.passes import Progress, check_study, fit_scans
+from ndflow.study.plan import Study
+from ndflow.study.run import Summary, run_cohort
 
-__all__ = ["bids_members", "check_derivative", "run_group", "run_participants"]
+__all__ = ["check_derivative", "run_group", "run_participants", "scans_of_dataset"]
 
 _INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
 # Columns of a table of scans, which participants.tsv may have too, to mean something else.
@@ -37,82 +36,68 @@ _DESCRIPTION = "dataset_description.json"
 _LIST_LOCK, _DATASET_LOCK = ".ndflow-failures-lock", ".ndflow-dataset-lock"
 
 
-def bids_members(
-    scans: Sequence[BidsScan], folder: Path, *, auto_mask: bool, skull_stripped: bool
-) -> tuple[list[Member], list[Row]]:
-    """Return the scans of a dataset as members of a study, and as the rows of a table.
+def scans_of_dataset(
+    found: Sequence[BidsImage], *, auto_mask: bool, skull_stripped: bool
+) -> list[Scan]:
+    """Return the images of a dataset as the scans of a study.
 
     Parameters
     ----------
-    scans : the scans.
-    folder : of the results.
-    auto_mask : whether to look for the foreground of scans without a mask.
-    skull_stripped : whether nothing but the brain is left in the images, unless their own JSON
-        says so or the contrary.
+    found : the images, see `ndflow.bids.query.find_scans`.
+    auto_mask : whether to find the foreground of scans without a mask.
+    skull_stripped : whether the images show the brain alone, unless their own sidecar says so or
+        the contrary.
     """
-    fallback = AUTO if auto_mask else None
-    members: list[Member] = []
-    rows: list[Row] = []
-    seen: dict[str, str] = {}
-    for number, scan in enumerate(scans, start=1):
-        image = Path(derivative_path(scan))
-        name = stem(scan.relative)
-        if seen.setdefault(name, scan.relative) != scan.relative:
-            cause = f"called like {seen[name]}"
-            raise FileError(scan.image, cause, "one of them is in a folder that is not of BIDS")
-        more = {"Sources": [source_uri(scan)], "SkullStripped": skull_stripped, **_inherited(scan)}
-        mask = str(Path(scan.mask).absolute()) if scan.mask else None
-        maps = _tissue_maps(mask)
-        members.append(
-            Member(
-                name=name,
-                image=str(Path(scan.image).absolute()),
-                mask=mask or fallback,
-                folder=folder,
-                output=str(image),
-                record=str(record_name(image)),
-                site=scan.site,
-                maps=(maps["csf"], maps["gm"], maps["wm"]) if len(maps) == 3 else None,
-                origin=scan.relative,
-                more=more,
-            )
+    scans: dict[str, Scan] = {}
+    for one in found:
+        name = stem(one.relative)
+        if name in scans:
+            cause = f"called like {scans[name].origin}"
+            raise FileError(one.image, cause, "one of them is in a folder that is not of BIDS")
+        output = derivative_path(one)
+        mask = str(Path(one.mask).absolute()) if one.mask else None
+        scans[name] = Scan(
+            str(Path(one.image).absolute()),
+            mask or (AUTO if auto_mask else None),
+            tissues=_tissue_maps(mask),
+            subject=f"sub-{one.entities['sub']}",
+            site=one.site,
+            name=name,
+            origin=one.relative,
+            covariates={n: cell for n, cell in one.more.items() if n.lower() not in _OURS},
+            output=output,
+            sidecar=str(sidecar_of(output)),
+            metadata={
+                "Sources": [source_uri(one)],
+                "SkullStripped": skull_stripped,
+                **_inherited(one),
+            },
         )
-        subject = f"sub-{scan.entities['sub']}"
-        rows.append(
-            Row(
-                number,
-                members[-1].image,
-                mask,
-                **maps,
-                subject=subject,
-                site=scan.site,
-                more={n: cell for n, cell in scan.more.items() if n.lower() not in _OURS},
-            )
-        )
-    return members, rows
+    return list(scans.values())
 
 
-def _tissue_maps(mask: str | None) -> dict[str, str]:
-    """Return the maps of tissues that lie beside a mask and are called like it."""
+def _tissue_maps(mask: str | None) -> TissueMaps:
+    """Return the tissue probability maps beside a mask that are named like it."""
     ending = "_desc-brain_mask"
     if mask is None or ending not in Path(mask).name:
-        return {}
-    called = Path(mask)
-    maps = {
-        name: called.with_name(called.name.replace(ending, f"_label-{name.upper()}_probseg"))
-        for name in ("gm", "wm", "csf")
+        return TissueMaps()
+    beside = {
+        tissue: Path(mask).with_name(
+            Path(mask).name.replace(ending, f"_label-{tissue.upper()}_probseg")
+        )
+        for tissue in TissueMaps._fields
     }
-    return {name: str(path) for name, path in maps.items() if path.exists()}
+    return TissueMaps(**{t: str(path) for t, path in beside.items() if path.exists()})
 
 
-def run_participants(study: Study, root: Path, watch: Progress, *, force: bool) -> Summary:
+def run_participants(study: Study, root: Path, progress: Progress, *, force: bool) -> Summary:
     """Estimate the densities of some scans of a dataset.
 
     Parameters
     ----------
     study : which scans, and how.
     root : the dataset.
-    watch : who looks on.
+    progress : follows how far the run has come.
     force : whether the folder of the results may hold something else.
     """
     folder = study.folder
@@ -120,18 +105,17 @@ def run_participants(study: Study, root: Path, watch: Progress, *, force: bool) 
     make_folder(folder)
     with folder_lock(folder, shared=True):
         _describe(folder, root, force=force)
-        fitted = fit_scans(study, watch)
+        fitted = fit_scans(study, progress)
         with folder_lock(folder, name=_LIST_LOCK, wait=True):
             tried = {"fit": fitted.tried, "normalise": fitted.tried}
             record_failures(folder, tried, {"fit": fitted.failures})
-    return Summary(len(fitted.made), fitted.kept, fitted.failures)
+    return Summary(len(fitted.done), fitted.kept, fitted.failures)
 
 
 def run_group(
     study: Study,
-    rows: Sequence[Row],
     root: Path,
-    watch: Progress,
+    progress: Progress,
     *,
     command: Sequence[str],
     force: bool,
@@ -142,11 +126,11 @@ def run_group(
     make_folder(study.folder)
     with folder_lock(study.folder, shared=True):
         _describe(study.folder, root, force=force)
-    return run_cohort(study, rows, watch, command=command, force=force, prepared=True)
+    return run_cohort(study, progress, command=command, force=force, prepared=True)
 
 
 def _describe(folder: Path, root: Path, *, force: bool) -> None:
-    """Make a folder a BIDS derivative, while many runs may begin at the same time."""
+    """Make a folder a BIDS derivative; many runs may start at the same time."""
     with folder_lock(folder, name=_DATASET_LOCK, wait=True):
         write_dataset_files(folder, source_root=root, version=__version__, force=force)
 
@@ -157,19 +141,21 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
     check_jobs(study.jobs)
     check_folder(folder)
     check_dataset(folder, source_root=root, force=force)
+    if force:
+        return
     try:
-        refuse_strange(folder, study.channel, force=force)
+        refuse_foreign(folder, study.channel)
     except FileError:
-        # Densities of participants may be there before there is a study; and other runs may begin.
+        # Densities of participants may be there before there is a study; other runs may start, too.
         if (folder / PROVENANCE).exists() or not (folder / _DESCRIPTION).exists():
             raise
 
 
-def _inherited(scan: BidsScan) -> dict[str, Any]:
-    """Return what the JSON of a scan says that holds for its result as well."""
+def _inherited(scan: BidsImage) -> dict[str, Any]:
+    """Return what the sidecar of a scan says that holds for its result as well."""
     with (
         suppress(FileError, ValueError, RecursionError),
-        open_file(record_name(scan.image)) as file,
+        open_file(sidecar_of(scan.image)) as file,
     ):
         said = json.loads(file.read(1 << 20))
         if isinstance(said, dict):

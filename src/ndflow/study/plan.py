@@ -1,18 +1,37 @@
-"""What is to be done in a study, and how."""
+"""Study: what is to be done, and how."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from ndflow.settings import Averaging, Fitting, Matching, Reading, Writing, flat
-from ndflow.study.scan_jobs import Member
+from ndflow.image.scans import Scan
+from ndflow.methods.base import Method, method_of
+from ndflow.methods.modes import MODES, Mode
+from ndflow.methods.targets import TargetRule, target_rule
+from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing, flat
 
-__all__ = ["ANY_CHANNEL", "Study"]
+__all__ = ["ANY_CHANNEL", "ResultPaths", "Study"]
 
-ANY_CHANNEL = "intensity"  # a channel of which nobody said what it shows
+ANY_CHANNEL = "intensity"  # where it is not known what the images show
+
+
+class ResultPaths(NamedTuple):
+    """Where the results of a scan go.
+
+    Attributes
+    ----------
+    model : its density.
+    image : the normalised image.
+    sidecar : the JSON that describes the image.
+    """
+
+    model: Path
+    image: Path
+    sidecar: Path
 
 
 @dataclass(frozen=True)
@@ -21,17 +40,17 @@ class Study:
 
     Attributes
     ----------
-    folder : where the references go.
-    members : the scans.
+    folder : for the results.
+    scans : with names of their own, see `ndflow.study.scan_table.named_scans`.
     averaging, fitting, matching, reading, writing : what the user chose.
-    given : the path of a reference to use, instead of one made from these scans.
+    given : the path of a reference to use instead of one made from these scans.
     channel : what the images show.
     jobs, scheduler : how many workers, or where they are; see `run_tasks`.
     stop_early : whether the first failure ends the run.
     """
 
     folder: Path
-    members: Sequence[Member]
+    scans: Sequence[Scan]
     averaging: Averaging = field(default_factory=Averaging)
     fitting: Fitting = field(default_factory=Fitting)
     matching: Matching = field(default_factory=Matching)
@@ -45,5 +64,31 @@ class Study:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """All that was chosen and may change a result."""
+        """Everything that was chosen and may change a result."""
         return flat(self.averaging, self.fitting, self.matching, self.writing)
+
+    @property
+    def mode(self) -> Mode:
+        """How the maps of scans are composed."""
+        return MODES[self.averaging.mode]
+
+    @property
+    def method(self) -> Method:
+        """The method that finds maps."""
+        return method_of(self.matching)
+
+    @property
+    def target_rule(self) -> TargetRule:
+        """What each scan is matched to."""
+        return target_rule(self.matching)
+
+    @property
+    def site_counts(self) -> dict[str, int]:
+        """How many scans each site has."""
+        counts = Counter(scan.site for scan in self.scans if scan.site)
+        return dict(sorted(counts.items()))
+
+    def paths(self, scan: Scan) -> ResultPaths:
+        """Return where the results of a scan go."""
+        model = self.folder / "models" / f"{scan.name}.json"
+        return ResultPaths(model, self.folder / scan.output, self.folder / scan.sidecar)

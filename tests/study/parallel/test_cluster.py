@@ -1,4 +1,4 @@
-"""Work on a Dask cluster: a scheduler and workers that were started before, on their own."""
+"""Tasks on a Dask cluster whose scheduler and workers were started separately."""
 
 import json
 import os
@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from commands import in_a_process
 from phantoms import head, save
+from studies import results_of
 
 from ndflow.errors import FileError
 from ndflow.study.parallel.tasks import Task, run_tasks
@@ -22,7 +24,7 @@ DASK = [sys.executable, "-m", "dask"]
 
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The file of a scheduler with two workers."""
+    """The scheduler file of a cluster with two workers."""
     folder = tmp_path_factory.mktemp("cluster")
     file = folder / "scheduler.json"
     shared = ["--scheduler-file", str(file), "--no-dashboard"]
@@ -51,23 +53,6 @@ def wait(ready) -> None:
         time.sleep(0.1)
 
 
-def ndflow(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "ndflow", *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
-
-
-def tree(folder: Path) -> dict[str, bytes | list[str]]:
-    """All files of a study, without what was typed to make it."""
-    files = {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-    provenance = json.loads(files.pop("provenance.json"))
-    del provenance["command"]
-    return files | {"provenance.json": sorted(provenance.items(), key=str)}
-
-
 def test_a_study_is_the_same_on_a_cluster_as_here(scheduler: Path, tmp_path: Path) -> None:
     for seed in range(5):
         site = tmp_path / "in" / f"site{seed % 2}"
@@ -76,7 +61,7 @@ def test_a_study_is_the_same_on_a_cluster_as_here(scheduler: Path, tmp_path: Pat
     (tmp_path / "in" / "site0" / "broken.nii.gz").write_bytes(b"\x1f\x8b broken")
     address = json.loads(scheduler.read_text())["address"]
     done = {
-        name: ndflow("cohort", tmp_path / name, "--from-folder", tmp_path / "in", *words)
+        name: in_a_process("cohort", tmp_path / name, "--from-folder", tmp_path / "in", *words)
         for name, words in {
             "here": ("-j", 1),
             "two": ("-j", 2),
@@ -85,9 +70,9 @@ def test_a_study_is_the_same_on_a_cluster_as_here(scheduler: Path, tmp_path: Pat
         }.items()
     }
     for name, result in done.items():
-        assert result.returncode == 1, result.stderr  # one scan is broken, everywhere
-        assert "broken.nii.gz: cut short" in result.stderr
-        assert tree(tmp_path / name) == tree(tmp_path / "here")
+        assert result.code == 1, result.err  # one scan is broken in every run
+        assert "broken.nii.gz: cut short" in result.err
+        assert results_of(tmp_path / name) == results_of(tmp_path / "here")
 
 
 def test_a_worker_that_dies_costs_only_its_scan(scheduler: Path) -> None:
@@ -104,7 +89,7 @@ def test_a_worker_that_dies_costs_only_its_scan(scheduler: Path) -> None:
     assert failure.message.startswith("scan1: its process was killed")
 
 
-def test_a_scheduler_that_is_not_there_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "1s")
     import dask
 

@@ -1,11 +1,8 @@
-"""Several scans: in order, each for itself, whatever becomes of the others."""
+"""Tasks run in order and independently: one that fails does not affect the others."""
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,15 +10,15 @@ from phantoms import head, save
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.scans import Scan
 from ndflow.scan.normalise import normalise_scan
-from ndflow.scan.outputs import make_folder, one_each, outputs_for
+from ndflow.scan.settings import Fitting, Matching, Reading, Writing
 from ndflow.scan.target import read_target
-from ndflow.settings import Fitting, Matching, Reading, Writing
 from ndflow.study.parallel.tasks import Failure, Outcome, Task, record_failures, run_tasks
 
 
 def worker() -> Callable[[int], int]:
-    """A function that can fail in different ways; a local one, which workers need not import."""
+    """Return a function that can fail in different ways, local so that workers need no import."""
 
     def work(number: int) -> int:
         if number == 1:
@@ -66,38 +63,8 @@ def test_a_failure_is_an_outcome_and_the_others_go_on(jobs: int) -> None:
         assert failure.details.startswith("Traceback")
 
 
-def test_a_worker_that_is_killed_takes_no_other_scan_with_it() -> None:
-    # As Linux does where memory runs out, which is how too many --jobs end.
-    def work(number: int) -> int:
-        if number == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return 10 * number
-
-    outcomes = list(run_tasks(work, tasks(0, 1, 2, 3), jobs=2))
-    assert [outcome.result for outcome in outcomes] == [0, None, 20, 30]
-    failure = outcomes[1].failure
-    assert failure is not None
-    assert failure.message.startswith("scan1: ")
-    assert "memory" in failure.message
-    assert "jobs" in failure.hint
-
-
-LEAKS = """
-from joblib.externals.loky.backend import resource_tracker
-from ndflow.study.parallel.tasks import Task, each
-assert [outcome.result for outcome in each(dict, [Task("scan", {"a": 1})] * 2, jobs=2)]
-resource_tracker.register("/loky-of-a-worker-that-was-killed", "semlock")
-"""
-
-
-def test_what_a_killed_worker_leaves_is_cleared_away_without_a_word() -> None:
-    command = [sys.executable, "-c", LEAKS]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
-
-
 def test_a_scan_is_done_when_its_turn_comes_and_not_before() -> None:
-    # So that a bar can move, and an interrupted run has its first results.
+    # So that progress is shown, and an interrupted run has its first results.
     seen: list[int] = []
 
     def noted(number: int) -> None:
@@ -123,27 +90,24 @@ def test_a_number_of_jobs_that_makes_no_sense_is_refused(jobs: int) -> None:
         list(run_tasks(worker(), tasks(5, 6), jobs=jobs))
 
 
-def test_no_task_is_no_work() -> None:
+def test_no_tasks_give_no_outcomes() -> None:
     assert list(run_tasks(worker(), [], jobs=2)) == []
 
 
-def test_workers_give_the_same_bytes(tmp_path: Path) -> None:
-    target = read_target(head(9, gain=2))
+def test_any_number_of_workers_gives_the_same_bytes(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "reading": Reading(),
+        "fitting": Fitting(),
+        "matching": Matching(),
+    }
+    target = read_target(head(9, gain=2), None, **settings)
     images = [save(tmp_path / f"{n}.nii.gz", head(n)) for n in range(3)]
     for jobs in (1, 2):
         folder = tmp_path / str(jobs)
         folder.mkdir()
-        shared = {
-            "target": target,
-            "mask": None,
-            "exclude": None,
-            "reading": Reading(),
-            "fitting": Fitting(),
-            "matching": Matching(),
-            "writing": Writing(),
-        }
+        shared = {"target": target, **settings, "writing": Writing()}
         work = [
-            Task(str(image), {"image": image, "output": folder / image.name, **shared})
+            Task(str(image), {"scan": Scan(image), "output": folder / image.name, **shared})
             for image in images
         ]
         outcomes = list(run_tasks(normalise_scan, work, jobs=jobs))
@@ -153,6 +117,22 @@ def test_workers_give_the_same_bytes(tmp_path: Path) -> None:
     assert len(names) == 6
     for name in names:
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "2" / name).read_bytes()
+
+
+def test_a_result_is_the_same_in_a_worker(tmp_path: Path) -> None:
+    # Records, maps and mixtures come back from another process unchanged.
+    image = save(tmp_path / "a.nii.gz", head(0))
+    names = ("image", "to", "effective_count")
+    jobs = [
+        Task("a", dict(zip(names, (image, head(1), count), strict=True))) for count in (1e3, 1e4)
+    ]
+    here, there = (list(run_tasks(ndflow.normalise, jobs, jobs=number)) for number in (1, 2))
+    for one, two in zip(here, there, strict=True):
+        assert one.failure is two.failure is None
+        assert one.result.record == two.result.record
+        assert one.result.imap == two.result.imap
+        assert one.result.mixture == two.result.mixture
+        assert np.array_equal(one.result.image.get_fdata(), two.result.image.get_fdata())
 
 
 # ── the list of failures ─────────────────────────────────────────────────────────────────────────
@@ -193,100 +173,10 @@ def test_a_scan_leaves_the_list_when_it_succeeds_and_the_others_stay(tmp_path: P
     record_failures(tmp_path, {"normalise": names}, {})
 
 
-def test_a_list_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+def test_a_foreign_list_of_failures_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "failures.tsv"
     path.write_text("mine\n")
     record_failures(tmp_path, {"fit": ["a"]}, {})
     with pytest.raises(FileError, match="not written by ndflow"):
         record_failures(tmp_path, {"fit": ["a"]}, {"fit": [Failure("a", "cause", "", "", "")]})
     assert path.read_text() == "mine\n"
-
-
-# ── where results go ─────────────────────────────────────────────────────────────────────────────
-
-
-def same_name(image: str) -> str:
-    return Path(image).name
-
-
-def test_one_image_goes_to_a_file(tmp_path: Path) -> None:
-    assert outputs_for(["a.nii"], tmp_path / "b.nii.gz", same_name) == (
-        None,
-        [tmp_path / "b.nii.gz"],
-    )
-
-
-@pytest.mark.parametrize("existing", [False, True])
-def test_several_images_go_to_a_folder(tmp_path: Path, existing: bool) -> None:
-    folder = tmp_path / "out"
-    if existing:
-        folder.mkdir()
-    found = outputs_for(["x/a.nii", "y/b.nii.gz"], folder, same_name)
-    assert found == (folder, [folder / "a.nii", folder / "b.nii.gz"])
-
-
-def test_one_image_goes_to_a_folder_that_exists_or_ends_with_a_slash(tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    for given in (tmp_path / "there", f"{tmp_path}/there", f"{tmp_path}/new/"):
-        folder, files = outputs_for(["x/a.nii"], given, same_name)
-        assert folder == Path(given)
-        assert files == [Path(given) / "a.nii"]
-
-
-@pytest.mark.parametrize("name", ["out.nii.gz", "out.json", "out.mgz", "out.hdr", "taken"])
-def test_several_images_do_not_go_to_one_file(tmp_path: Path, name: str) -> None:
-    (tmp_path / "taken").write_bytes(b"mine")
-    with pytest.raises(FileError, match="2 images") as caught:
-        outputs_for(["a.nii", "b.nii"], tmp_path / name, same_name)
-    assert "folder" in caught.value.hint
-
-
-@pytest.mark.parametrize(
-    "images",
-    [("x/a.nii", "y/a.nii"), ("x/a.nii", "x/a.nii"), ("x/a.nii", "x/a.nii.gz"), ("a.img", "a.hdr")],
-)
-def test_two_results_of_one_name_are_refused(tmp_path: Path, images: tuple[str, str]) -> None:
-    with pytest.raises(FileError) as caught:
-        outputs_for(images, tmp_path / "out", same_name)
-    assert caught.value.path == images[1]
-    assert caught.value.hint
-
-
-def test_a_folder_is_made_but_not_the_one_it_lies_in(tmp_path: Path) -> None:
-    make_folder(None)
-    make_folder(tmp_path / "out")
-    make_folder(tmp_path / "out")  # once more does no harm
-    assert (tmp_path / "out").is_dir()
-    with pytest.raises(FileError, match="there is no folder"):
-        make_folder(tmp_path / "no" / "out")
-    (tmp_path / "file").write_bytes(b"mine")
-    with pytest.raises(FileError):
-        make_folder(tmp_path / "file" / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
-
-
-def test_each_image_has_its_own_of_what_is_given() -> None:
-    images = ["a", "b", "c"]
-    assert one_each([], images, "--mask") == [None] * 3
-    assert one_each(["auto"], images, "--mask") == ["auto"] * 3
-    assert one_each(("x", "auto", "z"), images, "--mask") == ["x", "auto", "z"]
-    assert one_each(["x"], ["a"], "--mask") == ["x"]
-    for given in (["x"], ["x", "y"], ["auto", "auto"], ["w", "x", "y", "z"]):
-        with pytest.raises(InvalidValueError, match=r"--mask: .*3 images"):
-            one_each(given, images, "--mask")
-
-
-def test_a_result_is_the_same_in_a_worker(tmp_path: Path) -> None:
-    # What travels back from another process: records, maps and mixtures, all of it plain data.
-    image = save(tmp_path / "a.nii.gz", head(0))
-    names = ("image", "to", "effective_count")
-    jobs = [
-        Task("a", dict(zip(names, (image, head(1), count), strict=True))) for count in (1e3, 1e4)
-    ]
-    here, there = (list(run_tasks(ndflow.normalise, jobs, jobs=number)) for number in (1, 2))
-    for one, two in zip(here, there, strict=True):
-        assert one.failure is two.failure is None
-        assert one.result.record == two.result.record
-        assert one.result.imap == two.result.imap
-        assert one.result.mixture == two.result.mixture
-        assert np.array_equal(one.result.image.get_fdata(), two.result.image.get_fdata())

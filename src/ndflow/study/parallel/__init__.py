@@ -1,1 +1,1 @@
-"""The same work on many scans, in one process or on many."""
+"""The same function applied to many scans, in one process or in several."""

@@ -1,8 +1,7 @@
-"""The same work on several scans, of which some may fail while the others go on."""
+"""Tasks: the same function applied to many scans, where a failure does not stop the others."""
 
 from __future__ import annotations
 
-import csv
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError, NdflowError
-from ndflow.files.scan_table import escaped, write_table
+from ndflow.files.tables import Table, escaped, read_delimited, write_table
 
 __all__ = ["FAILURES", "Failure", "Outcome", "Task", "check_jobs", "record_failures", "run_tasks"]
 
@@ -21,13 +20,13 @@ _COLUMNS = ("scan", "stage", "cause", "try")
 
 
 class Task(NamedTuple):
-    """Work on one scan.
+    """One call of a function, for one scan.
 
     Attributes
     ----------
-    scan : its name, as the user gave it.
-    arguments : what the function is called with.
-    origin : where the user named it, for messages.
+    scan : the name of the scan, for messages.
+    arguments : the keyword arguments of the function.
+    origin : where the user named the scan, for messages; for example ``"row 7"``.
     """
 
     scan: str
@@ -40,9 +39,10 @@ class Failure(NamedTuple):
 
     Attributes
     ----------
-    scan, cause, hint : which, why, and what to try.
-    message : the same in one line.
-    details : where in the program it happened.
+    scan : its name.
+    cause, hint : why it failed, and what to try.
+    message : both in one line.
+    details : the traceback.
     """
 
     scan: str
@@ -53,7 +53,14 @@ class Failure(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of a scan: the result of the function, or a failure."""
+    """The outcome of a task: the result of the function, or a failure.
+
+    Attributes
+    ----------
+    scan : the name of the scan.
+    result : what the function returned; None if it failed.
+    failure : why it failed; None if it did not.
+    """
 
     scan: str
     result: Any
@@ -67,14 +74,20 @@ def run_tasks(
     jobs: int = 1,
     scheduler: str | None = None,
 ) -> Generator[Outcome, None, None]:
-    """Do some work on each scan, and yield what became of it, in the order of the tasks.
+    """Call a function once per task.
 
     Parameters
     ----------
-    function : the work; it and its result travel between processes.
-    tasks : the scans.
-    jobs : how many at a time, each in a process of its own; -1 for one a core.
-    scheduler : instead, the address of a Dask scheduler, or its file.
+    function : what to call; it and its results are sent between processes.
+    tasks : the arguments of each call.
+    jobs : the number of processes; -1 for one per core.
+    scheduler : the address or the scheduler file of a Dask cluster to use instead.
+
+    Returns
+    -------
+    generator of Outcome
+        One per task, in the order of the tasks. With one process, each task is run when its outcome
+        is asked for. Closing the generator stops the workers.
     """
     check_jobs(jobs)
     if scheduler is None and (jobs == 1 or len(tasks) < 2):
@@ -83,31 +96,33 @@ def run_tasks(
         return
     from ndflow.study.parallel.workers import run_in_workers
 
-    waiting: dict[int, Outcome] = {}
+    early: dict[int, Outcome] = {}  # finished before one that comes before them
     following = 0
-    work = partial(run_task, function)
+    run = partial(run_task, function)
     with closing(
-        run_in_workers(work, tasks, jobs=jobs, scheduler=scheduler, killed=_killed)
+        run_in_workers(run, tasks, jobs=jobs, scheduler=scheduler, killed=_killed)
     ) as outcomes:
-        for place, outcome in outcomes:
-            waiting[place] = outcome
-            while following in waiting:
-                yield waiting.pop(following)
+        for index, outcome in outcomes:
+            early[index] = outcome
+            while following in early:
+                yield early.pop(following)
                 following += 1
 
 
 def check_jobs(jobs: int) -> None:
-    """Refuse a number of workers that makes no sense."""
+    """Refuse an invalid number of processes."""
     if jobs < 1 and jobs != -1:
-        raise InvalidValueError(f"jobs must be a positive number, or -1 for one a core, not {jobs}")
+        raise InvalidValueError(
+            f"jobs must be a positive number, or -1 for one per core, not {jobs}"
+        )
 
 
 def run_task(function: Callable[..., Any], task: Task) -> Outcome:
-    """Do the work on one scan; a failure is an outcome too."""
+    """Return the outcome of one task; an exception of the function becomes a failure."""
     try:
         return Outcome(task.scan, function(**task.arguments), None)
-    except Exception as error:  # whatever it is, the other scans go on
-        return Outcome(task.scan, None, _placed(_failure(task.scan, error), task.origin))
+    except Exception as error:  # of any kind: it must not stop the other scans
+        return Outcome(task.scan, None, _with_origin(_failure(task.scan, error), task.origin))
 
 
 def record_failures(
@@ -115,32 +130,31 @@ def record_failures(
     tried: Mapping[str, Sequence[str]] | None,
     failures: Mapping[str, Sequence[Failure]],
 ) -> None:
-    """Bring the list of failures in a folder up to date.
+    """Update the list of failures in a folder, ``failures.tsv``.
 
-    Scans that this run did not try stay on it; without any left, there is no list.
+    Scans that were not tried in this run stay on the list; an empty list is removed.
 
     Parameters
     ----------
-    folder : where it is.
-    tried : the scans of each stage; None if all there are were tried.
-    failures : those of each stage that failed.
+    folder : where the list is.
+    tried : the names of the scans that were tried, by stage; None if all scans were.
+    failures : of this run, by stage.
     """
     path = folder / FAILURES
     try:
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
-    except (OSError, UnicodeDecodeError):
-        lines = [""]
-    if not lines and not any(failures.values()):
+        old = read_delimited(path, delimiter="\t") if path.exists() else Table([], [])
+    except FileError:
+        old = Table(["unreadable"], [])
+    if not old.columns and not any(failures.values()):
         return
-    if lines and tuple(lines[0].split("\t")) != _COLUMNS:
+    if old.columns and tuple(old.columns) != _COLUMNS:
         if not any(failures.values()):
             return
         raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
     rows: list[Sequence[str]] = []
     if tried is not None:
         done = {(escaped(scan), stage) for stage in tried for scan in tried[stage]}
-        before = csv.reader(lines[1:], delimiter="\t")
-        rows += [row for row in before if tuple(row[:2]) not in done]
+        rows += [cells for _, cells in old.rows if tuple(cells[:2]) not in done]
     rows += [(f.scan, stage, f.cause, f.hint) for stage in failures for f in failures[stage]]
     if rows:
         write_table(path, _COLUMNS, rows)
@@ -148,8 +162,8 @@ def record_failures(
         path.unlink(missing_ok=True)
 
 
-def _placed(failure: Failure, origin: str) -> Failure:
-    """Say where the user named the scan."""
+def _with_origin(failure: Failure, origin: str) -> Failure:
+    """Return a failure whose message says where the user named the scan."""
     if not origin:
         return failure
     cause = f"{failure.cause} ({origin})"
@@ -160,7 +174,7 @@ def _killed(task: Task) -> Outcome:
     cause = "its process was killed, twice or more"
     hint = "it may need more memory: use fewer --jobs, or larger workers"
     failure = Failure(task.scan, cause, hint, f"{task.scan}: {cause}; {hint}", "")
-    return Outcome(task.scan, None, _placed(failure, task.origin))
+    return Outcome(task.scan, None, _with_origin(failure, task.origin))
 
 
 def _failure(scan: str, error: Exception) -> Failure:
@@ -175,5 +189,5 @@ def _failure(scan: str, error: Exception) -> Failure:
         cause, hint = "not enough memory", "close other programs, or use fewer --jobs"
     else:
         cause = f"unexpected {type(error).__name__}: {error}"
-        hint = "this is a fault of ndflow: please report it, with the output of -v"
+        hint = "this is a bug in ndflow: please report it, with the output of -v"
     return Failure(scan, cause, hint, f"{scan}: {cause}; {hint}", details)

@@ -1,12 +1,13 @@
 """Work spread over processes, any of which may die.
 
-On this machine a process that is killed, mostly because memory runs out, takes the whole pool with
-it: nobody can tell which of the tasks at hand was the culprit. So each of them is done again in a
-process of its own, where only the culprit dies a second time, and the others go on together.
+On one machine, a worker that is killed, usually because memory runs out, takes the whole pool with
+it, and there is no telling which of the tasks that were handed out killed it. So each of these is
+repeated in a process of its own, where only the one to blame fails again, and the remaining tasks
+go back to a pool.
 
-A Dask cluster knows which task a worker had, and tries it again elsewhere, as often as its
-scheduler is set to. (joblib has a backend for Dask, but joblib 1.6 waits for ever for the result of
-a worker that was killed; so futures are used as they are.)
+A Dask cluster knows which task a worker had, and retries it on another one as often as its
+scheduler is configured to. (joblib has a Dask backend, but joblib 1.6 waits forever for the result
+of a worker that was killed, so futures are used directly.)
 """
 
 from __future__ import annotations
@@ -24,15 +25,16 @@ from typing import Any, TypeVar
 from warnings import catch_warnings, simplefilter
 
 from joblib import Parallel, delayed, effective_n_jobs
-from joblib.externals.loky import ProcessPoolExecutor, reusable_executor
+from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
 from ndflow.errors import FileError, InvalidValueError
 
 __all__ = ["run_in_workers"]
 
-_FEWEST = 64  # tasks to hand out at least: a cluster may grow when it sees that there is work
-_A_WHILE = 5.0  # seconds
+_MIN_SUBMITTED = 64  # tasks on a cluster, which may only grow if it sees that work is waiting
+_POLL_SECONDS = 5.0  # between two looks at the size of a cluster
+_ATTEMPTS = 2  # in a process of its own: that it died once may be by chance
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -47,61 +49,62 @@ def run_in_workers(
     killed: Callable[[T], R],
     scheduler: str | None = None,
 ) -> Results[R]:
-    """Yield the place of each task and the result of the function for it, as they come.
+    """Apply a function to each task, in several processes.
 
     Parameters
     ----------
-    function : the work; it, the tasks and the results travel between processes. It must not raise.
-    tasks : what it is done on.
-    jobs : how many at a time; -1 for one a core.
-    killed : the result for a task whose process died again and again.
-    scheduler : the address of a Dask scheduler whose workers do the work, or its file.
+    function : what to apply. It, the tasks and the results are sent between processes, and it must
+        not raise.
+    tasks : what to apply it to.
+    jobs : the number of processes; -1 for one per core.
+    killed : returns the result of a task whose process died every time it was tried.
+    scheduler : the address or the scheduler file of a Dask cluster to use instead.
+
+    Returns
+    -------
+    generator of (int, result)
+        The index of each task and its result, in the order in which they are finished. Closing the
+        generator stops the workers.
     """
     if scheduler is not None:
         return _on_cluster(function, tasks, scheduler, killed)
-    return _here(function, tasks, jobs, killed)
+    return _on_this_machine(function, tasks, jobs, killed)
 
 
-def _here(
+def _on_this_machine(
     function: Callable[[T], R], tasks: Sequence[T], jobs: int, killed: Callable[[T], R]
 ) -> Results[R]:
-    left = dict.fromkeys(range(len(tasks)))  # in order
-    at_hand = 2 * effective_n_jobs(jobs)
+    left = dict.fromkeys(range(len(tasks)))  # a set that keeps its order
+    handed_out = 2 * effective_n_jobs(jobs)
     _start_trackers()
-    try:
-        while left:
-            parallel = Parallel(
-                n_jobs=jobs,
-                return_as="generator_unordered",
-                pre_dispatch=at_hand,
-                batch_size=1,
-            )
-            work = (delayed(_placed)(function, place, tasks[place]) for place in list(left))
-            with suppress(BrokenProcessPool), _started(parallel, work) as results:
-                for place, result in results:
-                    del left[place]
-                    yield place, result
-            for place in list(left)[:at_hand]:  # none, unless one of them has died
-                del left[place]
-                yield place, _alone(function, tasks[place], killed)
-    except BaseException:
-        pool = reusable_executor._executor  # joblib's, which has no public name
-        if pool is not None:  # nobody waits for it any more
-            pool.shutdown(wait=True, kill_workers=True)
-        raise
+    while left:
+        parallel = Parallel(
+            n_jobs=jobs,
+            return_as="generator_unordered",
+            pre_dispatch=handed_out,
+            batch_size=1,
+        )
+        work = (delayed(_indexed)(function, index, tasks[index]) for index in list(left))
+        with suppress(BrokenProcessPool), _started(parallel, work) as results:
+            for index, result in results:
+                del left[index]
+                yield index, result
+        for index in list(left)[:handed_out]:  # none, unless a worker was killed
+            del left[index]
+            yield index, _alone(function, tasks[index], killed)
 
 
 def _start_trackers() -> None:
-    """Start, without their warnings, the processes that clear away what killed workers leave.
+    """Start the resource trackers, which clean up after killed workers, without their warnings.
 
-    They would speak of semaphores on the terminal, after our own last word. (Who sets
-    PYTHONWARNINGS hears them nevertheless.) And started later, together with the first worker,
-    they would let it hear Ctrl-C.
+    They would report leaked semaphores on the terminal after our own last line (they still do for
+    users who set PYTHONWARNINGS). They are started here, because together with the first worker
+    they would undo the blocking of Ctrl-C in it (`_sigint_blocked`).
     """
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = "ignore"
     try:
-        resource_tracker.ensure_running()  # multiprocessing's, which joblib starts too
+        resource_tracker.ensure_running()  # that of multiprocessing, which joblib starts too
         loky_tracker.ensure_running()
     finally:
         if before is None:
@@ -112,20 +115,21 @@ def _start_trackers() -> None:
 
 @contextmanager
 def _started(parallel: Parallel, work: Iterator[Any]) -> Iterator[Any]:
-    """Start some work in processes, which end with the block."""
+    """Start work in processes; leaving the block early kills them."""
     with ExitStack() as stack:
-        with _deaf_processes():
+        with _sigint_blocked():
             results = parallel(work)
             stack.callback(_close, results)
         yield results
 
 
 @contextmanager
-def _deaf_processes() -> Iterator[None]:
-    """Let processes that are started not hear Ctrl-C, which goes to all of them.
+def _sigint_blocked() -> Iterator[None]:
+    """Block Ctrl-C in processes that are started in the block.
 
-    The first one, which hears it after the block, stops the others. They must be deaf from the
-    beginning: one that is interrupted while it loads modules says so at length.
+    A terminal sends it to all processes, but only the main one should react, after the block, and
+    stop the others. It is blocked from their very beginning, because a process that is interrupted
+    while it imports modules prints a traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -138,23 +142,29 @@ def _deaf_processes() -> Iterator[None]:
 
 
 def _close(results: Any) -> None:
-    """Close a generator of joblib's without its advice not to do so."""
+    """Close a generator of joblib, which kills its workers, without the warning about that."""
     with catch_warnings():
         simplefilter("ignore")
         results.close()
 
 
-def _placed(function: Callable[[T], R], place: int, task: T) -> tuple[int, R]:
-    return place, function(task)
+def _indexed(function: Callable[[T], R], index: int, task: T) -> tuple[int, R]:
+    return index, function(task)
 
 
 def _alone(function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
-    for _ in range(2):  # it may not have been the culprit before
-        with ProcessPoolExecutor(max_workers=1) as pool, suppress(BrokenProcessPool):
-            with _deaf_processes():
+    """Return the result of a task in a process of its own."""
+    for _ in range(_ATTEMPTS):
+        pool = ProcessPoolExecutor(max_workers=1)
+        try:
+            with _sigint_blocked():
                 future = pool.submit(function, task)
             result: R = future.result()
             return result
+        except BrokenProcessPool:
+            continue
+        finally:
+            pool.shutdown(kill_workers=True)  # at once, if we are asked to stop
     return killed(task)
 
 
@@ -165,36 +175,36 @@ def _on_cluster(
         from distributed import as_completed
         from distributed.scheduler import KilledWorker
 
-        places: dict[Any, int] = {}
+        indices: dict[Any, int] = {}
         suspects: list[int] = []
         waiting = iter(enumerate(tasks))
 
-        def hand_out(count: int) -> list[Any]:
+        def submit(count: int) -> list[Any]:
             futures = []
-            for place, task in islice(waiting, count):
+            for index, task in islice(waiting, count):
                 future = client.submit(function, task, pure=False)
-                places[future] = place
+                indices[future] = index
                 futures.append(future)
             return futures
 
-        ended = as_completed(hand_out(_FEWEST))
-        asked = float("-inf")
-        enough = _FEWEST
-        for future in ended:
-            place = places.pop(future)
+        finished = as_completed(submit(_MIN_SUBMITTED))
+        polled = float("-inf")
+        wanted = _MIN_SUBMITTED
+        for future in finished:
+            index = indices.pop(future)
             try:
-                yield place, _result(future, scheduler)
+                yield index, _result(future, scheduler)
             except KilledWorker:
-                suspects.append(place)
-            if time.monotonic() - asked > _A_WHILE:  # workers come and go
-                asked = time.monotonic()
-                enough = max(_FEWEST, 2 * sum(client.ncores().values()))
-            ended.update(hand_out(max(1, enough - len(places))))
-        for place in suspects:  # tasks that only waited for the same worker are suspected too
+                suspects.append(index)
+            if time.monotonic() - polled > _POLL_SECONDS:  # workers come and go
+                polled = time.monotonic()
+                wanted = max(_MIN_SUBMITTED, 2 * sum(client.ncores().values()))
+            finished.update(submit(max(1, wanted - len(indices))))
+        for index in suspects:  # Dask also blames tasks that were only queued on a killed worker
             try:
-                yield place, _result(client.submit(function, tasks[place], pure=False), scheduler)
+                yield index, _result(client.submit(function, tasks[index], pure=False), scheduler)
             except KilledWorker:
-                yield place, killed(tasks[place])
+                yield index, killed(tasks[index])
 
 
 def _result(future: Any, scheduler: str) -> Any:
@@ -204,9 +214,9 @@ def _result(future: Any, scheduler: str) -> Any:
         return future.result()
     except KilledWorker:
         raise
-    except Exception as error:  # not of the work itself, which never raises
+    except Exception as error:  # not from the function, which never raises
         cause = f"the cluster was lost ({type(error).__name__})"
-        raise FileError(scheduler, cause, "type the same again to go on") from error
+        raise FileError(scheduler, cause, "run the same command again to resume") from error
 
 
 def _client(scheduler: str) -> Any:

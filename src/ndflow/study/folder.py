@@ -1,0 +1,110 @@
+"""The folder of a study: what is in it, and what must not be.
+
+OUT/images/<name>.nii.gz   the normalised scans
+OUT/models/<name>.json     their densities
+OUT/maps/<name>.json       the sidecars of the images: their intensity maps, and how they were made
+OUT/reference.json         the common reference; reference_<site>.json for each site, and
+                           map_<site>.json its map to the common one, where there is one
+OUT/scans.tsv              the scans, and where they came from
+OUT/failures.tsv           the scans that failed, and why
+OUT/provenance.json        what was run
+OUT/report.html            the page about it, see `ndflow.reporting.build`
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ndflow.errors import FileError
+from ndflow.files.atomic import remove_abandoned
+from ndflow.image.scans import is_auto
+from ndflow.scan.records import StudyRecord
+from ndflow.study.parallel.tasks import Failure
+from ndflow.study.plan import Study
+from ndflow.study.scan_table import read_study_scans
+
+__all__ = [
+    "PROVENANCE",
+    "REPORT",
+    "SCANS",
+    "refuse_foreign",
+    "refuse_inputs_inside",
+    "refuse_other_scans",
+    "remove_failed",
+    "remove_leftovers",
+    "remove_page",
+]
+
+PROVENANCE = "provenance.json"
+REPORT = "report.html"
+SCANS = "scans.tsv"
+
+
+def refuse_foreign(folder: Path, channel: str) -> None:
+    """Refuse a folder that holds something else than a study of such images."""
+    if not folder.is_dir():
+        return
+    if all(path.name.startswith(".ndflow-") for path in folder.iterdir()):
+        return  # nothing but the lock of a run that starts at the same time
+    try:
+        before = StudyRecord.read(folder / PROVENANCE).channel
+    except FileError:
+        cause = "not empty, and not the result of a study"
+        raise FileError(folder, cause, "choose another folder, or --force to use it") from None
+    if before != channel:
+        cause = f"holds a study of {before!r}, not of {channel!r}"
+        raise FileError(folder, cause, "choose another folder, or --force to use it")
+
+
+def refuse_other_scans(study: Study) -> None:
+    """Refuse a folder with results of other scans, which were brought to another reference."""
+    path = study.folder / SCANS
+    if not path.exists():
+        return
+    names = {scan.name for scan in study.scans}
+    others = [scan.name for scan in read_study_scans(path) if scan.name not in names]
+    if others:
+        cause = f"holds {len(others)} scans that are not in this study, such as {others[0]}"
+        raise FileError(study.folder, cause, "choose another folder, or --force to mix them")
+
+
+def refuse_inputs_inside(study: Study) -> None:
+    """Refuse a folder for the results that the scans themselves lie in."""
+    inside = os.path.join(os.path.realpath(study.folder), "")  # noqa: PTH118
+    for scan in study.scans:
+        for source in (scan.image, scan.mask, *scan.tissues):
+            if source is None or is_auto(source):
+                continue
+            if os.path.realpath(str(source)).startswith(inside):
+                cause = f"lies in the folder for the results ({scan.origin})"
+                raise FileError(str(source), cause, "choose another folder for the results")
+
+
+def remove_failed(study: Study, unfitted: Sequence[Failure], unwritten: Sequence[Failure]) -> None:
+    """Remove what an earlier run made of scans that failed now; valid densities stay."""
+    without_model = {failure.scan for failure in unfitted}
+    without_image = without_model | {failure.scan for failure in unwritten}
+    for scan in study.scans:
+        if scan.name in without_image:
+            model, *others = study.paths(scan)
+            for path in (*others, *([model] if scan.name in without_model else [])):
+                with suppress(OSError):
+                    path.unlink(missing_ok=True)
+
+
+def remove_page(folder: Path) -> None:
+    """Remove the page of an earlier run, which shows other results; but no page of anybody else."""
+    path = folder / REPORT
+    with suppress(OSError):
+        if b"<title>ndflow: " in path.read_bytes():
+            path.unlink()
+
+
+def remove_leftovers(study: Study) -> None:
+    """Remove the temporary files of runs that were killed."""
+    folders = {path.parent for scan in study.scans for path in study.paths(scan)}
+    for folder in {study.folder, *folders}:
+        remove_abandoned(folder)

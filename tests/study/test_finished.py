@@ -1,0 +1,198 @@
+"""Finished studies, read back from their folders."""
+
+import json
+import math
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import read_json
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.scan.records import MapRecord
+from ndflow.scan.settings import Matching
+from ndflow.study.finished import (
+    FinishedStudy,
+    check_covariate,
+    covariate_of,
+    mask_used,
+    read_finished,
+    results_fingerprint,
+    shared_scans,
+)
+
+Runs = Callable[..., Any]
+
+
+@pytest.fixture
+def copied(study: Runs, tmp_path: Path) -> Path:
+    """A study that may be changed."""
+    shutil.copytree(study().folder, tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_a_study_is_read_back_as_it_was_run(study: Runs) -> None:
+    matching = Matching(range=(0, 1000))
+    done = study("site", matching=matching)
+    (run,) = read_finished([done.folder])
+    assert run.name == "out"
+    assert run.study.folder == done.folder
+    assert (run.study.averaging.mode, run.study.matching) == ("site", matching)
+    assert (run.study.channel, run.study.given) == ("T1w", None)
+    assert (run.record.finished, run.record.normalised, run.record.failed) == (True, 8, 0)
+    assert run.record.sites == {"Aachen": 3, "Bonn": 3, "Celle": 2}
+    for one, other in zip(done.scans, run.study.scans, strict=True):
+        assert replace(one, origin="") == replace(other, origin="")
+    assert list(run.scans) == done.names()
+
+
+def test_a_given_reference_is_found_in_the_folder(study: Runs) -> None:
+    given = study(only="Aachen Bonn").folder / "reference.json"
+    done = study(given=str(given), only="Celle")
+    (run,) = read_finished([done.folder])
+    assert run.record.reference == str(given)
+    assert run.study.given == str(done.folder / "reference.json")
+
+
+def test_only_a_study_of_plain_alignments_is_the_baseline(study: Runs) -> None:
+    folders = [study(matching=Matching("affine")).folder, study().folder, study("site").folder]
+    assert [run.only_aligns for run in read_finished(folders)] == [True, False, False]
+
+
+def test_studies_of_the_same_name_are_named_with_their_folders(tmp_path: Path, study: Runs) -> None:
+    folders = [tmp_path / "x" / "out", tmp_path / "y" / "out"]
+    for folder in folders:
+        shutil.copytree(study().folder, folder)
+    assert [run.name for run in read_finished(folders)] == ["x/out", "y/out"]
+    with pytest.raises(FileError, match="given twice"):
+        read_finished([folders[0], folders[0] / ".." / "out"])
+
+
+def test_a_scan_without_a_result_is_no_part_of_a_finished_study(copied: Path) -> None:
+    (copied / "maps" / "scan3.json").unlink()
+    (run,) = read_finished([copied])
+    assert "scan3" not in run.scans
+    assert len(run.scans) == 7
+    for path in (copied / "maps").iterdir():
+        path.unlink()
+    with pytest.raises(FileError, match="holds no normalised scan"):
+        read_finished([copied])
+
+
+def test_what_is_no_finished_study_is_refused(copied: Path, tmp_path: Path) -> None:
+    record = read_json(copied / "provenance.json")
+
+    def refused(**changes: Any) -> str:
+        (copied / "provenance.json").write_text(json.dumps(record | changes))
+        with pytest.raises(FileError) as caught:
+            read_finished([copied])
+        return str(caught.value)
+
+    assert "stopped" in refused(finished=False)
+    assert "damaged" in refused(settings=record["settings"] | {"method": "magic"})
+    assert "damaged" in refused(settings=[])
+    with pytest.raises(FileError, match="not a folder"):
+        read_finished([tmp_path / "nowhere"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileError, match="holds no study"):
+        read_finished([tmp_path / "empty"])
+
+
+def test_the_fingerprint_of_results_changes_with_any_of_them(study: Runs, copied: Path) -> None:
+    (first,), (other,) = read_finished([study().folder]), read_finished([study("site").folder])
+    (copy,) = read_finished([copied])
+    assert results_fingerprint(copy) == results_fingerprint(first)
+    assert results_fingerprint(other) != results_fingerprint(first)
+    record = MapRecord.read(copied / "maps" / "scan0.json")
+    replace(record, outputs=("0" * 64,)).write(copied / "maps" / "scan0.json", force=True)
+    changed = results_fingerprint(copy)
+    assert changed != results_fingerprint(first)
+    (copied / "maps" / "scan0.json").write_text("{")
+    assert results_fingerprint(copy) not in (changed, results_fingerprint(first))
+
+
+def test_an_automatic_mask_is_known_from_the_sidecar(study: Runs) -> None:
+    record = MapRecord.read(study().folder / "maps" / "scan0.json")
+    auto = replace(record, settings={**(record.settings or {}), "mask": AUTO})
+    scan = Scan("/a.nii", "/m.nii")
+    assert mask_used(scan, record) == "/m.nii"
+    assert mask_used(scan, auto) == AUTO
+
+
+# ── the same scans in several studies ────────────────────────────────────────────────────────────
+
+
+def with_scans(run: FinishedStudy, scans: Any) -> FinishedStudy:
+    return replace(run, study=replace(run.study, scans=list(scans)))
+
+
+def test_shared_scans_are_those_of_all_studies_in_the_order_of_the_first(study: Runs) -> None:
+    one, two = read_finished([study().folder, study("site").folder])
+    some = with_scans(two, reversed(two.study.scans[2:]))
+    shared = shared_scans([one, some])
+    assert [each.scan.name for each in shared] == [f"scan{n}" for n in range(2, 8)]
+    first = shared[0]
+    assert first.scan == one.scans["scan2"]
+    assert [paths.image for paths in first.paths] == [
+        run.study.folder / "images" / "scan2.nii.gz" for run in (one, two)
+    ]
+    with pytest.raises(InvalidValueError, match="fewer than two scans"):
+        shared_scans([one, with_scans(two, two.study.scans[:1])])
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [({"image": "/x.nii"}, "image"), ({"mask": "/m.nii"}, "mask"), ({"site": "Ulm"}, "site")],
+)
+def test_studies_that_disagree_about_a_scan_are_refused(
+    study: Runs, change: dict[str, str], what: str
+) -> None:
+    one, two = read_finished([study().folder, study("site").folder])
+    odd = with_scans(two, [replace(two.study.scans[0], **change), *two.study.scans[1:]])
+    with pytest.raises(InvalidValueError, match=f"the {what} of scan0 is .* in one run and"):
+        shared_scans([one, odd])
+
+
+# ── covariates ───────────────────────────────────────────────────────────────────────────────────
+
+
+ALL_MAPS = TissueMaps("c", "g", "w")
+
+
+def aged(*ages: str | None, tissues: TissueMaps = ALL_MAPS) -> list[Scan]:
+    return [
+        Scan(
+            f"/s{number}.nii",
+            name=f"s{number}",
+            site="AB"[number % 2],
+            tissues=tissues,
+            covariates={} if age is None else {"age": age},
+        )
+        for number, age in enumerate(ages)
+    ]
+
+
+def test_a_covariate_is_a_number_or_not_known() -> None:
+    one, two = aged("31.5", None)
+    assert covariate_of(one, "age") == 31.5
+    assert math.isnan(covariate_of(two, "age"))
+    for text in ("old", "nan", "inf"):
+        with pytest.raises(InvalidValueError, match="not a number; choose a numeric covariate"):
+            covariate_of(*aged(text), "age")
+
+
+def test_a_covariate_that_cannot_be_tested_is_refused() -> None:
+    ages = ("20", "30", "40", "50", "60", None, "70")
+    check_covariate(aged(*ages), "age")
+    with pytest.raises(
+        InvalidValueError, match="no column is called 'sex'; the covariates are: age"
+    ):
+        check_covariate(aged(*ages), "sex")
+    with pytest.raises(InvalidValueError, match="tissue probability maps"):
+        check_covariate(aged(*ages, tissues=TissueMaps()), "age")
+    with pytest.raises(InvalidValueError):
+        check_covariate(aged(*["40"] * 6), "age")

@@ -1,0 +1,88 @@
+"""The images of a BIDS dataset as the scans of a study."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from files_on_disc import anat, dataset
+
+from ndflow.bids.query import find_scans
+from ndflow.errors import FileError
+from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.scan.records import StudyRecord
+from ndflow.study.folder import PROVENANCE
+from ndflow.study.from_bids import check_derivative, scans_of_dataset
+from ndflow.study.plan import Study
+
+PARTICIPANTS = "participant_id\tsite\tage\tmask\nsub-01\tBonn\t31\tx\nsub-02\tn/a\tn/a\ty\n"
+
+
+def scans(root: Path, *, auto_mask: bool = False, skull_stripped: bool = False) -> list[Scan]:
+    return scans_of_dataset(find_scans(root), auto_mask=auto_mask, skull_stripped=skull_stripped)
+
+
+def test_a_scan_knows_its_names_its_site_and_its_results(tmp_path: Path) -> None:
+    names = anat("sub-01_ses-a_T1w", "sub-02_T1w")
+    root = dataset(tmp_path / "in", *names, participants=PARTICIPANTS)
+    one, two = scans(root)
+    assert one == Scan(
+        str(root / names[0]),
+        subject="sub-01",
+        site="Bonn",
+        name="sub-01_ses-a_T1w",
+        origin=names[0],
+        covariates={"age": "31"},  # not the column mask, which means something else in a table
+        output="sub-01/ses-a/anat/sub-01_ses-a_desc-ndflow_T1w.nii.gz",
+        sidecar="sub-01/ses-a/anat/sub-01_ses-a_desc-ndflow_T1w.json",
+        metadata={"Sources": [f"bids:raw:{names[0]}"], "SkullStripped": False},
+    )
+    assert (two.subject, two.site, dict(two.covariates)) == ("sub-02", None, {})
+    paths = Study(tmp_path / "out", [one]).paths(one)
+    assert paths.model == tmp_path / "out" / "models" / "sub-01_ses-a_T1w.json"
+    assert paths.image == tmp_path / "out" / one.output
+
+
+def test_masks_and_tissue_maps_lie_beside_each_other(tmp_path: Path) -> None:
+    maps = [f"sub-01_label-{tissue}_probseg" for tissue in ("CSF", "GM", "WM")]
+    names = ("sub-01_T1w", "sub-01_desc-brain_mask", *maps, "sub-02_T1w", "sub-03_T1w")
+    root = dataset(tmp_path / "in", *anat(*names), *anat("sub-03_desc-brain_mask"))
+    one, two, three = scans(root, auto_mask=True)
+    folder = root / "sub-01" / "anat"
+    assert one.mask == str(folder / "sub-01_desc-brain_mask.nii.gz")
+    assert one.tissues == TissueMaps(*(str(folder / f"{name}.nii.gz") for name in maps))
+    assert (two.mask, two.tissues) == (AUTO, TissueMaps())
+    assert three.mask != AUTO
+    assert three.tissues == TissueMaps()
+    assert [scan.mask for scan in scans(root)][1] is None
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        ({"SkullStripped": False, "EchoTime": 3}, {"SkullStripped": False}),
+        ({"Resolution": "1 mm"}, {"SkullStripped": True, "Resolution": "1 mm"}),
+        (["no object"], {"SkullStripped": True}),
+    ],
+)
+def test_the_sidecar_of_a_scan_is_believed_more_than_the_option(
+    tmp_path: Path, said: Any, expected: dict[str, Any]
+) -> None:
+    root = dataset(tmp_path / "in", *anat("sub-01_T1w"))
+    (root / "sub-01" / "anat" / "sub-01_T1w.json").write_text(json.dumps(said))
+    (scan,) = scans(root, skull_stripped=True)
+    assert {name: scan.metadata[name] for name in scan.metadata if name != "Sources"} == expected
+
+
+def test_densities_of_participants_may_be_there_before_a_study(tmp_path: Path) -> None:
+    root = dataset(tmp_path / "in", *anat("sub-01_T1w"))
+    study = Study(tmp_path / "out", scans(root), channel="T1w")
+    check_derivative(study, root, force=False)
+    study.folder.mkdir()
+    (study.folder / "mine.txt").touch()
+    with pytest.raises(FileError, match="not the result of a study"):
+        check_derivative(study, root, force=False)
+    check_derivative(study, root, force=True)
+    StudyRecord(settings={}, channel="T2w").write(study.folder / PROVENANCE)
+    with pytest.raises(FileError, match="holds a study of 'T2w'"):
+        check_derivative(study, root, force=False)

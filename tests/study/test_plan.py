@@ -1,0 +1,47 @@
+"""A study: where its results go, and what its settings mean."""
+
+from pathlib import Path
+
+import pytest
+
+from ndflow.errors import InvalidValueError
+from ndflow.image.scans import Scan
+from ndflow.scan.settings import Averaging, Matching
+from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.scan_table import named_scans
+
+SCANS = named_scans(
+    [Scan("/in/a.nii", site="B"), Scan("/in/b.nii", site="A"), Scan("/in/c.nii", site="B")]
+)
+
+
+def test_results_go_to_folders_of_the_study() -> None:
+    study = Study(Path("/out"), SCANS)
+    assert study.paths(SCANS[1]) == ResultPaths(
+        Path("/out/models/b.json"), Path("/out/images/b.nii.gz"), Path("/out/maps/b.json")
+    )
+
+
+def test_sites_are_counted_in_the_order_of_their_names() -> None:
+    study = Study(Path("/out"), [*SCANS, Scan("/in/d.nii")])
+    assert list(study.site_counts.items()) == [("A", 1), ("B", 2)]
+
+
+def test_settings_name_everything_that_may_change_a_result() -> None:
+    study = Study(
+        Path("/out"), SCANS, Averaging("two-level"), matching=Matching(objective="cramer")
+    )
+    assert study.settings["mode"] == "two-level"
+    assert study.settings["objective"] == "cramer"
+    for name in ("average", "effective_count", "method", "target", "range", "outside", "dtype"):
+        assert name in study.settings
+
+
+def test_choices_are_looked_up_by_their_names() -> None:
+    matching = Matching("ndflow", target="tissue")
+    study = Study(Path("/out"), SCANS, Averaging("two-level"), matching=matching)
+    assert (study.mode.by_site, study.mode.per_scan) == (True, True)
+    assert study.method.name == "ndflow"
+    assert study.target_rule.needs_tissue_maps
+    with pytest.raises(InvalidValueError, match="freeze is not an option of the method 'affine'"):
+        _ = Study(Path("/out"), SCANS, matching=Matching("affine", freeze=("1",))).method

@@ -1,0 +1,150 @@
+"""``ndflow.cohort`` does what ``ndflow cohort`` does, and how a run is recorded."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from commands import typed
+from phantoms import head, save
+from studies import SMALL, SiteStudy, read_json, read_tsv, results_of
+
+import ndflow
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.study.parallel.tasks import Outcome
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> SiteStudy:
+    return SiteStudy(tmp_path_factory.mktemp("scans"), per_site=2)
+
+
+CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
+    "defaults": ({}, ()),
+    "by-site": (
+        {"mode": "site", "average": "quantile", "channel": "T1w", "jobs": 2},
+        ("--mode", "site", "--average", "quantile", "--channel", "T1w", "-j", 2),
+    ),
+    "matching": (
+        {
+            "target": "adaptive",
+            "objective": "cramer",
+            "regularisation": 1e-2,
+            "solver": "rk4",
+            "range": (0, 1000),
+        },
+        (
+            *("--target", "adaptive", "--objective", "cramer", "--regularisation", "1e-2"),
+            *("--solver", "rk4", "--range", 0, 1000),
+        ),
+    ),
+    "frozen": ({"freeze": ("weight<0.1",)}, ("--freeze", "weight<0.1")),
+    "landmarks": ({"method": "nyul", "landmarks": 7}, ("--method", "nyul", "--landmarks", 7)),
+    "writing": (
+        {"auto_mask": True, "outside": "zero", "dtype": "float64", "effective_count": 500},
+        ("--auto-mask", "--outside", "zero", "--dtype", "float64", "--effective-count", 500),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_the_function_writes_the_files_of_the_command(desk: SiteStudy, name: str) -> None:
+    keywords, words = CHOICES[name]
+    out = desk.folder / f"function-{name}"
+    summary = ndflow.cohort(desk.table("all"), out, **keywords)
+    assert summary == ndflow.Summary(6, 0, [])
+    assert results_of(out) == results_of(desk.run(f"command-{name}", *words, "--no-report"))
+
+
+def test_the_function_takes_a_reference_and_lesions(desk: SiteStudy) -> None:
+    models = sorted((desk.run("models", "--no-report") / "models").iterdir())
+    given = desk.folder / "healthy.json"
+    typed("reference", *models, "-o", given, "--lesions", "auto", "-q")
+    out = desk.folder / "function-given"
+    assert ndflow.cohort(desk.table("all"), out, reference=given, lesions="auto").done == 6
+    words = ("--reference", given, "--lesions", "auto", "--no-report")
+    assert results_of(out) == results_of(desk.run("command-given", *words))
+
+
+def test_a_second_call_keeps_what_is_there(desk: SiteStudy) -> None:
+    out = desk.folder / "twice"
+    assert ndflow.cohort(str(desk.table("all")), str(out)).kept == 0
+    assert ndflow.cohort(desk.table("all"), out) == ndflow.Summary(6, 6, [])
+    assert ndflow.cohort(desk.table("all"), out, objective="cramer").kept == 0
+
+
+class Stages:
+    """Progress that is recorded instead of shown."""
+
+    def __init__(self) -> None:
+        self.begun: list[tuple[str, int]] = []
+        self.outcomes: list[Outcome] = []
+
+    def begin(self, stage: str, total: int) -> None:
+        self.begun.append((stage, total))
+
+    def step(self, stage: str, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+
+
+def test_failures_are_returned_listed_and_reported(desk: SiteStudy, tmp_path: Path) -> None:
+    rows = [*desk.rows[:3], {"image": "gone.nii.gz", "site": "Ulm", "subject": "p9"}]
+    seen = Stages()
+    summary = ndflow.cohort(desk.table("some", rows), tmp_path / "out", progress=seen)
+    assert (summary.done, summary.kept) == (3, 0)
+    (failure,) = summary.failures
+    assert failure.scan == "gone"
+    assert "no such file (row 5)" in failure.cause
+    assert [row["scan"] for row in read_tsv(tmp_path / "out" / "failures.tsv")] == ["gone"]
+    assert seen.begun == [("fit", 4), ("normalise", 3)]
+    assert [outcome.failure for outcome in seen.outcomes] == [*[None] * 3, failure, *[None] * 3]
+    record = read_json(tmp_path / "out" / "provenance.json")
+    assert (record["fitted"], record["normalised"], record["failed"]) == (3, 3, 1)
+    assert record["finished"]
+
+
+def test_a_run_that_stops_is_recorded_as_unfinished(desk: SiteStudy, tmp_path: Path) -> None:
+    class Stops(Stages):
+        def step(self, stage: str, outcome: Outcome) -> None:
+            if stage == "normalise":
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        ndflow.cohort(desk.table("all"), tmp_path / "out", progress=Stops())
+    assert not read_json(tmp_path / "out" / "provenance.json")["finished"]
+    assert ndflow.cohort(desk.table("all"), tmp_path / "out") == ndflow.Summary(6, 1, [])
+
+
+@pytest.mark.parametrize(
+    ("keywords", "error"),
+    [
+        ({"mode": "center"}, None),
+        ({"mode": "sites"}, InvalidValueError),
+        ({"method": "magic"}, InvalidValueError),
+        ({"method": "affine", "solver": "rk4"}, InvalidValueError),
+        ({"jobs": 0}, InvalidValueError),
+        ({"lesions": "auto"}, InvalidValueError),
+        ({"dtype": "int16"}, InvalidValueError),
+        ({"reference": "no.json"}, FileError),
+    ],
+)
+def test_wrong_choices_are_refused_before_anything_is_made(
+    tmp_path: Path, keywords: dict[str, Any], error: Any
+) -> None:
+    save(tmp_path / "a.nii.gz", head(0, shape=SMALL))
+    save(tmp_path / "b.nii.gz", head(1, shape=SMALL))
+    (tmp_path / "t.tsv").write_text("image\tsite\na.nii.gz\tX\nb.nii.gz\tY\n")
+    if error is None:
+        assert ndflow.cohort(tmp_path / "t.tsv", tmp_path / "out", **keywords).done == 2
+        assert read_json(tmp_path / "out" / "provenance.json")["settings"]["mode"] == "site"
+        return
+    with pytest.raises(error):
+        ndflow.cohort(tmp_path / "t.tsv", tmp_path / "out", **keywords)
+    assert not (tmp_path / "out").exists()
+
+
+def test_other_results_are_replaced_only_by_force(desk: SiteStudy, tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    with pytest.raises(FileError, match="not the result of a study"):
+        ndflow.cohort(desk.table("all"), tmp_path)
+    assert ndflow.cohort(desk.table("all"), tmp_path, force=True).done == 6
+    assert (tmp_path / "mine.txt").read_text() == "precious"

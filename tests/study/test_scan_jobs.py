@@ -1,0 +1,162 @@
+"""The work on one scan: done once, and again when anything it depends on has changed."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from phantoms import head, save
+from studies import read_json
+
+from ndflow.errors import FileError
+from ndflow.image.scans import Scan, TissueMaps
+from ndflow.methods.model import DensityModel
+from ndflow.methods.modes import Goal
+from ndflow.scan.records import MapRecord, ScanModel
+from ndflow.scan.results import contents, hashes
+from ndflow.scan.settings import Fitting, Matching, Reading, Writing, flat
+from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.scan_jobs import ScanDone, fit_job, normalise_job
+from ndflow.study.scan_table import named_scans
+
+SHAPE = (14, 16, 12)
+DONE, KEPT = ScanDone(kept=False), ScanDone(kept=True)
+
+
+class Desk(NamedTuple):
+    """A scan whose density was estimated and which was normalised, and where it all is."""
+
+    scan: Scan
+    paths: ResultPaths
+    goal: Goal
+
+    def fit(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
+        settings = {"reading": Reading(), "fitting": Fitting(), "matching": Matching()}
+        return fit_job(scan or self.scan, self.paths, **{**settings, **changes})
+
+    def normalise(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
+        settings = {
+            "goal": self.goal,
+            "reading": Reading(),
+            "writing": Writing(),
+            "settings": flat(Fitting(), Matching(), Writing()),
+        }
+        return normalise_job(scan or self.scan, self.paths, **{**settings, **changes})
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    image = save(tmp_path / "s.nii.gz", head(0, shape=SHAPE))
+    (scan,) = named_scans([Scan(str(image), site="A", origin="row 2")])
+    paths = Study(tmp_path / "out", [scan]).paths(scan)
+    other = save(tmp_path / "other.nii.gz", head(1, shape=SHAPE, gain=2))
+    settings: Any = {"reading": Reading(), "fitting": Fitting(), "matching": Matching()}
+    target = tmp_path / "target.json"
+    assert fit_job(Scan(str(other)), paths._replace(model=target), **settings) == DONE
+    made = Desk(scan, paths, Goal(ScanModel.read(target).model, Matching()))
+    assert made.fit() == DONE
+    assert made.normalise() == DONE
+    return made
+
+
+def changed_image(desk: Desk) -> Scan:
+    save(Path(desk.scan.path), head(2, shape=SHAPE))
+    return desk.scan
+
+
+def moved(desk: Desk) -> Scan:
+    image = Path(desk.scan.path)
+    return replace(desk.scan, image=str(image.rename(image.with_name("elsewhere.nii.gz"))))
+
+
+def test_what_is_there_already_is_kept(desk: Desk) -> None:
+    before = {path: path.stat().st_mtime_ns for path in desk.paths}
+    assert desk.fit() == KEPT
+    assert desk.normalise() == KEPT
+    assert {path: path.stat().st_mtime_ns for path in desk.paths} == before
+
+
+def test_a_file_counts_by_its_content_and_not_by_its_name(desk: Desk) -> None:
+    here = contents(hashes(desk.scan.files()))
+    scan = moved(desk)
+    assert contents(hashes(scan.files())) == here
+    assert desk.fit(scan) == KEPT
+    assert desk.normalise(scan) == KEPT
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda desk: desk.fit(changed_image(desk)),
+        lambda desk: desk.fit(fitting=Fitting(500)),
+        lambda desk: desk.fit(matching=Matching("nyul")),
+        lambda desk: desk.fit(replace(desk.scan, mask=desk.scan.image)),
+        lambda desk: desk.normalise(changed_image(desk)),
+        lambda desk: desk.normalise(replace(desk.scan, site="B")),
+        lambda desk: desk.normalise(replace(desk.scan, metadata={"SkullStripped": True})),
+        lambda desk: desk.normalise(goal=Goal(ScanModel.read(desk.paths.model).model, Matching())),
+        lambda desk: desk.normalise(settings=flat(Fitting(), Matching(solver="rk4"), Writing())),
+    ],
+)
+def test_whatever_a_result_depends_on_makes_it_again(
+    desk: Desk, change: Callable[[Desk], ScanDone]
+) -> None:
+    assert not change(desk).kept
+
+
+def test_settings_that_change_no_result_do_not_count(desk: Desk) -> None:
+    for more in ({"force": True}, {"max_bytes": 1 << 20}):
+        settings = flat(Fitting(), Matching(), Writing()) | more
+        assert desk.normalise(settings=settings) == KEPT
+
+
+@pytest.mark.parametrize("damage", ["gone", "cut", "changed", "another"])
+def test_a_damaged_file_is_written_again(desk: Desk, damage: str) -> None:
+    intact = [path.read_bytes() for path in desk.paths]
+    for path, again in zip(desk.paths, (desk.fit, desk.normalise, desk.normalise), strict=True):
+        content = path.read_bytes()
+        if damage == "gone":
+            path.unlink()
+        elif damage == "cut":
+            path.write_bytes(content[:-20])
+        elif damage == "changed" and path.suffix == ".json":
+            path.write_text(json.dumps(read_json(path) | {"warnings": ["an edit by hand"]}))
+        elif damage == "changed":
+            path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+        else:
+            path.write_bytes(desk.paths[path == desk.paths.model].read_bytes())
+        assert again() == DONE
+    assert [path.read_bytes() for path in desk.paths] == intact
+
+
+def test_a_record_is_current_if_it_is_intact_and_has_the_fingerprint(desk: Desk) -> None:
+    path = desk.paths.sidecar
+    fingerprint = str(MapRecord.read(path).fingerprint)
+    assert MapRecord.read_current(path, fingerprint) == MapRecord.read(path)
+    assert MapRecord.read_current(path, "other") is None
+    assert ScanModel.read_current(path, fingerprint) is None
+    path.write_text(json.dumps(read_json(path) | {"site": "elsewhere"}))
+    assert MapRecord.read(path).site == "elsewhere"
+    assert MapRecord.read_current(path, fingerprint) is None
+
+
+def test_the_sidecar_says_how_the_image_was_made(desk: Desk) -> None:
+    record = MapRecord.read(desk.paths.sidecar)
+    assert record.site == "A"
+    assert record.setting("mask") == "nonzero"
+    assert record.inputs == hashes(desk.scan.files())
+    assert record.mixture == ScanModel.read(desk.paths.model).mixture
+    assert record.match is not None
+    assert record.map == desk.goal.solve(DensityModel(record.mixture)).imap
+
+
+def test_tissue_maps_are_read_only_where_the_target_uses_them(desk: Desk) -> None:
+    missing = TissueMaps("c.nii", "g.nii", "w.nii")
+    assert desk.fit(replace(desk.scan, tissues=missing)) == KEPT
+    with pytest.raises(FileError, match=r"c\.nii"):
+        desk.fit(replace(desk.scan, tissues=missing), matching=Matching(target="tissue"))
+    with pytest.raises(FileError, match=r"not all of its tissues are known \(row 2\)") as caught:
+        desk.fit(matching=Matching(target="tissue"))
+    assert "--target adaptive" in caught.value.hint
