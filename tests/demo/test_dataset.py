@@ -1,3 +1,5 @@
+"""The scans of the demonstration, and how well maps recover what its scanners did."""
+
 import csv
 import sys
 from pathlib import Path
@@ -8,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from studies import contents
 
 from ndflow.demo.dataset import DemoStudy, Truth, recovery_of, write_demo_study
 from ndflow.demo.simulate import MEANS
 from ndflow.demo.template import grid_over, load_anatomy
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.scan_table import read_table
+from ndflow.study.scan_table import read_scans
 from ndflow.transport import Affine, Chain, IntensityMap, PiecewiseLinear
 
 SUBJECTS = 3
@@ -30,26 +33,21 @@ def load(study: DemoStudy, name: str, kind: str) -> NDArray[np.float64]:
     return np.asarray(nib.load(path).dataobj)
 
 
-def content(folder: Path) -> dict[str, bytes]:
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
-
-
 def line(slope: float, start: float) -> Affine:
     return Affine(np.array([[slope]]), np.array([start]))
 
 
 def test_the_table_lists_all_scans_of_three_sites(study: DemoStudy) -> None:
-    rows = read_table(study.table)
-    assert [row.site for row in rows] == ["Ashford"] * 3 + ["Brindle"] * 3 + ["Corley"] * 3
-    assert len({row.subject for row in rows}) == len(rows)
-    for row in rows:
-        for file in (row.image, row.mask, row.gm, row.wm, row.csf):
+    scans = read_scans(study.table)
+    assert [scan.site for scan in scans] == ["Ashford"] * 3 + ["Brindle"] * 3 + ["Corley"] * 3
+    assert len({scan.subject for scan in scans}) == len(scans)
+    for scan in scans:
+        for file in (scan.image, scan.mask, *scan.tissues):
             assert file is not None
             assert Path(file).is_file()
-        name = Path(row.image).name.removesuffix(".nii.gz")
-        assert study.truths[name].site == row.site
-    assert len(study.truths) == len(rows)
+        name = Path(scan.path).name.removesuffix(".nii.gz")
+        assert study.truths[name].site == scan.site
+    assert len(study.truths) == len(scans)
     with study.table.open(newline="") as file:
         cells = next(csv.DictReader(file, delimiter="\t"))
     assert cells["image"] == "scans/Ashford-01_T1w.nii.gz"  # relative, so that it can be moved
@@ -80,8 +78,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_others(
     again, other = tmp_path / "again", tmp_path / "other"
     write_demo_study(again, resolution=4.0, subjects=SUBJECTS)
     write_demo_study(other, resolution=4.0, subjects=SUBJECTS, seed=1)
-    first, second = content(study.table.parent), content(other)
-    assert content(again) == first
+    first, second = contents(study.table.parent), contents(other)
+    assert contents(again) == first
     assert first.keys() == second.keys()
     assert len(set(first.values()) | set(second.values())) == len(first) + len(second)
 
@@ -106,7 +104,7 @@ def test_the_known_percentiles_and_curve_predict_those_of_the_scan(study: DemoSt
 
 
 def test_sites_differ_by_more_than_gain(study: DemoStudy) -> None:
-    # The position of grey between fluid and white matter, which no affine map changes.
+    # The position of GM between CSF and WM, which no affine map changes.
     grey = {}
     for truth in study.truths.values():
         csf, gm, wm = truth.curve(MEANS)
@@ -122,17 +120,17 @@ def test_one_subject_has_a_lesion(study: DemoStudy) -> None:
     assert len(ill) == 1
     share = study.truths[ill[0]].lesion_voxels / load(study, ill[0], "mask").sum()
     assert 0.01 < share < 0.02
-    told = [f"{row.subject}_T1w" for row in read_table(study.table) if row.more["lesion"] == "yes"]
-    assert told == ill
+    listed = [scan for scan in read_scans(study.table) if scan.covariates["lesion"] == "yes"]
+    assert [f"{scan.subject}_T1w" for scan in listed] == ill
 
 
-def test_the_share_of_fluid_grows_with_age(study: DemoStudy) -> None:
-    rows = read_table(study.table)
-    ages = [float(row.more["age"]) for row in rows]
+def test_the_share_of_csf_grows_with_age(study: DemoStudy) -> None:
+    scans = read_scans(study.table)
+    ages = [float(scan.covariates["age"]) for scan in scans]
     shares = [
-        load(study, f"{row.subject}_T1w", "csf").sum()
-        / load(study, f"{row.subject}_T1w", "mask").sum()
-        for row in rows
+        load(study, f"{scan.subject}_T1w", "csf").sum()
+        / load(study, f"{scan.subject}_T1w", "mask").sum()
+        for scan in scans
     ]
     assert 18 <= min(ages) < 40 < 60 < max(ages) <= 90
     assert np.corrcoef(ages, shares)[0, 1] > 0.6
@@ -155,7 +153,7 @@ def test_brains_lie_where_the_template_does(study: DemoStudy) -> None:
         assert 0.85 < dice < 0.995
 
 
-def test_a_table_of_somebody_else_is_kept(tmp_path: Path) -> None:
+def test_an_existing_table_is_kept(tmp_path: Path) -> None:
     table = tmp_path / "scans.tsv"
     table.write_text("image\n")
     with pytest.raises(FileError, match="exists already"):
@@ -165,22 +163,22 @@ def test_a_table_of_somebody_else_is_kept(tmp_path: Path) -> None:
 
 def test_nothing_is_replaced_unless_forced(tmp_path: Path) -> None:
     write_demo_study(tmp_path, resolution=8.0, subjects=1)
-    first = content(tmp_path)
+    first = contents(tmp_path)
     with pytest.raises(FileError, match="exists already"):
         write_demo_study(tmp_path, resolution=8.0, subjects=1, seed=1)
-    assert content(tmp_path) == first
+    assert contents(tmp_path) == first
     write_demo_study(tmp_path, resolution=8.0, subjects=1, seed=1, force=True)
-    assert content(tmp_path)["scans.tsv"] != first["scans.tsv"]
+    assert contents(tmp_path)["scans.tsv"] != first["scans.tsv"]
 
 
 @pytest.mark.parametrize(
     "wrong",
     [{"resolution": 0.1}, {"resolution": 9}, {"resolution": np.nan}, {"seed": -1}, {"subjects": 0}],
 )
-def test_what_makes_no_study_is_refused(tmp_path: Path, wrong: dict[str, int]) -> None:
+def test_impossible_sizes_of_a_study_are_refused(tmp_path: Path, wrong: dict[str, int]) -> None:
     with pytest.raises(InvalidValueError, match=next(iter(wrong))):
         write_demo_study(tmp_path, **wrong)
-    assert not content(tmp_path)
+    assert not contents(tmp_path)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -220,7 +218,7 @@ def test_alignment_recovers_some_of_what_the_scanners_did(study: DemoStudy) -> N
     assert before.spread > 3 * after.spread > 0.1
 
 
-def test_two_scans_that_are_shifted_apart_are_off_by_half_of_it_each() -> None:
+def test_two_scans_shifted_apart_are_each_off_by_half() -> None:
     c = np.linspace(0.2, 0.9, 99)
     straight = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     truths = {name: Truth("A", straight, c, 0) for name in "ab"}
@@ -230,14 +228,14 @@ def test_two_scans_that_are_shifted_apart_are_off_by_half_of_it_each() -> None:
     assert (found.mean, found.spread) == pytest.approx((expected, expected))
 
 
-def test_a_bend_that_all_scans_share_is_an_error_but_no_spread() -> None:
+def test_a_bend_shared_by_all_scans_is_an_error_but_not_variation() -> None:
     c = np.linspace(0.0, 1.0, 99)
     bend = PiecewiseLinear(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.2, 1.0]))
     straight = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     truths = {name: Truth("A", straight, c, 0) for name in "ab"}
     found = recovery_of({"a": bend, "b": bend}, truths)
     r = np.corrcoef(c, bend(c))[0, 1]
-    # What a regression leaves, relative to what it explains.
+    # The residual of a regression, relative to what it explains.
     assert found.mean == pytest.approx(np.sqrt(1 / r**2 - 1))
     assert found.spread == pytest.approx(0, abs=1e-12)
 

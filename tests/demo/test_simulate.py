@@ -1,3 +1,5 @@
+"""Simulated subjects and scanners."""
+
 from functools import lru_cache
 
 import numpy as np
@@ -8,8 +10,16 @@ from scipy import stats
 from scipy.interpolate import RegularGridInterpolator
 from scipy.spatial import KDTree
 
-from ndflow.demo import simulate as synthesis
-from ndflow.demo.simulate import MEANS, REACH, SimulatedSubject, Fields, draw_fields, make_subject, simulate_scan
+from ndflow.demo import simulate
+from ndflow.demo.simulate import (
+    MEANS,
+    REACH,
+    Fields,
+    SimulatedSubject,
+    draw_fields,
+    make_subject,
+    simulate_scan,
+)
 from ndflow.demo.template import Anatomy, grid_over
 from ndflow.transport import PiecewiseLinear
 
@@ -21,7 +31,7 @@ CURVE = PiecewiseLinear(np.array([0.0, 0.5, 1.1]), np.array([10.0, 300.0, 900.0]
 
 @lru_cache
 def ball() -> Anatomy:
-    """White matter around a ventricle, and grey matter around it, each fading into the next."""
+    """Return a ventricle within WM within GM, each fading into the next."""
     places = np.indices((LENGTH,) * 3).reshape(3, -1).T
     radius = np.linalg.norm(places - SITE, axis=1).reshape((LENGTH,) * 3)
     brain = radius < 31
@@ -30,8 +40,8 @@ def ball() -> Anatomy:
     gm = np.clip(1 - csf - wm, 0, 1)
     texture = 0.02 * np.sin(places.sum(axis=1).reshape(radius.shape) / 3)
     t1 = np.where(brain, csf * MEANS[0] + gm * MEANS[1] + wm * MEANS[2] + texture, 0)
-    # Millimetres, so that the place of the lesion is the middle of the white matter on one side.
-    origin = np.array(synthesis._LESION) - SITE - [13, 0, 0]
+    # In millimetres, such that the lesion is in the middle of the WM of one side.
+    origin = np.array(simulate._LESION) - SITE - [13, 0, 0]
     affine = np.eye(4)
     affine[:3, 3] = origin
     maps = (part.astype(np.float32) for part in (t1, gm, wm, brain))
@@ -43,9 +53,13 @@ def still(displacement: tuple[float, float, float] = (0, 0, 0)) -> Fields:
     return Fields(moved, np.zeros(LATTICE))
 
 
-def subject(fields: Fields, atrophy: float = 0.0, lesion: bool = False, mm: float = 1.0) -> SimulatedSubject:
+def subject(
+    fields: Fields, atrophy: float = 0.0, lesion: bool = False, mm: float = 1.0
+) -> SimulatedSubject:
     anatomy = ball()
-    return make_subject(anatomy, fields, grid_over(anatomy, mm, REACH), atrophy=atrophy, lesion=lesion)
+    return make_subject(
+        anatomy, fields, grid_over(anatomy, mm, REACH), atrophy=atrophy, lesion=lesion
+    )
 
 
 def flat(n: int, canonical: float) -> SimulatedSubject:
@@ -60,7 +74,7 @@ def flat(n: int, canonical: float) -> SimulatedSubject:
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 2**32))
-def test_a_deformation_never_folds_and_stays_within_reach(seed: int) -> None:
+def test_a_deformation_never_folds_and_is_bounded(seed: int) -> None:
     generator = np.random.default_rng(seed)
     displacement = draw_fields((197, 233, 189), generator).displacement
     axes = [8.0 * np.arange(n) for n in displacement.shape[1:]]
@@ -115,7 +129,7 @@ def test_the_surface_of_the_brain_has_no_dark_rim() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(atrophy=st.floats(-2, 3))
-def test_atrophy_multiplies_the_odds_of_fluid(atrophy: float) -> None:
+def test_atrophy_multiplies_the_odds_of_csf(atrophy: float) -> None:
     before, after = subject(still(), mm=4.0), subject(still(), atrophy, mm=4.0)
     mixed = (before.tissues[:, :2] > 0.01).all(axis=1) & (after.tissues[:, :2] > 0.01).all(axis=1)
     assert mixed.any()
@@ -136,7 +150,7 @@ def test_at_another_resolution_the_same_subject_is_seen() -> None:
 def test_working_in_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     fields = draw_fields((LENGTH,) * 3, np.random.default_rng(6))
     whole = subject(fields, 1.0, lesion=True)
-    monkeypatch.setattr(synthesis, "_PIECE", 10_007)
+    monkeypatch.setattr(simulate, "_PIECE", 10_007)
     for one, other in zip(whole, subject(fields, 1.0, lesion=True), strict=True):
         assert np.array_equal(one, other)
 

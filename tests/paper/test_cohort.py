@@ -1,4 +1,4 @@
-"""Real scans of three sites: fits describe them, and maps bring them together."""
+"""Real scans of three sites: mixtures fit them, and intensity maps bring them together."""
 
 from collections.abc import Callable
 from functools import cache
@@ -19,7 +19,7 @@ PAIRS = [(a, b) for a, b in permutations(SCANS, 2) if a[:2] != b[:2]]
 
 
 class Scan(NamedTuple):
-    levels: NDArray[np.float64]  # every integer from the least intensity to the greatest
+    levels: NDArray[np.float64]  # every integer from the lowest intensity to the highest
     shares: NDArray[np.float64]  # of the brain's voxels
     fit: ndflow.Fit
 
@@ -44,7 +44,7 @@ Between = Callable[[str, str, str], ndflow.IntensityMap]
 
 @pytest.fixture(scope="module")
 def between(scans: dict[str, Scan]) -> Between:
-    """Return a function to the map from one scan to another: affine, l2 or cramer."""
+    """Return a function that makes the map from one scan to another: affine, l2 or cramer."""
 
     @cache
     def made(a: str, b: str, objective: str) -> ndflow.IntensityMap:
@@ -76,7 +76,7 @@ def test_a_fit_describes_the_histogram(scans: dict[str, Scan], name: str) -> Non
     edges = np.append(levels - 0.5, levels[-1] + 0.5)
     below = stats.norm.cdf(edges[:, np.newaxis], q.means[:, 0], q.precisions[:, 0, 0] ** -0.5)
     expected = (below * q.weights).sum(axis=1)
-    assert np.abs(expected[1:] - np.cumsum(shares)).max() < 0.01  # Kolmogorov
+    assert np.abs(expected[1:] - np.cumsum(shares)).max() < 0.01  # Kolmogorov-Smirnov distance
     # Total variation, level by level. Most of it is noise: with some 1,700 levels, 165,000 draws
     # from the mixture itself would be 0.04 away from it.
     outside = 1 - (expected[-1] - expected[0])
@@ -102,7 +102,7 @@ def test_a_map_between_sites_beats_affine_alignment(
 def test_cramer_brings_sites_closer_than_l2_and_both_far_closer_than_affine(
     scans: dict[str, Scan], between: Between
 ) -> None:
-    # L2 hardly sees the light tail of fluid, so some pairs keep a good part of their distance.
+    # L2 hardly sees the light tail of CSF, so some pairs keep much of their distance.
     affine, l2, cramer = (
         np.mean(
             [distance(between(a, b, how)(scans[a].levels), scans[a], scans[b]) for a, b in PAIRS]
@@ -119,7 +119,7 @@ def test_cramer_brings_sites_closer_than_l2_and_both_far_closer_than_affine(
 def test_a_map_keeps_the_order_of_intensities_everywhere(
     scans: dict[str, Scan], between: Between, a: str, b: str, objective: str
 ) -> None:
-    # Between the levels too: a solver that fails at one point in a thousand is seen only here.
+    # Between the levels too: only this catches a solver that fails at one point in a thousand.
     x = np.linspace(scans[a].levels[0], scans[a].levels[-1], 20_000)
     assert (np.diff(between(a, b, objective)(x)) > 0).all()
 

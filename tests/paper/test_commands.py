@@ -1,7 +1,5 @@
 """The commands on real scans of different sites, as a user would run them."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -9,12 +7,13 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
+from commands import in_a_process
 from numpy.typing import NDArray
 from scipy import stats
 
 # Pairs in which the default, the paper's L2 divergence, clearly wins. It does not always: of 54
 # pairs of nine scans it is closer than Nyúl's map in 25, and with --objective cramer in 37. Where
-# the amount of fluid differs much (UCLA to HH), percentiles fit better than any moved components.
+# the amount of CSF differs much (UCLA to HH), percentiles fit better than any moved components.
 PAIRS = [
     ("NSK015", "HH001", "l2"),
     ("HH001", "NSK015", "l2"),
@@ -27,10 +26,8 @@ Files = Callable[[str], tuple[Path, Path]]
 Normalised = Callable[[str, str, str], Path]
 
 
-def ndflow(*arguments: object) -> None:
-    words = [sys.executable, "-m", "ndflow", *map(str, arguments)]
-    done = subprocess.run(words, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+def ndflow(*words: object) -> None:
+    assert in_a_process(*words) == (0, "", "")
 
 
 def voxels(image: Path, mask: Path | None = None) -> NDArray[np.float64]:
@@ -40,7 +37,7 @@ def voxels(image: Path, mask: Path | None = None) -> NDArray[np.float64]:
 
 @pytest.fixture(scope="module")
 def files(cohort_folder: Path) -> Files:
-    """Return a function from a subject to its image and its mask."""
+    """Return a function that finds the image and the mask of a subject."""
 
     def found(subject: str) -> tuple[Path, Path]:
         folder = cohort_folder / f"sub-{subject}" / "anat"
@@ -52,7 +49,7 @@ def files(cohort_folder: Path) -> Files:
 
 @pytest.fixture(scope="module")
 def normalised(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Normalised:
-    """Return a function to the image of one scan brought to another."""
+    """Return a function that normalises one scan to another, once."""
 
     @cache
     def made(a: str, b: str, objective: str) -> Path:
@@ -66,7 +63,7 @@ def normalised(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Normal
 
 
 def nyul(x: NDArray[np.float64], source: NDArray[np.float64], target: NDArray[np.float64]):
-    """Eleven percentiles joined by straight lines, the outer ones continued."""
+    """Map through eleven percentiles, piecewise linear, with the outer pieces continued."""
     shares = (1, *range(10, 100, 10), 99)
     before, after = np.percentile(source, shares), np.percentile(target, shares)
     slopes = np.diff(after) / np.diff(before)

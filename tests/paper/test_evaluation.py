@@ -1,11 +1,10 @@
-"""The bars of the study, on twelve real scans of three sites; all 68 are in docs/study.md."""
+"""The thresholds of the study, on twelve real scans of three sites; docs/study.md has all 68."""
 
-import csv
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from commands import typed
+from studies import read_tsv
 
 SCANS = {
     "HH": ("HH001", "HH010", "HH018", "HH026"),
@@ -35,18 +34,11 @@ def tables(cohort_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Tab
             lines.append("\t".join((site, *(f"{start}_{end}.nii.gz" for end in ends.values()))))
     (folder / "t.tsv").write_text("\n".join(lines))
     for name, words in RUNS.items():
-        ndflow("cohort", folder / "t.tsv", folder / name, *words)
+        typed("cohort", folder / "t.tsv", folder / name, *words, "-q", "-j", 2)
     outs = [folder / name for name in RUNS]
-    ndflow("evaluate", *outs, "-o", folder / "out", "--trees", 20, "--permutations", 0)
-    return {
-        path.stem: list(csv.DictReader(path.read_text().splitlines(), delimiter="\t"))
-        for path in (folder / "out").glob("*.tsv")
-    }
-
-
-def ndflow(*words: object) -> None:
-    command = [sys.executable, "-m", "ndflow", *map(str, words), "-q", "-j", "2"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    words = ("--trees", 20, "--permutations", 0, "-q", "-j", 2)
+    typed("evaluate", *outs, "-o", folder / "out", *words)
+    return {path.stem: read_tsv(path) for path in (folder / "out").glob("*.tsv")}
 
 
 def row(tables: Tables, table: str, condition: str) -> dict[str, float]:
@@ -70,12 +62,12 @@ def test_histograms_fit_better_than_after_nyul_by_smoother_maps(tables: Tables) 
         [float(one["jump"]) for one in tables["fitness_scans"] if one["condition"] == way]
         for way in ("individual", "nyul")
     ]
-    # Not in all of them: the map of HH018 is steep where its last percent of voxels ends.
+    # Not in all scans: the map of HH018 is steep at the end of its last percent of voxels.
     better = sum(one <= 0.2 * other for one, other in zip(*jumps, strict=True))
     assert better >= 10
 
 
-def test_one_map_a_site_brings_sites_together_and_keeps_what_is_within(tables: Tables) -> None:
+def test_one_map_per_site_brings_sites_together_and_keeps_variation_within(tables: Tables) -> None:
     site = row(tables, "sites", "site")
     assert site["between_share"] <= 0.5
     assert site["within_share"] >= 0.95

@@ -1,7 +1,5 @@
 """A study of real scans of three sites: both modes bring the sites together."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from functools import cache
 from itertools import combinations
@@ -10,6 +8,7 @@ from pathlib import Path
 import nibabel
 import numpy as np
 import pytest
+from commands import typed
 from numpy.typing import NDArray
 
 SCANS = {
@@ -35,15 +34,14 @@ def study(cohort_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Stud
                 start = cohort_folder / f"sub-{name}" / "anat" / f"sub-{name}"
                 lines.append(f"{start}_T1w.nii.gz\t{site}\t{start}_desc-brain_mask.nii.gz")
         (folder / "t.tsv").write_text("\n".join(lines))
-        command = [sys.executable, "-m", "ndflow", "cohort", folder / "t.tsv", folder / "out"]
-        subprocess.run([*command, "-q", "-j", "2", *words], check=True)
+        typed("cohort", folder / "t.tsv", folder / "out", "-q", "-j", 2, *words)
         return folder / "out"
 
     return made
 
 
 def quantiles(out: Path, cohort_folder: Path, site: str) -> list[NDArray[np.float64]]:
-    """Of the brains of a site, scan by scan."""
+    """Return the quantiles of each brain of a site."""
     result = []
     for name in SCANS[site]:
         mask = cohort_folder / f"sub-{name}" / "anat" / f"sub-{name}_desc-brain_mask.nii.gz"
@@ -53,7 +51,7 @@ def quantiles(out: Path, cohort_folder: Path, site: str) -> list[NDArray[np.floa
 
 
 def apart(one: list[NDArray[np.float64]], two: list[NDArray[np.float64]]) -> float:
-    """Wasserstein-1 distance of two sites' average brains."""
+    """Return the Wasserstein-1 distance between the average brains of two sites."""
     return float(np.abs(np.mean(one, axis=0) - np.mean(two, axis=0)).mean())
 
 

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ndflow.compare.comparison import UNNORMALISED, Comparison, Condition
-from ndflow.compare.measure import TISSUES
+from ndflow.compare.measure import TISSUE_ROWS
 from ndflow.compare.pair_figure import pair_figure
+from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.histogram_and_quantiles import QuantileRow, histogram_and_quantile_figure
 from ndflow.figures.tissue_plot import TissueRow, tissue_figure
 from ndflow.figures.violins import ViolinPanel, violin_figure
 from ndflow.metrics.distribution import EmpiricalDistribution
-from ndflow.metrics.histogram_fit import QUANTILE_LEVELS, histogram_fit
+from ndflow.metrics.histogram_fit import histogram_fit
 from ndflow.metrics.predictions import confidence, entropy
 from ndflow.values import FloatArray
 
@@ -27,7 +28,7 @@ __all__ = ["figures"]
 _BINS = 200
 _ENDS = (0.0005, 0.9995)
 _BEYOND = 0.08  # of the range, on either side
-_LOGARITHMIC = 3.0  # medians of scans that differ so many times need such an axis
+_LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
 _UNITS = "standard deviations"
 
 
@@ -36,15 +37,15 @@ def figures(comparison: Comparison) -> Iterator[tuple[str, Figure]]:
     yield "populations", _populations(comparison)
     yield "fitness", _fitness(comparison)
     shown = [one for one in comparison.conditions if one.name != UNNORMALISED]
-    sites = [subject.row.site or "all scans" for subject in comparison.subjects]
+    sites = [scan.site or "all scans" for scan in comparison.scans]
     rows = [
         TissueRow(one.name, one.quartiles, sites, _UNITS)
         for one in shown
         if one.quartiles is not None
     ]
     if rows:
-        yield "tissues", tissue_figure(rows, TISSUES)
-    if comparison.told:
+        yield "tissues", tissue_figure(rows, TISSUE_ROWS)
+    if comparison.classified:
         yield "predictions", _predictions(comparison)
     yield "pair", pair_figure(comparison)
 
@@ -63,8 +64,8 @@ def _panel(comparison: Comparison, condition: Condition) -> DensityPanel:
         scans = [scan.transformed(scale, offset) for scan in scans]
         edges, options = _raw_edges(scans)
     densities: dict[str, list[FloatArray]] = {}
-    for subject, scan in zip(comparison.subjects, scans, strict=True):
-        densities.setdefault(subject.row.site or "all scans", []).append(scan.density(edges))
+    for one, scan in zip(comparison.scans, scans, strict=True):
+        densities.setdefault(one.site or "all scans", []).append(scan.density(edges))
     return DensityPanel(condition.name, _middles(edges), densities, **options)
 
 
@@ -104,7 +105,7 @@ def _fitness(comparison: Comparison) -> Figure:
         found = histogram_fit(scan, target)
         rows.append(
             QuantileRow(
-                f"{condition.name}: {comparison.subjects[typical].name}",
+                f"{condition.name}: {comparison.scans[typical].name}",
                 _middles(edges),
                 scan.density(edges),
                 target.density(edges),
@@ -118,8 +119,8 @@ def _fitness(comparison: Comparison) -> Figure:
 
 
 def _predictions(comparison: Comparison) -> Figure:
-    sure = {name: told.predictions.probabilities for name, told in comparison.told.items()}
-    classes = len(next(iter(comparison.told.values())).predictions.classes)
+    sure = {name: found.predictions.probabilities for name, found in comparison.classified.items()}
+    classes = len(next(iter(comparison.classified.values())).predictions.classes)
     return violin_figure(
         [
             ViolinPanel(
@@ -129,7 +130,7 @@ def _predictions(comparison: Comparison) -> Figure:
             ),
             ViolinPanel(
                 [(name, confidence(each)) for name, each in sure.items()],
-                "its confidence (dashed: guessing)",
+                "confidence of a prediction (dashed: guessing)",
                 1 / classes,
             ),
         ]

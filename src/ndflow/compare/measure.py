@@ -1,4 +1,4 @@
-"""One scan, looked at under every condition that is compared: as it came, aligned, and in each run.
+"""One scan under every condition that is compared: unnormalised, aligned, and in each study.
 
 What is kept of it is small: distributions, quartiles of tissues, the slopes of its maps, and a
 lattice of its voxels for the classification of sites.
@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import content_hashes
-from ndflow.files.json_model import read_model
 from ndflow.image.mask import BoolArray
 from ndflow.image.read import read_volume
+from ndflow.image.scans import Scan
 from ndflow.image.volume import Volume
 from ndflow.metrics.distribution import (
     EmpiricalDistribution,
@@ -24,23 +23,23 @@ from ndflow.metrics.distribution import (
     empirical_distribution,
 )
 from ndflow.metrics.tissue_quartiles import quartiles
-from ndflow.scan.model_files import load_map
-from ndflow.scan.reading import AUTO, input_files, read_masked
-from ndflow.scan.results import hashes
+from ndflow.scan.reading import read_masked
+from ndflow.scan.records import MapRecord, ScanModel
+from ndflow.scan.results import contents, hashes
 from ndflow.scan.tissue_maps import probabilities
-from ndflow.study.finished import Subject
-from ndflow.study.scan_jobs import Member, portrait_of_member
+from ndflow.study.finished import SharedScan, mask_used
+from ndflow.study.plan import ResultPaths
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
 
-__all__ = ["TISSUES", "ConditionMeasures", "ScanMeasures", "mask_of", "measure_scan"]
+__all__ = ["TISSUE_ROWS", "ConditionMeasures", "ScanMeasures", "measure_scan"]
 
-TISSUES = ("WM", "GM", "CSF")
+TISSUE_ROWS = ("WM", "GM", "CSF")  # the order of the paper's Table 1, and of our tables
 
 _LATTICE = 40_000  # voxels of the whole grid that are kept
 _CORNERS = 2001  # of a distribution
 _SLOPES = 1001  # of a map
-_GRID = 1e-3  # two grids are the same, in millimetres
+_GRID = 1e-3  # millimetres: grids that differ by less are the same
 
 
 class ConditionMeasures(NamedTuple):
@@ -49,7 +48,8 @@ class ConditionMeasures(NamedTuple):
     Attributes
     ----------
     distribution : of the intensities inside the mask.
-    quartiles : (3, 3), of the tissues in the order of `TISSUES`; None without maps of them.
+    quartiles : (3, 3), of the tissues in the order of `TISSUE_ROWS`; None without tissue
+        probability maps.
     slopes : of the map that made it, evenly spaced over the range where it is determined, in units
         of the scan's own standard deviation; None where there is no map.
     """
@@ -64,11 +64,11 @@ class ScanMeasures(NamedTuple):
 
     Attributes
     ----------
-    raw, affine : as it came, and with zero mean and unit spread.
-    runs : in each of the runs.
+    raw, affine : unnormalised, and with zero mean and unit standard deviation.
+    runs : in each of the studies.
     grid : the shape and the affine of the image; scans with equal grids are in a common space.
-    lattice : voxels of the image as it came, at the same places of the grid for every scan of a
-        grid; NaN outside the mask.
+    lattice : some voxels of the unnormalised image, at the same places for every scan of a grid;
+        NaN outside the mask.
     warnings : for the user.
     """
 
@@ -80,44 +80,50 @@ class ScanMeasures(NamedTuple):
     warnings: tuple[str, ...] = ()
 
 
-def measure_scan(subject: Subject, *, max_bytes: int) -> ScanMeasures:
-    """Look at a scan under every condition."""
-    first = subject.members[0]
-    _refuse_changed(subject)
-    volume, mask, warnings = read_masked(first.image, mask_of(first), max_bytes=max_bytes)
+def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
+    """Measure a scan under every condition."""
+    scan = shared.scan
+    records = [MapRecord.read(paths.sidecar) for paths in shared.paths]
+    _refuse_changed(shared, records)
+    mask = mask_used(scan, records[0])
+    volume, inside_mask, warnings = read_masked(scan.image, mask, max_bytes=max_bytes)
     raw = volume.values(volume.flat)
-    inside = mask[:] & np.isfinite(raw)
-    tissues = _tissues(subject, volume, inside, max_bytes, warnings)
-    portrait = portrait_of_member(first)
-    alignment = align(portrait.mixture)
-    low, high = portrait.mixture.quantile(DETERMINED_RANGE).tolist()
+    inside = inside_mask[:] & np.isfinite(raw)
+    tissues, more = _tissues(scan, volume, inside, max_bytes)
+    mixture = ScanModel.read(shared.paths[0].model).mixture
+    alignment = align(mixture)
+    low, high = mixture.quantile(DETERMINED_RANGE).tolist()
     grid = np.linspace(low, high, _SLOPES)
-    own = 1 / float(alignment.matrix[0, 0])
+    own_sd = 1 / float(alignment.matrix[0, 0])
 
     def slopes(imap: IntensityMap) -> FloatArray:
-        return own * np.exp(imap.log_det_jacobian(grid))
+        return own_sd * np.exp(imap.log_det_jacobian(grid))
 
     voxels = raw[inside]
     runs = []
-    for member in subject.members:
-        after = _same_grid(member, volume, max_bytes)[inside]
-        runs.append(_seen(after, tissues, slopes(load_map(member.place.record)), member))
+    for paths, record in zip(shared.paths, records, strict=True):
+        after = _result_voxels(paths, volume, max_bytes)[inside]
+        runs.append(_measured(after, tissues, slopes(record.map), paths))
+    first = shared.paths[0]
     return ScanMeasures(
-        raw=_seen(voxels, tissues, None, first),
-        affine=_seen(alignment(voxels), tissues, slopes(alignment), first),
+        raw=_measured(voxels, tissues, None, first),
+        affine=_measured(alignment(voxels), tissues, slopes(alignment), first),
         runs=runs,
         grid=_grid(volume),
         lattice=_lattice(np.where(inside, raw, np.nan).reshape(volume.spatial_shape, order="F")),
-        warnings=tuple(warnings),
+        warnings=(*warnings, *more),
     )
 
 
-def _seen(
-    voxels: FloatArray, tissues: Sequence[FloatArray] | None, slopes: FloatArray | None, of: Member
+def _measured(
+    voxels: FloatArray,
+    tissues: Sequence[FloatArray] | None,
+    slopes: FloatArray | None,
+    paths: ResultPaths,
 ) -> ConditionMeasures:
     if not np.isfinite(voxels).all():
         cause = "holds NaN or infinity inside the mask, where the scan does not"
-        raise FileError(of.place.image, cause, "run the study again")
+        raise FileError(paths.image, cause, "run the study again")
     levels, which = np.unique(voxels, return_inverse=True)
     distribution = empirical_distribution(levels, np.bincount(which))
     if distribution.edges.size > _CORNERS:
@@ -129,45 +135,39 @@ def _seen(
     return ConditionMeasures(distribution, found, slopes)
 
 
-def mask_of(member: Member) -> str | None:
-    """Return the mask that a run used; whether it looked for one itself stands in the record."""
-    settings = read_model(member.place.record, "map")[1].get("settings", {})
-    return AUTO if settings.get("mask") == AUTO else member.mask
+def _refuse_changed(shared: SharedScan, records: Sequence[MapRecord]) -> None:
+    """Refuse a scan or a mask that is no longer what a study has read."""
+    scan = shared.scan
+    now = contents(hashes(scan.files()))
+    for paths, record in zip(shared.paths, records, strict=True):
+        if record.inputs is None or contents(record.inputs) != now:
+            cause = f"it, or its mask, is not what {paths.sidecar} was made from"
+            raise FileError(scan.path, cause, "run the study again; compare runs of one table")
 
 
-def _refuse_changed(subject: Subject) -> None:
-    """Refuse a scan or a mask that is no longer what a run has seen."""
-    first = subject.members[0]
-    now = hashes(input_files(image=first.image, mask=first.mask))
-    for member in subject.members:
-        seen = read_model(member.place.record, "map")[1].get("inputs")
-        if seen is None or content_hashes(seen) != content_hashes(now):
-            cause = f"it, or its mask, is not what {member.place.record} was made from"
-            raise FileError(first.image, cause, "run the study again; compare runs of one table")
-
-
-def _same_grid(member: Member, volume: Volume, max_bytes: int) -> FloatArray:
-    result = read_volume(member.place.image, max_bytes=max_bytes)
+def _result_voxels(paths: ResultPaths, volume: Volume, max_bytes: int) -> FloatArray:
+    """Return the voxels of a result, which must have the grid of its scan."""
+    result = read_volume(paths.image, max_bytes=max_bytes)
     if result.spatial_shape != volume.spatial_shape:
         cause = f"has the shape {result.spatial_shape}, but the scan {volume.spatial_shape}"
-        raise FileError(member.place.image, cause, "run the study again")
+        raise FileError(paths.image, cause, "run the study again")
     return result.values(result.flat)
 
 
 def _tissues(
-    subject: Subject, volume: Volume, inside: BoolArray, max_bytes: int, warnings: list[str]
-) -> list[FloatArray] | None:
-    """Return the probability of each tissue in the voxels inside the mask; add to `warnings`."""
-    row = subject.row
-    names = {"WM": row.wm, "GM": row.gm, "CSF": row.csf}
-    if None in names.values():
-        return None
-    maps = []
-    for tissue in TISSUES:
-        share, doubts = probabilities(str(names[tissue]), volume, inside, max_bytes)
-        warnings += doubts
-        maps.append(share)
-    return maps
+    scan: Scan, volume: Volume, inside: BoolArray, max_bytes: int
+) -> tuple[list[FloatArray] | None, list[str]]:
+    """Return the probability of each tissue in the voxels inside the mask, and warnings."""
+    if not scan.tissues.complete:
+        return None, []
+    warnings: list[str] = []
+    found = []
+    for tissue in TISSUE_ROWS:
+        source = getattr(scan.tissues, tissue.lower())
+        share, more = probabilities(source, volume, inside, max_bytes)
+        warnings += more
+        found.append(share)
+    return found, warnings
 
 
 def _grid(volume: Volume) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -176,7 +176,7 @@ def _grid(volume: Volume) -> tuple[tuple[int, ...], tuple[float, ...]]:
 
 
 def _lattice(picture: FloatArray) -> NDArray[np.float32]:
-    """Return every so manieth voxel along each axis, one after the other."""
+    """Return every n-th voxel along each axis, flattened, with n large enough to keep few."""
     step = 1
     while np.prod([-(-length // step) for length in picture.shape]) > _LATTICE:
         step += 1

@@ -1,8 +1,8 @@
 """Two scans of a comparison as the paper shows a pair: slices, densities, and the map between.
 
-The source is the scan that the alignment leaves furthest from the average of all, the target the
-nearest to it among those of other sites. The map is made by the settings of the first run, from
-the one scan to the other.
+The source is the scan that the alignment leaves furthest from the average of all scans, the target
+the scan of another site that is nearest to it. The map is made with the settings of the first
+study, from the one scan to the other.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ndflow.compare.comparison import Comparison
-from ndflow.compare.curves import component_densities, edges_around
-from ndflow.compare.measure import mask_of
-from ndflow.compare.views import fullest, slice_at, upright
 from ndflow.density import GaussianMixture
+from ndflow.density.binning import midpoint_edges
 from ndflow.figures.pair import MapCurve, PairSide, pair_panels
-from ndflow.methods.model import Portrait
-from ndflow.methods.solve import solve
+from ndflow.image.orient import fullest, slice_at, upright
+from ndflow.methods.base import method_of
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
 from ndflow.metrics.distribution import empirical_distribution
 from ndflow.metrics.histogram_fit import histogram_fit
 from ndflow.scan.reading import read_masked
-from ndflow.settings import Matching
-from ndflow.study.scan_jobs import Member, portrait_of_member
+from ndflow.scan.records import MapRecord, ScanModel
+from ndflow.study.finished import SharedScan, mask_used
 from ndflow.transport import IntensityMap, align
 from ndflow.values import FloatArray
 
@@ -37,23 +37,23 @@ _POINTS = 240
 
 
 class _Side(NamedTuple):
-    """A scan: a slice of it, NaN outside the mask; its voxels; and what is known of them."""
+    """A scan: a slice of it, NaN outside the mask; its voxels; and what is known about them."""
 
     name: str
     slice_: FloatArray
     voxels: FloatArray
-    portrait: Portrait
+    model: DensityModel
 
 
 def pair_figure(comparison: Comparison) -> Figure:
     """Draw a pair of scans."""
     off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
-    subjects = comparison.subjects
+    scans = comparison.scans
     far = int(np.argmax(off))
-    site = subjects[far].row.site
-    others = [i for i, one in enumerate(subjects) if i != far and one.row.site != site]
-    near = min(others or [i for i in range(len(subjects)) if i != far], key=lambda i: off[i])
-    source, target = (_read(subjects[i].members[0], comparison.max_bytes) for i in (far, near))
+    site = scans[far].site
+    others = [i for i, scan in enumerate(scans) if i != far and scan.site != site]
+    near = min(others or [i for i in range(len(scans)) if i != far], key=lambda i: off[i])
+    source, target = (_read(comparison.shared[i], comparison.max_bytes) for i in (far, near))
     matching = comparison.runs[0].study.matching
     chosen = Matching(
         method=matching.method,
@@ -62,10 +62,10 @@ def pair_figure(comparison: Comparison) -> Figure:
         solver=matching.solver,
         landmarks=matching.landmarks,
     )
-    imap = solve(source.portrait, target.portrait, chosen).imap
-    x = _grid(source.portrait.mixture)
+    imap = method_of(chosen).solve(source.model, target.model, chosen).imap
+    x = _grid(source.model.mixture)
     y, log_slope = imap.with_log_det_jacobian(x)
-    straight = align(source.portrait.mixture, target.portrait.mixture)(x)
+    straight = align(source.model.mixture, target.model.mixture)(x)
     return pair_panels(
         _side(source, None),
         _side(target, None),
@@ -76,9 +76,9 @@ def pair_figure(comparison: Comparison) -> Figure:
 
 def _side(scan: _Side, imap: IntensityMap | None) -> PairSide:
     """Return a scan as it is, or through a map: densities go along by the change of variables."""
-    mixture = scan.portrait.mixture
+    mixture = scan.model.mixture
     x = _grid(mixture)
-    components = component_densities(mixture, x)
+    components = mixture.component_densities(x)
     voxels, slice_ = scan.voxels, scan.slice_
     if imap is not None:
         inside = np.isfinite(slice_)
@@ -90,7 +90,7 @@ def _side(scan: _Side, imap: IntensityMap | None) -> PairSide:
         found = empirical_distribution(imap(levels), counts)
     else:
         found = empirical_distribution(voxels)
-    histogram = found.density(edges_around(x))
+    histogram = found.density(midpoint_edges(x))
     return PairSide(scan.name, slice_, x, histogram, components.sum(axis=0), components)
 
 
@@ -99,11 +99,14 @@ def _grid(mixture: GaussianMixture) -> FloatArray:
     return np.linspace(low, high, _POINTS)
 
 
-def _read(member: Member, max_bytes: int) -> _Side:
-    volume, inside, _ = read_masked(member.image, mask_of(member), max_bytes=max_bytes)
+def _read(shared: SharedScan, max_bytes: int) -> _Side:
+    scan, paths = shared.scan, shared.paths[0]
+    mask = mask_used(scan, MapRecord.read(paths.sidecar))
+    volume, inside, _ = read_masked(scan.image, mask, max_bytes=max_bytes)
     picture, spacing = upright(volume, inside)
     slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
     filled = np.isfinite(slice_)
     rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
     cut = slice_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    return _Side(member.name, cut, picture[np.isfinite(picture)], portrait_of_member(member))
+    voxels = picture[np.isfinite(picture)]
+    return _Side(scan.name, cut, voxels, ScanModel.read(paths.model).model)

@@ -1,4 +1,4 @@
-"""The numbers of a comparison, in tables: one file each, a row a scan or a condition."""
+"""The numbers of a comparison, in tables: one file each, one row per scan or per condition."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import NamedTuple
 import numpy as np
 
 from ndflow.compare.comparison import AFFINE, UNNORMALISED, Comparison, Condition
-from ndflow.compare.measure import TISSUES
-from ndflow.metrics.covariate import covariate_effect
+from ndflow.compare.measure import TISSUE_ROWS
 from ndflow.metrics.distribution import average_distribution
 from ndflow.metrics.histogram_fit import HistogramFit, Smoothness, histogram_fit, smoothness
-from ndflow.metrics.predictions import accuracy, confidence, entropy, paired_t
+from ndflow.metrics.predictions import accuracy, confidence, entropy
 from ndflow.metrics.repeatability import repeatability
 from ndflow.metrics.site_distance import (
     distance_between_scans,
     distance_between_sites,
     distance_within_sites,
 )
+from ndflow.metrics.statistics import covariate_effect, paired_t
 from ndflow.metrics.tissue_quartiles import QuartileSummary, tissue_table
 from ndflow.study.finished import covariate_of
 
@@ -50,7 +50,7 @@ def tables(comparison: Comparison, covariate: str | None = None) -> list[Table]:
         made += [_tissue_scans(comparison), _tissue(comparison)]
     if comparison.sites is not None:
         made.append(_sites(comparison, comparison.sites))
-    if comparison.told and comparison.sites is not None:
+    if comparison.classified and comparison.sites is not None:
         made += [_classification(comparison, comparison.sites), _predictions(comparison)]
     made += _repeats(comparison)
     if covariate is not None:
@@ -63,11 +63,11 @@ def tissue_cells(comparison: Comparison, condition: Condition) -> list[QuartileS
     if condition.quartiles is None:
         return []
     medians = condition.quartiles[:, :, 1].mean(axis=0)
-    gap = abs(float(medians[TISSUES.index("WM")] - medians[TISSUES.index("GM")]))
+    gap = abs(float(medians[TISSUE_ROWS.index("WM")] - medians[TISSUE_ROWS.index("GM")]))
     # What is not normalised, and the alignment itself, are not tested against it.
     tested = condition.name not in (UNNORMALISED, AFFINE)
     baseline = comparison.affine.quartiles if tested else None
-    return tissue_table(condition.quartiles, baseline, TISSUES, gap)
+    return tissue_table(condition.quartiles, baseline, TISSUE_ROWS, gap)
 
 
 def _fitness(comparison: Comparison) -> Table:
@@ -79,14 +79,15 @@ def _fitness(comparison: Comparison) -> Table:
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
         own = average_distribution(condition.distributions)
-        for place, subject in enumerate(comparison.subjects):
-            scan = condition.distributions[place]
-            to_own = histogram_fit(scan, own)
+        for place, scan in enumerate(comparison.scans):
+            distribution = condition.distributions[place]
+            to_own = histogram_fit(distribution, own)
             smooth: tuple[Part, ...] = (None, None)
             if condition.slopes is not None:
                 smooth = smoothness(condition.slopes[place])
-            parts = (*histogram_fit(scan, comparison.target), to_own.rmse, to_own.w1, *smooth)
-            rows.append((condition.name, subject.name, subject.row.site, *parts))
+            to_target = histogram_fit(distribution, comparison.target)
+            parts = (*to_target, to_own.rmse, to_own.w1, *smooth)
+            rows.append((condition.name, scan.name, scan.site, *parts))
     return Table("fitness_scans", ("condition", "scan", "site", *measures), rows)
 
 
@@ -108,12 +109,12 @@ def _over(function: Callable[[Sequence[float]], float], column: Sequence[Part]) 
 
 
 def _tissue_scans(comparison: Comparison) -> Table:
-    names = tuple(f"{tissue}_Q{quartile}" for tissue in TISSUES for quartile in (1, 2, 3))
+    names = tuple(f"{tissue}_Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3))
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
         if condition.quartiles is not None:
-            for subject, own in zip(comparison.subjects, condition.quartiles, strict=True):
-                rows.append((condition.name, subject.name, subject.row.site, *own.ravel()))
+            for scan, own in zip(comparison.scans, condition.quartiles, strict=True):
+                rows.append((condition.name, scan.name, scan.site, *own.ravel()))
     return Table("tissue_scans", ("condition", "scan", "site", *names), rows)
 
 
@@ -151,15 +152,15 @@ def _sites(comparison: Comparison, sites: list[str]) -> Table:
 def _classification(comparison: Comparison, sites: list[str]) -> Table:
     names = sorted(set(sites))
     rows: list[tuple[Part, ...]] = []
-    base = comparison.told.get(AFFINE)
-    for condition, told in comparison.told.items():
-        right = accuracy(told.predictions, sites)
-        bits = entropy(told.predictions.probabilities)
+    base = comparison.classified.get(AFFINE)
+    for condition, found in comparison.classified.items():
+        right = accuracy(found.predictions, sites)
+        bits = entropy(found.predictions.probabilities)
         p = None
         if base is not None and condition not in (UNNORMALISED, AFFINE):
             p = paired_t(bits, entropy(base.predictions.probabilities)).p
-        parts: tuple[Part, ...] = (right.pooled, right.balanced, *(told.chance or (None, None)))
-        sure = confidence(told.predictions.probabilities).mean()
+        parts: tuple[Part, ...] = (right.pooled, right.balanced, *(found.chance or (None, None)))
+        sure = confidence(found.predictions.probabilities).mean()
         per_class = (right.per_class[name] for name in names)
         rows.append((condition, *per_class, *parts, float(bits.mean()), float(sure), p))
     columns = ("pooled", "balanced", "chance", "chance_95", "entropy", "confidence", "entropy_p")
@@ -169,21 +170,19 @@ def _classification(comparison: Comparison, sites: list[str]) -> Table:
 def _predictions(comparison: Comparison) -> Table:
     rows: list[tuple[Part, ...]] = []
     names: tuple[str, ...] = ()
-    for condition, told in comparison.told.items():
-        probabilities, names = told.predictions
+    for condition, found in comparison.classified.items():
+        probabilities, names = found.predictions
         sure = zip(entropy(probabilities), confidence(probabilities), strict=True)
-        for subject, own, (bits, most) in zip(
-            comparison.subjects, probabilities, sure, strict=True
-        ):
+        for scan, own, (bits, most) in zip(comparison.scans, probabilities, sure, strict=True):
             guess = names[int(np.argmax(own))]
-            known = (condition, subject.name, subject.row.site, guess)
+            known = (condition, scan.name, scan.site, guess)
             rows.append((*known, *own.tolist(), float(bits), float(most)))
     columns = ("condition", "scan", "site", "predicted", *names, "entropy", "confidence")
     return Table("predictions", columns, rows)
 
 
 def _repeats(comparison: Comparison) -> list[Table]:
-    subjects = [subject.row.subject for subject in comparison.subjects]
+    subjects = [scan.subject for scan in comparison.scans]
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
         found = repeatability(condition.quantiles, subjects)
@@ -195,13 +194,13 @@ def _repeats(comparison: Comparison) -> list[Table]:
 
 def _covariate(comparison: Comparison, name: str) -> Table:
     """What a covariate does to the median of each tissue, within sites."""
-    values = [covariate_of(subject, name) for subject in comparison.subjects]
-    sites = [subject.row.site or "" for subject in comparison.subjects]
+    values = [covariate_of(scan, name) for scan in comparison.scans]
+    sites = [scan.site or "" for scan in comparison.scans]
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
         if condition.quartiles is None:
             continue
-        for tissue, medians in zip(TISSUES, condition.quartiles[:, :, 1].T, strict=True):
+        for tissue, medians in zip(TISSUE_ROWS, condition.quartiles[:, :, 1].T, strict=True):
             found = covariate_effect(medians, values, sites)
             rows.append((condition.name, tissue, *found))
     columns = ("condition", "tissue", "slope", "se", "correlation", "p", "scans")

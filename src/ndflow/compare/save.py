@@ -1,9 +1,9 @@
-"""What a comparison leaves behind: tables, the same for people, figures, and how it was made.
+"""The files of a comparison: tables, a summary in words, figures, and how it was made.
 
 OUT/*.tsv            the numbers, see `ndflow.compare.result_tables`
 OUT/summary.txt      the tables in the layout of the paper
 OUT/*.svg, *.png     the figures
-OUT/failures.tsv     scans that could not be looked at, if any
+OUT/failures.tsv     scans that could not be read, if any
 OUT/evaluation.json  what was compared, and how
 """
 
@@ -13,18 +13,18 @@ import math
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from ndflow.compare.comparison import Comparison
 from ndflow.compare.draw import figures
 from ndflow.compare.result_tables import Part, tables
-from ndflow.compare.text import as_text, sections
+from ndflow.compare.summary import as_text, sections
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.export import png, svg
 from ndflow.files.atomic import new_file
-from ndflow.files.json_model import read_model, write_model
-from ndflow.files.scan_table import write_table
+from ndflow.files.tables import write_table
+from ndflow.record import JSON
 from ndflow.scan.outputs import check_folder, make_folder
+from ndflow.scan.records import EvaluationRecord
 from ndflow.study.finished import results_fingerprint
 from ndflow.study.parallel.tasks import record_failures
 
@@ -53,16 +53,16 @@ def write_evaluation(
     folder: Path,
     *,
     covariate: str | None,
-    settings: dict[str, Any],
+    settings: dict[str, JSON],
     command: Sequence[str],
 ) -> str:
     """Write all of it, and return the tables as text.
 
     Parameters
     ----------
-    comparison : what was seen.
+    comparison : what was measured.
     folder : where to.
-    covariate : the column whose effect is looked at.
+    covariate : the column whose effect is tested.
     settings : what the user chose, for the record.
     command : what the user typed, for the record.
     """
@@ -82,25 +82,24 @@ def write_evaluation(
         _write(folder / f"{name}.png", png(figure))
         files += [f"{name}.svg", f"{name}.png"]
     record_failures(folder, None, {"evaluate": comparison.failures})
-    record = {
-        "command": list(command),
-        "settings": settings,
-        "runs": {run.name: str(run.study.folder) for run in comparison.runs},
-        "results": {run.name: results_fingerprint(run) for run in comparison.runs},
-        "conditions": [condition.name for condition in comparison.conditions],
-        "scans": [subject.name for subject in comparison.subjects],
-        "failed": [failure.scan for failure in comparison.failures],
-        "notes": comparison.notes,
-        "files": sorted(files),
-    }
-    write_model(folder / RECORD, "evaluation", record, force=True)
+    EvaluationRecord(
+        results={run.name: results_fingerprint(run) for run in comparison.runs},
+        files=tuple(sorted(files)),
+        command=tuple(command),
+        settings=settings,
+        runs={run.name: str(run.study.folder) for run in comparison.runs},
+        conditions=tuple(condition.name for condition in comparison.conditions),
+        scans=tuple(scan.name for scan in comparison.scans),
+        failed=tuple(failure.scan for failure in comparison.failures),
+        notes=tuple(comparison.notes),
+    ).write(folder / RECORD, force=True)
     return text
 
 
 def _remove_former(folder: Path) -> None:
     """Remove what an earlier evaluation has left, which this one may not replace."""
     if (folder / RECORD).exists():
-        for name in read_model(folder / RECORD, "evaluation")[1].get("files", []):
+        for name in EvaluationRecord.read(folder / RECORD).files:
             (folder / Path(name).name).unlink(missing_ok=True)
 
 

@@ -1,9 +1,9 @@
 """Whether sites can be told apart by the voxels of their scans, under one condition.
 
-The references of a run are made again from the training scans of each fold alone, by the settings
-of the run, and the voxels go through the maps to these: nothing of a test scan has gone into what
-it is brought to. Where a run was given a reference, that one is used. (With one map a site, the
-site of a test scan chooses its map, as it does in practice.)
+The references of a study are made again from the training scans of each fold alone, with the
+settings of the study, and the voxels go through the maps to these: nothing of a test scan has gone
+into what it is brought to. Where a study was given a reference, that one is used. (With one map per
+site, the site of a test scan chooses its map, as it does in practice.)
 """
 
 from __future__ import annotations
@@ -14,25 +14,27 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ndflow.image.scans import Scan
+from ndflow.methods.model import DensityModel
 from ndflow.metrics.classification import chance, classify, folds
 from ndflow.metrics.predictions import Chance, Predictions
 from ndflow.study.plan import Study
-from ndflow.study.references import make_references
-from ndflow.study.scan_jobs import Member, portrait_of_member
+from ndflow.study.references import make_references, read_models
 from ndflow.transport import align
 from ndflow.values import FloatArray
 
 __all__ = ["SiteClassification", "classify_sites", "common_voxels"]
 
 Voxels = NDArray[np.float32]
+Models = dict[str, DensityModel]
 
 
 class SiteClassification(NamedTuple):
-    """How well sites were told apart.
+    """How well sites could be told apart.
 
     Attributes
     ----------
-    predictions : for every scan, by a forest that has not seen it.
+    predictions : for every scan, by a forest that was not trained on it.
     chance : what shuffled sites give; None where that was not asked for.
     warnings : for the user.
     """
@@ -51,11 +53,12 @@ def common_voxels(lattices: Sequence[Voxels]) -> Voxels:
 
 def classify_sites(
     voxels: Voxels,
-    members: Sequence[Member],
-    study: Study | None,
+    scans: Sequence[Scan],
+    study: Study,
     *,
+    normalised: bool,
     aligned: bool,
-    people: Sequence[str],
+    subjects: Sequence[str],
     seed: int,
     permutations: int,
     trees: int,
@@ -64,54 +67,53 @@ def classify_sites(
 
     Parameters
     ----------
-    voxels : (scans, voxels), as the scans came.
-    members : the scans, in a run.
-    study : of the run; None for the voxels as they came or aligned.
-    aligned : whether they are aligned, without a run.
-    people : who was scanned; scans of the same person are not both trained and tested on.
+    voxels : (scans, voxels), unnormalised.
+    scans : the scans.
+    study : where their models are.
+    normalised : whether the voxels are normalised as in the study; if not,
+    aligned : whether they are aligned by mean and standard deviation.
+    subjects : who was scanned; scans of one subject are not both trained and tested on.
     seed, permutations, trees : of the classification.
     """
-    sites = [str(member.site) for member in members]
-
-    def features(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Any, Any]:
-        if study is None:
-            ready = _aligned(voxels, members) if aligned else voxels.astype(np.float64)
-        else:
-            ready = _normalised(voxels, members, study, train)
-        return ready[train], ready[test]
-
+    sites = [str(scan.site) for scan in scans]
+    models = read_models(study, scans)
     kept: dict[bytes, tuple[Any, Any]] = {}  # for chance, which goes over the same folds again
 
-    def remembered(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Any, Any]:
+    def features(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Any, Any]:
         key = train.tobytes()
         if key not in kept:
-            kept[key] = features(train, test)
+            if normalised:
+                ready = _normalised(voxels, scans, models, study, train)
+            else:
+                ready = _aligned(voxels, scans, models) if aligned else voxels.astype(np.float64)
+            kept[key] = ready[train], ready[test]
         return kept[key]
 
-    predictions = classify(remembered, sites, seed=seed, trees=trees, groups=people)
+    predictions = classify(features, sites, seed=seed, trees=trees, groups=subjects)
     if not permutations:
         return SiteClassification(predictions, None)
-    parts = [remembered(*part) for part in folds(sites, seed, groups=people)]
-    level = chance(parts, sites, seed=seed, permutations=permutations, trees=trees, groups=people)
+    parts = [features(*part) for part in folds(sites, seed, groups=subjects)]
+    level = chance(parts, sites, seed=seed, permutations=permutations, trees=trees, groups=subjects)
     return SiteClassification(predictions, level)
 
 
-def _aligned(voxels: Voxels, members: Sequence[Member]) -> FloatArray:
+def _aligned(voxels: Voxels, scans: Sequence[Scan], models: Models) -> FloatArray:
     return np.array(
-        [
-            align(portrait_of_member(member).mixture)(own)
-            for own, member in zip(voxels, members, strict=True)
-        ]
+        [align(models[scan.name].mixture)(own) for own, scan in zip(voxels, scans, strict=True)]
     )
 
 
 def _normalised(
-    voxels: Voxels, members: Sequence[Member], study: Study, train: NDArray[np.intp]
+    voxels: Voxels,
+    scans: Sequence[Scan],
+    models: Models,
+    study: Study,
+    train: NDArray[np.intp],
 ) -> FloatArray:
-    goals = make_references(study, [members[place] for place in train], nested=True).goals
-    by_site = study.averaging.mode != "individual"
+    trained = [scans[place] for place in train]
+    goals = make_references(study, trained, models, nested=True).goals
     ready = np.empty(voxels.shape)
-    for place, member in enumerate(members):
-        goal = goals[member.site if by_site else None]
-        ready[place] = goal.solve(portrait_of_member(member)).imap(voxels[place])
+    for place, scan in enumerate(scans):
+        goal = study.mode.goal_of(goals, scan.site)
+        ready[place] = goal.solve(models[scan.name]).imap(voxels[place])
     return ready

@@ -1,14 +1,14 @@
-"""A small study of several sites with real anatomy and known truth, for the demo.
+"""The dataset of the demonstration: three sites, real anatomy, and known true intensities.
 
-Each site has a scanner with a contrast curve of its own, so for every scan it is known which
-intensity c, common to all scanners, became which: its curve f_i. A map n_i that normalises the scan
-should undo that. What it leads to is only defined up to one affine map for the whole study, so
-`recovery_of` takes the composites ``g_i = n_i ∘ f_i`` at the quantiles of c, fits one line
-``a + b c`` to their mean, and calls the error of a scan
+The scanner of each site has a contrast curve of its own, so it is known for every scan i how the
+canonical intensities c, common to all scanners, became those of the scan: by its curve f_i. An
+intensity map n_i that normalises the scan should undo that. The common scale is arbitrary up to one
+affine map for the whole study, so `recovery_of` evaluates the composites ``g_i = n_i ∘ f_i`` at
+the quantiles of c, fits one line ``a + b c`` to their mean, and defines the error of a scan as
 
     e_i = rms_c(g_i(c) − a − b c) / (b sd(c)),
 
-and the spread of the study the same of ``g_i(c) − mean_j g_j(c)``, over all scans.
+and the spread of the study in the same way, from ``g_i(c) − mean_j g_j(c)`` over all scans.
 """
 
 from __future__ import annotations
@@ -23,31 +23,38 @@ from nibabel.nifti1 import Nifti1Header
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
+from ndflow.demo.simulate import MEANS, REACH, draw_fields, make_subject, simulate_scan
+from ndflow.demo.template import Anatomy, Grid, grid_over, load_anatomy
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import check_new, new_file
-from ndflow.files.scan_table import write_table
 from ndflow.files.gzip import gzip_writer
+from ndflow.files.tables import write_table
 from ndflow.transport import IntensityMap, PiecewiseLinear
 from ndflow.values import FloatArray, real, whole
-from ndflow.demo.template import Anatomy, Grid, grid_over, load_anatomy
-from ndflow.demo.simulate import MEANS, REACH, draw_fields, make_subject, simulate_scan
 
 __all__ = ["DemoStudy", "Recovery", "Truth", "recovery_of", "write_demo_study"]
 
 _COLUMNS = ("subject", "site", "image", "mask", "gm", "wm", "csf", "age", "lesion")
 _FINEST, _COARSEST = 0.5, 8.0  # mm
 _AGES = (20.0, 80.0)
-_ATROPHY, _A_YEAR, _OWN = 1.4, 0.025, 0.35  # at 50; and what is the subject's own
-_GAIN = 0.08  # how much it differs between scans of one scanner
-_WHERE = np.array([0.0, *MEANS, 1.1])  # canonical intensities that a scanner is described by
+_ATROPHY, _ATROPHY_PER_YEAR, _ATROPHY_SD = 1.4, 0.025, 0.35  # at the age of 50; between subjects
+_GAIN_SD = 0.08  # of the logarithm of the gain, between scans of one scanner
+_NODES = np.array([0.0, *MEANS, 1.1])  # canonical intensities at which a contrast curve is given
 _LEVELS = np.linspace(0.01, 0.99, 99)
 
 
 class _Scanner(NamedTuple):
-    """A site's scanner; where the intensities of `_WHERE` go, times the gain; see `simulate_scan`."""
+    """The scanner of a site.
+
+    Attributes
+    ----------
+    site : its name.
+    contrast : the contrast curve at `_NODES`, before the gain.
+    gain, bias, noise : see `simulate_scan`.
+    """
 
     site: str
-    shown: tuple[float, ...]
+    contrast: tuple[float, ...]
     gain: float
     bias: float
     noise: float
@@ -58,18 +65,18 @@ _SCANNERS = (
     _Scanner("Brindle", (0.05, 0.38, 0.75, 0.90, 1.01), gain=400, bias=0.03, noise=0.018),
     _Scanner("Corley", (0.02, 0.14, 0.47, 0.90, 1.35), gain=1500, bias=0.025, noise=0.015),
 )
-_LESION = 1  # the scanner one of whose subjects has a lesion
+_LESION_SITE = 1  # the index of the site where one subject has a lesion
 
 
 class Truth(NamedTuple):
-    """What is known of a scan.
+    """The known truth about a scan.
 
     Attributes
     ----------
-    site : where it was made.
+    site : where it was acquired.
     curve : from canonical intensities to those of the scan, without noise and bias field.
     canonical : (99,), the percentiles of its canonical intensities, from the 1st to the 99th.
-    lesion_voxels : how many there are; 0 in a healthy subject.
+    lesion_voxels : the number of voxels in a lesion; 0 in a healthy subject.
     """
 
     site: str
@@ -79,12 +86,12 @@ class Truth(NamedTuple):
 
 
 class DemoStudy(NamedTuple):
-    """A study on the disc.
+    """The files of the dataset.
 
     Attributes
     ----------
-    table : of its scans.
-    truths : by the names that a run gives to the scans, those of their images.
+    table : the table of its scans.
+    truths : the truth about each scan, by the name that the scan has in a study.
     """
 
     table: Path
@@ -92,13 +99,13 @@ class DemoStudy(NamedTuple):
 
 
 class Recovery(NamedTuple):
-    """How well maps recover the canonical intensities, in units of their sd.
+    """How well maps recover the canonical intensities, in units of their standard deviation.
 
     Attributes
     ----------
     per_scan : the error of each scan.
-    mean : of these.
-    spread : between scans at the same canonical intensity.
+    mean : the mean of these errors.
+    spread : the root mean square deviation between scans at the same canonical intensity.
     """
 
     per_scan: dict[str, float]
@@ -114,16 +121,27 @@ def write_demo_study(
     subjects: int = 6,
     force: bool = False,
 ) -> DemoStudy:
-    """Write three sites' scans with masks and tissue maps, and the table of them.
+    """Write the scans of three sites with masks and tissue probability maps, and their table.
 
     Parameters
     ----------
-    folder : for ``scans.tsv`` and the folder ``scans``; made where there is none.
-    resolution : mm between voxels.
-    seed : of everything random; the same gives the same bytes. At another resolution the same
-        subjects are seen.
-    subjects : of each site.
-    force : whether files may be replaced.
+    folder : where ``scans.tsv`` and the folder ``scans`` are written; created if needed.
+    resolution : the distance between voxels, in mm.
+    seed : the same seed gives the same bytes, and the same subjects at any resolution.
+    subjects : per site.
+    force : whether existing files may be replaced.
+
+    Returns
+    -------
+    DemoStudy
+        The path of the table, and the truth about each scan.
+
+    Raises
+    ------
+    FileError
+        Where a file exists already, or the folder cannot be created.
+    InvalidValueError
+        Where a parameter is out of range, or nilearn is not installed.
     """
     if not _FINEST <= real(resolution, "resolution") <= _COARSEST:
         raise InvalidValueError(
@@ -137,7 +155,7 @@ def write_demo_study(
         (folder / "scans").mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise FileError(
-            folder, f"no folder for scans ({error.strerror})", "choose another"
+            folder, f"the folder cannot be created ({error.strerror})", "choose another folder"
         ) from None
     check_new(table, force=force)
     grid = grid_over(anatomy, resolution, REACH)
@@ -148,37 +166,42 @@ def write_demo_study(
             name = f"{scanner.site}-{k + 1:02d}"
             generator = np.random.default_rng([seed, number, k])
             age = int(np.interp((k + generator.random()) / subjects, (0, 1), _AGES))
-            ill = number == _LESION and k == subjects // 2
+            lesion = number == _LESION_SITE and k == subjects // 2
             files = {
                 kind: f"scans/{name}_{kind}.nii.gz" for kind in ("T1w", "mask", "gm", "wm", "csf")
             }
             paths = {kind: folder / file for kind, file in files.items()}
             truths[f"{name}_T1w"] = _write_scan(
-                paths, scanner, anatomy, grid, age, ill, generator, force
+                paths, scanner, anatomy, grid, age, lesion, generator, force
             )
-            rows.append((name, scanner.site, *files.values(), str(age), "yes" if ill else "no"))
+            rows.append((name, scanner.site, *files.values(), str(age), "yes" if lesion else "no"))
     write_table(table, _COLUMNS, rows)
     return DemoStudy(table, truths)
 
 
 def recovery_of(maps: Mapping[str, IntensityMap], truths: Mapping[str, Truth]) -> Recovery:
-    """Return how well the maps that normalise scans undo what the scanners did.
+    """Return how well intensity maps undo the contrast curves of the scanners.
 
     Parameters
     ----------
-    maps : by the names of scans.
-    truths : of these scans, and maybe of others.
+    maps : the intensity map that normalises each scan, by the name of the scan.
+    truths : of these scans, and possibly of others.
+
+    Returns
+    -------
+    Recovery
+        The errors; 0 for maps that undo the curves exactly, in any units.
     """
     if not maps or not maps.keys() <= truths.keys():
         unknown = ", ".join(sorted(maps.keys() - truths.keys())) or "no scan at all"
         raise InvalidValueError(f"maps must be of scans of the demo, not of {unknown}")
     c = np.mean([truths[name].canonical for name in maps], axis=0)
-    shown = np.array([imap(truths[name].curve(c)) for name, imap in maps.items()])
-    middle = shown.mean(axis=0)
-    slope, start = np.polyfit(c, middle, 1)
+    composites = np.array([imap(truths[name].curve(c)) for name, imap in maps.items()])
+    mean = composites.mean(axis=0)
+    slope, intercept = np.polyfit(c, mean, 1)
     unit = slope * c.std()
-    errors = np.sqrt(((shown - start - slope * c) ** 2).mean(axis=1)) / unit
-    spread = np.sqrt(((shown - middle) ** 2).mean()) / unit
+    errors = np.sqrt(((composites - intercept - slope * c) ** 2).mean(axis=1)) / unit
+    spread = np.sqrt(((composites - mean) ** 2).mean()) / unit
     per_scan = dict(zip(maps, errors.tolist(), strict=True))
     return Recovery(per_scan, float(errors.mean()), float(spread))
 
@@ -189,20 +212,20 @@ def _write_scan(
     anatomy: Anatomy,
     grid: Grid,
     age: int,
-    ill: bool,
+    lesion: bool,
     generator: np.random.Generator,
     force: bool,
 ) -> Truth:
-    """Make a subject, scan it, and write what was seen and what was there."""
+    """Simulate a subject and a scan, write the scan, its mask and its tissues; return the truth."""
     own, gain = generator.standard_normal(2)
-    atrophy = _ATROPHY + _A_YEAR * (age - 50) + _OWN * own
+    atrophy = _ATROPHY + _ATROPHY_PER_YEAR * (age - 50) + _ATROPHY_SD * own
     fields = draw_fields(anatomy.brain.shape, generator)
-    body = make_subject(anatomy, fields, grid, atrophy=atrophy, lesion=ill)
-    knots = np.linspace(_WHERE[0], _WHERE[-1], 111)
-    shown = scanner.gain * np.exp(_GAIN * gain) * PchipInterpolator(_WHERE, scanner.shown)(knots)
-    curve = PiecewiseLinear(knots, shown)
-    image = simulate_scan(body, curve, generator, bias=scanner.bias, noise=scanner.noise)
-    csf, gm, wm = np.rint(255 * body.tissues.T).astype(np.uint8)
+    subject = make_subject(anatomy, fields, grid, atrophy=atrophy, lesion=lesion)
+    knots = np.linspace(_NODES[0], _NODES[-1], 111)
+    contrast = PchipInterpolator(_NODES, scanner.contrast)(knots)
+    curve = PiecewiseLinear(knots, scanner.gain * np.exp(_GAIN_SD * gain) * contrast)
+    image = simulate_scan(subject, curve, generator, bias=scanner.bias, noise=scanner.noise)
+    csf, gm, wm = np.rint(255 * subject.tissues.T).astype(np.uint8)
     contents: dict[str, tuple[NDArray[Any], float]] = {
         "T1w": (np.rint(image).astype(np.int16), 1.0),
         "mask": (np.ones(len(image), np.uint8), 1.0),
@@ -212,16 +235,16 @@ def _write_scan(
     }
     for kind, (values, slope) in contents.items():
         volume = np.zeros(grid.shape, values.dtype, order="F")
-        volume[tuple(body.voxels.T)] = values
+        volume[tuple(subject.voxels.T)] = values
         _write(paths[kind], volume, grid.affine, slope, force=force)
-    canonical = np.quantile(body.canonical.astype(np.float64), _LEVELS)
-    return Truth(scanner.site, curve, canonical, int(np.count_nonzero(body.lesion)))
+    canonical = np.quantile(subject.canonical.astype(np.float64), _LEVELS)
+    return Truth(scanner.site, curve, canonical, int(np.count_nonzero(subject.lesion)))
 
 
 def _write(
     path: Path, volume: NDArray[Any], affine: FloatArray, slope: float, *, force: bool
 ) -> None:
-    """Write a volume whose stored numbers are to be multiplied by a slope."""
+    """Write a volume as NIfTI; its voxels are the stored numbers times the slope."""
     header: Any = Nifti1Header()  # type: ignore[no-untyped-call]
     header.set_data_shape(volume.shape)
     header.set_data_dtype(volume.dtype)

@@ -1,22 +1,22 @@
-"""Subjects and scanners that do not exist, made from one brain that does.
+"""Simulated subjects and scanners, from one template brain.
 
-A *subject* is the template seen through a deformation of its own, x ↦ x + u(x): u is noise on a
-coarse lattice, smoothed, scaled to a few millimetres and joined by trilinear interpolation. It is
-kept a contraction, ``max_i Σ_j |∂_j u_i| < 1``, so that x + u(x) is one to one and its Jacobian is
-positive. (Between lattice points a derivative is a mean of differences along edges, so bounding
-those bounds it everywhere.)
+A *subject* is the template under a deformation of its own, x ↦ x + u(x). The displacement u is
+noise on a coarse lattice, smoothed, scaled to a few millimetres and interpolated trilinearly. It is
+kept a contraction, ``max_i Σ_j |∂_j u_i| < 1``, so x + u(x) is one-to-one and its Jacobian
+determinant is positive. (Between lattice points a derivative is an average of differences along
+edges, so a bound on these holds everywhere.)
 
-The template is an average of many brains, so its tissues blend into each other; with probabilities
-p of CSF, grey and white matter there, those of a subject are
+The template is an average of many brains, so its tissues blend into each other. Where it has the
+probabilities p of CSF, GM and WM, those of a subject are
 
     p'_k ∝ p_k³ exp(s_k),    s = (atrophy, 0, 0),
 
-sharper, and with more fluid around and within the brain the greater its atrophy. Its *canonical*
-intensity, the same for every scanner, is ``c = Σ_k p'_k m_k + ρ (T − Σ_k p_k m_k)``: the means of
-the tissues, and some of the texture of the template T. A lesion lowers it within white matter.
+which is sharper, and has more CSF around and within the brain the larger the atrophy. Its
+*canonical* intensity, the same for every scanner, is ``c = Σ_k p'_k m_k + ρ (T − Σ_k p_k m_k)``:
+the means of the tissues, plus some of the texture of the template T. A lesion lowers it within WM.
 
-A *scanner* shows ``√((b f(c) + n₁)² + n₂²)``: its contrast curve f, strictly increasing, times a
-smooth bias field b, with complex Gaussian noise of which the magnitude is taken (Rician).
+A *scanner* measures ``√((b f(c) + n₁)² + n₂²)``: its strictly increasing contrast curve f, times a
+smooth bias field b, with Rician noise, the magnitude of complex Gaussian noise.
 """
 
 from __future__ import annotations
@@ -27,33 +27,41 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from ndflow.demo.template import Anatomy, Grid, Map, Voxels
 from ndflow.transport import PiecewiseLinear
 from ndflow.values import FloatArray
-from ndflow.demo.template import Anatomy, Grid, Map, Voxels
 
-__all__ = ["MEANS", "REACH", "SimulatedSubject", "Fields", "draw_fields", "make_subject", "simulate_scan"]
+__all__ = [
+    "MEANS",
+    "REACH",
+    "Fields",
+    "SimulatedSubject",
+    "draw_fields",
+    "make_subject",
+    "simulate_scan",
+]
 
-MEANS = (0.27, 0.65, 0.87)  # of CSF, grey and white matter, in the template's units
-REACH = 9.0  # in mm; no point is displaced further
+MEANS = (0.27, 0.65, 0.87)  # of CSF, GM and WM, in the units of the template
+REACH = 9.0  # mm, the largest displacement
 
-_LATTICE = 8.0  # mm between points of a field
-_SMOOTH, _SMOOTH_BIAS = 20.0, 45.0  # mm, the sd of the kernels
-_DISPLACED = 3.0  # mm, the root mean square of each coordinate
-_STEEPEST = 0.8  # of the displacement; below 1 it is one to one
-_SHARPNESS, _TEXTURE = 3, 0.7
-_BRIGHTEST = 1.1
-_LESION = (-26.0, -18.0, 26.0)  # mm in the template: the white matter above the left ventricle
-_LESION_RADIUS, _LESION_INTENSITY = 21.0, 0.45
-_PIECE = 1 << 18  # points at a time
+_LATTICE = 8.0  # mm between the points of a field
+_SMOOTH, _SMOOTH_BIAS = 20.0, 45.0  # mm, the standard deviations of the kernels
+_DISPLACEMENT = 3.0  # mm, the root mean square of each coordinate
+_STEEPEST = 0.8  # derivative of the displacement; below 1 the deformation is one-to-one
+_SHARPNESS, _TEXTURE = 3, 0.7  # the exponent of p, and ρ
+_BRIGHTEST = 1.1  # canonical intensity
+_LESION = (-26.0, -18.0, 26.0)  # mm, in the template: the WM above the left ventricle
+_LESION_RADIUS, _LESION_INTENSITY = 21.0, 0.45  # mm, and canonical intensity
+_PIECE = 1 << 18  # voxels processed at a time
 
 
 class Fields(NamedTuple):
-    """What varies smoothly over a scan, on a lattice that covers the template.
+    """Smooth random fields of a scan, on a lattice that covers the template.
 
     Attributes
     ----------
     displacement : (3, ...), in mm.
-    bias : (...), with zero mean and unit spread; the logarithm of a bias field, but for its size.
+    bias : (...), the logarithm of the bias field, scaled to zero mean and unit standard deviation.
     """
 
     displacement: FloatArray
@@ -61,14 +69,14 @@ class Fields(NamedTuple):
 
 
 class SimulatedSubject(NamedTuple):
-    """A subject, as far as it lies in the grid of a scan.
+    """A subject on the grid of a scan.
 
     Attributes
     ----------
-    voxels : (n, 3), those of the brain.
-    canonical : (n,), intensities.
-    tissues : (n, 3), the probabilities of CSF, grey and white matter.
-    lesion : (n,), where there is one.
+    voxels : (n, 3), the indices of the voxels inside the brain.
+    canonical : (n,), their canonical intensities.
+    tissues : (n, 3), the probabilities of CSF, GM and WM.
+    lesion : (n,), whether a voxel belongs to a lesion.
     bias : (n,), as in `Fields`.
     """
 
@@ -80,10 +88,21 @@ class SimulatedSubject(NamedTuple):
 
 
 def draw_fields(shape: tuple[int, ...], generator: np.random.Generator) -> Fields:
-    """Draw the smooth fields of a scan, for a template of this shape in mm."""
+    """Draw the smooth random fields of a scan.
+
+    Parameters
+    ----------
+    shape : of the template, in mm.
+    generator : of random numbers.
+
+    Returns
+    -------
+    Fields
+        The displacement, nowhere larger than `REACH`, and the bias field.
+    """
     lattice = tuple(int(np.ceil(length / _LATTICE)) + 1 for length in shape)
     parts = [_smooth_noise(lattice, _SMOOTH, generator) for _ in range(3)]
-    displacement = _DISPLACED * np.array(parts)
+    displacement = _DISPLACEMENT * np.array(parts)
     steepest = max(
         sum(float(np.abs(np.diff(part, axis=axis)).max()) for axis in range(3)) / _LATTICE
         for part in displacement
@@ -93,41 +112,54 @@ def draw_fields(shape: tuple[int, ...], generator: np.random.Generator) -> Field
     return Fields(displacement, _smooth_noise(lattice, _SMOOTH_BIAS, generator))
 
 
-def make_subject(anatomy: Anatomy, fields: Fields, grid: Grid, *, atrophy: float, lesion: bool) -> SimulatedSubject:
-    """Return a subject.
+def make_subject(
+    anatomy: Anatomy, fields: Fields, grid: Grid, *, atrophy: float, lesion: bool
+) -> SimulatedSubject:
+    """Simulate a subject.
 
     Parameters
     ----------
     anatomy : the template.
-    fields : of this subject.
+    fields : the smooth fields of this subject.
     grid : of the scan.
-    atrophy : the shift of the log-odds of CSF against other tissue; 0 leaves them.
-    lesion : whether it has one.
+    atrophy : the shift of the log-odds of CSF; 0 for none.
+    lesion : whether the subject has a lesion.
+
+    Returns
+    -------
+    SimulatedSubject
+        The voxels of the grid that lie inside the brain.
     """
     pieces = np.array_split(grid.voxels, -(-len(grid.voxels) // _PIECE))
-    bodies = [_piece(anatomy, fields, part, grid.resolution, atrophy, lesion) for part in pieces]
-    return SimulatedSubject(*(np.concatenate(parts) for parts in zip(*bodies, strict=True)))
+    made = [_piece(anatomy, fields, piece, grid.resolution, atrophy, lesion) for piece in pieces]
+    return SimulatedSubject(*(np.concatenate(parts) for parts in zip(*made, strict=True)))
 
 
 def simulate_scan(
-    body: SimulatedSubject,
+    subject: SimulatedSubject,
     curve: PiecewiseLinear,
     generator: np.random.Generator,
     *,
     bias: float,
     noise: float,
 ) -> Map:
-    """Return what a scanner shows of a subject, (n,).
+    """Simulate a scan of a subject.
 
     Parameters
     ----------
-    body : the subject.
+    subject : who is scanned.
     curve : from canonical intensities to those of the scanner.
     generator : of the noise.
-    bias : the spread of the logarithm of the bias field.
-    noise : the sd of each of its two parts, relative to the intensity of white matter.
+    bias : the standard deviation of the logarithm of the bias field.
+    noise : the standard deviation of the real and the imaginary part of the noise, relative to the
+        intensity of WM.
+
+    Returns
+    -------
+    array of shape (n,)
+        The intensities of the voxels of the subject.
     """
-    clean = np.interp(body.canonical, curve.knots, curve.values) * np.exp(bias * body.bias)
+    clean = np.interp(subject.canonical, curve.knots, curve.values) * np.exp(bias * subject.bias)
     size = noise * float(curve(MEANS[2]))
     real, imaginary = (
         size * generator.standard_normal(clean.size, dtype=np.float32) for _ in range(2)
@@ -139,7 +171,10 @@ def simulate_scan(
 def _smooth_noise(
     lattice: tuple[int, ...], sd: float, generator: np.random.Generator
 ) -> FloatArray:
-    """Return noise of zero mean and unit spread; drawn wider, so that no border shows."""
+    """Return smooth noise with zero mean and unit standard deviation.
+
+    It is drawn on a larger lattice and cropped, so that smoothing has no effects at the border.
+    """
     kernel = sd / _LATTICE
     margin = int(np.ceil(3 * kernel))
     noise = generator.standard_normal([n + 2 * margin for n in lattice])
@@ -163,7 +198,7 @@ def _piece(
     inside = brain > 0.5
     voxels, place, template = voxels[inside], place[:, inside], template[:, inside]
     gm, wm = _at(anatomy.gm, template), _at(anatomy.wm, template)
-    # The image is cut off at the brain's surface: divide by how much of it was there.
+    # The template is 0 outside the brain: correct for the share of that in the interpolation.
     t1 = _at(anatomy.t1, template) / brain[inside]
     blurred = np.array([np.clip(1 - gm - wm, 0, 1), gm, wm])
     sharp = blurred**_SHARPNESS * np.exp(np.array([[atrophy], [0.0], [0.0]]))
@@ -172,8 +207,8 @@ def _piece(
     canonical = (means * tissues).sum(axis=0) + _TEXTURE * (t1 - (means * blurred).sum(axis=0))
     damage = np.zeros_like(canonical)
     if lesion:
-        site = np.linalg.solve(anatomy.affine, [*_LESION, 1])[:3, np.newaxis]
-        distance = np.sqrt(((template - site) ** 2).sum(axis=0))
+        middle = np.linalg.solve(anatomy.affine, [*_LESION, 1])[:3, np.newaxis]
+        distance = np.sqrt(((template - middle) ** 2).sum(axis=0))
         damage = tissues[2] * np.clip(_LESION_RADIUS - distance, 0, 1)
     canonical = canonical + damage * (_LESION_INTENSITY - canonical)
     canonical = np.clip(canonical, 0, _BRIGHTEST).astype(np.float32)
@@ -182,5 +217,5 @@ def _piece(
 
 
 def _at(array: NDArray[np.floating], places: NDArray[np.floating]) -> Map:
-    """Return an array between its points, linearly; zero outside."""
+    """Interpolate an array linearly at some places; it is 0 outside."""
     return ndimage.map_coordinates(array, places, np.float32, order=1)

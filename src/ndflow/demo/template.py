@@ -1,7 +1,7 @@
-"""Real anatomy that every machine can install: the ICBM152 average brain in nilearn's wheel.
+"""Real anatomy that is available wherever nilearn is: the ICBM152 average brain in its wheel.
 
-It comes as a T1-weighted image without skull and as maps of the probability of grey and white
-matter, all on one grid of 1 mm. What is inside the brain and neither grey nor white is fluid.
+It consists of a skull-stripped T1-weighted image and tissue probability maps of GM and WM, all on
+one grid of 1 mm. What is inside the brain and neither GM nor WM is CSF.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ Voxels = NDArray[np.intp]
 
 
 class Anatomy(NamedTuple):
-    """A brain, on a grid of 1 mm.
+    """A template brain, on a grid of 1 mm.
 
     Attributes
     ----------
     t1 : intensities between 0 and 1; 0 outside the brain.
-    gm, wm : the probabilities of grey and white matter; they reach a little beyond the brain.
-    brain : 1 inside and 0 outside.
-    affine : (4, 4), from voxels to millimetres.
+    gm, wm : the probabilities of GM and WM; they extend a little beyond the brain.
+    brain : 1 inside the brain and 0 outside.
+    affine : (4, 4), from voxel indices to millimetres.
     """
 
     t1: Map
@@ -41,14 +41,14 @@ class Anatomy(NamedTuple):
 
 
 class Grid(NamedTuple):
-    """The grid of a scan; it begins where the template's does.
+    """The grid of a scan; its first voxel is that of the template.
 
     Attributes
     ----------
-    resolution : mm between voxels.
-    shape : how many voxels there are.
-    affine : (4, 4), from voxels to millimetres.
-    voxels : (n, 3), those that a brain may reach.
+    resolution : the distance between voxels, in mm.
+    shape : the number of voxels along each axis.
+    affine : (4, 4), from voxel indices to millimetres.
+    voxels : (n, 3), the indices of the voxels that may lie inside a brain.
     """
 
     resolution: float
@@ -58,7 +58,18 @@ class Grid(NamedTuple):
 
 
 def load_anatomy() -> Anatomy:
-    """Read the average brain."""
+    """Read the template brain.
+
+    Returns
+    -------
+    Anatomy
+        The ICBM152 average brain, from nilearn.
+
+    Raises
+    ------
+    InvalidValueError
+        Where nilearn is not installed.
+    """
     try:
         datasets = import_module("nilearn.datasets")
     except ImportError:
@@ -75,13 +86,13 @@ def load_anatomy() -> Anatomy:
 
 
 def grid_over(anatomy: Anatomy, resolution: float, reach: float) -> Grid:
-    """Return the grid of a scan.
+    """Return the grid of a scan that covers the template.
 
     Parameters
     ----------
     anatomy : the template.
-    resolution : mm between voxels.
-    reach : how far a brain may extend beyond the template's, in mm.
+    resolution : the distance between voxels, in mm.
+    reach : how far a brain may extend beyond that of the template, in mm.
     """
     distance = ndimage.distance_transform_edt(anatomy.brain[::2, ::2, ::2] == 0, sampling=2.0)
     shape = tuple(int(np.ceil(length / resolution)) for length in anatomy.brain.shape)
@@ -89,7 +100,7 @@ def grid_over(anatomy: Anatomy, resolution: float, reach: float) -> Grid:
         np.minimum(np.rint(np.arange(n) * resolution / 2).astype(int), most - 1)
         for n, most in zip(shape, distance.shape, strict=True)
     ]
-    # Every other voxel will do: it is less than 4 mm away from here, and from those left out.
+    # Distances are computed at every other voxel only, which adds an error of less than 4 mm.
     voxels = np.argwhere(distance[np.ix_(*nearest)] <= reach + 4)
     affine = anatomy.affine @ np.diag([resolution, resolution, resolution, 1])
     return Grid(resolution, shape, affine, voxels)

@@ -1,10 +1,10 @@
-r"""The report as one file of HTML that needs no other.
+r"""The report as one self-contained HTML file.
 
-The style, the script, the drawings, the volumes and the viewer all stand in the page. Three things
-keep it from doing anything else, and each would do alone:
+Style, script, drawings, volumes and viewer are all part of the page. Three things keep it from
+doing anything else, each sufficient by itself:
 
 - every text is escaped by the template engine, also within the data of scripts (as ``\u003c``);
-- drawings are cleaned when they are taken in (`ndflow.report.svg`);
+- drawings are cleaned when they are taken in (`ndflow.reporting.svg`);
 - the page's own security policy lets a browser run the page's scripts, known by their SHA-256, and
   no others, and lets it load nothing but ``data:`` and ``blob:``.
 
@@ -23,9 +23,9 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from ndflow.errors import InvalidValueError
-from ndflow.report.content import Page, Picture
-from ndflow.report.svg import inline
-from ndflow.report.viewer import packed
+from ndflow.reporting.content import Page, Picture
+from ndflow.reporting.svg import inline
+from ndflow.reporting.viewer import packed
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -41,7 +41,7 @@ def render(page: Page, *, bundle: str | None = None) -> str:
     Parameters
     ----------
     page : what to say.
-    bundle : NiiVue's script, see `ndflow.report.viewer.niivue`; without it the page shows slices
+    bundle : NiiVue's script, see `ndflow.reporting.viewer.niivue`; without it the page shows slices
         in place of the viewer.
     """
     try:
@@ -78,12 +78,12 @@ def render(page: Page, *, bundle: str | None = None) -> str:
         viewer=viewer and packed(viewer),
         policy=_policy(script, viewer),
     )
-    # Names of files that are no Unicode come as lone surrogates, which no file of HTML can hold.
+    # File names that are not Unicode come as lone surrogates, which HTML cannot hold.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _template(name: str) -> str:
-    return files("ndflow.report").joinpath("templates", name).read_text(encoding="utf-8")
+    return files("ndflow.reporting").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _policy(*scripts: str | None) -> str:
@@ -108,7 +108,7 @@ def _shown(cell: str | float | None) -> str:
         return "–"
     if isinstance(cell, str):
         return cell
-    # Three digits tell scans apart; counts are given in full.
+    # Three digits are enough to compare scans; counts are given in full.
     text = f"{cell:,.0f}" if 1000 <= abs(cell) < 1e15 else f"{cell:.3g}"
     return text.replace("-", "−")
 

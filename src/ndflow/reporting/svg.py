@@ -6,8 +6,8 @@ and a style sheet is nested under the drawing's own ``id``. An ``id`` that nothi
 out.
 
 Only elements that draw are kept, and of their attributes no event handlers and no references to
-anything but the drawing itself or a picture within it (``data:image/``): a drawing
-cannot do anything, nor ask for anything, whoever made it.
+anything but the drawing itself or a picture within it (``data:image/``): wherever a drawing comes
+from, it can neither run nor load anything.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import re
 from xml.etree import ElementTree
 
 from ndflow.errors import InvalidValueError
-from ndflow.report.content import Picture
+from ndflow.reporting.content import Picture
 
 __all__ = ["inline"]
 
@@ -59,9 +59,11 @@ def inline(picture: Picture, prefix: str) -> str:
     try:
         root = ElementTree.fromstring(picture.svg)
     except ElementTree.ParseError as error:
-        raise InvalidValueError(f"svg of {picture.alt!r} is no drawing: {error}") from None
+        raise InvalidValueError(f"svg of {picture.alt!r} is not a drawing: {error}") from None
     if root.tag != f"{_SVG}svg":
-        raise InvalidValueError(f"svg of {picture.alt!r} is no drawing: its root is {root.tag!r}")
+        raise InvalidValueError(
+            f"svg of {picture.alt!r} is not a drawing: its root is {root.tag!r}"
+        )
     element = _cleaned(root, prefix, _referred(root))
     width = _width(root)
     for name in ("width", "height"):  # the page decides, from the width the drawing was made for

@@ -1,4 +1,4 @@
-"""The report in a real browser: quiet, offline, sorted, filtered, and seen at any width."""
+"""The report in a real browser: offline, without errors, sortable and legible at any width."""
 
 import gzip
 import io
@@ -15,9 +15,9 @@ from PIL import Image
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.export import svg
 from ndflow.figures.style import colours
-from ndflow.report.content import Headline, Numbers, Page, Picture, ScanEntry, SiteEntry, Views
-from ndflow.report.page import render
-from ndflow.report.viewer import niivue
+from ndflow.reporting.content import Headline, Numbers, Page, Picture, ScanEntry, SiteEntry, Views
+from ndflow.reporting.page import render
+from ndflow.reporting.viewer import niivue
 
 webdriver = pytest.importorskip("selenium.webdriver")
 from selenium.webdriver.common.by import By  # noqa: E402
@@ -38,7 +38,7 @@ LEFT = (0.08, 0.005, None, 0.2, 0.1, 0.03, 0.011, 0.0004)  # W1 of each scan
 
 
 def volume(gain: float, shift: float) -> bytes:
-    """A ball with an off-site hole that looks the same in its own window, however scaled."""
+    """Return a ball with an off-centre hole; in its own window it looks the same at any gain."""
     at = np.indices((24, 28, 24)) - np.array([12, 14, 12])[:, None, None, None]
     ball = np.where((at**2).sum(0) < 190, 100.0 + 4 * at[0] + 2 * at[1] + at[2], 0)
     ball[8:11, 10:14, 13:17] = 40
@@ -103,7 +103,7 @@ def browser(folder) -> Iterator[webdriver.Chrome]:
 
 @pytest.fixture
 def opened(browser, folder):
-    """Open a page; when the test is over, the page must have been quiet and have loaded nothing."""
+    """Open a page; after the test, it must have logged no errors and loaded nothing."""
 
     def open_page(name="report.html", width=1400, scheme="light"):
         features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
@@ -112,7 +112,7 @@ def opened(browser, folder):
         size = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         address = (folder / name).as_uri()
-        browser.get(address)  # returns before the page is whole when the machine is busy
+        browser.get(address)  # may return before the page is complete on a busy machine
         whole = "return document.readyState == 'complete' && location.href == arguments[0]"
         wait(browser, lambda b: b.execute_script(whole, address))
         return browser
@@ -255,7 +255,7 @@ def test_the_page_fits_any_width_in_both_colour_schemes(opened, folder, width, s
     assert pixels(browser.find_element(By.CSS_SELECTOR, ".sheet"))[8, 8].min() == 255
 
 
-def test_on_paper_everything_is_open_and_there_is_nothing_to_press(opened):
+def test_a_printed_page_shows_everything_and_no_controls(opened):
     browser = opened(width=700)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
     visible = "return [...document.querySelectorAll('.scan svg')].map(e => e.checkVisibility())"

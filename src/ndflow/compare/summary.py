@@ -1,4 +1,4 @@
-"""A comparison in words and tables for people, in the layout of the paper."""
+"""The summary of a comparison: tables to read, in the layout of the paper."""
 
 from __future__ import annotations
 
@@ -6,38 +6,39 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ndflow.compare.comparison import AFFINE, Comparison
-from ndflow.compare.measure import TISSUES
+from ndflow.compare.measure import TISSUE_ROWS
 from ndflow.compare.result_tables import Part, Table, tissue_cells
 
 __all__ = ["ABOUT", "TISSUES_TITLE", "Section", "as_text", "sections"]
 
-_LIKELY = 0.05
+_SIGNIFICANT = 0.05
 
-# What tables are called for people, and how to read them; also on the page of a study.
-TISSUES_TITLE = "Quartiles of tissues"
+# The titles of tables, and how to read them; also on the page of a study.
+TISSUES_TITLE = "Tissue quartiles"
 ABOUT = {
     "fitness": (
-        "Histograms against the average density of the aligned scans",
+        "Histograms compared with the average density of the aligned scans",
         "Medians over scans: differences of densities (mae, rmse), Wasserstein (w1), "
         "Kolmogorov–Smirnov (ks) and Jensen–Shannon (js) distances, differences of quantiles (qq); "
-        "own: against the average of the condition itself; variation and jump of the slope of the "
-        "maps, and the largest jump of any scan.",
+        "own: compared with the average of the condition itself; variation: total variation of the "
+        "log slope of the maps; jump: their largest change of slope, and the largest of any scan.",
     ),
     "sites": (
         "Distances between and within sites",
-        "W1 of histograms, in standard deviations; shares are of what the alignment leaves.",
+        "W1 of histograms, in standard deviations; shares are relative to the alignment.",
     ),
     "classification": (
-        "Sites told apart by random forests",
-        "Share of scans whose site is recognised, references made without them; chance by "
-        "shuffled sites; entropy in bits, and p of a paired t-test of it against the alignment.",
+        "Site classification by random forests",
+        "Share of scans whose site is predicted correctly, with references made without them; "
+        "chance from shuffled sites; entropy in bits, and p of a paired t-test of it against the "
+        "alignment.",
     ),
     "repeats": (
         "Scans of the same subject",
         "W1 of histograms within and between subjects, and their ratio.",
     ),
     "covariate": (
-        "Effect of the covariate on the medians of tissues",
+        "Effect of the covariate on tissue medians",
         "Within sites; the correlation is partial, given the site.",
     ),
 }
@@ -61,7 +62,7 @@ class Section(NamedTuple):
 
 
 def sections(comparison: Comparison, made: Sequence[Table]) -> list[Section]:
-    """Return what there is to read of a comparison, given its tables."""
+    """Return the sections of the summary, given the tables of a comparison."""
     known = {table.name: table for table in made}
     parts = [_tissue(comparison)] if "tissue" in known else []
     parts += [_plain(known[name], *about) for name, about in ABOUT.items() if name in known]
@@ -89,7 +90,7 @@ def as_text(parts: Sequence[Section], notes: Sequence[str]) -> str:
 
 def _tissue(comparison: Comparison) -> Section:
     """The paper's Table 1."""
-    head = [f"{tissue} Q{quartile}" for tissue in TISSUES for quartile in (1, 2, 3)]
+    head = [f"{tissue} Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3)]
     rows = []
     for condition in comparison.conditions:
         cells = tissue_cells(comparison, condition)
@@ -102,7 +103,7 @@ def _tissue(comparison: Comparison) -> Section:
         rows.append([condition.name, *texts, f"{mean:.4f}", f"{relative:.4f}"])
     return Section(
         TISSUES_TITLE,
-        f"Mean ± sd over {len(comparison.subjects)} scans. The sd is less than with {AFFINE}: "
+        f"Mean ± sd over {len(comparison.shared)} scans. The sd is less than with {AFFINE}: "
         "* paired, † unpaired (Brown–Forsythe, Holm, p < .05). Last: mean sd, and the same in "
         "units of the gap between WM and GM.",
         ["condition", *head, "mean sd", "÷ gap"],
@@ -112,7 +113,7 @@ def _tissue(comparison: Comparison) -> Section:
 
 def _stars(paired: float | None, unpaired: float | None) -> str:
     marks = ((paired, "*"), (unpaired, "†"))
-    return "".join(mark if p is not None and p < _LIKELY else " " for p, mark in marks)
+    return "".join(mark if p is not None and p < _SIGNIFICANT else " " for p, mark in marks)
 
 
 def _plain(table: Table, title: str, note: str) -> Section:

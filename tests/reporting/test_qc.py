@@ -1,5 +1,6 @@
-"""Which scans of a study are pointed out on its page, and with which words."""
+"""Which scans of a study are flagged in its report, and with which words."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.density import GaussianMixture
-from ndflow.report.qc import quality_flags
-from ndflow.report.scan_summary import ScanSummary
-from ndflow.study.scan_jobs import Member
+from ndflow.image.scans import Scan
+from ndflow.methods.solution import Divergence, MatchRecord, SlopeRange
+from ndflow.reporting.qc import quality_flags
+from ndflow.reporting.scan_summary import ScanSummary
+from ndflow.scan.reading import VoxelCounts
+from ndflow.scan.records import MapRecord, ScanModel
+from ndflow.study.plan import ResultPaths
 from ndflow.transport import Affine, IntensityMap, PiecewiseLinear
 
-MEAN, SPREAD = 500.0, 100.0
-ALIGNED = 1 / SPREAD  # the slope of the way to zero mean and unit spread
-MIXTURE = GaussianMixture([1.0], [[MEAN]], [[[SPREAD**-2]]])
+MEAN, SD = 500.0, 100.0
+ALIGNED = 1 / SD  # the slope of the map to zero mean and unit variance
+MIXTURE = GaussianMixture([1.0], [[MEAN]], [[[SD**-2]]])
 
 
 def bent(*slopes: float) -> PiecewiseLinear:
     """Return a map whose slopes, in equal pieces from −6 to 6 sd, are these times the alignment."""
-    knots = np.linspace(MEAN - 6 * SPREAD, MEAN + 6 * SPREAD, len(slopes) + 1)
+    knots = np.linspace(MEAN - 6 * SD, MEAN + 6 * SD, len(slopes) + 1)
     steps = np.diff(knots) * ALIGNED * np.array(slopes)
     return PiecewiseLinear(knots, np.concatenate([[0.0], np.cumsum(steps)]))
 
@@ -34,21 +39,23 @@ def account(
     left: float | None = 1e-5,
     voxels: int | None = 100_000,
     warnings: tuple[str, ...] = (),
+    alignment: float = ALIGNED,
+    mode: str = "individual",
 ) -> ScanSummary:
-    """Return a scan that is as it should be, but for what is said otherwise."""
+    """Return an ordinary scan, except for what is given."""
     imap = imap or Affine(np.array([[ALIGNED]]), np.array([-MEAN * ALIGNED]))
-    slopes = np.exp(imap.log_det_jacobian(np.linspace(MEAN - 4 * SPREAD, MEAN + 4 * SPREAD, 999)))
-    ends = [float(slopes.min()), float(slopes.max())]
-    model: dict[str, Any] = {"misfit": misfit}
-    if voxels is not None:
-        model["voxels"] = {"fitted": voxels, "excluded": 0}
-    record: dict[str, Any] = {
-        "warnings": list(warnings),
-        "divergence": None if left is None else {"objective": "l2", "before": 0.1, "after": left},
-        "jacobian": {"range": ends, "relative_to_affine": [end / ALIGNED for end in ends]},
-    }
-    member = Member(name, f"{name}.nii.gz", None, Path("out"), "images/*.nii.gz", "maps/*.json")
-    return ScanSummary(member, MIXTURE, imap, model, record)
+    slopes = np.exp(imap.log_det_jacobian(np.linspace(MEAN - 4 * SD, MEAN + 4 * SD, 999)))
+    ends = float(slopes.min()), float(slopes.max())
+    match = MatchRecord(
+        "converged",
+        SlopeRange(ends, (ends[0] / alignment, ends[1] / alignment)),
+        None if left is None else Divergence("l2", 0.1, left),
+    )
+    counts = None if voxels is None else VoxelCounts(voxels, 0, 0, 0)
+    model = ScanModel(MIXTURE, misfit=misfit, voxels=counts)
+    record = MapRecord(imap, match=match, warnings=warnings, settings={"mode": mode})
+    scan = Scan(f"{name}.nii.gz", name=name)
+    return ScanSummary(scan, ResultPaths(Path("m"), Path("i"), Path("s")), model, record)
 
 
 def alone(scan: ScanSummary) -> list[str]:
@@ -78,9 +85,7 @@ def test_ordinary_scans_have_no_flags() -> None:
         ({"warnings": ("the mask lies beside the image",)}, ("the mask lies beside the image",)),
     ],
 )
-def test_what_is_unusual_is_said_in_one_sentence(
-    changes: dict[str, Any], words: tuple[str, ...]
-) -> None:
+def test_each_flag_is_one_sentence(changes: dict[str, Any], words: tuple[str, ...]) -> None:
     (sentence,) = alone(account(**changes))
     assert [word for word in words if word not in sentence] == []
 
@@ -95,7 +100,7 @@ def test_a_scan_may_have_several_flags() -> None:
     [
         {"misfit": 0.02},
         {"misfit": None},
-        {"left": 9e-5},  # more than usual, and still nothing
+        {"left": 9e-5},  # more than usual, but negligible
         {"left": None},
         {"imap": bent(1, 1, 3.5, 1, 1)},
         {"imap": bent(1, 1, 0.25, 1, 1)},
@@ -103,7 +108,7 @@ def test_a_scan_may_have_several_flags() -> None:
         {"voxels": None},
     ],
 )
-def test_what_is_within_bounds_or_not_known_is_not_flagged(changes: dict[str, Any]) -> None:
+def test_values_within_bounds_or_unknown_are_not_flagged(changes: dict[str, Any]) -> None:
     assert alone(account(**changes)) == []
 
 
@@ -113,13 +118,11 @@ def test_slopes_count_where_the_scan_has_voxels_only() -> None:
 
 
 @given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3))
-def test_slopes_are_told_whatever_the_units_of_the_result(scale: float, offset: float) -> None:
+def test_slopes_are_reported_whatever_the_units_of_the_result(scale: float, offset: float) -> None:
     inner = bent(1, 6, 0.05, 1, 1)
     imap = PiecewiseLinear(inner.knots, offset + scale * np.asarray(inner(inner.knots)))
-    scan = account(imap=imap)
-    # The slope of the alignment to a target of that spread.
-    ends = np.array(scan.record["jacobian"]["range"])
-    scan.record["jacobian"]["relative_to_affine"][:] = (ends / (scale * ALIGNED)).tolist()
+    # The alignment to a target of that standard deviation has another slope.
+    scan = account(imap=imap, alignment=scale * ALIGNED)
     assert [text.split(" some ")[0] for text in alone(scan)] == [
         "The map stretches",
         "The map squeezes",
@@ -145,11 +148,23 @@ def test_a_divergence_among_scans_that_have_none_left_is_flagged() -> None:
     *others, own = quality_flags([*(account(left=0.0) for _ in range(4)), account(left=0.01)])
     assert others == [[]] * 4
     assert len(own) == 1
-    assert "0.01 of divergence" in own[0]
+    assert "a divergence of 0.01" in own[0]
+
+
+def test_the_divergence_of_a_site_is_not_that_of_its_scans() -> None:
+    for mode, flags in (("individual", 1), ("two-level", 1), ("site", 0)):
+        assert len(alone(account(left=1e-2, mode=mode))) == flags
+
+
+def test_warnings_of_the_fit_are_flags_too() -> None:
+    scan = account(warnings=("a warning of the map",))
+    model = replace(scan.model, warnings=("a warning of the fit",))
+    assert alone(replace(scan, model=model)) == ["a warning of the fit", "a warning of the map"]
 
 
 def test_methods_without_divergence_or_slopes_are_no_reason_to_worry() -> None:
-    bare = account(left=None)
-    record = {"warnings": [], "divergence": None, "jacobian": None}
-    scan = ScanSummary(bare.member, bare.mixture, bare.imap, {}, record)
-    assert quality_flags([scan, scan]) == [[], []]
+    bare = account()
+    for match in (None, MatchRecord("aligned")):
+        record = MapRecord(bare.imap, match=match)
+        scan = ScanSummary(bare.scan, bare.paths, ScanModel(MIXTURE), record)
+        assert quality_flags([scan, scan]) == [[], []]

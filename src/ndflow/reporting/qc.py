@@ -1,7 +1,6 @@
-"""Scans of a study that somebody should look at, and why.
+"""Quality control: which scans of a study should be checked by eye, and why.
 
-What is unusual is measured against fixed bounds and, where there is no such bound, against the
-other scans of the study.
+What is unusual is judged by fixed bounds or, where there is none, by the other scans of the study.
 """
 
 from __future__ import annotations
@@ -10,7 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ndflow.report.scan_summary import ScanSummary
+from ndflow.methods.modes import MODES
+from ndflow.reporting.scan_summary import ScanSummary
 
 __all__ = ["quality_flags"]
 
@@ -34,23 +34,23 @@ def quality_flags(scans: Sequence[ScanSummary]) -> list[list[str]]:
         if apart is not None and apart > max(_LEFT * usual_left, _LEAST_LEFT):
             usual = f", {apart / usual_left:.0f} times as much as usual here" if usual_left else ""
             own.append(
-                f"After the match {apart:.2g} of divergence from the reference is left{usual}: is "
-                f"something in this scan that others do not have, such as a lesion or a piece of "
+                f"After the match, a divergence of {apart:.2g} from the reference is left{usual}: "
+                f"does this scan show something that others do not, such as a lesion or a piece of "
                 f"skull?"
             )
         if count is not None and count < max(_FEW_VOXELS, _FEW_SHARE * usual_voxels):
-            own.append(f"Only {count:,.0f} voxels count: does the mask cover the brain?")
-        own += [*scan.model.get("warnings", []), *scan.record.get("warnings", [])]
+            own.append(f"Only {count:,.0f} voxels were used: does the mask cover the brain?")
+        own += [*scan.model.warnings, *scan.record.warnings]
         found.append(own)
     return found
 
 
 def _fit(scan: ScanSummary) -> list[str]:
-    misfit = scan.model.get("misfit")
-    if isinstance(misfit, float) and misfit > _MISFIT:
+    misfit = scan.model.misfit
+    if misfit is not None and misfit > _MISFIT:
         return [
-            f"The mixture is {misfit:.1%} off the histogram at its worst: look for spikes or a "
-            f"cut-off in the histogram, and at the mask."
+            f"The mixture deviates from the histogram by up to {misfit:.1%}: look for spikes or a "
+            f"cut-off in the histogram, and check the mask."
         ]
     return []
 
@@ -74,15 +74,16 @@ def _slopes(scan: ScanSummary) -> list[str]:
 
 
 def _divergence(scan: ScanSummary) -> float | None:
-    """Return what is left of the scan's own divergence; a map of its site says nothing of it."""
-    found = scan.record.get("divergence")
-    by_site = (scan.record.get("settings") or {}).get("mode") == "site"
-    return None if not found or by_site else float(found["after"])
+    """Return what is left of the scan's own divergence; that of its site's map is not its own."""
+    match = scan.record.match
+    mode = MODES.get(str(scan.record.setting("mode")))
+    if match is None or match.divergence is None or (mode is not None and not mode.per_scan):
+        return None
+    return match.divergence.after
 
 
 def _voxels(scan: ScanSummary) -> float | None:
-    found = scan.model.get("voxels")
-    return None if not found else float(found["fitted"])
+    return None if scan.model.voxels is None else float(scan.model.voxels.fitted)
 
 
 def _median(values: Sequence[float | None]) -> float:

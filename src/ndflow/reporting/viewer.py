@@ -1,4 +1,4 @@
-"""NiiVue, the viewer of volumes, from a package that carries it; ndflow has no copy of its own."""
+"""NiiVue, the volume viewer, as nilearn ships it; ndflow has no copy of its own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["niivue", "packed"]
 
 
 def niivue() -> str | None:
-    """Return NiiVue's bundle as nilearn installed it, or None where there is none."""
+    """Return NiiVue's bundle as nilearn installed it, or None if it is not there."""
     try:
         bundle = files("nilearn").joinpath("_assets", "js", "niivue.umd.js")
         return bundle.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The demonstration: what it leaves, and that its numbers are as they should be."""
+"""The demonstration: the files that it writes, and its numbers."""
 
 import re
 import sys
@@ -10,20 +10,20 @@ import pytest
 from scipy.stats import wasserstein_distance
 
 from ndflow.cli import main
-from ndflow.demo import run as demo
-from ndflow.demo.run import Demonstration, check_demo, run_demo
+from ndflow.demo import demonstration
+from ndflow.demo.demonstration import Demonstration, check_demo, run_demo
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.scan_table import read_table
 from ndflow.image.read import read_volume
 from ndflow.study.parallel.tasks import Failure
 from ndflow.study.run import Summary
+from ndflow.study.scan_table import read_scans
 
 RUNS = ("individual", "site", "nyul", "affine")
 LIMIT = 1 << 30
 
 
-class Deaf:
-    """Looks on, and remembers what there was to see."""
+class Recorded:
+    """Progress that is recorded instead of shown."""
 
     def __init__(self) -> None:
         self.begun: list[tuple[str, int]] = []
@@ -38,42 +38,44 @@ class Deaf:
 
 
 @pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Deaf, Demonstration]:
-    """A demonstration of two coarse subjects a site, with small forests and few figures."""
-    folder, watch = tmp_path_factory.mktemp("demo") / "out", Deaf()
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recorded, Demonstration]:
+    """A demonstration with two coarse subjects per site, small forests and few figures."""
+    folder, progress = tmp_path_factory.mktemp("demo") / "out", Recorded()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demo, "_PERMUTATIONS", 1)
-        patch.setattr(demo, "_TREES", 5)
+        patch.setattr(demonstration, "_PERMUTATIONS", 1)
+        patch.setattr(demonstration, "_TREES", 5)
         patch.setattr("ndflow.compare.save.figures", lambda _: [])
         made = run_demo(
-            folder, watch, jobs=1, command=["ndflow", "demo"], resolution=6.0, subjects=2
+            folder, progress, jobs=1, command=["ndflow", "demo"], resolution=6.0, subjects=2
         )
-    return folder, watch, made
+    return folder, progress, made
 
 
-def test_everything_is_where_it_is_said_to_be(done: tuple[Path, Deaf, Demonstration]) -> None:
-    folder, watch, made = done
+def test_the_demonstration_has_the_documented_layout(
+    done: tuple[Path, Recorded, Demonstration],
+) -> None:
+    folder, progress, made = done
     assert {path.name for path in folder.iterdir()} == {"data", *RUNS}
-    rows = read_table(folder / "data" / "scans.tsv")
-    assert (made.scans, len(rows)) == (6, 6)
-    names = {Path(row.image).name for row in rows}
+    scans = read_scans(folder / "data" / "scans.tsv")
+    assert (made.scans, len(scans)) == (6, 6)
+    names = {Path(scan.path).name for scan in scans}
     for run in RUNS:
         assert {path.name for path in (folder / run / "images").iterdir()} == names
     assert made.page == folder / "individual" / "report.html"
     page = made.page.read_text("utf-8")
     for name in names:
         assert name.removesuffix(".nii.gz") in page
-    for title in ("Quartiles of tissues", "Distances between and within sites"):
+    for title in ("Tissue quartiles", "Distances between and within sites"):
         assert title in page
     assert (folder / "individual" / "evaluation" / "covariate.tsv").exists()
     assert list(folder.rglob("report.html")) == [made.page]
     stages = [f"{run}: {stage}" for run in RUNS for stage in ("fit", "normalise")]
-    assert watch.begun[: len(stages)] == [(stage, 6) for stage in stages]
-    assert watch.steps == sum(total for _, total in watch.begun)
+    assert progress.begun[: len(stages)] == [(stage, 6) for stage in stages]
+    assert progress.steps == sum(total for _, total in progress.begun)
 
 
 def test_sites_come_together_and_maps_near_the_truth(
-    done: tuple[Path, Deaf, Demonstration],
+    done: tuple[Path, Recorded, Demonstration],
 ) -> None:
     _, _, made = done
     apart, missed = made.apart, made.missed
@@ -88,22 +90,21 @@ def test_sites_come_together_and_maps_near_the_truth(
 
 @pytest.mark.parametrize("condition", ["unnormalised", "individual", "affine"])
 def test_distances_are_those_of_the_voxels(
-    done: tuple[Path, Deaf, Demonstration], condition: str
+    done: tuple[Path, Recorded, Demonstration], condition: str
 ) -> None:
     folder, _, made = done
     scans: dict[str, list[Any]] = {}
-    for row in read_table(folder / "data" / "scans.tsv"):
-        image = row.image
+    for scan in read_scans(folder / "data" / "scans.tsv"):
+        image = scan.path
         if condition != "unnormalised":
-            image = str(folder / condition / "images" / Path(row.image).name)
-        volumes = [read_volume(str(path), max_bytes=LIMIT) for path in (image, row.mask)]
+            image = str(folder / condition / "images" / Path(scan.path).name)
+        volumes = [read_volume(str(path), max_bytes=LIMIT) for path in (image, scan.mask)]
         values, mask = (volume.values(volume.flat) for volume in volumes)
-        scans.setdefault(str(row.site), []).append(values[mask > 0])
-    spread = np.mean([scan.std() for own in scans.values() for scan in own])
+        scans.setdefault(str(scan.site), []).append(values[mask > 0])
+    sd = np.mean([scan.std() for own in scans.values() for scan in own])
     shares = np.linspace(0, 1, 4001)
     sites = [
-        np.mean([np.quantile(scan / spread, shares) for scan in own], axis=0)
-        for own in scans.values()
+        np.mean([np.quantile(scan / sd, shares) for scan in own], axis=0) for own in scans.values()
     ]
     pairs = [(0, 1), (0, 2), (1, 2)]
     expected = np.mean([wasserstein_distance(sites[i], sites[j]) for i, j in pairs])
@@ -111,7 +112,7 @@ def test_distances_are_those_of_the_voxels(
 
 
 def test_a_folder_that_holds_something_is_left_alone(
-    done: tuple[Path, Deaf, Demonstration], tmp_path: Path
+    done: tuple[Path, Recorded, Demonstration], tmp_path: Path
 ) -> None:
     folder, _, _ = done
     (tmp_path / "mine.txt").write_text("precious")
@@ -120,11 +121,11 @@ def test_a_folder_that_holds_something_is_left_alone(
             check_demo(taken)
         assert str(taken) in str(caught.value)
     with pytest.raises(FileError, match="not empty"):
-        run_demo(tmp_path, Deaf(), jobs=1, command=[], resolution=8.0, subjects=1)
+        run_demo(tmp_path, Recorded(), jobs=1, command=[], resolution=8.0, subjects=1)
     with pytest.raises(FileError, match="cannot be created"):
-        run_demo(tmp_path / "mine.txt", Deaf(), jobs=1, command=[])
+        run_demo(tmp_path / "mine.txt", Recorded(), jobs=1, command=[])
     with pytest.raises(FileError, match="there is no folder"):
-        run_demo(tmp_path / "not" / "yet", Deaf(), jobs=1, command=[])
+        run_demo(tmp_path / "not" / "yet", Recorded(), jobs=1, command=[])
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
     (tmp_path / "empty").mkdir()
     check_demo(tmp_path / "empty")
@@ -135,34 +136,34 @@ def test_a_package_that_a_page_needs_is_missed_before_any_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "ndflow.report.build.find_spec", lambda name: None if name == "jinja2" else 1
+        "ndflow.reporting.build.find_spec", lambda name: None if name == "jinja2" else 1
     )
     with pytest.raises(InvalidValueError, match=r"needs jinja2.*ndflow\[report\]"):
-        run_demo(tmp_path / "out", Deaf(), jobs=1, command=[])
+        run_demo(tmp_path / "out", Recorded(), jobs=1, command=[])
     assert not (tmp_path / "out").exists()
 
 
-def test_a_scan_that_fails_is_the_end_of_it(
+def test_a_scan_that_fails_stops_the_demonstration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = Failure("Ashford-01_T1w", "no", "", "Ashford-01_T1w: the disc is on fire", "")
-    monkeypatch.setattr(demo, "run_cohort", lambda *_, **__: Summary(0, 0, [failure]))
+    monkeypatch.setattr(demonstration, "run_cohort", lambda *_, **__: Summary(0, 0, [failure]))
     with pytest.raises(InvalidValueError, match="the disc is on fire"):
-        run_demo(tmp_path / "out", Deaf(), jobs=1, command=[], resolution=8.0, subjects=1)
+        run_demo(tmp_path / "out", Recorded(), jobs=1, command=[], resolution=8.0, subjects=1)
 
 
-def test_the_command_says_in_five_lines_what_was_achieved_and_what_to_try(
+def test_the_command_ends_with_five_lines_on_results_and_next_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked: list[tuple[Path, int]] = []
 
-    def done(folder: Path, watch: Any, *, jobs: int, command: Any) -> Demonstration:
+    def done(folder: Path, progress: Any, *, jobs: int, command: Any) -> Demonstration:
         asked.append((folder, jobs))
         apart = dict(zip(("unnormalised", *RUNS), (1.234, 0.011, 0.022, 0.033, 0.444), strict=True))
         missed = dict(zip(RUNS, (0.055, 0.066, 0.077, 0.888), strict=True))
         return Demonstration(folder / "individual" / "report.html", 18, apart, missed)
 
-    monkeypatch.setattr(demo, "run_demo", done)
+    monkeypatch.setattr(demonstration, "run_demo", done)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", ["ndflow", "demo", "-j", "3"])
     assert main() == 0
@@ -173,7 +174,7 @@ def test_the_command_says_in_five_lines_what_was_achieved_and_what_to_try(
     assert len(then) == 2
     assert [float(n) for n in re.findall(r"\d+\.\d+", apart)] == [1.23, 0.444, 0.011, 0.022]
     assert [float(n) for n in re.findall(r"\d+\.\d+", missed)] == [0.888, 0.077, 0.055, 0.066]
-    assert apart.startswith("18 scans ")
+    assert "(18 scans)" in apart
     assert str(tmp_path / "ndflow-demo" / "individual" / "report.html") in where
     assert "ndflow cohort study.tsv OUT" in then[0]
 
@@ -186,7 +187,7 @@ def test_the_command_says_in_five_lines_what_was_achieved_and_what_to_try(
     assert said.err.startswith(f"error: {tmp_path / 'taken'}: not empty")
 
 
-def test_help_says_what_the_demonstration_is(
+def test_help_describes_the_demonstration(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["ndflow", "demo", "--help"])

@@ -1,7 +1,7 @@
 """The page of a finished study: OUT/report.html.
 
-Numbers and densities come from the models and maps of all scans; images are read of a sample only,
-flagged scans first, so the page stays small and quick for a large cohort.
+Numbers and densities come from the models and sidecars of all scans; images are read for a sample
+of scans only, flagged ones first, so the page stays small and quick for a large cohort.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from ndflow.figures.export import svg
 from ndflow.figures.headline import headline_figure
 from ndflow.figures.style import colours
 from ndflow.files.atomic import AnyPath, check_new, new_file
-from ndflow.files.json_model import read_model
-from ndflow.methods.model import Portrait, has_own_units
+from ndflow.methods.model import DensityModel
 from ndflow.metrics.site_distance import distance_between_sites, distance_within_sites
-from ndflow.report.boilerplate import bibtex, facts, methods_paragraph
-from ndflow.report.content import Headline, Page, Picture, SiteEntry
-from ndflow.report.evaluation_section import evaluated_numbers, evaluated_pictures, rows_of
-from ndflow.report.page import render
-from ndflow.report.qc import quality_flags
-from ndflow.report.scan_section import COLUMNS, EXPLAINED, scan_entry
-from ndflow.report.scan_summary import ScanSummary, densities_by_site, scan_summaries
-from ndflow.report.viewer import niivue
-from ndflow.scan.target import in_units, read_target
-from ndflow.study.finished import FinishedStudy, read_finished
+from ndflow.reporting.boilerplate import facts, methods_paragraph
+from ndflow.reporting.content import Headline, Page, Picture, SiteEntry
+from ndflow.reporting.evaluation_section import evaluation_section, rows_of
+from ndflow.reporting.page import render
+from ndflow.reporting.qc import quality_flags
+from ndflow.reporting.scan_section import COLUMNS, EXPLAINED, scan_entry
+from ndflow.reporting.scan_summary import ScanSummary, densities_by_site, scan_summaries
+from ndflow.reporting.viewer import niivue
+from ndflow.scan.settings import Reading
+from ndflow.scan.target import in_units, target_of
+from ndflow.study.finished import FinishedStudy, read_finished, results_fingerprint
+from ndflow.study.folder import REPORT
 from ndflow.study.parallel.tasks import FAILURES
-from ndflow.study.references import reference_name
-from ndflow.study.run import PROVENANCE, REPORT
+from ndflow.study.references import read_reference, reference_name
 from ndflow.values import whole
 
-__all__ = ["REPORT", "check_report", "headline", "write_report"]
+__all__ = ["check_report", "headline", "report"]
 
-_LOGARITHMIC = 3.0  # medians of scans that differ so many times need such an axis
-_CONDITIONS = {"raw": "as they came", "aligned": "aligned", "result": "normalised"}
+_LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
+_CONDITIONS = {"raw": "unnormalised", "aligned": "aligned", "result": "normalised"}
 
 
 class _Sample(NamedTuple):
@@ -61,21 +61,41 @@ def check_report() -> None:
             )
 
 
-def write_report(folder: AnyPath, *, sample: int = 20, viewer: int = 9, max_bytes: int) -> Path:
-    """Write the page of a finished study, in place of one that was there.
+def report(
+    out: AnyPath, *, sample: int = 20, viewer: int = 9, max_bytes: int = Reading.max_bytes
+) -> Path:
+    """Write the page of a finished study, ``OUT/report.html``, as ``ndflow report`` does.
 
     Parameters
     ----------
-    folder : of the study.
-    sample : how many scans are shown with pictures; the others are rows of the table.
-    viewer : how many of these can be seen in the viewer.
-    max_bytes : the largest file to read.
+    out : the folder of the study.
+    sample : how many scans are shown with figures, flagged ones first; the others are rows of a
+        table.
+    viewer : how many of these can be seen before and after in the viewer.
+    max_bytes : refuse files with more bytes than this when decompressed.
+
+    Returns
+    -------
+    Path
+        The page, which replaces one that was there.
+
+    Raises
+    ------
+    FileError
+        Where the folder holds no finished study.
+    InvalidValueError
+        Where a package is missing that the page needs.
+
+    Examples
+    --------
+    >>> import ndflow
+    >>> ndflow.report("out")  # doctest: +SKIP
     """
     check_report()
     whole(sample, "sample", 0, 1 << 31)
     whole(viewer, "viewer", 0, 1 << 31)
-    (run,) = read_finished([folder])
-    path = Path(folder) / REPORT
+    (run,) = read_finished([out])
+    path = Path(out) / REPORT
     check_new(path, force=True)
     scans = scan_summaries(run)
     warned = quality_flags(scans)
@@ -88,27 +108,28 @@ def write_report(folder: AnyPath, *, sample: int = 20, viewer: int = 9, max_byte
     return path
 
 
-def _target(run: FinishedStudy) -> Portrait | None:
+def _target(run: FinishedStudy) -> DensityModel | None:
     """Return the reference in the units of the result; None for methods with units of their own."""
-    matching = run.study.matching
-    if has_own_units(matching):
+    study = run.study
+    if study.method.own_units:
         return None
-    aside = replace(matching, lesions=None)  # what was found stands in the records
-    target = read_target(str(run.study.folder / reference_name(None)), matching=aside)
-    return in_units(target, matching)
+    path = str(study.folder / reference_name(None))
+    aside = replace(study.matching, lesions=None)  # what was found is in the sidecars
+    model = DensityModel.of_reference(read_reference(path))
+    return in_units(target_of(model, True, path, aside), study.matching)
 
 
 def _sample(
     scans: Sequence[ScanSummary], warned: Sequence[Sequence[str]], count: int, viewer: int
 ) -> _Sample:
     """Choose scans to show: flagged ones first, then of each site in turn."""
-    flagged = [scan.member.name for scan, own in zip(scans, warned, strict=True) if own]
+    flagged = [scan.scan.name for scan, own in zip(scans, warned, strict=True) if own]
     turns: dict[str, int] = {}
     others = []
     for scan, own in zip(scans, warned, strict=True):
         if not own:
             turns[scan.site] = turns.get(scan.site, 0) + 1
-            others.append((turns[scan.site], scan.site, scan.member.name))
+            others.append((turns[scan.site], scan.site, scan.scan.name))
     odd = flagged[:count]
     plain = [name for *_, name in sorted(others)][: count - len(odd)]
     half = (viewer + 1) // 2  # of the places in the viewer are for flagged scans
@@ -120,20 +141,22 @@ def _page(
     run: FinishedStudy,
     scans: Sequence[ScanSummary],
     warned: Sequence[Sequence[str]],
-    target: Portrait | None,
+    target: DensityModel | None,
     chosen: _Sample,
     max_bytes: int,
 ) -> Page:
-    _, record = read_model(run.study.folder / PROVENANCE, "study")
     failures = rows_of(run.study.folder / FAILURES)
     sites = sorted({scan.site for scan in scans})
     palette = colours(sites)
-    named = sorted({scan.member.site for scan in scans if scan.member.site})
-    masks = {str((scan.record.get("settings") or {}).get("mask")) for scan in scans}
-    evaluation = run.study.folder / "evaluation"
+    named = sorted({scan.scan.site for scan in scans if scan.scan.site})
+    masks = {str(scan.record.setting("mask")) for scan in scans}
+    records = {scan.scan.name: scan.record for scan in scans}
+    evaluation = evaluation_section(
+        run.study.folder / "evaluation", results_fingerprint(run, records)
+    )
     return Page(
         title=f"ndflow: {run.name}",
-        facts=facts(run.study, record, len(scans), len(failures)),
+        facts=facts(run, len(failures)),
         failures=[(row["scan"], row["cause"], row["try"]) for row in failures],
         headline=headline(scans, sites),
         populations=_populations(scans, sites),
@@ -145,16 +168,16 @@ def _page(
                 own,
                 target,
                 colour=palette[scan.site],
-                pictured=scan.member.name in chosen.pictures,
-                viewed=scan.member.name in chosen.viewer,
+                pictured=scan.scan.name in chosen.pictures,
+                viewed=scan.scan.name in chosen.viewer,
                 max_bytes=max_bytes,
             )
             for scan, own in zip(scans, warned, strict=True)
         ],
-        tables=evaluated_numbers(evaluation, run),
-        pictures=evaluated_pictures(evaluation, run),
-        methods=methods_paragraph(run.study, record, len(scans), named, masks),
-        citation=bibtex(run.study.matching.method),
+        tables=evaluation.tables,
+        pictures=evaluation.pictures,
+        methods=methods_paragraph(run, named, masks),
+        citation=run.study.method.bibtex,
         explained=EXPLAINED,
     )
 
@@ -184,12 +207,12 @@ def headline(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Headline:
     several = len(sites) > 1
     what = "sites" if several else "scans"
     numbers = [(name, f"{apart:.3g}") for name, apart in distances]
-    came, aligned, result = (apart for _, apart in distances)
+    raw, aligned, result = (apart for _, apart in distances)
     apart = "apart" if several else "from their average"
     sentence = (
         f"Histograms of {what} lie {result:.3g} standard deviations {apart} (Wasserstein "
-        f"distance); they came {came:.3g} {apart}, and aligning mean and spread alone leaves "
-        f"{aligned:.3g}."
+        f"distance). They were {raw:.3g} {apart} before; aligning mean and standard deviation "
+        f"alone leaves {aligned:.3g}."
     )
     if len(scans) == 1:
         sentence = "There is one scan, and nothing to compare it with."
@@ -218,8 +241,8 @@ def _panel(scans: Sequence[ScanSummary], condition: str) -> DensityPanel:
 def _populations(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Picture:
     panels = [_panel(scans, condition) for condition in _CONDITIONS]
     figure = density_figure(panels, sites=sites)
-    alt = "Densities of all scans by site, as they came, aligned, and normalised"
-    return Picture(svg(figure), alt, "A line a scan, thick lines the average of a site.")
+    alt = "Densities of all scans by site: unnormalised, aligned, and normalised"
+    return Picture(svg(figure), alt, "One line per scan; thick lines are the averages of sites.")
 
 
 def _site(name: str, scans: Sequence[ScanSummary], sites: Sequence[str]) -> SiteEntry:

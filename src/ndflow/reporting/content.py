@@ -1,8 +1,8 @@
-"""What a report says, as plain values: no file is read here, and nothing is laid out.
+"""The content of a report, as plain values: nothing is read and nothing is laid out here.
 
 A `Page` lists its parts in reading order, and refuses parts that do not fit together. All text is
 plain text, from whatever table it comes; only `Picture.svg` is markup, and is cleaned when it is
-shown (see `ndflow.report.svg`).
+shown (see `ndflow.reporting.svg`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawing, the words for those who cannot see it, and what stands below it."""
+    """A drawing, a description for those who cannot see it, and a caption."""
 
     svg: bytes
     alt: str
@@ -72,7 +72,7 @@ class ScanEntry:
     Attributes
     ----------
     name, site : of the scan.
-    cells : one a column of the page; None, as NaN, where there is no value.
+    cells : one per column of the page; None or NaN where there is no value.
     flags : sentences on what to check; a scan without any is as it should be.
     picture : its density, map and quantiles.
     views : of its voxels.
@@ -151,6 +151,6 @@ class Page:
         for scan in self.scans:
             if len(scan.cells) != len(self.columns):
                 raise InvalidValueError(
-                    f"cells of {scan.name!r} must be {len(self.columns)}, one a column, "
+                    f"cells of {scan.name!r} must be {len(self.columns)}, one per column, "
                     f"not {len(scan.cells)}"
                 )

@@ -1,4 +1,4 @@
-"""The report's page: one file, nothing from outside, every text just a text."""
+"""The page of a report: one file that loads nothing, with all text escaped."""
 
 import base64
 import gzip
@@ -9,20 +9,20 @@ import re
 from collections import Counter
 from dataclasses import replace
 from functools import cache
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pages import Html
 
 from ndflow.errors import InvalidValueError
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.export import svg
-from ndflow.report import viewer
-from ndflow.report.content import Headline, Numbers, Page, Picture, ScanEntry, SiteEntry, Views
-from ndflow.report.page import render
-from ndflow.report.viewer import niivue
+from ndflow.reporting import viewer
+from ndflow.reporting.content import Headline, Numbers, Page, Picture, ScanEntry, SiteEntry, Views
+from ndflow.reporting.page import render
+from ndflow.reporting.viewer import niivue
 
 HOSTILE = "</script><!--<script>alert('1')</script>\u2028\"&amp; x' onload=alert(2) {{ 7*7 }}"
 DRAWING = b"""<?xml version="1.0"?><!DOCTYPE svg PUBLIC "x" "http://www.w3.org/svg11.dtd">
@@ -35,33 +35,12 @@ DRAWING = b"""<?xml version="1.0"?><!DOCTYPE svg PUBLIC "x" "http://www.w3.org/s
 <g id="alone" clip-path="url(#c)" style="fill: url(http://x.org/y)"><use xlink:href="#m"/>
 <image xlink:href="data:image/png;base64,AA=="/><image xlink:href="https://x.org/z.png"/>
 <text>a &lt;b&gt; c</text></g><x:thing/></svg>"""
-EMPTY = {"meta", "link", "br", "input"}
 
 
-class Reader(HTMLParser):
-    """The elements of a page, as (name, attributes, own text)."""
+class Reader(Html):
+    """The elements of a page, with the text of each alone."""
 
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
-        self.stack: list[list[str]] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs), []))
-        if tag not in EMPTY:
-            self.stack.append(self.elements[-1][2])
-
-    def handle_startendtag(self, tag, attrs):
-        self.elements.append((tag, dict(attrs), []))
-
-    def handle_endtag(self, tag):
-        self.stack.pop()
-
-    def handle_data(self, data):
-        if self.stack:
-            self.stack[-1].append(data)
+    nested = False
 
     def texts(self, tag: str) -> list[str]:
         return ["".join(text) for name, _, text in self.elements if name == tag]
@@ -126,7 +105,7 @@ def test_data_of_scripts_hold_the_names_and_volumes_and_no_sign_of_html():
     assert base64.b64decode(scan["after"]) == b"after"
 
 
-def test_names_that_are_no_unicode_do_not_keep_the_page_from_being_written():
+def test_names_that_are_not_unicode_can_be_written():
     assert b"caf?" in render(a_page(b"caf\xe9".decode("utf-8", "surrogateescape"))).encode()
 
 
@@ -145,7 +124,7 @@ def test_ids_are_unique_and_every_reference_within_the_page_leads_somewhere():
             assert set(re.findall(r"url\(#([^)]*)\)", value or "")) <= set(ids)
 
 
-def test_drawings_keep_what_draws_and_lose_what_acts():
+def test_drawings_keep_shapes_and_lose_scripts():
     page = read()
     drawn = [(tag, attrs) for tag, attrs, _ in page.elements if tag in ("use", "image")]
     count = len([1 for tag, _, _ in page.elements if tag == "svg"])
@@ -195,7 +174,7 @@ def test_only_the_scripts_of_the_page_are_allowed_to_run():
     assert "http" not in policy
 
 
-def test_what_is_empty_has_neither_a_section_nor_a_link():
+def test_empty_sections_are_left_out_with_their_links():
     bare = a_page(populations=None, sites=[], scans=[], tables=[], pictures=[], failures=[])
     page = Reader(render(bare, bundle="var niivue;"))
     sections = [attrs["id"] for tag, attrs, _ in page.elements if tag == "section"]
@@ -205,7 +184,7 @@ def test_what_is_empty_has_neither_a_section_nor_a_link():
     assert not [1 for _, attrs, _ in page.elements if attrs.get("id") == "niivue"]
 
 
-def test_numbers_are_short_and_what_is_unknown_is_a_dash():
+def test_numbers_are_short_and_unknown_ones_a_dash():
     cells = [0.123456, 174291, -2.5, None, float("nan"), 0, 1e-7, np.float32(0.5), "a"]
     scan = ScanEntry("s", "c", cells)
     page = Reader(render(a_page(columns=[""] * len(cells), scans=[scan])))

@@ -1,25 +1,24 @@
-"""What the files of a finished study say of each scan, without looking at any image.
+"""What the files of a finished study say about each scan, without reading any image.
 
 The result of a scan has the quantiles ``f(Q(p))``, where Q are those of its histogram and f its
-map, and the density ``q(x) / f'(x)`` at ``f(x)``: models and maps are all that is needed to tell
+map, and the density ``q(x) / f'(x)`` at ``f(x)``: models and maps are all that is needed to say
 how far scans were apart before and after.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from ndflow.density import GaussianMixture
-from ndflow.files.json_model import read_model
-from ndflow.metrics.histogram_fit import QUANTILE_LEVELS
-from ndflow.scan.model_files import load_map
+from ndflow.density.binning import QUANTILE_LEVELS
+from ndflow.image.scans import Scan
+from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.finished import FinishedStudy
-from ndflow.study.scan_jobs import Member, portrait_of_member
+from ndflow.study.plan import ResultPaths
 from ndflow.transport import Affine, IntensityMap, align
 from ndflow.values import FloatArray
 
@@ -32,56 +31,62 @@ _BULK = (0.01, 0.99)
 
 @dataclass(frozen=True)
 class ScanSummary:
-    """What is known of a scan.
+    """What is known about a scan of a finished study.
 
     Attributes
     ----------
-    member : the scan.
-    mixture : its density.
-    imap : its map.
-    model, record : what else stands beside the two.
+    scan, paths : the scan, and where its results are.
+    model : its density, and how it was estimated.
+    record : the sidecar of its result.
     """
 
-    member: Member
-    mixture: GaussianMixture
-    imap: IntensityMap
-    model: Mapping[str, Any]
-    record: Mapping[str, Any]
+    scan: Scan
+    paths: ResultPaths
+    model: ScanModel
+    record: MapRecord
 
     @property
     def site(self) -> str:
         """Where it was made, in words."""
-        return self.member.site or "(no site)"
+        return self.scan.site or "(no site)"
+
+    @property
+    def mixture(self) -> GaussianMixture:
+        """Its density."""
+        return self.model.mixture
+
+    @property
+    def imap(self) -> IntensityMap:
+        """Its map."""
+        return self.record.map
 
     @cached_property
     def alignment(self) -> Affine:
-        """Its way to zero mean and unit spread."""
+        """Its map to zero mean and unit standard deviation."""
         return align(self.mixture)
 
     @cached_property
     def slopes(self) -> tuple[float, float] | None:
-        """The least and the greatest slope of the map as multiples of the alignment's.
+        """The smallest and the largest slope of the map as multiples of the alignment's.
 
         Between the 1st and the 99th percentile of the scan.
         """
-        known = self.record.get("jacobian")
-        if not known:
+        known = self.record.match.slopes if self.record.match else None
+        if known is None:
             return None
-        own = known["range"][0] / known["relative_to_affine"][0]  # the slope of the alignment
+        own = known.range[0] / known.relative_to_affine[0]  # the slope of the alignment
         low, high = self.mixture.quantile(_BULK).tolist()
         slopes = np.exp(self.imap.log_det_jacobian(np.linspace(low, high, _POINTS + 1))) / own
         return float(slopes.min()), float(slopes.max())
 
     def quantiles(self, condition: str) -> FloatArray:
-        """Return the 199 quantiles as they came (``raw``), ``aligned``, or in the ``result``."""
+        """Return the 199 quantiles: ``raw``, ``aligned``, or of the ``result``."""
         return self._through(condition)(self._quantiles)
 
     @cached_property
     def _quantiles(self) -> FloatArray:
-        saved = self.model.get("quantiles")
-        return (
-            self.mixture.quantile(QUANTILE_LEVELS) if saved is None else np.array(saved, np.float64)
-        )
+        saved = self.model.quantiles
+        return self.mixture.quantile(QUANTILE_LEVELS) if saved is None else np.array(saved)
 
     def curve(self, condition: str) -> tuple[FloatArray, FloatArray]:
         """Return intensities and the density there, under one of the conditions."""
@@ -96,23 +101,19 @@ class ScanSummary:
 
 
 def scan_summaries(run: FinishedStudy) -> list[ScanSummary]:
-    """Read what the files of a study say of its scans."""
-    return [
-        ScanSummary(
-            member,
-            portrait_of_member(member).mixture,
-            load_map(member.place.record),
-            read_model(member.place.model, "mixture")[1],
-            read_model(member.place.record, "map")[1],
-        )
-        for member in run.study.members
-    ]
+    """Read what the files of a study say about its scans."""
+    found = []
+    for scan in run.study.scans:
+        paths = run.study.paths(scan)
+        model, record = ScanModel.read(paths.model), MapRecord.read(paths.sidecar)
+        found.append(ScanSummary(scan, paths, model, record))
+    return found
 
 
 def densities_by_site(
     scans: Sequence[ScanSummary], condition: str, *, logarithmic: bool = False
 ) -> tuple[FloatArray, dict[str, list[FloatArray]]]:
-    """Return intensities, and the density of every scan there by site, under a condition."""
+    """Return intensities, and the density of every scan at them by site, under a condition."""
     curves = [scan.curve(condition) for scan in scans]
     low, high = min(y[0] for y, _ in curves), max(y[-1] for y, _ in curves)
     if logarithmic:

@@ -1,21 +1,19 @@
-"""What an evaluation has left in the folder of a study, for its page."""
+"""The evaluation of a study on its page, if there is one."""
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ndflow.compare.save import RECORD
-from ndflow.compare.text import ABOUT, TISSUES_TITLE
+from ndflow.compare.summary import ABOUT, TISSUES_TITLE
 from ndflow.errors import FileError
-from ndflow.files.json_model import read_model
-from ndflow.files.stream import open_file
-from ndflow.report.content import Numbers, Picture
-from ndflow.study.finished import FinishedStudy, results_fingerprint
+from ndflow.files.tables import read_delimited
+from ndflow.reporting.content import Numbers, Picture
+from ndflow.scan.records import EvaluationRecord
 
-__all__ = ["evaluated_numbers", "evaluated_pictures", "rows_of"]
+__all__ = ["EvaluationSection", "evaluation_section", "rows_of"]
 
 _ABOUT = {
     "tissue": (
@@ -25,30 +23,55 @@ _ABOUT = {
     **ABOUT,
     "recovery": (  # of the demonstration
         "Known intensity curves recovered",
-        "How far maps are from the true ones, in standard deviations, and how far from each other.",
+        "Distance of the maps from the true ones, and from each other, in standard deviations.",
     ),
 }
-_LIKELY = 0.05
+_SIGNIFICANT = 0.05
 _PICTURES = {
-    "tissues": "Quartiles of tissues by site, under each condition",
+    "tissues": "Tissue quartiles by site, under each condition",
     "predictions": "Entropy and confidence of predicted sites",
-    "fitness": "One scan under each condition: histogram and quantiles against the target",
+    "fitness": "One scan under each condition: histogram and quantiles compared with the target",
 }
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table that may be there."""
+    """Return the rows of a table; none if it does not exist."""
     if not path.exists():
         return []
-    with open_file(path) as file:
-        text = file.read().decode("utf-8")
-    return list(csv.DictReader(io.StringIO(text, newline=""), delimiter="\t"))
+    columns, rows = read_delimited(path, delimiter="\t")
+    return [dict(zip(columns, cells, strict=False)) for _, cells in rows]
 
 
-def evaluated_numbers(folder: Path, run: FinishedStudy) -> list[Numbers]:
-    """Return the tables of an evaluation, if there was one of the results that are there now."""
-    if not _is_current(folder, run):
-        return []
+class EvaluationSection(NamedTuple):
+    """What the page shows of an evaluation: nothing, if there is none."""
+
+    tables: list[Numbers]
+    pictures: list[Picture]
+
+
+def evaluation_section(folder: Path, fingerprint: str) -> EvaluationSection:
+    """Return the tables and figures of an evaluation.
+
+    Parameters
+    ----------
+    folder : of the evaluation.
+    fingerprint : of the results that are there now; an evaluation of others is not shown.
+    """
+    try:
+        record = EvaluationRecord.read(folder / RECORD)
+    except FileError:
+        return EvaluationSection([], [])
+    if fingerprint not in record.results.values():
+        return EvaluationSection([], [])
+    pictures = [
+        Picture(path.read_bytes(), caption, caption)
+        for name, caption in _PICTURES.items()
+        if (path := folder / f"{name}.svg").exists()
+    ]
+    return EvaluationSection(_tables(folder), pictures)
+
+
+def _tables(folder: Path) -> list[Numbers]:
     found = []
     for name, (title, note) in _ABOUT.items():
         rows = rows_of(folder / f"{name}.tsv")
@@ -70,34 +93,15 @@ def _plain(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]
 
 
 def _tissue(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Return the quartiles with a row a condition, as the paper's Table 1 has them."""
+    """Return the quartiles with one row per condition, as in the paper's Table 1."""
     cells: dict[str, dict[str, str]] = {}
     for row in rows:
-        less = row["paired_holm"] != "n/a" and float(row["paired_holm"]) < _LIKELY
+        less = row["paired_holm"] != "n/a" and float(row["paired_holm"]) < _SIGNIFICANT
         text = f"{float(row['mean']):.2f} ± {float(row['sd']):.3f}{'*' if less else ''}"
         cells.setdefault(row["condition"], {})[f"{row['tissue']} Q{row['quartile']}"] = text
     names = list(next(iter(cells.values())))
     lines = [[condition, *(own[name] for name in names)] for condition, own in cells.items()]
     return ["condition", *names], lines
-
-
-def evaluated_pictures(folder: Path, run: FinishedStudy) -> list[Picture]:
-    """Return the figures of an evaluation, if there was one of the results that are there now."""
-    if not _is_current(folder, run):
-        return []
-    return [
-        Picture(path.read_bytes(), caption, caption)
-        for name, caption in _PICTURES.items()
-        if (path := folder / f"{name}.svg").exists()
-    ]
-
-
-def _is_current(folder: Path, run: FinishedStudy) -> bool:
-    try:
-        _, record = read_model(folder / RECORD, "evaluation")
-    except FileError:
-        return False
-    return results_fingerprint(run) in (record.get("results") or {}).values()
 
 
 def _shortened(text: str) -> str:

@@ -1,0 +1,113 @@
+"""Compare finished studies, and write what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ndflow.compare.comparison import Comparison, compare
+from ndflow.compare.save import check_evaluation, write_evaluation
+from ndflow.errors import InvalidValueError
+from ndflow.files.atomic import AnyPath
+from ndflow.scan.settings import Reading
+from ndflow.study.finished import read_finished
+from ndflow.study.passes import Progress, Silent
+
+__all__ = ["Evaluation", "evaluate"]
+
+
+class Evaluation(NamedTuple):
+    """What came of a comparison.
+
+    Attributes
+    ----------
+    comparison : every scan under every condition.
+    folder : where tables and figures are.
+    text : the tables, in the layout of the paper.
+    """
+
+    comparison: Comparison
+    folder: Path
+    text: str
+
+    def __repr__(self) -> str:
+        """Return the tables."""
+        return self.text
+
+
+def evaluate(
+    runs: AnyPath | Sequence[AnyPath],
+    *,
+    output: AnyPath | None = None,
+    covariate: str | None = None,
+    permutations: int = 50,
+    trees: int = 200,
+    seed: int = 0,
+    force: bool = False,
+    jobs: int = 1,
+    max_bytes: int = Reading.max_bytes,
+    progress: Progress | None = None,
+    command: Sequence[str] = (),
+) -> Evaluation:
+    """Compare finished studies of the same scans, as ``ndflow evaluate`` does.
+
+    Parameters
+    ----------
+    runs : the folders of the studies.
+    output : the folder for tables and figures. Default: ``evaluation`` in the study, if there is
+        only one.
+    covariate : a numeric column of the table, such as ``age``: is its effect on tissues preserved?
+    permutations : how often sites are shuffled to measure the accuracy of chance; 0: not at all.
+    trees : in a random forest.
+    seed : of folds, forests and permutations.
+    force : write to a folder that is not empty.
+    jobs : how many scans at a time; -1 for one per core.
+    max_bytes : refuse files with more bytes than this when decompressed.
+    progress : follows how far the work has come.
+    command : what the user typed, for the record.
+
+    Returns
+    -------
+    Evaluation
+        The comparison, and its tables as text.
+
+    Raises
+    ------
+    FileError, InvalidValueError
+        Where a folder holds no finished study, or the studies cannot be compared.
+
+    Examples
+    --------
+    >>> import ndflow
+    >>> print(ndflow.evaluate("out", covariate="age").text)  # doctest: +SKIP
+    """
+    folders = [runs] if isinstance(runs, str | Path) else list(runs)  # type: ignore[arg-type]
+    if output is None and len(folders) != 1:
+        raise InvalidValueError("a comparison of several runs needs a folder; give --output DIR")
+    folder = Path(folders[0]) / "evaluation" if output is None else Path(output)
+    finished = read_finished(folders)
+    check_evaluation(folder, force=force)
+    comparison = compare(
+        finished,
+        progress or Silent(),
+        seed=seed,
+        permutations=permutations,
+        trees=trees,
+        covariate=covariate,
+        jobs=jobs,
+        max_bytes=max_bytes,
+    )
+    text = write_evaluation(
+        comparison,
+        folder,
+        covariate=covariate,
+        settings={
+            "covariate": covariate,
+            "permutations": permutations,
+            "trees": trees,
+            "seed": seed,
+        },
+        command=command,
+    )
+    return Evaluation(comparison, folder, text)

@@ -1,0 +1,1 @@
+"""The demonstration: a small simulated study whose true intensities are known."""

@@ -1,0 +1,54 @@
+"""A scan before and after, as the page shows it: upright, with NaN outside the mask."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ndflow.image.orient import fullest, slice_at, upright
+from ndflow.image.read import read_volume
+from ndflow.image.scans import Scan
+from ndflow.scan.reading import read_masked
+from ndflow.scan.records import MapRecord
+from ndflow.study.finished import mask_used
+from ndflow.study.plan import ResultPaths
+from ndflow.values import FloatArray
+
+__all__ = ["BeforeAfter", "before_after"]
+
+
+class BeforeAfter(NamedTuple):
+    """Two volumes upright (x to the right, y forward, z up); NaN outside the mask.
+
+    Attributes
+    ----------
+    before, after : the volumes.
+    spacing : the distance of voxels along each axis, in millimetres.
+    """
+
+    before: FloatArray
+    after: FloatArray
+    spacing: tuple[float, ...]
+
+    def slices(self) -> tuple[list[FloatArray], list[FloatArray]]:
+        """Return the axial, coronal and sagittal slices of both that show most."""
+        places = [(axis, fullest(self.before, axis)) for axis in (2, 1, 0)]
+        before, after = (
+            [slice_at(picture, self.spacing, *place) for place in places]
+            for picture in (self.before, self.after)
+        )
+        return before, after
+
+
+def before_after(scan: Scan, paths: ResultPaths, record: MapRecord, max_bytes: int) -> BeforeAfter:
+    """Read a scan and its result.
+
+    Parameters
+    ----------
+    scan, paths : the scan, and where its results are.
+    record : its sidecar.
+    max_bytes : the largest file to read.
+    """
+    volume, inside, _ = read_masked(scan.image, mask_used(scan, record), max_bytes=max_bytes)
+    result = read_volume(paths.image, max_bytes=max_bytes)
+    before, spacing = upright(volume, inside)
+    return BeforeAfter(before, upright(result, inside)[0], spacing)

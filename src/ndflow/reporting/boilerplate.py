@@ -1,0 +1,111 @@
+"""Boilerplate: what was done in a study, in words, for its page and for the methods of a paper."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Sequence
+
+from ndflow._version import __version__
+from ndflow.study.finished import FinishedStudy
+from ndflow.study.plan import ANY_CHANNEL, Study
+
+__all__ = ["facts", "methods_paragraph"]
+
+_MASKS = {
+    "given": "inside its mask",
+    "auto": "inside its foreground, found automatically,",
+    "nonzero": "over all voxels but 0",
+}
+
+
+def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
+    """Return what was run, as pairs of a name and a value; `failed` counts scans."""
+    study, record = run.study, run.record
+    done = len(study.scans)
+    named = [f"{name} ({count})" for name, count in study.site_counts.items()]
+    fitted = done if record.fitted is None else record.fitted
+    return [
+        ("Command", shlex.join(record.command)),
+        ("Scans", f"{done} normalised, {failed} failed"),
+        ("Sites", ", ".join(named) or "not named"),
+        ("Images", "not named" if study.channel == ANY_CHANNEL else study.channel),
+        ("Settings", ", ".join(_settings(study))),
+        ("Reference", "given" if study.given else f"made from {fitted} scans"),
+        ("Versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
+    ]
+
+
+def _settings(study: Study) -> list[str]:
+    matching, writing = study.matching, study.writing
+    words = [f"method {matching.method}", f"mode {study.mode.name}"]
+    words += study.method.options(matching)
+    if not study.given or study.mode.by_site:
+        words += [f"average {study.averaging.average}"]
+    words += [f"effective count {study.fitting.effective_count:g}"]
+    if matching.range is not None:
+        words += [f"range {matching.range[0]:g} to {matching.range[1]:g}"]
+    words += [f"outside {writing.outside}"] if writing.outside else []
+    return [*words, f"dtype {writing.dtype}"]
+
+
+def methods_paragraph(run: FinishedStudy, sites: Sequence[str], masks: Collection[str]) -> str:
+    """Return a paragraph for the methods section of a paper.
+
+    Parameters
+    ----------
+    run : what was done.
+    sites : those that are known.
+    masks : how voxels were chosen, as the sidecars say: ``given``, ``auto``, ``nonzero``.
+    """
+    study, record, scans = run.study, run.record, len(run.study.scans)
+    method, matching = study.method, study.matching
+    kind = "" if study.channel == ANY_CHANNEL else f"{study.channel} "
+    many = f"{scans} {kind}image{'' if scans == 1 else 's'}"
+    many += f" from {len(sites)} sites" if len(sites) > 1 else ""
+    version = record.versions.get("ndflow", __version__)
+    first = f"Intensities of {many} were normalised with ndflow {version}."
+    way, last = method.description(matching), f"{method.remarks(matching)}{_units(study)}"
+    if not method.matches_densities:
+        return f"{first} Scans were {way}.{last}"
+    where = " or ".join(_MASKS[mask] for mask in sorted(masks) if mask in _MASKS)
+    density = (
+        f"The histogram of each scan {where} was modelled as a Dirichlet-process Gaussian mixture "
+        f"by variational inference"
+    )
+    target = _reference(study, record.fitted, scans)
+    if not study.mode.by_site:
+        goal = study.target_rule.phrase(target)
+        return f"{first} {density}, aligned in mean and standard deviation to {goal}, {way}.{last}"
+    by_site = (
+        f"{first} {density}. The average {_average(study)} of each site was aligned in mean and "
+        f"standard deviation to {target}, {way}; the map of a site was applied to all its scans "
+        f"after the alignment of each to zero mean and unit standard deviation"
+    )
+    if not study.mode.per_scan:
+        return f"{by_site}.{last}"
+    goal = study.target_rule.phrase("the same reference")
+    return (
+        f"{by_site}; the result of each scan was matched once more, in the same way, to "
+        f"{goal}.{last}"
+    )
+
+
+def _average(study: Study) -> str:
+    return "density" if study.averaging.average == "density" else "quantiles"
+
+
+def _reference(study: Study, fitted: int | None, scans: int) -> str:
+    if study.given:
+        return "a given reference"
+    among = "all" if fitted in (None, scans) else f"{fitted}"  # some may have failed afterwards
+    return f"the average {_average(study)} of {among} aligned scans"
+
+
+def _units(study: Study) -> str:
+    if study.matching.range is None:
+        return ""
+    low, high = study.matching.range
+    return (
+        f" Results are in units in which the 0.1st and 99.9th percentiles of the reference lie at "
+        f"{low:g} and {high:g}."
+    )

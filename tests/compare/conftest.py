@@ -1,0 +1,15 @@
+"""Scans of three sites, and two studies of them compared."""
+
+import pytest
+from compared_runs import Desk, Rows, compared, numbers
+
+
+@pytest.fixture(scope="package")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+    return Desk(tmp_path_factory.mktemp("scans"))
+
+
+@pytest.fixture(scope="package")
+def several(desk: Desk) -> Rows:
+    runs = [desk.run("flow"), desk.run("nyul", method="nyul")]
+    return numbers(compared(*runs), "age")

@@ -1,0 +1,103 @@
+"""Scans of three sites, studies run on them in several ways, and the numbers of comparisons."""
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from phantoms import head, save, tissue_shares, voxels_of
+from studies import SITES, SMALL, Silent
+
+from ndflow.compare.comparison import Comparison, compare
+from ndflow.compare.result_tables import tables
+from ndflow.scan.settings import Averaging, Matching
+from ndflow.study.finished import read_finished
+from ndflow.study.plan import Study
+from ndflow.study.run import run_cohort
+from ndflow.study.scan_table import named_scans, read_scans
+
+NAMES = [f"s{number:02}" for number in range(12)]
+SITE = [site for site in SITES for _ in range(4)]
+SUBJECT = [f"p{number // 2}" for number in range(10)] + ["p5", "p6"]  # two have one scan only
+AGE = [20 + 7 * (number * 5 % 12) for number in range(12)]
+TREES = 5
+KEYS = ("condition", "scan", "tissue", "quartile")
+
+Array = NDArray[np.float64]
+Rows = dict[str, dict[tuple[str, ...], dict[str, str | float | None]]]
+
+
+class Desk:
+    """Scans of three sites with tissue maps, and studies of them that are run once."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.table = folder, folder / "t.tsv"
+        for tissue, weight in weights().items():
+            save(folder / f"{tissue}.nii.gz", weight)
+        lines = ["image\tsite\tsubject\tage\twm\tgm\tcsf"]
+        for number, (name, site, age) in enumerate(zip(NAMES, SITE, AGE, strict=True)):
+            csf, grey, gain = SITES[site]
+            kinds = ((csf, 60.0), (grey + 10 * (number % 4) + 1.5 * age, 50.0), (1000.0, 40.0))
+            data = head(number, shape=SMALL, tissues=kinds, gain=gain * (1 + 0.03 * number))
+            save(folder / f"{name}.nii.gz", data)
+            maps = "\t".join(f"{tissue}.nii.gz" for tissue in ("WM", "GM", "CSF"))
+            lines.append(f"{name}.nii.gz\t{site}\t{SUBJECT[number]}\t{age}\t{maps}")
+        self.table.write_text("\n".join(lines))
+        self.run = cache(self._run)
+
+    def _run(
+        self, name: str, mode: Any = "individual", given: Path | None = None, **how: Any
+    ) -> Path:
+        out = self.folder / name
+        scans = named_scans(read_scans(self.table))
+        averaging, matching = Averaging(mode=mode), Matching(**how)
+        reference = None if given is None else str(given)
+        study = Study(out, scans, averaging, matching=matching, given=reference)
+        assert not run_cohort(study, Silent(), force=False).failures
+        return out
+
+    def voxels(self, image: Path, number: int) -> Array:
+        """Return the voxels of an image where the scan it was made from is not 0."""
+        inside = voxels_of(self.folder / f"{NAMES[number]}.nii.gz") != 0
+        return voxels_of(image)[inside]
+
+
+def weights() -> dict[str, NDArray[np.uint8]]:
+    """Return integer weights of each voxel for each tissue, so that voxels can be repeated."""
+    return {
+        tissue.upper(): np.rint(20 * np.maximum(share, 0)).astype(np.uint8)
+        for tissue, share in tissue_shares(SMALL).items()
+    }
+
+
+def compared(*runs: Path) -> Comparison:
+    return compare(read_finished(runs), Silent(), permutations=2, trees=TREES)
+
+
+def numbers(comparison: Comparison, covariate: str | None = None) -> Rows:
+    """Return the rows of all tables, by condition, scan, tissue and quartile."""
+    found: Rows = {}
+    for table in tables(comparison, covariate):
+        keys = [place for place, one in enumerate(table.columns) if one in KEYS]
+        found[table.name] = {
+            tuple(str(row[place]) for place in keys): dict(zip(table.columns, row, strict=True))
+            for row in table.rows
+        }
+    return found
+
+
+def alike(one: Rows, other: Rows, names: Mapping[str, str], **tolerance: float) -> None:
+    """Check that conditions of one comparison have the same numbers as those named in another."""
+    for table, rows in one.items():
+        for key, row in rows.items():
+            if key[0] not in names:
+                continue
+            twin = other[table][(names[key[0]], *key[1:])]
+            for column, number in row.items():
+                if isinstance(number, float):
+                    assert twin[column] == pytest.approx(number, **tolerance), (table, key, column)
+                elif column != "condition":
+                    assert twin[column] == number, (table, key, column)

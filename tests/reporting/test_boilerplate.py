@@ -1,0 +1,128 @@
+"""What a report says about how a study was done, in facts and as a methods paragraph."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ndflow.image.scans import Scan
+from ndflow.reporting.boilerplate import facts, methods_paragraph
+from ndflow.scan.records import StudyRecord
+from ndflow.scan.settings import Averaging, Matching, Writing
+from ndflow.study.finished import FinishedStudy
+from ndflow.study.plan import Study
+from ndflow.study.scan_table import named_scans
+
+SCANS = named_scans([Scan(f"/s{number}.nii", site="AB"[number % 2]) for number in range(4)])
+
+
+def run(scans: Any = SCANS, fitted: int | None = None, **settings: Any) -> FinishedStudy:
+    study = Study(Path("/out"), scans, **settings)
+    record = StudyRecord(
+        settings=study.settings,
+        command=("ndflow", "cohort", "a table.tsv", "out"),
+        versions={"ndflow": "9.8.7", "numpy": "2.0"},
+        fitted=len(scans) if fitted is None else fitted,
+    )
+    return FinishedStudy("out", study, record)
+
+
+def paragraph(masks: tuple[str, ...] = ("given",), **settings: Any) -> str:
+    return methods_paragraph(run(**settings), ["A", "B"], masks)
+
+
+# ── facts ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_facts_say_what_was_run_on_what() -> None:
+    found = dict(facts(run(channel="T1w"), 2))
+    assert list(found) == [
+        *("Command", "Scans", "Sites", "Images", "Settings", "Reference", "Versions")
+    ]
+    assert found["Command"] == "ndflow cohort 'a table.tsv' out"
+    assert found["Scans"] == "4 normalised, 2 failed"
+    assert found["Sites"] == "A (2), B (2)"
+    assert found["Images"] == "T1w"
+    assert found["Reference"] == "made from 4 scans"
+    assert found["Versions"] == "ndflow 9.8.7, numpy 2.0"
+    for words in ("method ndflow", "mode individual", "objective l2", "solver exact"):
+        assert words in found["Settings"]
+
+
+def test_facts_that_are_not_known_say_so() -> None:
+    found = dict(facts(run(named_scans([Scan("/a.nii")]), given="r.json"), 0))
+    assert (found["Sites"], found["Images"], found["Reference"]) == (
+        *("not named", "not named"),
+        "given",
+    )
+    assert "average" not in found["Settings"].replace("target average", "")
+
+
+def test_settings_are_those_that_matter() -> None:
+    matching = Matching("nyul", landmarks=7, range=(0, 1000))
+    writing = Writing(outside="zero", dtype="int16")
+    settings = dict(facts(run(matching=matching, writing=writing), 0))["Settings"]
+    for words in ("landmarks 7", "range 0 to 1000", "outside zero", "dtype int16"):
+        assert words in settings
+    assert "solver" not in settings
+
+
+# ── the paragraph ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_the_paragraph_describes_the_density_flow() -> None:
+    text = paragraph(channel="T1w")
+    assert text.startswith("Intensities of 4 T1w images from 2 sites were normalised with ndflow 9")
+    for words in (
+        "The histogram of each scan inside its mask was modelled as a Dirichlet-process",
+        "aligned in mean and standard deviation to the average density of all aligned scans",
+        "L2 divergence",
+        "Castro & Glocker, 2018",
+    ):
+        assert words in text
+    assert "site was" not in text
+
+
+def test_scans_that_failed_after_the_reference_was_made_are_counted_in_it() -> None:
+    assert "of 5 aligned scans" in methods_paragraph(run(fitted=5), [], ["given"])
+
+
+@pytest.mark.parametrize(
+    ("masks", "words"),
+    [
+        (("given",), "inside its mask was"),
+        (("auto",), "inside its foreground, found automatically, was"),
+        (("nonzero",), "over all voxels but 0 was"),
+        (("nonzero", "given"), "inside its mask or over all voxels but 0 was"),
+    ],
+)
+def test_the_paragraph_says_which_voxels_were_used(masks: Any, words: str) -> None:
+    assert words in paragraph(masks)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"averaging": Averaging("site")}, "the map of a site was applied to all its scans"),
+        ({"averaging": Averaging("two-level")}, "matched once more"),
+        ({"averaging": Averaging(average="quantile")}, "the average quantiles of all"),
+        ({"matching": Matching(objective="cramer")}, "Cramér distance"),
+        ({"matching": Matching(target="tissue")}, "from its tissue probability maps"),
+        ({"matching": Matching(target="adaptive")}, "the mildest map"),
+        ({"matching": Matching(lesions="auto"), "given": "r"}, "than any healthy scan"),
+        ({"matching": Matching(freeze=("weight<0.1",))}, "(weight<0.1) stayed fixed"),
+        ({"matching": Matching(range=(0, 50))}, "lie at 0 and 50."),
+        ({"given": "r.json"}, "to a given reference"),
+        ({"matching": Matching("nyul", landmarks=7)}, "Scans were normalised by 7 percentiles"),
+    ],
+)
+def test_the_paragraph_names_what_was_chosen(settings: Any, words: str) -> None:
+    text = paragraph(**settings)
+    assert words in text
+    assert text.endswith(".")
+    assert ".." not in text
+    assert "  " not in text
+
+
+def test_a_method_that_matches_no_densities_speaks_of_none() -> None:
+    assert "Dirichlet" not in paragraph(matching=Matching("nyul"))
