@@ -1,14 +1,148 @@
-"""Commands, typed by fixtures that outlive a test."""
+"""Run ``ndflow`` as a user would, in this process or in a process of its own."""
 
+import json
+import os
+import pty
+import signal
+import subprocess
 import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
 from ndflow.cli import main
 
 
-def typed(*words: object, code: int = 0) -> None:
-    """Run ``ndflow`` with some arguments, in this process, and see that it ends as it should."""
+class Ran(NamedTuple):
+    """The exit code of a command, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def errors(self) -> list[str]:
+        return [line for line in self.err.splitlines() if line.startswith("error: ")]
+
+
+Run = Callable[..., Ran]
+
+NDFLOW = (sys.executable, "-m", "ndflow")
+
+
+def execute(*words: object) -> int:
+    """Run ``ndflow`` with some arguments in this process, and return its exit code."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "argv", ["ndflow", *map(str, words)])
-        assert main() == code
+        return main()
+
+
+def typed(*words: object, code: int = 0) -> None:
+    """Run ``ndflow`` in this process, and check its exit code.
+
+    For fixtures that outlive a single test; tests use the fixture ``run``, which also returns what
+    was printed.
+    """
+    assert execute(*words) == code
+
+
+def in_a_process(*words: object, **environment: str) -> Ran:
+    """Run ``ndflow`` with some arguments in a process of its own."""
+    done = subprocess.run(
+        [*NDFLOW, *(os.fsencode(str(word)) for word in words)],
+        capture_output=True,
+        env=os.environ | environment,
+        timeout=120,
+    )
+    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def on_a_terminal(*words: object) -> Ran:
+    """Run ``ndflow`` in a process whose stderr is a terminal."""
+    controller, terminal = pty.openpty()
+    with subprocess.Popen(
+        [*NDFLOW, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=terminal,
+        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
+    ) as child:
+        os.close(terminal)
+        shown = b""
+        while piece := _read(controller):
+            shown += piece
+        os.close(controller)
+        out = child.communicate(timeout=60)[0]
+    return Ran(child.returncode, out.decode(), shown.decode())
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # how Linux reports that the other end is closed
+        return b""
+
+
+def in_the_background(*words: object, **options: Any) -> "subprocess.Popen[str]":
+    """Start ``ndflow`` in a process that can be interrupted; its stderr is a pipe."""
+    return subprocess.Popen(
+        [*NDFLOW, *map(str, words)],
+        stderr=subprocess.PIPE,
+        text=True,
+        # Shells make background processes ignore SIGINT.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        **options,
+    )
+
+
+def wait_for_output(child: "subprocess.Popen[str]", folder: Path, pattern: str) -> None:
+    """Wait until a command has written a megabyte to one of its temporary files."""
+    while not any(_size(path) > 1 << 20 for path in folder.glob(pattern)):
+        assert child.poll() is None
+        time.sleep(0.001)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # renamed in the meantime
+        return 0
+
+
+# ── memory ───────────────────────────────────────────────────────────────────────────────────────
+
+needs_proc = pytest.mark.skipif(
+    not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
+)
+
+# Runs the commands in argv[1], a list of lists, and prints for each its exit code and the peak
+# memory of the process so far, in kB.
+_MEASURED = """
+import json, re, sys
+from pathlib import Path
+from ndflow.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv = ["ndflow", *words]
+    code = main()
+    print(code, re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
+"""
+
+
+class Measured(NamedTuple):
+    """The exit codes of some commands, the peak memory in bytes after each, and their errors."""
+
+    codes: list[int]
+    peaks: list[int]
+    err: str
+
+
+def measured(*commands: list[object]) -> Measured:
+    """Run commands one after another in one new process, and measure its peak memory."""
+    words = json.dumps([[str(word) for word in command] for command in commands])
+    child = [sys.executable, "-c", _MEASURED, words]
+    done = subprocess.run(child, capture_output=True, text=True, timeout=120)
+    rows = [[int(part) for part in line.split()] for line in done.stdout.splitlines()]
+    codes, kilobytes = zip(*rows, strict=True)
+    return Measured(list(codes), [1024 * number for number in kilobytes], done.stderr)

@@ -1,11 +1,37 @@
 import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
 
-# Deterministic, so that a failure can be repeated; EXPLORE=1 looks for new examples.
+# Deterministic, so that a failure can be reproduced; EXPLORE=1 searches for new examples.
 settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("explore", deadline=None, max_examples=400)
 settings.load_profile("explore" if os.environ.get("EXPLORE") else "repeatable")
 
-# Pages of studies take seconds; those that are about them ask for them.
+# Reports take seconds; tests of reports unset this.
 os.environ["NDFLOW_NO_REPORT"] = "1"
+
+
+@pytest.fixture(scope="session")
+def cohort_folder() -> Path:
+    """Return the folder of the real cohort, on machines that have it."""
+    beside_the_project = Path(__file__).parents[2] / "shared" / "cohort"
+    folder = Path(os.environ.get("NDFLOW_COHORT") or beside_the_project)
+    if not folder.is_dir():
+        pytest.skip("no cohort: NDFLOW_COHORT is not set, and there is none beside the project")
+    return folder
+
+
+@pytest.fixture
+def small_disc(tmp_path: Path) -> Iterator[Path]:
+    """A disc of 2 MB, where this user may mount one."""
+    disc = tmp_path / "disc"
+    disc.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disc)]
+    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a disc")
+    yield disc
+    subprocess.run(["umount", str(disc)], check=True)

@@ -1,13 +1,18 @@
-"""The public names, the README's example, and what importing the package costs."""
+"""The public names, the settings that verbs take, and what importing the package costs."""
 
 import ast
+import dataclasses
 import inspect
+import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
 import ndflow
+from ndflow.methods.matching import Matching
+from ndflow.scan.settings import Averaging, Fitting, Reading, Writing
 
 
 @pytest.mark.parametrize("name", ndflow.__all__)
@@ -28,7 +33,12 @@ def test_the_list_is_what_editors_and_type_checkers_see() -> None:
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     shown = {alias.name for node in block.body for alias in node.names}
     assert shown == set(ndflow.__all__)
-    assert set(ndflow.__all__) <= set(dir(ndflow))
+
+
+def test_editors_list_the_public_names_and_nothing_else() -> None:
+    assert set(dir(ndflow)) == {*ndflow.__all__, "__version__"}
+    ndflow.normalise, ndflow.Affine  # noqa: B018 - what is imported by now makes no difference
+    assert set(dir(ndflow)) == {*ndflow.__all__, "__version__"}
 
 
 def test_a_name_that_does_not_exist_is_no_attribute() -> None:
@@ -36,12 +46,97 @@ def test_a_name_that_does_not_exist_is_no_attribute() -> None:
         ndflow.normalisation  # noqa: B018
 
 
-HEAVY = ("cyclopts", "joblib", "matplotlib", "nibabel", "pandas", "rich", "sklearn", "torch")
+# ── the settings of verbs ────────────────────────────────────────────────────────────────────────
+
+VERBS = {
+    "normalise": (Matching, Writing, Fitting, Reading),
+    "apply": (Writing, Reading),
+    "fit": (Fitting, Reading),
+    "reference": (Matching, Averaging, Writing),
+    "cohort": (Averaging, Matching, Fitting, Writing, Reading),
+    "evaluate": (Writing, Reading),
+    "report": (Reading,),
+}
+WHOLE = ("normalise", "apply", "cohort")  # those that take every choice of their settings
+# `reference` averages densities, which is another fit than that of a scan; and is told whether its
+# scans are healthy, where `normalise` is told to look for lesions.
+OTHERWISE = {("reference", "lesions"), ("reference", "effective_count")}
+
+Fields = dict[str, object]
+
+
+def fields_of(*kinds: Any) -> Fields:
+    return {field.name: field.default for kind in kinds for field in dataclasses.fields(kind)}
+
+
+def keywords(verb: str) -> dict[str, inspect.Parameter]:
+    found = inspect.signature(getattr(ndflow, verb)).parameters
+    return {name: one for name, one in found.items() if one.kind is one.KEYWORD_ONLY}
+
+
+def test_every_verb_is_looked_at() -> None:
+    mathematics = ("ndflow.density", "ndflow.transport", "ndflow.population")
+    functions = {name: getattr(ndflow, name) for name in ndflow.__all__}
+    verbs = {
+        name
+        for name, function in functions.items()
+        if inspect.isfunction(function) and not function.__module__.startswith(mathematics)
+    }
+    assert verbs - {"load", "save", "normalize"} == set(VERBS)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_defaults_are_those_of_the_settings(verb: str) -> None:
+    given, settings = keywords(verb), fields_of(*VERBS[verb])
+    if verb in WHOLE:
+        assert settings.keys() <= given.keys()
+    shared = [n for n in settings if n in given and (verb, n) not in OTHERWISE]
+    assert shared
+    for name in shared:
+        assert given[name].default == settings[name], name
+        assert type(given[name].default) is type(settings[name]), name
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_parameter_is_explained_once(verb: str) -> None:
+    function = getattr(ndflow, verb)
+    text = inspect.getdoc(function) or ""
+    _, _, rest = text.partition("Parameters\n----------\n")
+    parameters, returns, _ = rest.partition("\n\nReturns\n-------\n")
+    assert returns
+    lines = [line for line in parameters.splitlines() if line and not line.startswith(" ")]
+    names = [name for line in lines for name in line.partition(" : ")[0].split(", ")]
+    assert sorted(names) == sorted(inspect.signature(function).parameters)
+
+
+@pytest.mark.parametrize("verb", sorted(WHOLE))
+def test_settings_are_explained_in_the_words_of_their_class(verb: str) -> None:
+    text = " ".join((inspect.getdoc(getattr(ndflow, verb)) or "").split())
+    for kind in VERBS[verb]:
+        _, _, attributes = (inspect.getdoc(kind) or "").partition("Attributes\n----------\n")
+        blocks = re.split(r"\n(?=\S)", attributes.strip())
+        assert len(blocks) == len(dataclasses.fields(kind))
+        for block in blocks:
+            assert " ".join(block.split()) in text
+
+
+def test_both_spellings_are_one_function() -> None:
+    assert ndflow.normalize is ndflow.normalise
+
+
+# ── imports ──────────────────────────────────────────────────────────────────────────────────────
+
+HEAVY = ("cyclopts", "joblib", "matplotlib", "pandas", "rich", "sklearn", "torch")
 
 
 @pytest.mark.parametrize(
     ("used", "heavy"),
-    [("", (*HEAVY, "numpy", "scipy")), ("ndflow.normalising_map, ndflow.reference", HEAVY)],
+    [
+        ("", (*HEAVY, "nibabel", "numpy", "scipy")),
+        ("ndflow.histogram, ndflow.normalising_map, ndflow.Reference", (*HEAVY, "nibabel")),
+        ("ndflow.fit, ndflow.reference, ndflow.normalise, ndflow.load", HEAVY),
+        ("ndflow.cohort, ndflow.evaluate, ndflow.report", HEAVY),
+    ],
 )
 def test_no_more_is_imported_than_is_used(used: str, heavy: tuple[str, ...]) -> None:
     program = f"import sys, ndflow\n{used}\nprint(*sys.modules)"

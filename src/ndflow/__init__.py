@@ -1,16 +1,23 @@
 """Nonparametric density flows: MRI intensities made comparable across scanners.
 
-The way of an intensity, from a scan to a common scale:
+The verbs of the command line:
+
+    normalise(image, to)          bring an image to a reference, or to another image
+    apply(image, imap)            apply a saved intensity map, or undo it
+    fit(image)                    the density of an image: a Dirichlet-process Gaussian mixture
+    reference(sources)            the average density of many scans: what to bring others to
+    cohort(table, out)            a whole study
+    evaluate(runs), report(out)   compare finished studies, and show them on a page
+    load(path), save(path, model) mixtures, references and intensity maps in files
+
+What they are made of, from an intensity to a common scale:
 
     histogram(voxels)             occupied intensities and how often each occurs
-      → fit(...)                  a Dirichlet-process Gaussian mixture: the scan's density
-      → align(source, target)     both densities with the same mean and spread
+      → fit(...)                  the scan's density
+      → align(source, target)     both densities with the same mean and standard deviation
       → match(source, target)     components moved until the source looks like the target
       → Flow, QuantileMap         the map that carries the mass along, and its inverse
       → tabulate(map, low, high)  the same in a table, for millions of voxels
-
-    reference(mixtures)           the average density of a cohort: what to match to
-    tissue_model(scans)           its tissues, for targets in anybody's own proportions
 
 `normalising_map` goes from one density to another in one call.
 """
@@ -21,41 +28,34 @@ from typing import TYPE_CHECKING
 from ndflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ndflow.density import (
-        Fit,
-        GaussianMixture,
-        Histogram,
-        condensed,
-        fit,
-        histogram,
-        stack,
-        trimmed,
-    )
+    from ndflow.compare.evaluate import Evaluation, evaluate
+    from ndflow.density import Fit, GaussianMixture, Histogram, histogram, stack
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
-    from ndflow.methods.landmarks import Landmarks
     from ndflow.population import (
+        HealthyCeiling,
+        Landmarks,
         Reference,
         TissueModel,
         Tissues,
         adapted_proportions,
         pushforward,
-        reference,
         tissue_model,
     )
+    from ndflow.reporting.build import report
     from ndflow.scan.apply import apply
-    from ndflow.scan.fit import fit_image
+    from ndflow.scan.fit import fit
     from ndflow.scan.model_files import load, save
     from ndflow.scan.normalise import normalise, normalize
+    from ndflow.scan.reference_sources import reference
     from ndflow.scan.results import Result
+    from ndflow.study.run import Summary, cohort
     from ndflow.transport import (
         Affine,
         Chain,
         Flow,
-        Gradient,
         IntensityMap,
         InverseTabulated,
         LinearTails,
-        Lookup,
         Match,
         PiecewiseLinear,
         QuantileMap,
@@ -69,22 +69,68 @@ if TYPE_CHECKING:
     )
     from ndflow.values import Status
 
+# Where each public name lives. It is imported when it is first used, so that a program that needs
+# no files, or a command that needs no mathematics, does not wait for them.
+_HOMES = {
+    "compare.evaluate": ("Evaluation", "evaluate"),
+    "density": ("Fit", "GaussianMixture", "Histogram", "histogram", "stack"),
+    "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
+    "population": (
+        "HealthyCeiling",
+        "Landmarks",
+        "Reference",
+        "TissueModel",
+        "Tissues",
+        "adapted_proportions",
+        "pushforward",
+        "tissue_model",
+    ),
+    "reporting.build": ("report",),
+    "scan.apply": ("apply",),
+    "scan.fit": ("fit",),
+    "scan.model_files": ("load", "save"),
+    "scan.normalise": ("normalise", "normalize"),
+    "scan.reference_sources": ("reference",),
+    "scan.results": ("Result",),
+    "study.run": ("Summary", "cohort"),
+    "transport": (
+        "Affine",
+        "Chain",
+        "Flow",
+        "IntensityMap",
+        "InverseTabulated",
+        "LinearTails",
+        "Match",
+        "PiecewiseLinear",
+        "QuantileMap",
+        "Tabulated",
+        "align",
+        "divergence",
+        "divergence_gradient",
+        "match",
+        "normalising_map",
+        "tabulate",
+    ),
+    "values": ("Status",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
 __all__ = [
     "Affine",
     "Chain",
     "DegenerateDataError",
+    "Evaluation",
     "FileError",
     "Fit",
     "Flow",
     "GaussianMixture",
-    "Gradient",
+    "HealthyCeiling",
     "Histogram",
     "IntensityMap",
     "InvalidValueError",
     "InverseTabulated",
     "Landmarks",
     "LinearTails",
-    "Lookup",
     "Match",
     "NdflowError",
     "PiecewiseLinear",
@@ -92,17 +138,18 @@ __all__ = [
     "Reference",
     "Result",
     "Status",
+    "Summary",
     "Tabulated",
     "TissueModel",
     "Tissues",
     "adapted_proportions",
     "align",
     "apply",
-    "condensed",
+    "cohort",
     "divergence",
     "divergence_gradient",
+    "evaluate",
     "fit",
-    "fit_image",
     "histogram",
     "load",
     "match",
@@ -111,42 +158,23 @@ __all__ = [
     "normalize",
     "pushforward",
     "reference",
+    "report",
     "save",
     "stack",
     "tabulate",
     "tissue_model",
-    "trimmed",
 ]
-
-# Where the names come from, looked through in this order when one is first used: a command that
-# needs no mathematics, or a program that needs no files, does not wait for them.
-_HOMES = (
-    "errors",
-    "values",
-    "density",
-    "transport",
-    "methods.landmarks",
-    "population",
-    "scan.apply",
-    "scan.fit",
-    "scan.model_files",
-    "scan.normalise",
-    "scan.results",
-)
 
 
 def __getattr__(name: str) -> object:
-    """Return a public name, from the first package that has it."""
-    if name in __all__:
-        for home in _HOMES:
-            package = import_module(f"{__name__}.{home}")
-            if name in package.__all__:
-                thing: object = getattr(package, name)
-                globals()[name] = thing
-                return thing
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """Return a public name, from where it lives."""
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    thing: object = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    globals()[name] = thing
+    return thing
 
 
 def __dir__() -> list[str]:
     """List the public names, whether they were used yet or not."""
-    return sorted({*globals(), *__all__})
+    return [*__all__, "__version__"]

@@ -1,39 +1,22 @@
-"""Commands, run as a user would run them."""
+"""Fixtures that run commands as a user would run them."""
 
-import os
-import subprocess
-import sys
-from collections.abc import Callable
-from typing import NamedTuple
+from pathlib import Path
 
+import numpy as np
 import pytest
+from commands import Ran, Run, execute, in_a_process
+from phantoms import head, save
 
-from ndflow.cli import main
-
-
-class Ran(NamedTuple):
-    """How a command ended, and what it said."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def errors(self) -> list[str]:
-        return [line for line in self.err.splitlines() if line.startswith("error: ")]
-
-
-Run = Callable[..., Ran]
+import ndflow
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
     """Return a function that runs ``ndflow`` with some arguments, in this process."""
 
-    def command(*arguments: object) -> Ran:
+    def command(*words: object) -> Ran:
         capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["ndflow", *map(str, arguments)])
-        code = main()
+        code = execute(*words)
         return Ran(code, *capsys.readouterr())
 
     return command
@@ -42,15 +25,16 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 @pytest.fixture
 def process() -> Run:
     """Return a function that runs ``ndflow`` with some arguments, in a process of its own."""
+    return in_a_process
 
-    def command(*arguments: object, **environment: str) -> Ran:
-        words = [os.fsencode(str(word)) for word in arguments]
-        done = subprocess.run(
-            [sys.executable, "-m", "ndflow", *words],
-            capture_output=True,
-            env=os.environ | environment,
-            timeout=120,
-        )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
-    return command
+@pytest.fixture
+def inputs(tmp_path: Path) -> Path:
+    """A folder with two scans, a mask of the first, and a reference made from the second."""
+    scan = head(0)
+    save(tmp_path / "scan.nii.gz", scan)
+    save(tmp_path / "other.nii.gz", head(1, gain=2))
+    save(tmp_path / "mask.nii.gz", (scan > 500).astype(np.uint8))
+    mixture = ndflow.fit(tmp_path / "other.nii.gz").mixture
+    ndflow.save(tmp_path / "reference.json", ndflow.reference([mixture]))
+    return tmp_path

@@ -1,39 +1,20 @@
 """``ndflow apply``: a saved map on any image, and its inverse."""
 
-import hashlib
-import json
 import re
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import nibabel
 import numpy as np
 import pytest
-from numpy.typing import NDArray
-from phantoms import AFFINE, SHAPE, head, radii, save
+from commands import Run
+from one_scan import OTHER, SCAN, TARGET
+from phantoms import AFFINE, SHAPE, head, radii, save, voxels_of
+from studies import record_of, sha256
 
 import ndflow
 
-Run = Callable[..., Any]
-
-SCAN = head(0)
-OTHER = head(1, tissues=((250.0, 90.0), (520.0, 40.0), (900.0, 70.0)))
 INSIDE = SCAN != 0
 SPAN = float(np.ptp(SCAN))
-
-
-def voxels_of(path: Path) -> NDArray[Any]:
-    return np.asanyarray(nibabel.load(path).dataobj)
-
-
-def record_of(output: Path) -> dict[str, Any]:
-    name = output.name.partition(".")[0]
-    return json.loads(output.with_name(f"{name}.json").read_text(encoding="utf-8"))
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 @pytest.fixture
@@ -43,7 +24,7 @@ def scan(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def normal(run: Run, scan: Path, tmp_path: Path) -> Path:
-    """The scan brought to another one, with its record beside it."""
+    """The scan normalised to another one, with its record beside it."""
     other = save(tmp_path / "other.nii.gz", OTHER)
     assert run("normalise", scan, "--to", other, "-o", tmp_path / "normal.nii.gz").code == 0
     return tmp_path / "normal.nii.gz"
@@ -51,7 +32,7 @@ def normal(run: Run, scan: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def doubling(tmp_path: Path) -> Path:
-    """A map that anybody can check: 2 x + 100."""
+    """A map that is easily checked: 2 x + 100."""
     ndflow.save(tmp_path / "doubling.json", ndflow.Affine(2.0, 100.0))
     return tmp_path / "doubling.json"
 
@@ -73,8 +54,7 @@ def test_the_inverse_gives_the_image_back(
     target = save(tmp_path / "other.nii.gz", OTHER)
     if to == "reference":
         target = tmp_path / "reference.json"
-        mixture = ndflow.fit(ndflow.histogram(OTHER, OTHER != 0)).mixture
-        ndflow.save(target, ndflow.reference([mixture]))
+        ndflow.save(target, ndflow.reference([TARGET]))
     there, back = tmp_path / "there.nii.gz", tmp_path / "back.nii.gz"
     command = ("normalise", scan, "--to", target, "-o", there, "--method", method)
     assert run(*command).code == 0
@@ -83,11 +63,13 @@ def test_the_inverse_gives_the_image_back(
     assert done == (0, "", "")
     result = voxels_of(back)
     assert np.abs(result - SCAN).max() < 1e-3 * SPAN  # the promise
-    assert np.abs(result - SCAN).max() < 1e-5 * SPAN  # float32 on the way, and no more
+    assert np.abs(result - SCAN).max() < 1e-5 * SPAN  # only rounding to float32
     assert not result[~INSIDE].any()
 
 
-def test_the_record_of_an_inverse_goes_forth_again(run: Run, normal: Path, tmp_path: Path) -> None:
+def test_the_record_of_an_inverse_can_be_inverted_again(
+    run: Run, normal: Path, tmp_path: Path
+) -> None:
     back, forth = tmp_path / "back.nii.gz", tmp_path / "forth.nii.gz"
     assert (
         run("apply", normal, "--map", tmp_path / "normal.json", "--inverse", "-o", back).code == 0
@@ -96,13 +78,13 @@ def test_the_record_of_an_inverse_goes_forth_again(run: Run, normal: Path, tmp_p
     np.testing.assert_allclose(voxels_of(forth), voxels_of(normal), atol=1e-2)
 
 
-def test_a_map_is_for_any_image(run: Run, doubling: Path, tmp_path: Path) -> None:
-    # Also one that could not be fitted: of two values, and of another shape and type.
+def test_a_map_can_be_applied_to_any_image(run: Run, doubling: Path, tmp_path: Path) -> None:
+    # Even one that could not be fitted: of two values, and of another shape and type.
     voxels = np.zeros((5, 4, 3), np.float32)
     voxels[2:] = 1.25
     image = save(tmp_path / "two.nii", voxels)
     assert run("apply", image, "--map", doubling, "-o", tmp_path / "out.nii") == (0, "", "")
-    result = voxels_of(tmp_path / "out.nii")
+    result = voxels_of(tmp_path / "out.nii", None)
     assert result.dtype == np.float32
     assert np.array_equal(result, np.where(voxels, 102.5, 0))
 
@@ -110,7 +92,7 @@ def test_a_map_is_for_any_image(run: Run, doubling: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize("inverse", [False, True])
 @pytest.mark.parametrize("outside", [None, "zero", "keep", "map"])
 @pytest.mark.parametrize("masked", [True, False])
-def test_what_is_outside_becomes_what_was_asked_for(
+def test_voxels_outside_the_mask_are_treated_as_asked(
     run: Run, doubling: Path, tmp_path: Path, outside: str | None, masked: bool, inverse: bool
 ) -> None:
     voxels = SCAN.copy()
@@ -124,7 +106,7 @@ def test_what_is_outside_becomes_what_was_asked_for(
         options += ["--outside", outside]
     done = run("apply", image, "--map", doubling, "-o", tmp_path / "out.nii.gz", *options)
     assert (done.code, done.out) == (0, "")
-    # Of whole numbers, 0 may be a voxel of the brain or none: only a mask tells.
+    # Among integers, a 0 may be a voxel of the brain or background: only a mask can tell.
     ambiguous = inverse and not masked and outside is None
     assert bool(re.search("0 is taken for background.*give its --mask", done.err)) == ambiguous
     assert len(done.err.splitlines()) == ambiguous
@@ -220,7 +202,7 @@ def test_an_image_goes_to_a_folder_under_its_own_name(
 
 
 @pytest.mark.parametrize("kind", ["mixture", "reference", "map of two channels"])
-def test_what_is_no_map_of_one_channel_is_refused(
+def test_anything_but_a_map_of_one_channel_is_refused(
     run: Run, scan: Path, tmp_path: Path, kind: str
 ) -> None:
     mixture = ndflow.fit(ndflow.histogram(SCAN, INSIDE)).mixture
@@ -270,3 +252,17 @@ def test_nothing_is_replaced_without_force(
     assert sorted(tmp_path.iterdir()) == before
     assert run(*command, "--force") == (0, "", "")
     assert record_of(tmp_path / "out.nii.gz")["kind"] == "map"
+
+
+def test_inverting_an_image_with_kept_voxels_outside_is_warned_of(run: Run, inputs: Path) -> None:
+    scan, mask = inputs / "scan.nii.gz", inputs / "mask.nii.gz"
+    keep = ("--mask", mask, "--outside", "keep")
+    to = ("--to", inputs / "other.nii.gz")
+    assert run("normalise", scan, *to, *keep, "-o", inputs / "x.nii.gz").code == 0
+    undo = ("apply", inputs / "x.nii.gz", "--map", inputs / "x.json", "--inverse", "-o")
+    done = run(*undo, inputs / "y.nii.gz")
+    assert done.code == 0
+    assert done.err.startswith(f"warning: {inputs / 'x.json'}: was made with --outside keep")
+    assert run(*undo, inputs / "z.nii.gz", *keep).err == ""
+    back = nibabel.load(inputs / "z.nii.gz").get_fdata()
+    np.testing.assert_allclose(back, SCAN, atol=0.01)

@@ -1,4 +1,4 @@
-"""What a command writes is complete or not there at all, and replaces nothing it should not."""
+"""Output is written completely or not at all, and replaces nothing that it should not."""
 
 import json
 import os
@@ -6,55 +6,37 @@ import re
 import signal
 import stat
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import nibabel
 import numpy as np
 import pytest
+from bad_input import MAP, TARGET, model
+from commands import Run, in_the_background, wait_for_output
 from phantoms import head, save
+from studies import snapshot
 
 HEAD = head()
 MASK = (HEAD > 0).astype(np.uint8)
-MIXTURE = {
-    "type": "GaussianMixture",
-    "weights": [0.3, 0.4, 0.3],
-    "means": [[20.0], [60.0], [95.0]],
-    "precisions": [[[0.04]], [[0.04]], [[0.04]]],
-}
-MAP = {"type": "Affine", "matrix": [[2.0]], "offset": [5.0]}
 
 
-def tree(folder: Path) -> dict[str, Any]:
-    """Everything below a folder: the hash of files, and where links lead."""
-    found: dict[str, Any] = {}
-    for path in sorted(folder.rglob("*")):
-        content = sha256(path.read_bytes()).hexdigest() if path.is_file() else None
-        link = path.readlink() if path.is_symlink() else None
-        found[str(path.relative_to(folder))] = (content, link)
-    return found
-
-
-def put_model(path: Path, kind: str, model: dict[str, Any]) -> Path:
-    path.write_text(json.dumps({"format": "ndflow", "version": 1, "kind": kind, kind: model}))
+def put_model(path: Path, kind: str, content: dict[str, Any]) -> Path:
+    path.write_text(json.dumps(model(kind, **{kind: content})))
     return path
 
 
 class Desk:
     """Inputs that must survive, and an empty folder for results."""
 
-    def __init__(self, folder: Path, run: Callable[..., Any]) -> None:
+    def __init__(self, folder: Path, run: Run) -> None:
         self.folder, self.run = folder, run
         self.scan, self.mask = (
             save(folder / "scan.nii.gz", HEAD),
             save(folder / "mask.nii.gz", MASK),
         )
         self.other = save(folder / "other.nii.gz", head(1, gain=1.3))
-        self.target = put_model(folder / "target.json", "mixture", MIXTURE)
+        self.target = put_model(folder / "target.json", "mixture", TARGET)
         self.map = put_model(folder / "map.json", "map", MAP)
         self.out = folder / "out"
         self.out.mkdir()
@@ -63,15 +45,15 @@ class Desk:
         return [word.format(**vars(self), **more) for word in command.split()]
 
     def refused(self, about: Path, message: str, command: str, **more: object) -> None:
-        """Run a command that has to fail, with one line about a file, and change nothing."""
-        before = tree(self.folder)
+        """Check that a command fails with one line about a file, and changes nothing."""
+        before = snapshot(self.folder)
         ran = self.run(*self.words(command, **more))
         assert ran.code == 2
         assert ran.out == ""
         (error,) = ran.err.splitlines()
         assert error.startswith(f"error: {about}: ")
         assert re.search(message, error), error
-        assert tree(self.folder) == before
+        assert snapshot(self.folder) == before
 
     def done(self, command: str, **more: object) -> None:
         ran = self.run(*self.words(command, **more))
@@ -79,7 +61,7 @@ class Desk:
 
 
 @pytest.fixture
-def desk(tmp_path: Path, run: Callable[..., Any]) -> Desk:
+def desk(tmp_path: Path, run: Run) -> Desk:
     return Desk(tmp_path, run)
 
 
@@ -148,16 +130,16 @@ def test_neither_half_of_a_pair_is_replaced(desk: Desk, given: str, new: str) ->
     desk.refused(desk.folder / "pair.hdr", f"is one of the inputs{ANOTHER}", command)
 
 
-def test_a_folder_of_results_that_holds_the_scans(desk: Desk) -> None:
-    before = tree(desk.folder)
+def test_scans_in_the_output_folder_are_not_replaced(desk: Desk) -> None:
+    before = snapshot(desk.folder)
     ran = desk.run(*desk.words("normalise {scan} {other} --to {target} --force -o {folder}"))
     assert ran.code == 2
     assert [error.split(": ")[1] for error in ran.errors[:2]] == [str(desk.scan), str(desk.other)]
     assert "2 of 2 scans failed" in ran.errors[2]
-    assert {k: v for k, v in tree(desk.folder).items() if k != "failures.tsv"} == before
+    assert {k: v for k, v in snapshot(desk.folder).items() if k != "failures.tsv"} == before
 
 
-# ── files that are there already ─────────────────────────────────────────────────────────────────
+# ── files that exist already ─────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize("there", ["x.nii.gz", "x.json"])
@@ -168,12 +150,12 @@ def test_a_folder_of_results_that_holds_the_scans(desk: Desk) -> None:
         "apply {scan} --map {map} -o {out}/x.nii.gz",
     ],
 )
-def test_what_exists_is_replaced_only_by_force(desk: Desk, command: str, there: str) -> None:
+def test_existing_files_are_replaced_only_by_force(desk: Desk, command: str, there: str) -> None:
     old = desk.out / there
     old.write_text("precious")
     desk.refused(old, "exists already; .*choose another name, or --force to replace it", command)
     desk.done(command + " --force")
-    assert set(tree(desk.out)) == {"x.nii.gz", "x.json"}
+    assert set(snapshot(desk.out)) == {"x.nii.gz", "x.json"}
     assert nibabel.load(desk.out / "x.nii.gz").shape == HEAD.shape
     assert json.loads((desk.out / "x.json").read_text())["kind"] == "map"
 
@@ -188,26 +170,26 @@ def test_a_model_that_exists_is_replaced_only_by_force(desk: Desk, command: str)
 
 
 @pytest.mark.parametrize("there", ["x.hdr", "x.img", "x.json"])
-def test_half_a_pair_is_in_the_way_too(desk: Desk, there: str) -> None:
+def test_either_half_of_an_existing_pair_is_kept(desk: Desk, there: str) -> None:
     (desk.out / there).write_text("precious")
     for name in ("x.hdr", "x.img"):
         desk.refused(desk.out / there, "exists already", NORMALISE, new=desk.out / name)
 
 
-def test_among_several_only_those_in_the_way_fail(desk: Desk) -> None:
+def test_only_scans_whose_results_exist_fail(desk: Desk) -> None:
     (desk.out / "other.json").write_text("precious")
     ran = desk.run(*desk.words("normalise {scan} {other} --to {target} -o {out}"))
     assert ran.code == 1
     assert ran.errors[0].startswith(f"error: {desk.out}/other.json: exists already; ")
     assert (desk.out / "other.json").read_text() == "precious"
-    assert set(tree(desk.out)) == {"scan.nii.gz", "scan.json", "other.json", "failures.tsv"}
+    assert set(snapshot(desk.out)) == {"scan.nii.gz", "scan.json", "other.json", "failures.tsv"}
     assert str(desk.other) in (desk.out / "failures.tsv").read_text()
 
 
 # ── places that cannot be written to ─────────────────────────────────────────────────────────────
 
 
-def test_a_place_that_is_none(desk: Desk) -> None:
+def test_an_output_that_cannot_exist_is_refused(desk: Desk) -> None:
     missing = desk.out / "a" / "b"
     hint = re.escape(f'; create it: mkdir -p "{missing}"')
     for command, name in [
@@ -225,7 +207,7 @@ def test_a_place_that_is_none(desk: Desk) -> None:
     desk.refused(desk.out / "x", "as JSON; .*.json", "fit {scan} -o {new}", new=desk.out / "x")
 
 
-def test_what_is_no_ordinary_file_is_not_replaced(desk: Desk) -> None:
+def test_pipes_and_devices_are_not_replaced(desk: Desk) -> None:
     os.mkfifo(desk.out / "x.nii")
     device = desk.out / "y.nii"
     device.symlink_to("/dev/null")
@@ -236,7 +218,7 @@ def test_what_is_no_ordinary_file_is_not_replaced(desk: Desk) -> None:
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
 
-def test_names_that_are_too_long_or_lead_nowhere(desk: Desk) -> None:
+def test_output_names_that_are_too_long_or_lead_nowhere_are_refused(desk: Desk) -> None:
     long = desk.out / f"{'n' * 300}.nii.gz"
     desk.refused(long, f"cannot be written.*{ANOTHER}", NORMALISE, new=long)
     loop = desk.out / "loop.nii.gz"
@@ -248,7 +230,7 @@ def test_names_that_are_too_long_or_lead_nowhere(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("old", [True, False], ids=["to a file", "to nothing yet"])
-def test_a_symbolic_link_stands_for_where_it_leads(desk: Desk, old: bool) -> None:
+def test_a_symbolic_link_is_followed_and_kept(desk: Desk, old: bool) -> None:
     archive = desk.folder / "archive"
     archive.mkdir()
     link = desk.out / "x.nii.gz"
@@ -258,44 +240,33 @@ def test_a_symbolic_link_stands_for_where_it_leads(desk: Desk, old: bool) -> Non
         desk.refused(link, "exists already; .*--force", NORMALISE, new=link)
     desk.done(NORMALISE + (" --force" if old else ""), new=link)
     assert link.is_symlink()
-    assert set(tree(archive)) == {"real.nii.gz"}
-    assert set(tree(desk.out)) == {"x.nii.gz", "x.json"}
+    assert set(snapshot(archive)) == {"real.nii.gz"}
+    assert set(snapshot(desk.out)) == {"x.nii.gz", "x.json"}
     assert nibabel.load(archive / "real.nii.gz").shape == HEAD.shape
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_folder_without_permission(desk: Desk) -> None:
+def test_a_folder_without_permission_to_write_is_refused(desk: Desk) -> None:
     desk.out.chmod(0o500)
     new = desk.out / "x.nii.gz"
     desk.refused(new, "may not write to the folder.*; check its permissions", NORMALISE, new=new)
 
 
-@pytest.fixture
-def disc(tmp_path: Path) -> Iterator[Path]:
-    disc = tmp_path / "disc"
-    disc.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disc)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("needs the right to mount a disc")
-    yield disc
-    subprocess.run(["umount", str(disc)], check=True)
-
-
-def test_a_disc_that_cannot_be_written(desk: Desk, disc: Path) -> None:
-    (disc / "x.nii.gz").write_text("precious")
-    subprocess.run(["mount", "-o", "remount,ro", str(disc)], check=True)
+def test_a_read_only_disc_is_refused(desk: Desk, small_disc: Path) -> None:
+    (small_disc / "x.nii.gz").write_text("precious")
+    subprocess.run(["mount", "-o", "remount,ro", str(small_disc)], check=True)
     message = "may not write to the folder.*; check its permissions, or write elsewhere"
-    for new in (disc / "x.nii.gz", disc / "y.nii.gz"):
+    for new in (small_disc / "x.nii.gz", small_disc / "y.nii.gz"):
         desk.refused(new, message, NORMALISE + " --force", new=new)
-    model = disc / "x.json"
+    model = small_disc / "x.json"
     desk.refused(model, message, "fit {scan} -o {new}", new=model)
-    desk.refused(disc / "new", ".", "fit {scan} {other} -o {new}", new=disc / "new")
+    desk.refused(small_disc / "new", ".", "fit {scan} {other} -o {new}", new=small_disc / "new")
 
 
-def leave(disc: Path, room: int) -> None:
-    """Fill a disc up, but for some bytes."""
-    free = os.statvfs(disc)
-    with (disc / "filler").open("wb") as file:
+def leave(small_disc: Path, room: int) -> None:
+    """Fill a disc, except for some bytes."""
+    free = os.statvfs(small_disc)
+    with (small_disc / "filler").open("wb") as file:
         file.write(bytes(free.f_bavail * free.f_frsize - room))
 
 
@@ -318,29 +289,31 @@ def pages(path: Path) -> int:
         ("x.hdr", ["x.img", "x.hdr"]),
     ],
 )
-def test_a_full_disc(desk: Desk, disc: Path, name: str, holds: list[str], precious: bool) -> None:
+def test_a_full_disc_leaves_no_half_written_image(
+    desk: Desk, small_disc: Path, name: str, holds: list[str], precious: bool
+) -> None:
     desk.done(NORMALISE, new=desk.out / name)
-    written = list(tree(desk.out))
+    written = list(snapshot(desk.out))
     if precious:
         for part in written:
-            (disc / part).write_text(f"precious {part}")
-    leave(disc, sum(pages(desk.out / part) for part in holds))  # room for these, and for no more
-    before = tree(disc)
-    ran = desk.run(*desk.words(NORMALISE + " --force" * precious, new=disc / name))
+            (small_disc / part).write_text(f"precious {part}")
+    leave(small_disc, sum(pages(desk.out / part) for part in holds))  # room for these files only
+    before = snapshot(small_disc)
+    ran = desk.run(*desk.words(NORMALISE + " --force" * precious, new=small_disc / name))
     assert ran.code == 2
-    assert re.fullmatch(rf"error: {disc}/x\.[a-z.]+: {FULL}\n", ran.err)
-    assert tree(disc) == before
-    (disc / "filler").unlink()
-    desk.done(NORMALISE + " --force", new=disc / name)
+    assert re.fullmatch(rf"error: {small_disc}/x\.[a-z.]+: {FULL}\n", ran.err)
+    assert snapshot(small_disc) == before
+    (small_disc / "filler").unlink()
+    desk.done(NORMALISE + " --force", new=small_disc / name)
     for part in set(written) - {"x.json"}:
-        assert (disc / part).read_bytes() == (desk.out / part).read_bytes()
+        assert (small_disc / part).read_bytes() == (desk.out / part).read_bytes()
 
 
 @pytest.mark.parametrize("command", ["fit {scan} -o {new}", "reference {target} -o {new}"])
-def test_a_full_disc_for_a_model(desk: Desk, disc: Path, command: str) -> None:
-    (disc / "x.json").write_text("precious")
-    leave(disc, 0)
-    desk.refused(disc / "x.json", FULL, command + " --force", new=disc / "x.json")
+def test_a_full_disc_keeps_the_old_model(desk: Desk, small_disc: Path, command: str) -> None:
+    (small_disc / "x.json").write_text("precious")
+    leave(small_disc, 0)
+    desk.refused(small_disc / "x.json", FULL, command + " --force", new=small_disc / "x.json")
 
 
 # ── when the work is cut short ───────────────────────────────────────────────────────────────────
@@ -349,28 +322,13 @@ def test_a_full_disc_for_a_model(desk: Desk, disc: Path, command: str) -> None:
 def started(
     desk: Desk, new: Path, more: str = "", output: str = "{new} --force"
 ) -> "subprocess.Popen[str]":
-    """A command in the middle of writing a large image."""
+    """Start a command, and return when it is writing a large image."""
     noise = np.random.default_rng(0).integers(1, 3000, (200, 200, 200), dtype=np.int16)
     save(desk.folder / "large.nii", noise)
     command = f"normalise {{folder}}/large.nii {more} --to {{target}} -o {output}"
-    child = subprocess.Popen(
-        [sys.executable, "-m", "ndflow", *desk.words(command, new=new)],
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell lets what it starts in the background ignore this one.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    while not any(size(path) > 1 << 20 for path in new.parent.glob(".ndflow-*.tmp")):
-        assert child.poll() is None
-        time.sleep(0.001)
+    child = in_the_background(*desk.words(command, new=new))
+    wait_for_output(child, new.parent, ".ndflow-*.tmp")
     return child
-
-
-def size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
 
 
 @pytest.mark.parametrize(
@@ -388,21 +346,21 @@ def test_a_command_that_is_stopped_leaves_nothing_half_written(
     if precious:
         for name in ("x.nii.gz", "x.json"):
             (desk.out / name).write_text("precious")
-    old = tree(desk.out)
+    old = snapshot(desk.out)
     child = started(desk, desk.out / "x.nii.gz")
     child.send_signal(number)
     _, err = child.communicate(timeout=60)
     assert child.returncode == code
     assert re.fullmatch(said, err.strip())
-    left = tree(desk.out)
+    left = snapshot(desk.out)
     assert {name: part for name, part in left.items() if not name.endswith(".tmp")} == old
     if number == signal.SIGKILL:
-        assert any(name.endswith(".tmp") for name in left)  # what nobody could remove
+        assert any(name.endswith(".tmp") for name in left)  # it could not clean up
     else:
         assert left == old
     # The next run of the same command cleans up.
     desk.done(NORMALISE + " --force" * precious, new=desk.out / "x.nii.gz")
-    assert set(tree(desk.out)) == {"x.nii.gz", "x.json"}
+    assert set(snapshot(desk.out)) == {"x.nii.gz", "x.json"}
 
 
 def test_workers_that_are_stopped_leave_nothing_behind(desk: Desk) -> None:
@@ -411,8 +369,8 @@ def test_workers_that_are_stopped_leave_nothing_behind(desk: Desk) -> None:
     _, err = child.communicate(timeout=60)
     assert child.returncode == 143
     assert len(err.splitlines()) == 1
-    left = set(tree(desk.out)) - {"scan.nii.gz", "scan.json"}
-    assert left in (set(), {"large.nii", "large.json"})  # a worker may have been quicker
+    left = set(snapshot(desk.out)) - {"scan.nii.gz", "scan.json"}
+    assert left in (set(), {"large.nii", "large.json"})  # a worker may have finished before
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────
@@ -422,7 +380,7 @@ NAMES = [
     "über 脳 🧠.nii.gz",
     """it's "quoted" `date` $(date) %s {x}.nii.gz""",
     "new\nline\ttab.nii.gz",
-    os.fsdecode(b"caf\xe9 \xff.nii.gz"),  # what is not UTF-8
+    os.fsdecode(b"caf\xe9 \xff.nii.gz"),  # not UTF-8
     "[bold red]markup[link].nii.gz",
 ]
 
@@ -432,8 +390,8 @@ NAMES = [
     [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}],
     ids=["C", "ASCII"],
 )
-def test_names_of_all_sorts(
-    desk: Desk, process: Callable[..., Any], locale: dict[str, str]
+def test_unusual_file_names_work_in_any_locale(
+    desk: Desk, process: Run, locale: dict[str, str]
 ) -> None:
     folder = desk.folder / "Ünï 'cödé' \n folder"
     folder.mkdir()
@@ -442,12 +400,12 @@ def test_names_of_all_sorts(
         (folder / name).write_bytes(content)
     bad = os.fsdecode(b"bad\n\xe9 \xc3\xbc.nii.gz")
     (folder / bad).write_bytes(content[:-1])
-    before = tree(folder)
+    before = snapshot(folder)
     out = folder / "out \"'"
     scans = [folder / name for name in (*NAMES, bad)]
     ran = process("normalise", *scans, "--to", desk.target, "-o", out, **locale)
     assert ran.code == 1
-    error, summary = ran.err.splitlines()  # a line each, whatever the name
+    error, summary = ran.err.splitlines()  # one line each, whatever the name
     assert error.startswith("error: /")
     assert re.search(r"/bad\\n.*\.nii\.gz: cut short", error)
     assert "1 of 7 scans failed" in summary
@@ -458,11 +416,11 @@ def test_names_of_all_sorts(
         record = json.loads((out / name.replace("nii.gz", "json")).read_text("utf-8"))
         typed = record["inputs"]["image"][0]["file"]
         assert os.fsencode(typed) == os.fsencode(folder / name)
-    assert len(tree(out)) == 2 * len(NAMES) + 1
+    assert len(snapshot(out)) == 2 * len(NAMES) + 1
     assert {
-        name: part for name, part in tree(folder).items() if not name.startswith("out")
+        name: part for name, part in snapshot(folder).items() if not name.startswith("out")
     } == before
-    # And as a map, a mask and a result.
+    # Also as the names of a map, a mask and a result.
     scan = folder / NAMES[1]
     once = process(
         "apply", scan, "--map", out / NAMES[1].replace("nii.gz", "json"), "--mask", scan,
@@ -471,9 +429,23 @@ def test_names_of_all_sorts(
     assert once.code == 0, once.err
 
 
-def test_a_rehearsal_is_a_line_a_scan_whatever_the_name(desk: Desk) -> None:
+def test_a_dry_run_prints_one_line_per_scan_whatever_its_name(desk: Desk) -> None:
     scan = desk.folder / "new\nline.nii.gz"
     scan.write_bytes(desk.scan.read_bytes())
     ran = desk.run("fit", scan, "-o", desk.out / "a\nb.json", "--dry-run")
     assert ran.code == 0
     assert len(ran.out.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["normalise {0}/scan.nii.gz --to {0}/reference.json -o {0}/x.nii", "fit {0}/x.nii"]
+)
+def test_a_sidecar_of_the_acquisition_survives_force(run: Run, inputs: Path, command: str) -> None:
+    save(inputs / "x.nii", HEAD)
+    acquisition = inputs / "x.json"
+    acquisition.write_text(json.dumps({"EchoTime": 0.003}))
+    words = command.format(inputs).split()
+    done = run(*words, *([] if "-o" in words else ["-o", f"{inputs}/"]), "--force")
+    assert done.code == 2
+    assert "x.json: exists, and was not written by ndflow" in done.errors[0]
+    assert json.loads(acquisition.read_text()) == {"EchoTime": 0.003}

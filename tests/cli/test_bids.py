@@ -1,24 +1,22 @@
 """``ndflow bids``: a BIDS dataset goes in, a BIDS derivative comes out."""
 
-import csv
 import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nibabel
 import numpy as np
 import pytest
+from commands import NDFLOW, Run
 from phantoms import head, save
+from studies import contents, read_json, read_tsv, snapshot
 
 import ndflow
 from ndflow.files.lock import folder_lock
 
-Run = Callable[..., Any]
-NDFLOW = (sys.executable, "-m", "ndflow")
 VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 SCANS = {"sub-01_run-1_T1w": "Aachen", "sub-01_run-2_T1w": "Aachen"}  # and their sites
 SCANS |= {"sub-02_ses-a_T1w": "Bonn", "sub-02_ses-b_T1w": "Celle", "sub-03_T1w": "Celle"}
@@ -47,14 +45,8 @@ def scan(path: Path, seed: int, **options: Any) -> None:
     save(path, (data > 400).astype(np.uint8) if "mask" in path.name else data)
 
 
-def tree(folder: Path, *, locks: bool = False) -> dict[str, bytes]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    files = (path for path in files if locks or not path.name.startswith(".ndflow-"))
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
-
-
 class Desk:
-    """A dataset, and a place for the results."""
+    """A BIDS dataset, and a folder for the results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.raw, self.out = folder, folder / "raw", folder / "out"
@@ -63,7 +55,7 @@ class Desk:
         return self.raw / place(name)
 
     def lose(self, name: str) -> None:
-        """Leave of a scan what git-annex leaves where nobody got it."""
+        """Replace a scan by the dangling link of git-annex for content that was not fetched."""
         self.image(name).unlink(missing_ok=True)
         self.image(name).symlink_to("../../.git/annex/objects/Xk/3Q/0a.nii.gz/0a.nii.gz")
 
@@ -71,26 +63,26 @@ class Desk:
         return ["bids", *map(str, (self.raw, self.out, level, *options))]
 
     def made(self) -> set[str]:
-        return set(tree(self.out))
+        return set(contents(self.out))
 
     def json(self, name: str) -> Any:
-        return json.loads((self.out / name).read_text())
+        return read_json(self.out / name)
 
     def table(self, name: str) -> list[dict[str, str]]:
-        return list(csv.DictReader((self.out / name).read_text().splitlines(), delimiter="\t"))
+        return read_tsv(self.out / name)
 
     def dates(self) -> dict[str, int]:
         kept = self.made() - {"provenance.json", "scans.tsv"}
         return {name: (self.out / name).stat().st_mtime_ns for name in kept}
 
     def same_model(self, name: str, mask: str | Path | None = None) -> bool:
-        expected = ndflow.fit_image(self.image(name), mask=mask).mixture
+        expected = ndflow.fit(self.image(name), mask=mask).mixture
         return ndflow.load(self.out / "models" / f"{name}.json") == expected
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Desk:
-    """A study that was run, and is not to be changed."""
+    """A finished study, which tests must not change."""
     desk = Desk(tmp_path_factory.mktemp("bids"))
     for number, name in enumerate(SCANS):
         scan(desk.image(name), number, gain=1 + 0.3 * number)
@@ -109,7 +101,7 @@ def desk(whole: Desk, tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def test_images_are_named_and_described_as_bids_wants_it(whole: Desk) -> None:
+def test_images_are_named_and_described_as_bids_requires(whole: Desk) -> None:
     references = {f"reference_{site}.json" for site in SCANS.values()}
     assert whole.made() == STUDY | results(*SCANS) | references
     sidecar = whole.json("sub-02/ses-b/anat/sub-02_ses-b_desc-ndflow_T1w.json")
@@ -130,15 +122,17 @@ def test_a_sidecar_holds_the_map_that_undoes_it(run: Run, whole: Desk, tmp_path:
     assert np.allclose(after, before, atol=0.01)
 
 
-def test_a_second_run_keeps_everything(run: Run, whole: Desk) -> None:
-    before, dates = tree(whole.out), whole.dates()
+def test_a_second_run_rewrites_nothing(run: Run, whole: Desk) -> None:
+    before, dates = contents(whole.out), whole.dates()
     for level in ("group", "participant"):
         assert run(*whole.bids(level)).code == 0
-        assert (tree(whole.out), whole.dates()) == (before, dates)
+        assert (contents(whole.out), whole.dates()) == (before, dates)
 
 
 @pytest.mark.skipif(not VALIDATOR.exists(), reason=f"no {VALIDATOR.name} beside {sys.executable}")
-def test_the_validator_is_content(run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bids_validator_finds_no_errors(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.lose("sub-01_run-1_T1w")
     assert run(*desk.bids("group", "--mode", "site")).code == 1
     assert {"failures.tsv", "map_Celle.json", "reference_Celle.json"} < desk.made()
@@ -158,7 +152,7 @@ def test_skulls_are_known_from_the_option_or_better_from_the_scan(run: Run, desk
         assert [desk.json(place(name, ".json"))["SkullStripped"] for name in names] == expected
 
 
-def test_participants_and_then_the_group_are_as_the_group_alone(run: Run, whole: Desk) -> None:
+def test_participants_then_group_equals_group_alone(run: Run, whole: Desk) -> None:
     desk = Desk(whole.folder)
     desk.out = desk.folder / "steps"
     for labels, names in ((["sub-03"], ["sub-03_T1w"]), (["02", "sub-01"], SCANS)):
@@ -168,18 +162,18 @@ def test_participants_and_then_the_group_are_as_the_group_alone(run: Run, whole:
     dates = desk.dates()
     assert run(*desk.bids("group")).code == 0
     assert desk.dates().items() > dates.items()
-    one, other = tree(desk.out), tree(whole.out)
+    one, other = contents(desk.out), contents(whole.out)
     records = [json.loads(files.pop("provenance.json")) for files in (one, other)]
     assert one == other
     assert records[0] | {"command": 0} == records[1] | {"command": 0}
 
 
-def test_scans_that_nobody_got_are_listed_by_runs_at_the_same_time(run: Run, desk: Desk) -> None:
+def test_scans_missing_from_git_annex_are_listed_by_concurrent_runs(run: Run, desk: Desk) -> None:
     lost = ["sub-01_run-2_T1w", "sub-02_ses-b_T1w", "sub-03_run-2_T1w"]
     for name in lost:
         desk.lose(name)
     desk.out.mkdir()
-    with folder_lock(desk.out, shared=True):  # as one more of them
+    with folder_lock(desk.out, shared=True):  # like one more run at the same time
         words = [*NDFLOW, *desk.bids("participant", "--participant-label")]
         children = [subprocess.Popen([*words, label]) for label in ("01", "02", "03")]
         assert [child.wait(60) for child in children] == [1, 1, 1]
@@ -189,7 +183,7 @@ def test_scans_that_nobody_got_are_listed_by_runs_at_the_same_time(run: Run, des
     rows = sorted(desk.table("failures.tsv"), key=lambda row: row["scan"])
     assert [(row["scan"], row["stage"]) for row in rows] == [(name, "fit") for name in lost]
     assert rows[1]["try"] == f"get it: datalad get {desk.image(lost[1])}"
-    assert run(*desk.bids("group", "--session-label", "b")).code == 2  # nothing could be done
+    assert run(*desk.bids("group", "--session-label", "b")).code == 2  # no scan could be processed
     for name in lost:
         desk.image(name).unlink()
         scan(desk.image(name), 2)
@@ -199,11 +193,13 @@ def test_scans_that_nobody_got_are_listed_by_runs_at_the_same_time(run: Run, des
 
 
 @pytest.mark.parametrize("case", [("group", False), ("group", True), ("participant", False)])
-def test_the_group_has_the_folder_for_itself(run: Run, whole: Desk, case: tuple[str, bool]) -> None:
-    before = tree(whole.out)
+def test_a_run_is_refused_while_another_holds_the_lock(
+    run: Run, whole: Desk, case: tuple[str, bool]
+) -> None:
+    before = contents(whole.out)
     with folder_lock(whole.out, shared=case[1]):
         ran = run(*whole.bids(case[0]))
-    assert (ran.code, len(ran.errors), tree(whole.out)) == (2, 1, before)
+    assert (ran.code, len(ran.errors), contents(whole.out)) == (2, 1, before)
     assert f"{whole.out}: another run of ndflow is at work" in ran.errors[0]
 
 
@@ -221,7 +217,7 @@ def test_a_scan_without_a_site_is_named_at_once(run: Run, desk: Desk) -> None:
     assert (ran.code, len(ran.errors)) == (2, 1)
     assert f"{desk.image('sub-03_T1w')}: " in ran.errors[0]
     assert "--mode individual" in ran.errors[0]
-    assert not (desk.out / "models").exists()  # and not after hours
+    assert not (desk.out / "models").exists()  # refused before any work
 
 
 def test_masks_are_beside_the_images_or_in_a_folder_of_fmriprep(run: Run, desk: Desk) -> None:
@@ -238,7 +234,7 @@ def test_masks_are_beside_the_images_or_in_a_folder_of_fmriprep(run: Run, desk: 
         assert run(*desk.bids("participant", *options)).code == 0
         used = dict(zip(SCANS, masks, strict=True))
         assert [name for name in SCANS if not desk.same_model(name, used[name])] == []
-    ran = run(*desk.bids("participant", *prepared))  # some would silently go without
+    ran = run(*desk.bids("participant", *prepared))  # some scans would silently lack a mask
     assert (ran.code, "no mask for 2 of 5 scans" in ran.err) == (2, True)
 
 
@@ -251,14 +247,14 @@ def test_two_scans_of_one_name_are_refused(run: Run, desk: Desk) -> None:
 
 
 def test_other_images_and_sessions_are_chosen_and_the_head_is_found(run: Run, desk: Desk) -> None:
-    for session in "ab":  # with a background that is not 0
+    for session in "ab":  # with a nonzero background
         save(desk.image(f"sub-02_ses-{session}_T2w"), np.maximum(head(7), 9))
     options = ("--suffix", "T2w", "--session-label", "ses-b", "--auto-mask")
     assert run(*desk.bids("group", *options)).code == 0
     assert desk.made() == STUDY | {"reference_Celle.json"} | results("sub-02_ses-b_T2w")
-    assert ndflow.load(desk.out / "reference.json").channels == ("T2w",)
+    assert ndflow.load(desk.out / "reference.json").channel_names == ("T2w",)
     assert desk.same_model("sub-02_ses-b_T2w", "auto")
-    assert run(*desk.bids("participant", *options[:-1])).code == 2  # without looking for it
+    assert run(*desk.bids("participant", *options[:-1])).code == 2  # without --mask auto
 
 
 def test_a_derivative_is_a_dataset_too_and_results_may_lie_inside(run: Run, desk: Desk) -> None:
@@ -294,11 +290,11 @@ def test_wrong_usage_is_refused_before_anything_is_written(
 ) -> None:
     monkeypatch.chdir(desk.folder)
     shutil.copytree("raw", "other")
-    before = tree(desk.folder, locks=True)
+    before = snapshot(desk.folder)
     ran = run("bids", *dry, *words.split())
     assert (ran.code, ran.out, len(ran.errors)) == (2, "", 1)
     assert said in ran.errors[0]
-    assert (tree(desk.folder, locks=True), desk.out.exists()) == (before, False)
+    assert (snapshot(desk.folder), desk.out.exists()) == (before, False)
 
 
 def test_a_dry_run_says_what_would_be_done_and_what_is_missing(run: Run, desk: Desk) -> None:

@@ -1,37 +1,30 @@
-"""``ndflow cohort``: a whole study, what is said on the way, and what goes wrong."""
+"""``ndflow cohort``: a whole study, its progress, and scans that fail."""
 
 import csv
 import json
-import os
-import pty
 import re
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import nibabel
 import numpy as np
 import pytest
+from commands import Run, on_a_terminal
 from phantoms import head, save
+from studies import SMALL
 
 import ndflow
-from ndflow.files.scan_table import read_table
+from ndflow.study.scan_table import read_scans
 
-Run = Callable[..., Any]
-
-SHAPE = (14, 16, 12)
 GAINS = {"Aachen": 1.0, "Bonn": 2.5, "Celle": 0.6}
 
 
 def scan(path: Path, seed: int, gain: float = 1.0) -> Path:
     path.parent.mkdir(exist_ok=True)
-    return save(path, head(seed, shape=SHAPE, gain=gain))
+    return save(path, head(seed, shape=SMALL, gain=gain))
 
 
 class Desk:
-    """A table of five scans of three sites, and a place for the results."""
+    """A table of five scans of three sites, and a folder for the results."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.out, self.table = folder, folder / "out", folder / "scans.tsv"
@@ -78,7 +71,7 @@ def desk(tmp_path: Path) -> Desk:
 # ── a study ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_the_folder_of_results_is_as_promised(run: Run, desk: Desk) -> None:
+def test_the_results_folder_has_the_documented_layout(run: Run, desk: Desk) -> None:
     words = ("cohort", desk.table, desk.out, "--channel", "T1w")
     ran = run(*words)
     assert (ran.code, ran.out) == (0, "")
@@ -94,7 +87,7 @@ def test_the_folder_of_results_is_as_promised(run: Run, desk: Desk) -> None:
     } | {f"reference_{site}.json" for site in GAINS} | {
         f"images/{name}.nii.gz" for name in names
     } | {f"{kind}/{name}.json" for name in names for kind in ("models", "maps")}
-    assert ndflow.load(desk.out / "reference.json").channels == ("T1w",)
+    assert ndflow.load(desk.out / "reference.json").channel_names == ("T1w",)
     provenance = json.loads((desk.out / "provenance.json").read_text())
     assert provenance["command"] == ["ndflow", *map(str, words)]
     assert (provenance["finished"], provenance["normalised"], provenance["failed"]) == (True, 5, 0)
@@ -129,19 +122,19 @@ def test_the_list_of_scans_is_a_table_for_another_study(run: Run, desk: Desk) ->
     again = desk.folder / "again"
     assert run("cohort", desk.out / "scans.tsv", again).code == 0
     for folder in (desk.out, again):
-        listed = read_table(folder / "scans.tsv")
-        found = [(row.image, row.subject, row.site, row.more["age"]) for row in listed]
+        listed = read_scans(folder / "scans.tsv")
+        found = [(row.image, row.subject, row.site, row.covariates["age"]) for row in listed]
         assert found == expected
     assert tree(again / "images") == tree(desk.out / "images")
 
 
 def test_a_mask_of_the_table_is_the_mask_of_its_scan(run: Run, desk: Desk) -> None:
-    mask = save(desk.folder / "m.nii.gz", (head(0, shape=SHAPE) > 500).astype(np.uint8))
+    mask = save(desk.folder / "m.nii.gz", (head(0, shape=SMALL) > 500).astype(np.uint8))
     desk.table.write_text("image\tmask\nin/s0.nii.gz\tm.nii.gz\nin/s1.nii.gz\tn/a\n")
     assert run("cohort", desk.table, desk.out).code == 0
     models = [ndflow.load(desk.out / "models" / f"s{number}.json") for number in (0, 1)]
-    assert models[0] == ndflow.fit_image(desk.image(0), mask=mask).mixture
-    assert models[1] == ndflow.fit_image(desk.image(1)).mixture
+    assert models[0] == ndflow.fit(desk.image(0), mask=mask).mixture
+    assert models[1] == ndflow.fit(desk.image(1)).mixture
 
 
 def test_a_folder_is_a_table_whose_sites_are_folders(run: Run, desk: Desk) -> None:
@@ -181,7 +174,7 @@ def test_scans_that_fail_are_listed_and_the_others_are_done(
     assert run("cohort", desk.table, desk.out).code == 0
     desk.image(0).unlink()
     desk.image(1).write_bytes(desk.image(1).read_bytes()[:-200])
-    save(desk.image(3), np.full(SHAPE, 7, np.int16))
+    save(desk.image(3), np.full(SMALL, 7, np.int16))
     ran = run("cohort", desk.table, desk.out, "-j", jobs)
     assert ran.code == 1
     assert [line[:2] for line in desk.failures()] == [
@@ -214,7 +207,7 @@ def test_a_missing_file_is_named_with_its_row(run: Run, desk: Desk) -> None:
     assert "row 5" in ran.errors[0]
 
 
-def test_a_scan_may_fail_when_it_is_written(run: Run, desk: Desk) -> None:
+def test_a_scan_that_cannot_be_written_does_not_stop_the_others(run: Run, desk: Desk) -> None:
     (desk.out / "images" / "s1.nii.gz").mkdir(parents=True)
     ran = run("cohort", desk.table, desk.out, "--force")
     assert ran.code == 1
@@ -223,7 +216,7 @@ def test_a_scan_may_fail_when_it_is_written(run: Run, desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--mode", "site"), ("-j", 2)])
-def test_a_study_whose_scans_all_fail_is_worth_a_two(
+def test_the_exit_code_is_2_where_all_scans_of_a_study_fail(
     run: Run, desk: Desk, options: tuple[object, ...]
 ) -> None:
     for number in range(5):
@@ -236,7 +229,9 @@ def test_a_study_whose_scans_all_fail_is_worth_a_two(
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_the_first_failure_may_be_the_last(run: Run, process: Run, desk: Desk, jobs: int) -> None:
+def test_a_study_can_stop_at_the_first_failure(
+    run: Run, process: Run, desk: Desk, jobs: int
+) -> None:
     for number in (1, 4):
         desk.image(number).unlink()
     assert run("cohort", desk.table, desk.out).code == 1
@@ -244,11 +239,11 @@ def test_the_first_failure_may_be_the_last(run: Run, process: Run, desk: Desk, j
     assert [line[0] for line in desk.failures()[1:]] == ["s1", "s4"]
     ran = process("cohort", desk.table, desk.out, "--stop-on-first-failure", "-j", jobs)
     assert ran.code in (1, 2)
-    assert ran.err.splitlines() == ["fit: 5 scans", *ran.errors]  # and no word of joblib
+    assert ran.err.splitlines() == ["fit: 5 scans", *ran.errors]  # no messages of joblib
     assert sum("no such file" in error for error in ran.errors) == 1
     assert str(desk.image(1)) in ran.errors[0]
     assert made(desk.out) == before
-    # The other was not tried, so it stays on the list.
+    # The other scan was not tried again, so it stays on the list.
     assert sorted(line[0] for line in desk.failures()[1:]) == ["s1", "s4"]
 
 
@@ -264,7 +259,7 @@ def test_the_first_failure_may_be_the_last(run: Run, process: Run, desk: Desk, j
         ("--from-folder {folder}/no {out}", "{folder}/no: not a folder; "),
         ("{folder}/no.tsv {out}", "{folder}/no.tsv: no such file; "),
         ("{table} {folder}/no/out", "{folder}/no/out: there is no folder {folder}/no; "),
-        ("{table} {out} --mode center", "center"),
+        ("{table} {out} --mode hospital", "hospital"),
         ("{table} {out} -j 0", "jobs"),
         ("{table} {out} --reference {folder}/no.json", "{folder}/no.json: no such file; "),
         ("{table} {out} --dtype int16", "--range 0 1000"),
@@ -289,10 +284,10 @@ def test_sites_are_needed_for_the_mode_that_goes_by_them(run: Run, desk: Desk) -
     ran = run("cohort", desk.table, desk.out, "--mode", "site")
     assert ran.code == 2
     assert ran.errors == [
-        f"error: {desk.image(3)}: no site is known of it (row 5); name it in the table or in "
+        f"error: {desk.image(3)}: its site is not known (row 5); name it in the table or in "
         "participants.tsv, or use --mode individual"
     ]
-    assert made(desk.out) == set()  # it is said at once, and not after hours
+    assert made(desk.out) == set()  # at once, before any scan is read
     assert run("cohort", desk.table, desk.out).code == 0
 
 
@@ -307,7 +302,7 @@ def test_a_folder_of_something_else_is_left_alone(run: Run, desk: Desk) -> None:
         assert tree(desk.out) == {"thesis.tex": b"precious"}
     assert run("cohort", desk.table, desk.out, "--force").code == 0
     assert (desk.out / "thesis.tex").read_text() == "precious"
-    assert run("cohort", desk.table, desk.out).code == 0  # it is that of a study now
+    assert run("cohort", desk.table, desk.out).code == 0  # now it is the folder of a study
 
 
 def test_images_that_went_in_survive_whatever_happens(run: Run, desk: Desk) -> None:
@@ -320,7 +315,7 @@ def test_images_that_went_in_survive_whatever_happens(run: Run, desk: Desk) -> N
     assert tree(desk.folder / "images") == before
 
 
-# ── what is said ─────────────────────────────────────────────────────────────────────────────────
+# ── progress ────────────────────────────────────────────────────────────────────────────────────
 
 
 def test_a_dry_run_says_what_would_be_done_and_what_could_not(run: Run, desk: Desk) -> None:
@@ -340,7 +335,7 @@ def test_a_dry_run_says_what_would_be_done_and_what_could_not(run: Run, desk: De
     assert not desk.out.exists()
 
 
-def test_help_tells_what_a_table_looks_like(run: Run) -> None:
+def test_help_shows_what_a_table_looks_like(run: Run) -> None:
     ran = run("cohort", "--help")
     assert (ran.code, ran.err) == (0, "")
     words = "image subject site site mask gm wm csf TSV CSV --mode --average --reference --method"
@@ -348,14 +343,14 @@ def test_help_tells_what_a_table_looks_like(run: Run) -> None:
     assert [word for word in words.split() if word not in ran.out] == []
 
 
-def test_lines_tell_how_far_it_is_where_nobody_watches(process: Run, desk: Desk) -> None:
+def test_stages_are_printed_in_lines_without_a_terminal(process: Run, desk: Desk) -> None:
     ran = process("cohort", desk.table, desk.out)
     assert (ran.code, ran.out) == (0, "")
     assert ran.err.splitlines() == ["fit: 5 scans", "normalise: 5 scans"]
 
 
 @pytest.mark.parametrize("flag", ["-q", "--quiet"])
-def test_quiet_is_silent_but_for_errors(run: Run, desk: Desk, flag: str) -> None:
+def test_quiet_prints_errors_only(run: Run, desk: Desk, flag: str) -> None:
     ran = run("cohort", desk.table, desk.out, flag)
     assert (ran.code, ran.out, ran.err) == (0, "", "")
     desk.image(0).unlink()
@@ -365,20 +360,13 @@ def test_quiet_is_silent_but_for_errors(run: Run, desk: Desk, flag: str) -> None
 
 
 @pytest.mark.parametrize("flags", [(), ("-q",)])
-def test_one_display_shows_both_passes_to_who_watches(desk: Desk, flags: tuple[str]) -> None:
+def test_one_progress_display_shows_both_passes_on_a_terminal(
+    desk: Desk, flags: tuple[str]
+) -> None:
     desk.image(1).unlink()
-    controller, terminal = pty.openpty()
-    words = [sys.executable, "-m", "ndflow", "cohort", str(desk.table), str(desk.out), *flags]
-    environment = os.environ | {"TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(words, stderr=terminal, env=environment) as child:
-        os.close(terminal)
-        shown = b""
-        while piece := _read(controller):
-            shown += piece
-    os.close(controller)
-    assert child.returncode == 1
-    text = shown.decode()
-    assert "no such file" in " ".join(text.split())  # it may go over two lines
+    code, out, text = on_a_terminal("cohort", desk.table, desk.out, *flags)
+    assert (code, out) == (1, "")
+    assert "no such file" in " ".join(text.split())  # which may be wrapped
     if flags:
         assert "\x1b[" not in text
         assert "4/4" not in text
@@ -386,13 +374,6 @@ def test_one_display_shows_both_passes_to_who_watches(desk: Desk, flags: tuple[s
         last = text.rpartition("\x1b[2K")[2] or text
         assert all(part in text for part in ("fit", "5/5", "normalise", "4/4", "/s", "\x1b["))
         assert "4 of 5 scans" in last
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:  # Linux's way to say that the other end is closed
-        return b""
 
 
 def test_results_of_other_scans_are_not_mixed_in_silently(run: Run, desk: Desk) -> None:
@@ -411,12 +392,12 @@ def test_a_reference_of_other_images_is_refused(run: Run, desk: Desk) -> None:
     assert run("cohort", desk.table, desk.folder / "new", *reference).code == 0
 
 
-def test_a_line_now_and_then_says_how_far_it_is(
+def test_progress_is_printed_in_a_line_now_and_then(
     run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ndflow.cli.progress._SILENCE", -1.0)  # now and then is always
+    monkeypatch.setattr("ndflow.cli.progress._INTERVAL", -1.0)  # after every scan
     lines = run("cohort", desk.table, desk.out).err.splitlines()
     for stage in ("fit", "normalise"):
         said = [line for line in lines if line.startswith(f"{stage}: ")]
         assert len(said) == 6
-        assert re.fullmatch(rf"{stage}: 2 of 5 scans, \S+ a second, \d+ seconds left", said[2])
+        assert re.fullmatch(rf"{stage}: 2 of 5 scans, \S+ per second, \d+ seconds left", said[2])

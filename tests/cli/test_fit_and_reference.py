@@ -1,20 +1,19 @@
-"""``ndflow fit`` and ``ndflow reference``: densities that travel without their scans."""
+"""``ndflow fit`` and ``ndflow reference``: densities that can be shared without their scans."""
 
-import hashlib
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nibabel
 import numpy as np
+import one_scan
 import pytest
+from commands import Run
 from numpy.typing import NDArray
 from phantoms import AFFINE, SHAPE, head, radii, save
+from studies import read_json, sha256
 
 import ndflow
-
-Run = Callable[..., Any]
 
 GAINS = (1.0, 1.7, 0.6)
 HEADS = [
@@ -25,20 +24,11 @@ HEADS = [
 
 
 def fitted(voxels: NDArray[Any], inside: NDArray[Any] | None = None, **how: Any) -> Any:
-    """The density of an array, without the commands: of all voxels but 0, or of some."""
-    chosen = voxels != 0 if inside is None else inside
-    return ndflow.fit(ndflow.histogram(voxels, chosen), **how).mixture
+    """Return the mixture fitted to all nonzero voxels of an array, or to those inside."""
+    return one_scan.fitted(voxels, inside, **how).mixture
 
 
 MIXTURES = [fitted(voxels) for voxels in HEADS]
-
-
-def sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def content(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 @pytest.fixture
@@ -61,13 +51,13 @@ def test_a_fit_is_a_mixture_in_a_small_file(run: Run, images: list[Path], tmp_pa
     assert run("fit", images[0], "-o", output) == (0, "", "")
     assert ndflow.load(output) == MIXTURES[0]
     assert output.stat().st_size < 8192
-    found = content(output)
+    found = read_json(output)
     assert (found["format"], found["kind"], found["ndflow"]) == (
         "ndflow",
         "mixture",
         ndflow.__version__,
     )
-    assert found["sha256"] == [sha256(images[0])]
+    assert found["sha256"] == {"image": [sha256(images[0])]}
     assert found["voxels"]["fitted"] == np.count_nonzero(HEADS[0])
 
 
@@ -97,7 +87,7 @@ def test_masks_and_lesions_choose_the_voxels_of_a_fit(
     for number, (voxels, inside) in enumerate(zip(HEADS, insides, strict=True)):
         output = folder / f"scan{number}.json"
         assert ndflow.load(output) == fitted(voxels, inside & ~lesion)
-        counts = content(output)["voxels"]
+        counts = read_json(output)["voxels"]
         assert counts["excluded"] == np.count_nonzero(inside & lesion)
         assert counts["fitted"] + counts["outliers"] == np.count_nonzero(inside & ~lesion)
 
@@ -107,7 +97,7 @@ def test_the_effective_count_of_a_fit_is_recorded(
 ) -> None:
     output = tmp_path / "out.json"
     assert run("fit", images[0], "-o", output, "--effective-count", "200").code == 0
-    assert content(output)["settings"]["effective_count"] == 200
+    assert read_json(output)["settings"]["effective_count"] == 200
     assert ndflow.load(output) == fitted(HEADS[0], effective_count=200)
     assert ndflow.load(output) != MIXTURES[0]
 
@@ -131,7 +121,9 @@ def test_fits_go_to_a_folder_and_failures_are_listed(
     assert ndflow.load(folder / "scan1.json") == MIXTURES[1]
 
 
-def test_fits_of_one_name_are_refused(run: Run, images: list[Path], tmp_path: Path) -> None:
+def test_fits_that_would_share_a_name_are_refused(
+    run: Run, images: list[Path], tmp_path: Path
+) -> None:
     twin = save(tmp_path / "scan0.nii", HEADS[1])
     done = run("fit", images[0], twin, "-o", tmp_path / "out")
     assert done.code == 2
@@ -174,7 +166,8 @@ def test_every_format_has_the_same_fit(run: Run, tmp_path: Path, name: str) -> N
     assert run("fit", tmp_path / name, "-o", tmp_path / "out.json") == (0, "", "")
     assert ndflow.load(tmp_path / "out.json") == MIXTURES[0]
     files = ["a.hdr", "a.img"] if pair else [name]
-    assert content(tmp_path / "out.json")["sha256"] == [sha256(tmp_path / file) for file in files]
+    digests = [sha256(tmp_path / file) for file in files]
+    assert read_json(tmp_path / "out.json")["sha256"] == {"image": digests}
 
 
 # ── reference ────────────────────────────────────────────────────────────────────────────────────
@@ -188,10 +181,10 @@ def test_a_reference_is_the_average_of_mixtures(
     found = ndflow.load(output)
     assert isinstance(found, ndflow.Reference)
     assert found.mixture == ndflow.reference(MIXTURES).mixture
-    assert (found.scans, found.channels) == (3, ("intensity",))
+    assert (found.scans, found.channel_names) == (3, ("intensity",))
     assert found.mixture.mean()[0] == pytest.approx(0, abs=1e-9)
     assert found.mixture.covariance()[0, 0] == pytest.approx(1, abs=1e-9)
-    assert content(output)["kind"] == "reference"
+    assert read_json(output)["kind"] == "reference"
 
 
 def test_a_reference_from_images_is_that_from_their_mixtures(
@@ -231,7 +224,7 @@ def test_masks_belong_to_the_images_among_the_sources(
     ]
     assert ndflow.load(output).mixture == ndflow.reference(mixtures).mixture
 
-    # A mixture has no mask: three are one too many.
+    # A mixture takes no mask, so three are one too many.
     done = run(*command, "--force", "--mask", *masks, masks[0])
     assert done.code == 2
     assert "--mask" in done.errors[0]
@@ -285,7 +278,7 @@ def test_what_is_averaged_can_be_chosen(
 def test_the_channel_can_be_named(run: Run, models: list[Path], tmp_path: Path) -> None:
     output = tmp_path / "reference.json"
     assert run("reference", *models, "-o", output, "--channel", "T1w").code == 0
-    assert ndflow.load(output).channels == ("T1w",)
+    assert ndflow.load(output).channel_names == ("T1w",)
 
 
 def test_a_reference_remembers_what_it_was_made_of(
@@ -293,7 +286,7 @@ def test_a_reference_remembers_what_it_was_made_of(
 ) -> None:
     output = tmp_path / "reference.json"
     assert run("reference", images[0], models[1], "-o", output).code == 0
-    inputs = content(output)["inputs"]
+    inputs = read_json(output)["inputs"]
     assert [part["name"] for part in inputs] == ["scan0", "model1"]
     for part, source in zip(inputs, (images[0], models[1]), strict=True):
         assert sha256(source) in part["sha256"]
@@ -302,14 +295,14 @@ def test_a_reference_remembers_what_it_was_made_of(
 
 
 def test_the_voxels_of_a_pair_are_in_the_memory_of_a_reference(run: Run, tmp_path: Path) -> None:
-    # Two scans of one protocol have the same header; it is the other file that tells them apart.
+    # Two scans of one protocol have the same header; only the .img files differ.
     digests = []
     for number in range(2):
         folder = tmp_path / str(number)
         folder.mkdir()
         nibabel.save(nibabel.Nifti1Pair(HEADS[number], AFFINE), folder / "scan.hdr")
         assert run("reference", folder / "scan.hdr", "-o", folder / "r.json") == (0, "", "")
-        digests.append(json.dumps(content(folder / "r.json")["inputs"]))
+        digests.append(json.dumps(read_json(folder / "r.json")["inputs"]))
     assert (tmp_path / "0/scan.hdr").read_bytes() == (tmp_path / "1/scan.hdr").read_bytes()
     assert digests[0] != digests[1]
     assert sha256(tmp_path / "0/scan.img") in digests[0]
@@ -332,7 +325,7 @@ def test_a_reference_is_not_averaged_again(run: Run, models: list[Path], tmp_pat
     assert not second.exists()
 
 
-def test_a_map_is_no_density(run: Run, models: list[Path], tmp_path: Path) -> None:
+def test_a_map_is_refused_as_a_density(run: Run, models: list[Path], tmp_path: Path) -> None:
     ndflow.save(tmp_path / "map.json", ndflow.align(MIXTURES[0]))
     done = run("reference", models[0], tmp_path / "map.json", "-o", tmp_path / "r.json")
     assert done.code == 2
@@ -373,7 +366,7 @@ def test_a_reference_replaces_nothing_without_force_and_never_a_source(
 
 
 def test_hospitals_share_a_reference_without_their_scans(run: Run, tmp_path: Path) -> None:
-    # The whole story: each sends a mixture, the reference comes back, scans become alike.
+    # Each hospital sends a mixture and gets the reference back; its scans then become alike.
     models = []
     for number, voxels in enumerate(HEADS):
         image = save(tmp_path / f"{number}.nii.gz", voxels)
@@ -393,3 +386,28 @@ def test_hospitals_share_a_reference_without_their_scans(run: Run, tmp_path: Pat
         before.append((np.median(inside) - inside.mean()) / inside.std())
         after.append(np.median(result))
     assert np.std(after) < 0.5 * np.std(before)
+
+
+def test_exclude_none_leaves_a_scan_without_lesion_mask(run: Run, inputs: Path) -> None:
+    scans = (inputs / "scan.nii.gz", inputs / "other.nii.gz")
+    words = ("fit", *scans, "-o", inputs / "out", "--exclude", inputs / "mask.nii.gz", "none")
+    assert run(*words).code == 0
+    settings = [
+        json.loads((inputs / "out" / f"{name}.json").read_text())["settings"]["exclude"]
+        for name in ("scan", "other")
+    ]
+    assert settings == [True, False]
+    assert run("fit", *scans, "-o", inputs / "new", "--exclude", "auto", "auto").code == 2
+
+
+def test_models_record_which_mask_was_used(run: Run, inputs: Path) -> None:
+    scan, mask = inputs / "scan.nii.gz", inputs / "mask.nii.gz"
+    kinds = {"nonzero": (), "auto": ("--mask", "auto"), "given": ("--mask", mask)}
+    for kind, words in kinds.items():
+        path = inputs / f"{kind}.json"
+        assert run("fit", scan, "-o", path, *words).code == 0
+        assert json.loads(path.read_text())["settings"]["mask"] == kind
+    path = inputs / "r.json"
+    assert run("reference", scan, inputs / "auto.json", "-o", path, "--mask", "auto").code == 0
+    settings = [part["settings"] for part in json.loads(path.read_text())["inputs"]]
+    assert [chosen.get("mask") for chosen in settings] == ["auto", None]

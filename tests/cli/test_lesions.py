@@ -1,39 +1,24 @@
-"""``--lesions`` and ``--freeze``, as a user types them."""
+"""``--lesions`` and ``--freeze``: lesions keep their contrast, frozen components stay."""
 
-import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import nibabel
 import numpy as np
 import pytest
-from commands import typed
+from commands import Run, typed
 from phantoms import head, radii, save
+from studies import read_json, record_of
 
 import ndflow
-from ndflow.cli import main
-
-Run = Callable[..., Any]
 
 TISSUES = ((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0))
 BRIGHT = 1350.0
 
 
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def command(*words: object) -> tuple[int, str]:
-        capsys.readouterr()
-        monkeypatch.setattr(sys, "argv", ["ndflow", *map(str, words)])
-        return main(), capsys.readouterr().err
-
-    return command
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Eight healthy scans, one with a bright lesion, and a reference of the healthy ones."""
+    """Eight healthy scans, and one with a bright lesion."""
     place = tmp_path_factory.mktemp("lesions")
     for number in range(8):
         save(place / f"h{number}.nii.gz", scan(number))
@@ -62,23 +47,19 @@ def healthy(folder: Path) -> Path:
     return reference
 
 
-def record(path: Path) -> Any:
-    return json.loads(path.with_name(path.name.replace(".nii.gz", ".json")).read_text())
-
-
 def test_a_lesion_is_found_reported_and_keeps_its_contrast(
     run: Run, folder: Path, healthy: Path
 ) -> None:
     plain, spared = folder / "plain.nii.gz", folder / "spared.nii.gz"
-    assert run("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", plain) == (0, "")
+    assert run("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", plain) == (0, "", "")
     words = ("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", spared)
-    assert run(*words, "--lesions", "auto") == (0, "")
-    found = record(spared)["lesions"]
+    assert run(*words, "--lesions", "auto") == (0, "", "")
+    found = record_of(spared)["match"]["lesions"]
     assert not found["unlike"]
     assert found["share"] == pytest.approx(lesion().sum() / (radii() < 1).sum(), rel=0.2)
     assert all(abs(mean - BRIGHT) < 40 for mean in found["intensities"])
     assert found["excess"] > found["threshold"]
-    assert "lesions" not in record(plain)
+    assert "lesions" not in record_of(plain)["match"]
 
     def contrast(values: Any) -> float:
         white = (scan(9) > 900) & ~lesion() & (scan(9) < 1100)
@@ -94,12 +75,12 @@ def test_a_lesion_is_found_reported_and_keeps_its_contrast(
     assert abs(without / before - 1) > abs(kept / before - 1)
 
 
-def test_a_healthy_scan_raises_no_alarm(run: Run, folder: Path, healthy: Path) -> None:
+def test_no_lesion_is_found_in_a_healthy_scan(run: Run, folder: Path, healthy: Path) -> None:
     save(folder / "new.nii.gz", scan(20))
     for name, more in (("plain", ()), ("watched", ("--lesions", "auto"))):
         words = ("normalise", folder / "new.nii.gz", "--to", healthy)
-        assert run(*words, "-o", folder / f"{name}_new.nii.gz", *more) == (0, "")
-    assert record(folder / "watched_new.nii.gz")["lesions"]["components"] == []
+        assert run(*words, "-o", folder / f"{name}_new.nii.gz", *more) == (0, "", "")
+    assert record_of(folder / "watched_new.nii.gz")["match"]["lesions"]["components"] == []
     images = [
         np.asarray(nibabel.load(folder / f"{n}_new.nii.gz").dataobj) for n in ("plain", "watched")
     ]
@@ -111,18 +92,15 @@ def test_a_study_of_patients_finds_lesions_with_a_reference_of_healthy_scans(
 ) -> None:
     (tmp_path / "t.tsv").write_text(f"image\n{folder / 'ill.nii.gz'}\n{folder / 'h1.nii.gz'}\n")
     words = ("cohort", tmp_path / "t.tsv", tmp_path / "out", "--lesions", "auto")
-    code, said = run(*words)
-    assert code == 2
-    assert "needs a reference of healthy scans" in said
-    code, _ = run(*words, "--reference", healthy)
-    assert code == 0
-    found = [
-        json.loads((tmp_path / "out/maps" / f"{name}.json").read_text())["lesions"]["components"]
-        for name in ("ill", "h1")
-    ]
+    ran = run(*words)
+    assert ran.code == 2
+    assert "needs a reference of healthy scans" in ran.err
+    assert run(*words, "--reference", healthy).code == 0
+    maps = [read_json(tmp_path / "out/maps" / f"{name}.json") for name in ("ill", "h1")]
+    found = [made["match"]["lesions"]["components"] for made in maps]
     assert found[0]
     assert not found[1]
-    assert run("report", tmp_path / "out")[0] == 0
+    assert run("report", tmp_path / "out").code == 0
     page = (tmp_path / "out/report.html").read_text()
     assert "Kept out of the match as a lesion" in page
     assert "No lesion was found." in page
@@ -131,32 +109,38 @@ def test_a_study_of_patients_finds_lesions_with_a_reference_of_healthy_scans(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--lesions", "auto", "--to", "h1.nii.gz"), "does not know what healthy scans have"),
+        (
+            ("--lesions", "auto", "--to", "h1.nii.gz"),
+            "does not know what is healthy",
+        ),
         (("--lesions", "auto", "--freeze", "0", "--to", "healthy.json"), "give one of them"),
-        (("--lesions", "auto", "--method", "nyul", "--to", "healthy.json"), "'ndflow' only"),
-        (("--freeze", "99", "--to", "healthy.json"), "a component that is not there"),
+        (
+            ("--lesions", "auto", "--method", "nyul", "--to", "healthy.json"),
+            "lesions is not an option of",
+        ),
+        (("--freeze", "99", "--to", "healthy.json"), "a component that does not exist"),
         (("--freeze", "bright", "--to", "healthy.json"), "write an index (3)"),
         (("--freeze", "bright", "--to", "healthy.json", "--dry-run"), "write an index (3)"),
         (("--freeze", "9:1", "--to", "healthy.json"), "the lower end first"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_contradictory_options_are_refused(
     run: Run, folder: Path, healthy: Path, monkeypatch: pytest.MonkeyPatch, words: Any, said: str
 ) -> None:
     monkeypatch.chdir(folder)
-    code, err = run("normalise", "ill.nii.gz", "-o", "no.nii.gz", *words)
-    assert code == 2
-    assert said in err
+    ran = run("normalise", "ill.nii.gz", "-o", "no.nii.gz", *words)
+    assert ran.code == 2
+    assert said in ran.err
     assert not Path("no.nii.gz").exists()
 
 
-def test_a_reference_without_an_alarm_finds_no_lesions(run: Run, folder: Path) -> None:
+def test_a_reference_made_without_lesions_auto_cannot_find_lesions(run: Run, folder: Path) -> None:
     reference = folder / "bare.json"
-    assert run("reference", folder / "h1.nii.gz", folder / "h2.nii.gz", "-o", reference)[0] == 0
+    assert run("reference", folder / "h1.nii.gz", folder / "h2.nii.gz", "-o", reference).code == 0
     words = ("normalise", folder / "ill.nii.gz", "--to", reference, "-o", folder / "no.nii.gz")
-    code, err = run(*words, "--lesions", "auto")
-    assert code == 2
-    assert "ndflow reference --lesions auto" in err
+    ran = run(*words, "--lesions", "auto")
+    assert ran.code == 2
+    assert "ndflow reference --lesions auto" in ran.err
 
 
 def test_frozen_components_stay_where_the_alignment_takes_them(
@@ -164,12 +148,12 @@ def test_frozen_components_stay_where_the_alignment_takes_them(
 ) -> None:
     output = folder / "frozen.nii.gz"
     words = ("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", output)
-    assert run(*words, "--freeze", "1250:", "--freeze", "weight<0.01") == (0, "")
-    made = record(output)
+    assert run(*words, "--freeze", "1250:", "--freeze", "weight<0.01") == (0, "", "")
+    made = record_of(output)
     assert made["settings"]["freeze"] == ["1250:", "weight<0.01"]
     mixture = ndflow.GaussianMixture.from_dict(made["mixture"])
     chosen = (mixture.means[:, 0] >= 1250) | (mixture.weights < 0.01)
-    assert made["frozen"] == np.flatnonzero(chosen).tolist() != []
+    assert made["match"]["frozen"] == np.flatnonzero(chosen).tolist() != []
     imap = ndflow.load(output.with_name("frozen.json"))
     target = ndflow.load(healthy)
     aligned = ndflow.align(mixture, target.mixture)
@@ -179,15 +163,15 @@ def test_frozen_components_stay_where_the_alignment_takes_them(
     np.testing.assert_allclose(imap.inverse()(imap(x)), x, atol=1e-6)
 
 
-def test_a_rule_that_chooses_nothing_is_said(
+def test_a_freeze_rule_that_matches_no_component_is_a_warning(
     run: Run, folder: Path, healthy: Path, tmp_path: Path
 ) -> None:
     words = ("normalise", folder / "h1.nii.gz", "--to", healthy, "-o")
-    assert run(*words, tmp_path / "plain.nii.gz") == (0, "")
-    code, err = run(*words, tmp_path / "same.nii.gz", "--freeze", "5000:9000")
-    assert code == 0
-    assert err.startswith(
-        f"warning: {folder / 'h1.nii.gz'}: none of its components is what --freeze"
+    assert run(*words, tmp_path / "plain.nii.gz") == (0, "", "")
+    ran = run(*words, tmp_path / "same.nii.gz", "--freeze", "5000:9000")
+    assert ran.code == 0
+    assert ran.err.startswith(
+        f"warning: {folder / 'h1.nii.gz'}: --freeze chooses none of its components"
     )
-    assert record(tmp_path / "same.nii.gz")["frozen"] == []
-    assert "frozen" not in record(tmp_path / "plain.nii.gz")
+    assert record_of(tmp_path / "same.nii.gz")["match"]["frozen"] == []
+    assert "frozen" not in record_of(tmp_path / "plain.nii.gz")["match"]

@@ -1,22 +1,23 @@
-"""``--method``: every baseline in every command, by hand and by the command the same."""
+"""``--method``: every baseline in every command gives what is computed here by hand."""
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import typed
+from commands import Run, typed
 from numpy.typing import NDArray
 from phantoms import head, save, voxels_of
 
 import ndflow
 from ndflow import Landmarks, PiecewiseLinear
-from ndflow.methods.landmarks import BASELINES, measure, of_density, standard
-
-Run = Callable[..., Any]
+from ndflow.methods.base import method_of
+from ndflow.methods.landmark_method import LandmarkMethod
+from ndflow.methods.matching import Matching
+from ndflow.methods.registry import METHODS
 
 SHAPE = (14, 16, 12)
 HEADS = {
@@ -28,6 +29,7 @@ HEADS = {
 BRAINS = {name: voxels[voxels != 0] for name, voxels in HEADS.items()}
 SCANS = ["s0", "s1", "s2"]
 SHARES = [1, *range(10, 100, 10), 99]
+BASELINES = [name for name in METHODS if name not in ("ndflow", "affine")]
 OWN_UNITS = ["whitestripe", "kde", "fcm", "lsq"]
 methods = pytest.mark.parametrize("method", ["affine", *BASELINES])
 baselines = pytest.mark.parametrize("method", BASELINES)
@@ -88,14 +90,28 @@ def aligned(name: str, values: Any) -> NDArray[np.float64]:
     return ndflow.align(mixture_of(name))(values)
 
 
+def baseline(method: str) -> LandmarkMethod:
+    found = method_of(Matching(method=method))
+    assert isinstance(found, LandmarkMethod)
+    return found
+
+
+def measure(method: str, name: str) -> Landmarks:
+    return baseline(method).measure(counted(name), Matching(method=method))
+
+
 def average(method: str) -> Landmarks:
-    return standard(
-        (measure(method, counted(name)), ndflow.align(mixture_of(name)), 1.0) for name in SCANS
+    return baseline(method).average(
+        (measure(method, name), ndflow.align(mixture_of(name)), 1.0) for name in SCANS
     )
 
 
+def joined(method: str, name: str, target: Landmarks) -> ndflow.IntensityMap:
+    return baseline(method).join(measure(method, name).values, target.values).imap
+
+
 def by_hand(method: str, name: str, target: str | None = None) -> NDArray[np.float64]:
-    """A scan, brought to another or to the average of the study; zeros stay zero."""
+    """Normalise a scan to another, or to the average of the study; zeros stay zero."""
     voxels, own = HEADS[name].astype(float), BRAINS[name]
     other = np.array([-1.0, 1.0]) if target is None else BRAINS[target]
     if method == "affine":
@@ -108,13 +124,13 @@ def by_hand(method: str, name: str, target: str | None = None) -> NDArray[np.flo
         values = np.mean(rows, axis=0) if target is None else np.percentile(other, SHARES)
         mapped = PiecewiseLinear(np.percentile(own, SHARES), values)(voxels)
     else:
-        landmarks = average(method) if target is None else measure(method, counted(target))
-        mapped = measure(method, counted(name)).to(landmarks).imap(voxels)
+        landmarks = average(method) if target is None else measure(method, target)
+        mapped = joined(method, name, landmarks)(voxels)
     return np.where(voxels == 0, 0.0, mapped)
 
 
 def same(found: NDArray[Any], expected: NDArray[Any]) -> None:
-    """As far as float32 holds it."""
+    """Check that two images are equal up to the rounding of float32."""
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-5 * expected.std())
 
 
@@ -154,9 +170,9 @@ def test_a_reference_serves_a_scan_it_has_never_seen(
 ) -> None:
     made, chosen = tmp_path / "r.json", ("--method", method)
     assert run("reference", *map(desk.scan, SCANS), *chosen, "-o", made).code == 0
-    saved = Landmarks.from_dict(record_of(made)["landmarks"])
+    saved = Landmarks.from_dict(record_of(made)["reference"]["landmarks"])
     np.testing.assert_allclose(saved.values, average(method).values, rtol=1e-9, atol=1e-9)
-    # Also the reference that a study has made, and a study to which one is given.
+    # Likewise the reference that a study made, and a study that is given one.
     for to, out in ((made, "one.nii.gz"), (desk.study(method) / "reference.json", "two.nii.gz")):
         done = run("normalise", desk.scan("new"), "--to", to, *chosen, "-o", tmp_path / out)
         assert done.code == 0, done.err
@@ -171,7 +187,7 @@ def test_a_weight_counts_in_a_reference(run: Run, desk: Desk, tmp_path: Path) ->
     words = ("reference", *map(desk.scan, SCANS), "--method", "nyul", "-o", tmp_path / "r.json")
     assert run(*words, "--weights", 3, 1, 2).code == 0
     rows = [aligned(name, np.percentile(BRAINS[name], SHARES)) for name in SCANS]
-    found = record_of(tmp_path / "r.json")["landmarks"]["values"]
+    found = record_of(tmp_path / "r.json")["reference"]["landmarks"]["values"]
     np.testing.assert_allclose(found, np.average(rows, axis=0, weights=[3, 1, 2]), atol=1e-9)
 
 
@@ -182,14 +198,14 @@ def test_a_density_serves_where_it_has_landmarks(
     to, out, mixture = tmp_path / "m.json", tmp_path / "out.nii.gz", mixture_of("s1")
     ndflow.save(to, mixture)
     assert run("normalise", desk.scan("s0"), "--to", to, "--method", method, "-o", out).code == 0
-    target = of_density(method, mixture)
-    assert target is not None
-    mapped = measure(method, counted("s0")).to(target).imap(HEADS["s0"])
+    values = baseline(method).landmarks_of_density(mixture, Matching(method=method))
+    assert values is not None
+    mapped = joined(method, "s0", Landmarks(method, values))(HEADS["s0"])
     same(voxels_of(out), np.where(HEADS["s0"] == 0, 0, mapped))
 
 
 @pytest.mark.parametrize("method", ["hellier", "nyul", "quantile", *OWN_UNITS])
-def test_where_it_has_none_it_is_said_what_to_do(
+def test_a_density_without_landmarks_is_refused_with_advice(
     run: Run, desk: Desk, tmp_path: Path, method: str
 ) -> None:
     plain = tmp_path / "plain.json"
@@ -211,7 +227,7 @@ def test_where_it_has_none_it_is_said_what_to_do(
 
 
 @with_and_without_a_rehearsal
-def test_a_mixture_without_landmarks_makes_no_reference(
+def test_a_reference_needs_the_landmarks_of_every_mixture(
     run: Run, desk: Desk, tmp_path: Path, more: Any
 ) -> None:
     mixture, out = tmp_path / "m.json", tmp_path / "r.json"
@@ -231,7 +247,7 @@ def test_a_reference_of_models_has_the_landmarks_that_were_saved_with_them(
     done = run("reference", *models, "--method", method, "-o", tmp_path / "r.json")
     assert (done.code, done.err) == (0, "")
     made, own = (
-        json.loads(path.read_text())["landmarks"]["values"]
+        record_of(path)["reference"]["landmarks"]["values"]
         for path in (tmp_path / "r.json", tmp_path / "out" / "reference.json")
     )
     assert made == pytest.approx(own, rel=1e-12)
@@ -241,7 +257,7 @@ def test_a_reference_of_models_has_the_landmarks_that_were_saved_with_them(
 
 
 @pytest.mark.parametrize("count", [2, 5, 20])
-def test_the_number_of_landmarks_is_the_users(
+def test_the_number_of_landmarks_can_be_chosen(
     run: Run, desk: Desk, tmp_path: Path, count: int
 ) -> None:
     shares = [1, *(np.linspace(10, 90, count - 2) if count > 2 else []), 99]
@@ -252,7 +268,7 @@ def test_the_number_of_landmarks_is_the_users(
     np.testing.assert_allclose(lines["knots"], own["s2"], rtol=1e-12)
     expected = np.mean([aligned(name, values) for name, values in own.items()], axis=0)
     np.testing.assert_allclose(lines["values"], expected, atol=1e-9)
-    # Its reference knows how many there are.
+    # The reference records how many there are.
     to, one = out / "reference.json", tmp_path / "one.nii.gz"
     words = ("normalise", desk.scan("s2"), "--to", to, "-o", one, "--method", "nyul")
     assert run(*words, "--landmarks", count).code == 0
@@ -273,18 +289,20 @@ def test_other_methods_have_no_number_of_landmarks(
     ):
         done = run(*words, "--method", method, "--landmarks", 5)
         assert (done.code, len(done.errors)) == (2, 1)
-        assert "landmarks is for the method 'nyul' only" in done.errors[0]
+        assert (
+            f"landmarks is not an option of the method '{method}'; leave it out" in done.errors[0]
+        )
     assert not list(tmp_path.iterdir())
 
 
 @with_and_without_a_rehearsal
 @baselines
-def test_no_baseline_goes_by_sites(
+def test_baselines_refuse_the_site_mode(
     run: Run, desk: Desk, tmp_path: Path, method: str, more: Any
 ) -> None:
     out = tmp_path / "out"
     done = run("cohort", desk.table, out, "--mode", "site", "--method", method, *more)
-    line = f"error: the method '{method}' knows no sites; leave out --mode site"
+    line = f"error: the method '{method}' does not work by site; leave out --mode site"
     assert (done.code, done.errors) == (2, [line])
     assert not out.exists()
 
@@ -307,7 +325,7 @@ def test_a_method_with_units_of_its_own_has_no_others(
 
 
 @pytest.mark.parametrize("method", ["fcm"])
-def test_a_rehearsal_refuses_other_units_too(
+def test_a_dry_run_refuses_other_units_too(
     run: Run, desk: Desk, tmp_path: Path, method: str
 ) -> None:
     words = ("normalise", desk.scan("s0"), "--to", desk.scan("s1"), "-o", tmp_path / "o.nii.gz")
@@ -316,7 +334,7 @@ def test_a_rehearsal_refuses_other_units_too(
 
 
 @pytest.mark.parametrize("method", ["fcm"])
-def test_no_advice_is_given_that_would_be_refused(
+def test_an_error_does_not_advise_options_that_would_be_refused(
     run: Run, desk: Desk, tmp_path: Path, method: str
 ) -> None:
     done = run("cohort", desk.table, tmp_path / "out", "--method", method, "--scale", "target")
@@ -344,7 +362,7 @@ ACCOUNTS = ("provenance.json", "scans.tsv")
 
 
 def files(out: Path) -> Iterator[tuple[str, Path]]:
-    """All results, but for the accounts of the last run."""
+    """Yield all results except the records of the last run."""
     for path in out.rglob("*"):
         if path.is_file() and path.name[0] != "." and path.name not in ACCOUNTS:
             yield str(path.relative_to(out)), path
@@ -359,7 +377,7 @@ def contents(out: Path) -> dict[str, bytes]:
 
 
 @baselines
-def test_a_second_run_keeps_everything(run: Run, desk: Desk, method: str) -> None:
+def test_a_second_run_rewrites_nothing(run: Run, desk: Desk, method: str) -> None:
     out = desk.study(method)
     before = written(out)
     assert len(before) == 12
@@ -379,14 +397,16 @@ def test_another_method_is_done_from_the_beginning(run: Run, desk: Desk, tmp_pat
 
 
 @pytest.mark.parametrize("method", ["fcm"])
-def test_chance_has_no_part_in_a_study_of_several_workers(
+def test_a_study_with_several_workers_is_deterministic(
     run: Run, desk: Desk, tmp_path: Path, method: str
 ) -> None:
     assert run("cohort", desk.table, tmp_path / "out", "--method", method, "-j", 2).code == 0
     assert contents(tmp_path / "out") == contents(desk.study(method))
 
 
-def test_a_polynomial_that_would_fall_is_said(run: Run, desk: Desk, tmp_path: Path) -> None:
+def test_a_polynomial_of_lower_degree_is_used_with_a_warning(
+    run: Run, desk: Desk, tmp_path: Path
+) -> None:
     tissues = ((300.0, 60.0), (900.0, 50.0), (1000.0, 40.0))
     scan = save(tmp_path / "odd.nii.gz", head(1, shape=SHAPE, tissues=tissues))
     out = tmp_path / "out.nii.gz"
@@ -406,7 +426,7 @@ def test_a_polynomial_that_would_fall_is_said(run: Run, desk: Desk, tmp_path: Pa
 def test_a_scan_that_a_method_cannot_do_does_not_stop_the_others(
     run: Run, desk: Desk, tmp_path: Path, method: str
 ) -> None:
-    # Fluid and white matter below zero, for methods that divide by them.
+    # CSF and WM below zero, for methods that divide by their means.
     odd = np.where(HEADS["s0"] != 0, HEADS["s0"] - 2000, 0).astype(np.int16)
     images = [*map(desk.scan, SCANS), save(tmp_path / "odd.nii.gz", odd)]
     (tmp_path / "scans.tsv").write_text("\n".join(["image", *map(str, images), ""]))
@@ -418,7 +438,7 @@ def test_a_scan_that_a_method_cannot_do_does_not_stop_the_others(
 
 
 @pytest.mark.parametrize("absent", OWN_UNITS)
-def test_where_the_extra_is_missing_it_is_named(
+def test_a_missing_extra_is_named(
     run: Run, desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, absent: str
 ) -> None:
     for name in [name for name in sys.modules if name.startswith("intensity_normalization.")]:

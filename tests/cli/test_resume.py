@@ -1,28 +1,24 @@
-"""Studies that are stopped, killed, changed or run twice, and go on as if nothing had happened."""
+"""Studies that are stopped, killed, changed or run twice, and resume where they left off."""
 
-import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import Run, in_the_background, typed, wait_for_output
 from phantoms import head, save
+from studies import SMALL, results_of
 
 import ndflow
-from ndflow.cli import main
 
-Run = Callable[..., Any]
-
-SHAPE = (14, 16, 12)
 SITES = ["Aachen", "Aachen", "Bonn", "Celle", "Celle"]
 GREY = {"Aachen": 700.0, "Bonn": 800.0, "Celle": 620.0}
 SCANS = [f"s{number}" for number in range(len(SITES))]
@@ -31,7 +27,7 @@ REFERENCES = ["reference.json", *(f"reference_{site}.json" for site in GREY)]
 
 def image(number: int, *, seed: int | None = None) -> np.ndarray:
     tissues = ((300.0, 60.0), (GREY[SITES[number]] + 10 * (number % 3), 50.0), (1000.0, 40.0))
-    return head(number if seed is None else seed, shape=SHAPE, tissues=tissues, gain=1 + number)
+    return head(number if seed is None else seed, shape=SMALL, tissues=tissues, gain=1 + number)
 
 
 class Desk:
@@ -58,17 +54,14 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     """A study that was run in both modes."""
     desk = Desk(tmp_path_factory.mktemp("resume") / "desk")
     desk.fill()
-    with pytest.MonkeyPatch.context() as patch:
-        for mode in ("individual", "site"):
-            words = desk.words("--mode", mode, out=desk.folder / mode)
-            patch.setattr(sys, "argv", ["ndflow", *words])
-            assert main() == 0
+    for mode in ("individual", "site"):
+        typed(*desk.words("--mode", mode, out=desk.folder / mode))
     return desk
 
 
 @pytest.fixture
 def desk(undisturbed: Desk) -> Iterator[Desk]:
-    """The same with the results of one mode as its own; whatever happens to it, is undone."""
+    """That study with the results of one mode in its folder; restored after the test."""
     safe = undisturbed.folder.with_name("safe")
     shutil.copytree(undisturbed.folder, safe)
     shutil.copytree(safe / "individual", undisturbed.out)
@@ -78,10 +71,10 @@ def desk(undisturbed: Desk) -> Iterator[Desk]:
 
 
 def times(out: Path) -> dict[str, tuple[int, int]]:
-    """When each result was written, and which file it is."""
+    """Return the modification time and inode of each result."""
     paths = [path for path in out.rglob("*") if path.is_file() and path.name[0] != "."]
     found = {str(path.relative_to(out)): path.stat() for path in paths}
-    accounts = ("provenance.json", "scans.tsv")  # of the last run, whatever it did
+    accounts = ("provenance.json", "scans.tsv")  # written by every run
     return {
         name: (stat.st_mtime_ns, stat.st_ino)
         for name, stat in found.items()
@@ -89,19 +82,8 @@ def times(out: Path) -> dict[str, tuple[int, int]]:
     }
 
 
-def tree(out: Path) -> dict[str, bytes]:
-    """All that there is, but for the command that was typed."""
-    found = {
-        str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*") if path.is_file()
-    }
-    found.pop(".ndflow-lock", None)
-    provenance = json.loads(found.pop("provenance.json"))
-    del provenance["command"]
-    return found | {"provenance.json": json.dumps(provenance).encode()}
-
-
 def redone(run: Run, desk: Desk, *options: object) -> set[str]:
-    """Run the study again; return what was written again or is gone."""
+    """Run the study again; return the results that were rewritten or removed."""
     before = times(desk.out)
     assert run(*desk.words(*options)).code == 0
     after = times(desk.out)
@@ -120,38 +102,38 @@ MAPPED = results(*SCANS, kinds="images maps")
 
 
 @pytest.mark.parametrize("mode", ["individual", "site"])
-def test_a_second_run_keeps_everything(run: Run, desk: Desk, mode: str) -> None:
+def test_a_second_run_rewrites_nothing(run: Run, desk: Desk, mode: str) -> None:
     options = ("--mode", mode)
     desk.out = desk.folder / mode
-    first = tree(desk.out)
+    first = results_of(desk.out)
     for path in desk.folder.glob("*.nii.gz"):
-        os.utime(path)  # dates do not count
+        os.utime(path)  # modification times do not matter
     assert redone(run, desk, *options, "-j", 2) == set()
-    assert tree(desk.out) == first
+    assert results_of(desk.out) == first
     assert redone(run, desk, *options, "--max-bytes", 1 << 30, "--force") == set()
 
 
 def fresh(run: Run, desk: Desk, *options: object) -> dict[str, bytes]:
-    """Return what a run gives that finds nothing done."""
+    """Return the results of a run in an empty folder."""
     out = desk.folder / "fresh"
     assert run(*desk.words(*options, out=out)).code == 0
-    return tree(out)
+    return results_of(out)
 
 
-def test_an_image_that_has_changed_is_done_again(run: Run, desk: Desk) -> None:
+def test_a_changed_image_is_processed_again(run: Run, desk: Desk) -> None:
     desk.out = desk.folder / "site"
     save(desk.folder / "s2.nii.gz", image(2, seed=99))
     again = redone(run, desk, "--mode", "site")
-    # Its site and the reference of all have changed, and with it every image; but no other model.
+    # The references of its site and of all sites change, hence every image, but no other model.
     assert again == MAPPED | results("s2") | {"reference.json", "reference_Bonn.json"} | {
         f"map_{site}.json" for site in GREY
     }
-    assert tree(desk.out) == fresh(run, desk, "--mode", "site")
+    assert results_of(desk.out) == fresh(run, desk, "--mode", "site")
 
 
 def test_with_a_given_reference_only_the_changed_scan_is_done_again(run: Run, desk: Desk) -> None:
     reference = desk.folder / "r.json"
-    models = [ndflow.fit_image(desk.folder / f"{name}.nii.gz").mixture for name in SCANS[:3]]
+    models = [ndflow.fit(desk.folder / f"{name}.nii.gz").mixture for name in SCANS[:3]]
     ndflow.save(reference, ndflow.reference(models))
     options = ("--reference", reference)
     assert run(*desk.words(*options)).code == 0
@@ -165,7 +147,7 @@ def test_a_mask_that_has_changed_changes_its_scan(run: Run, desk: Desk) -> None:
     save(desk.folder / "m.nii.gz", (image(1) > 1000).astype(np.uint8))
     again = redone(run, desk)
     assert again == MAPPED | results("s1") | {"reference.json", "reference_Aachen.json"}
-    assert tree(desk.out) == fresh(run, desk)
+    assert results_of(desk.out) == fresh(run, desk)
 
 
 @pytest.mark.parametrize(
@@ -186,31 +168,31 @@ def test_an_option_changes_what_depends_on_it(
     assert redone(run, desk, *options) == expected
 
 
-def test_a_table_that_has_grown_keeps_the_models(run: Run, desk: Desk) -> None:
+def test_rows_added_to_a_table_leave_other_models_untouched(run: Run, desk: Desk) -> None:
     whole = desk.table.read_text()
     desk.table.write_text("".join(whole.splitlines(keepends=True)[:-1]))
     shutil.rmtree(desk.out)
     assert run(*desk.words()).code == 0
     desk.table.write_text(whole)
     assert redone(run, desk) == MAPPED | results("s4") | {"reference.json", "reference_Celle.json"}
-    assert tree(desk.out) == fresh(run, desk)
+    assert results_of(desk.out) == fresh(run, desk)
 
 
-def test_a_site_that_is_corrected_is_corrected_everywhere(run: Run, desk: Desk) -> None:
+def test_a_corrected_site_is_corrected_everywhere(run: Run, desk: Desk) -> None:
     desk.table.write_text(desk.table.read_text().replace("Bonn", "Celle"))
     redone(run, desk)
     expected = fresh(run, desk)
     for name in ("reference_Celle.json", "maps/s2.json", "scans.tsv", "provenance.json"):
-        assert (name, tree(desk.out)[name]) == (name, expected[name])
+        assert (name, results_of(desk.out)[name]) == (name, expected[name])
 
 
 @pytest.mark.parametrize("what", ["models/s2.json", "images/s2.nii.gz", "maps/s2.json"])
-def test_a_result_that_is_gone_is_made_again(run: Run, desk: Desk, what: str) -> None:
-    first = tree(desk.out)
+def test_a_missing_result_is_made_again(run: Run, desk: Desk, what: str) -> None:
+    first = results_of(desk.out)
     (desk.out / what).unlink()
     expected = {what} if "models" in what else results("s2", kinds="images maps")
     assert redone(run, desk) == expected
-    assert tree(desk.out) == first
+    assert results_of(desk.out) == first
 
 
 def flip(path: Path, place: int) -> None:
@@ -220,32 +202,38 @@ def flip(path: Path, place: int) -> None:
 
 
 def places(path: Path) -> list[int]:
-    """Bytes whose change hurts in different ways: syntax, stamp, a digit of the model itself."""
+    """Return places of bytes that matter in different ways: syntax, checksum, numbers."""
     content = path.read_bytes()
     if path.suffix == ".gz":
         return [0, len(content) // 2, len(content) - 1]
     digits = [match.end() - 3 for match in re.finditer(rb"\d\.\d{6,}", content)]
-    return [0, content.index(b'"stamp"') + 20, digits[0], digits[len(digits) // 2], digits[-1]]
+    return [
+        0,
+        content.index(b'"fingerprint"') + 20,
+        digits[0],
+        digits[len(digits) // 2],
+        digits[-1],
+    ]
 
 
 @pytest.mark.parametrize("what", ["models/s2.json", "images/s2.nii.gz", "maps/s2.json"])
-def test_a_result_that_is_damaged_is_made_again(run: Run, desk: Desk, what: str) -> None:
-    first = tree(desk.out)
+def test_a_damaged_result_is_made_again(run: Run, desk: Desk, what: str) -> None:
+    first = results_of(desk.out)
     expected = {what} if "models" in what else results("s2", kinds="images maps")
     for place in places(desk.out / what):
         flip(desk.out / what, place)
         assert redone(run, desk) >= expected, f"byte {place}"
-        assert tree(desk.out) == first
+        assert results_of(desk.out) == first
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"format": "ndflow"'])
-def test_a_file_that_was_cut_short_is_made_again(run: Run, desk: Desk, content: bytes) -> None:
-    first = tree(desk.out)
+def test_an_empty_or_truncated_result_is_made_again(run: Run, desk: Desk, content: bytes) -> None:
+    first = results_of(desk.out)
     for what in ("models/s2.json", "maps/s3.json", "images/s4.nii.gz", "reference_Bonn.json"):
         (desk.out / what).write_bytes(content)
     expected = results("s3", "s4", kinds="images maps")
     assert redone(run, desk) == {"models/s2.json", "reference_Bonn.json"} | expected
-    assert tree(desk.out) == first
+    assert results_of(desk.out) == first
 
 
 # ── runs that end before their time ──────────────────────────────────────────────────────────────
@@ -253,16 +241,8 @@ def test_a_file_that_was_cut_short_is_made_again(run: Run, desk: Desk, content: 
 
 @contextmanager
 def started(words: list[str], **more: Any) -> Iterator["subprocess.Popen[str]"]:
-    """A run in a process group of its own, which is gone at the end."""
-    child = subprocess.Popen(
-        [sys.executable, "-m", "ndflow", *words],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        **more,
-    )
-    with child:
+    """Start a run in a process group of its own, and kill the group at the end."""
+    with in_the_background(*words, start_new_session=True, **more) as child:
         try:
             yield child
         finally:
@@ -273,7 +253,7 @@ def started(words: list[str], **more: Any) -> Iterator["subprocess.Popen[str]"]:
 
 
 def wait_for(child: "subprocess.Popen[str]", out: Path, number: int) -> None:
-    """Wait until there are so many files, whatever they are, or the run has ended."""
+    """Wait until there are this many files of any kind, or the run has ended."""
     while child.poll() is None and sum(path.is_file() for path in walk(out)) < number:
         time.sleep(0.002)
 
@@ -284,10 +264,10 @@ def walk(folder: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("jobs", "moments"), [(1, [0, 1, 4, 8, 9, 13, 16, 20]), (2, [4, 18])])
-def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(
+def test_a_run_that_was_killed_resumes_where_it_left_off(
     run: Run, undisturbed: Desk, tmp_path: Path, jobs: int, moments: list[int]
 ) -> None:
-    expected = tree(undisturbed.folder / "site")
+    expected = results_of(undisturbed.folder / "site")
     stopped = 0
     for moment in moments:
         out = tmp_path / f"out{moment}"
@@ -298,16 +278,16 @@ def test_a_run_that_is_killed_goes_on_as_if_it_had_not_been(
             os.killpg(child.pid, signal.SIGKILL)
         stopped += child.returncode == -signal.SIGKILL
         assert run(*words[:-2]).code == 0
-        assert tree(out) == expected, f"killed when there were {moment} files"
-    assert stopped > len(moments) // 2  # a run may have been quicker than the kill, but not often
+        assert results_of(out) == expected, f"killed when there were {moment} files"
+    assert stopped > len(moments) // 2  # a run may finish before it is killed, but rarely
 
 
-def test_what_a_killed_run_left_behind_goes_with_the_next(run: Run, desk: Desk) -> None:
-    # Also of a scan that the table has no more.
+def test_leftovers_of_a_killed_run_are_removed_by_the_next(run: Run, desk: Desk) -> None:
+    # Even of a scan that is no longer in the table.
     for kind in ("", "images", "maps", "models"):
         (desk.out / kind / ".ndflow-0123456789ab-1-89abcdef.tmp").write_bytes(b"half")
     assert run(*desk.words()).code == 0
-    assert tree(desk.out) == tree(desk.folder / "individual")
+    assert results_of(desk.out) == results_of(desk.folder / "individual")
 
 
 @pytest.mark.parametrize(
@@ -318,7 +298,7 @@ def test_what_a_killed_run_left_behind_goes_with_the_next(run: Run, desk: Desk) 
         (signal.SIGTERM, 143, "terminated", 1),
     ],
 )
-def test_a_run_that_is_stopped_says_how_to_go_on(
+def test_a_run_that_is_stopped_says_how_to_resume(
     run: Run,
     undisturbed: Desk,
     tmp_path: Path,
@@ -336,7 +316,7 @@ def test_a_run_that_is_stopped_says_how_to_go_on(
     assert child.returncode == code, err
     assert not list(out.rglob("*.tmp"))
     assert run(*words[:-2]).code == 0
-    assert tree(out) == tree(undisturbed.folder / "site")
+    assert results_of(out) == results_of(undisturbed.folder / "site")
     assert len(err.splitlines()) == 1
     assert err.startswith(f"error: {word}; ")
     assert re.search("the same (command )?again", err)
@@ -346,12 +326,12 @@ def test_a_run_that_is_stopped_says_how_to_go_on(
     not Path(f"/proc/self/task/{os.getpid()}/children").is_file(),
     reason="workers are looked for in /proc",
 )
-def test_workers_that_are_interrupted_while_they_start_say_nothing(desk: Desk) -> None:
+def test_workers_interrupted_at_start_print_nothing(desk: Desk) -> None:
     with started(desk.words("-j", 2, "--force")) as child:
         while not any("popen_loky" in words for words in children(child.pid)):
             assert child.poll() is None
             time.sleep(0.001)
-        time.sleep(0.1)  # now it loads modules
+        time.sleep(0.1)  # by now it is importing modules
         os.killpg(child.pid, signal.SIGINT)
         _, err = child.communicate(timeout=60)
     assert child.returncode == 130, err
@@ -359,7 +339,7 @@ def test_workers_that_are_interrupted_while_they_start_say_nothing(desk: Desk) -
 
 
 def children(parent: int) -> Iterator[str]:
-    """How the processes that another has started were called."""
+    """Return the command lines of the children of a process."""
     for number in Path(f"/proc/{parent}/task/{parent}/children").read_text().split():
         with suppress(OSError):
             yield Path(f"/proc/{number}/cmdline").read_text()
@@ -370,32 +350,23 @@ def test_workers_that_are_stopped_leave_nothing_half_written(desk: Desk) -> None
     save(desk.folder / "s6.nii", noise)
     desk.table.write_text("image\ns6.nii\ns0.nii.gz\ns1.nii.gz\n")
     with started(desk.words("-j", 2, "--force")) as child:
-        while not any(size(path) > 1 << 20 for path in desk.out.glob("images/*.tmp")):
-            assert child.poll() is None
-            time.sleep(0.001)
+        wait_for_output(child, desk.out, "images/*.tmp")
         child.terminate()  # the first process only, as a batch system does
         _, err = child.communicate(timeout=60)
     assert child.returncode == 143, err
     assert not list(desk.out.rglob("*.tmp"))
 
 
-def size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
-def test_of_two_runs_in_one_folder_one_is_refused(
+def test_a_second_run_at_the_same_time_in_one_folder_is_refused(
     run: Run, undisturbed: Desk, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     with started(undisturbed.words("--mode", "site", out=out)) as child:
         wait_for(child, out, 5)
         os.killpg(child.pid, signal.SIGSTOP)
-        before = tree(out)
+        before = results_of(out)
         ran = run(*undisturbed.words("--range", 0, 1, out=out))
-        after = tree(out)
+        after = results_of(out)
         os.killpg(child.pid, signal.SIGCONT)
         child.communicate(timeout=60)
     assert ran.code == 2
@@ -405,4 +376,4 @@ def test_of_two_runs_in_one_folder_one_is_refused(
     ]
     assert before == after
     assert child.returncode == 0
-    assert tree(out) == tree(undisturbed.folder / "site")
+    assert results_of(out) == results_of(undisturbed.folder / "site")

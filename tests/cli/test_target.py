@@ -1,24 +1,20 @@
-"""``--target``: what scans are matched to, in every command, as a user types it."""
+"""``--target``: what scans are matched to, in every command."""
 
-import hashlib
-import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from commands import typed
+from commands import Run, typed
 from numpy.typing import NDArray
 from phantoms import head, radii, save, voxels_of
+from studies import read_json, sha256
 
 import ndflow
 from ndflow.population import TissueModel, Tissues, tissue_model, tissues_from_components
 
-Run = Callable[..., Any]
-
 SHAPE = (16, 18, 14)
-EDGES = {"s0": 0.88, "s1": 0.98, "s2": 0.93, "s3": 1.0, "new": 0.96}  # the larger, the more fluid
+EDGES = {"s0": 0.88, "s1": 0.98, "s2": 0.93, "s3": 1.0, "new": 0.96}  # larger: more CSF
 SCANS = ["s0", "s1", "s2", "s3"]
 NAMES = ("CSF", "GM", "WM")
 LOOKS = (
@@ -28,7 +24,7 @@ LOOKS = (
 
 
 class Desk:
-    """Some scans with maps of their tissues, a table of four of them, and studies of these."""
+    """Scans with tissue maps, a table of four of them, and studies of these."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.table, self.bare = folder, folder / "scans.tsv", folder / "bare.tsv"
@@ -56,7 +52,7 @@ class Desk:
         return self.folder / f"{name}_{tissue}.nii.gz"
 
     def maps(self, *names: str) -> list[Any]:
-        """The options with the maps of some scans."""
+        """Return the options that give the tissue maps of some scans."""
         return [
             word
             for tissue in NAMES
@@ -78,11 +74,6 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     return Desk(tmp_path_factory.mktemp("targets"))
 
 
-def record(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
-
-
 def values(proportions: dict[str, float]) -> list[float]:
     return [proportions[name] for name in NAMES]
 
@@ -93,17 +84,17 @@ def values(proportions: dict[str, float]) -> list[float]:
 @pytest.mark.parametrize("mode", ["individual", "two-level"])
 def test_a_study_says_of_each_scan_what_it_was_matched_to(desk: Desk, mode: str) -> None:
     out = desk.study("--target", "tissue", "--mode", mode)
-    model = TissueModel.from_dict(record(out / "reference.json")["tissues"])
+    model = TissueModel.from_dict(read_json(out / "reference.json")["reference"]["tissues"])
     assert model.source == "maps"
     np.testing.assert_allclose(model.mean, np.mean([desk.shares[s] for s in SCANS], axis=0))
     for name in SCANS:
-        made = record(out / "maps" / f"{name}.json")
+        made = read_json(out / "maps" / f"{name}.json")
         assert made["settings"]["target"] == "tissue"
-        aim = made["aim"]
-        np.testing.assert_allclose(values(aim["proportions"]), desk.shares[name], rtol=1e-9)
-        assert values(aim["population"]) == model.mean.tolist()
-        assert (aim["from"], aim["tissues"]) == ("maps of its tissues", "maps")
-        plain = aim["plain"]
+        choice = made["match"]["target"]
+        np.testing.assert_allclose(values(choice["proportions"]), desk.shares[name], rtol=1e-9)
+        assert values(choice["population"]) == model.mean.tolist()
+        assert (choice["reason"], choice["tissues"]) == ("its tissue probability maps", "maps")
+        plain = choice["plain"]
         assert 0 < plain["rms_difference"] <= plain["largest_difference"]
         assert 0 <= plain["divergence"]["after"] < plain["divergence"]["before"]
 
@@ -112,29 +103,29 @@ def test_a_study_says_of_each_scan_what_it_was_matched_to(desk: Desk, mode: str)
 @pytest.mark.parametrize("bare", [True, False])
 def test_adaptive_finds_proportions_of_its_own(desk: Desk, mode: str, bare: bool) -> None:
     out = desk.study("--target", "adaptive", "--mode", mode, bare=bare)
-    tissues = record(out / "reference.json")["tissues"]
+    tissues = read_json(out / "reference.json")["reference"]["tissues"]
     assert tissues["source"] == ("components" if bare else "maps")
-    aims = [record(out / "maps" / f"{name}.json")["aim"] for name in SCANS]
-    found = [aim["proportions"]["CSF"] for aim in aims]
+    choices = [read_json(out / "maps" / f"{name}.json")["match"]["target"] for name in SCANS]
+    found = [choice["proportions"]["CSF"] for choice in choices]
     assert np.corrcoef(found, [desk.shares[name][0] for name in SCANS])[0, 1] > 0.9
-    for aim in aims:
-        assert aim["tissues"] == tissues["source"]
-        assert values(aim["population"]) == tissues["mean"]
-        assert "mildest map" in aim["from"] or "clearly milder" in aim["from"]
+    for choice in choices:
+        assert choice["tissues"] == tissues["source"]
+        assert values(choice["population"]) == tissues["mean"]
+        assert "mildest map" in choice["reason"] or "clearly milder" in choice["reason"]
 
 
-def test_the_average_is_the_default_and_has_nothing_to_say(desk: Desk) -> None:
+def test_the_average_is_the_default_target_and_is_not_recorded(desk: Desk) -> None:
     plain, named = desk.study(), desk.study("--target", "average", bare=True)
     for name in SCANS:
         image = Path("images") / f"{name}.nii.gz"
         assert (plain / image).read_bytes() == (named / image).read_bytes()
-        made = record(plain / "maps" / f"{name}.json")
-        assert "aim" not in made
+        made = read_json(plain / "maps" / f"{name}.json")
+        assert "target" not in made["match"]
         assert made["settings"]["target"] == "average"
-    assert "tissues" not in record(plain / "reference.json")
+    assert "tissues" not in read_json(plain / "reference.json")["reference"]
 
 
-def test_the_map_of_two_levels_applies_and_is_undone(run: Run, desk: Desk, tmp_path: Path) -> None:
+def test_a_two_level_map_can_be_applied_and_inverted(run: Run, desk: Desk, tmp_path: Path) -> None:
     out = desk.study("--target", "tissue", "--mode", "two-level")
     image, made = out / "images" / "s1.nii.gz", out / "maps" / "s1.json"
     again, back = tmp_path / "again.nii.gz", tmp_path / "back.nii.gz"
@@ -147,7 +138,7 @@ def test_the_map_of_two_levels_applies_and_is_undone(run: Run, desk: Desk, tmp_p
 # ── single scans ─────────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_by_one_scans_become_what_they_are_in_the_study(
+def test_scans_normalised_one_by_one_equal_those_of_the_study(
     run: Run, desk: Desk, tmp_path: Path
 ) -> None:
     words = ("normalise", *map(desk.scan, ("s2", "s0")), "--to", desk.reference())
@@ -158,12 +149,15 @@ def test_one_by_one_scans_become_what_they_are_in_the_study(
     assert (done.code, done.errors) == (0, [])
     for name in ("s0", "s2"):
         for one, all_ in ((tmp_path / "t", desk.reference().parent), (tmp_path, study)):
-            image, made = one / f"{name}.nii.gz", record(one / f"{name}.json")
+            image, made = one / f"{name}.nii.gz", read_json(one / f"{name}.json")
             assert image.read_bytes() == (all_ / "images" / image.name).read_bytes()
-            assert made["aim"] == record(all_ / "maps" / f"{name}.json")["aim"]
-        read = record(tmp_path / "t" / f"{name}.json")["inputs"]
+            assert (
+                made["match"]["target"]
+                == read_json(all_ / "maps" / f"{name}.json")["match"]["target"]
+            )
+        read = read_json(tmp_path / "t" / f"{name}.json")["inputs"]
         for tissue in NAMES:
-            digest = hashlib.sha256(desk.map(name, tissue).read_bytes()).hexdigest()
+            digest = sha256(desk.map(name, tissue))
             assert [file["sha256"] for file in read[tissue.lower()]] == [digest]
 
 
@@ -190,31 +184,31 @@ def test_models_with_tissues_make_a_reference_with_tissues(
     models = [tmp_path / "models" / f"{name}.json" for name in SCANS]
     known = []
     for name, path in zip(SCANS, models, strict=True):
-        tissues = Tissues.from_dict(record(path)["tissues"])
+        tissues = Tissues.from_dict(read_json(path)["tissues"])
         np.testing.assert_allclose(tissues.proportions, desk.shares[name], rtol=1e-9)
-        assert name not in path.read_text()  # it may go where the scan may not
+        assert name not in path.read_text()  # models may be shared where scans may not
         known.append(tissues)
     made, turned = tmp_path / "r.json", tmp_path / "turned.json"
     assert run("reference", *models, "-o", made).code == 0
-    saved = TissueModel.from_dict(record(made)["tissues"])
+    saved = TissueModel.from_dict(read_json(made)["reference"]["tissues"])
     expected = tissue_model(known)
     np.testing.assert_allclose(saved.mean, expected.mean, atol=1e-12)
     np.testing.assert_allclose(saved.covariance, expected.covariance, atol=1e-12)
     levels = np.linspace(0.01, 0.99, 99)
     for one, other in zip(saved.densities, expected.densities, strict=True):
         np.testing.assert_allclose(one.quantile(levels), other.quantile(levels), atol=1e-6)
-    # In any order, and from the images themselves, the same.
+    # The same in any order, and from the images themselves.
     assert run("reference", *models[::-1], "-o", turned).code == 0
     images = ("reference", *map(desk.scan, SCANS), *desk.maps(*SCANS))
     assert run(*images, "-o", tmp_path / "images.json").code == 0
     for path in (turned, tmp_path / "images.json"):
-        assert record(path)["tissues"] == record(made)["tissues"]
+        assert read_json(path)["reference"]["tissues"] == read_json(made)["reference"]["tissues"]
     out = tmp_path / "new.nii.gz"
     words = ("normalise", desk.scan("new"), "--to", made, "--target", "tissue", "-o", out)
     assert run(*words, *desk.maps("new")).code == 0
-    aim = record(tmp_path / "new.json")["aim"]
-    np.testing.assert_allclose(values(aim["proportions"]), desk.shares["new"], rtol=1e-9)
-    assert (values(aim["population"]), aim["tissues"]) == (saved.mean.tolist(), "maps")
+    choice = read_json(tmp_path / "new.json")["match"]["target"]
+    np.testing.assert_allclose(values(choice["proportions"]), desk.shares["new"], rtol=1e-9)
+    assert (values(choice["population"]), choice["tissues"]) == (saved.mean.tolist(), "maps")
 
 
 def test_where_one_model_lacks_tissues_the_reference_has_none_and_says_so(
@@ -225,14 +219,14 @@ def test_where_one_model_lacks_tissues_the_reference_has_none_and_says_so(
     assert run("fit", desk.scan("s1"), "-o", without).code == 0
     done = run("reference", with_, without, "-o", made)
     assert done.code == 0
-    assert f"{without}: its tissues are not known" in done.err
-    assert "tissues" not in record(made)
+    assert f"{without}: its tissues are unknown" in done.err
+    assert "tissues" not in read_json(made)["reference"]
     words = ("normalise", desk.scan("new"), "--to", made, "-o", tmp_path / "new.nii.gz")
     refused = run(*words, "--target", "tissue", *desk.maps("new"))
     assert refused.code == 2
-    assert "holds no tissues that were made of maps" in refused.err
+    assert "holds no tissues from tissue probability maps" in refused.err
     assert run(*words, "--target", "adaptive").code == 0
-    aim = record(tmp_path / "new.json")["aim"]
-    assert aim["tissues"] == "components"
+    choice = read_json(tmp_path / "new.json")["match"]["target"]
+    assert choice["tissues"] == "components"
     expected = tissues_from_components(ndflow.load(made).mixture).mean
-    assert values(aim["population"]) == pytest.approx(expected.tolist())
+    assert values(choice["population"]) == pytest.approx(expected.tolist())

@@ -1,23 +1,22 @@
-"""``--target`` refused: every message that a user may get, and that nothing was written."""
+"""``--target``: every error that a user may get, and that nothing is written."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from commands import Run
 from phantoms import head, save
 
 import ndflow
 
-Run = Callable[..., Any]
-
 SHAPE = (16, 18, 14)
-with_and_without_a_rehearsal = pytest.mark.parametrize("more", [(), ("--dry-run",)])
+with_and_without_dry_run = pytest.mark.parametrize("more", [(), ("--dry-run",)])
 
 
 class Desk:
-    """Two scans, maps of the tissues of one, a reference, and tables with and without maps."""
+    """Two scans, tissue maps of one, a reference, and tables with and without maps."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.reference = folder, folder / "reference.json"
@@ -25,10 +24,10 @@ class Desk:
         kinds = head(0, shape=SHAPE, tissues=((1, 0), (2, 0), (3, 0)))
         for kind, tissue in enumerate(("csf", "gm", "wm"), 1):
             save(self.scan(tissue), (kinds == kind).astype(np.float32))
-        made = ndflow.reference([ndflow.fit_image(scans[0]).mixture])
-        alone = [ndflow.fit_image(scans[0], mask=self.scan(t)).mixture for t in ("csf", "gm", "wm")]
+        made = ndflow.reference([ndflow.fit(scans[0])])
+        alone = [ndflow.fit(scans[0], mask=self.scan(t)).mixture for t in ("csf", "gm", "wm")]
         tissues = ndflow.tissue_model([ndflow.Tissues(tuple(alone), [0.3, 0.4, 0.3])])
-        ndflow.save(self.reference, made, record={"tissues": tissues.to_dict()})
+        ndflow.save(self.reference, replace(made, tissues=tissues))
         maps = "csf.nii.gz\tgm.nii.gz\twm.nii.gz"
         rows = [f"s{n}.nii.gz\tA\t{maps}" for n in (0, 1)]
         self.table, self.bare, self.nowhere = (folder / f"{n}.tsv" for n in ("all", "bare", "no"))
@@ -40,7 +39,7 @@ class Desk:
         return self.folder / f"{name}.nii.gz"
 
     def maps(self, *, gm: Path | None = None) -> list[Any]:
-        """The options with the maps of the first scan."""
+        """Return the options that give the tissue maps of the first scan."""
         csf, grey, wm = (self.scan(tissue) for tissue in ("csf", "gm", "wm"))
         return ["--csf", csf, "--gm", gm or grey, "--wm", wm]
 
@@ -53,20 +52,26 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
-        (("--target", "tissue"), "--target tissue needs maps of all three: --csf, --gm and --wm"),
+        (
+            ("--target", "tissue"),
+            "--target tissue needs tissue probability maps: --csf, --gm and --wm",
+        ),
         (("MAPS",), "--csf, --gm and --wm are for --target tissue only"),
         (("MAPS", "--target", "adaptive"), "--csf, --gm and --wm are for --target tissue only"),
-        (("--target", "tissue", "--csf", "x", "--gm", "x"), "tissues are needed: give --wm too"),
+        (("--target", "tissue", "--csf", "x", "--gm", "x"), "tissues are needed; give --wm too"),
         (
             ("--target", "tissue", "MAPS", "--gm", "x"),
-            "--gm: 2 given for 1 images; give one for each",
+            "--gm: 2 given for 1 image; give one for each",
         ),
-        (("--target", "tissue", "--method", "nyul", "MAPS"), "for the method 'ndflow' only"),
-        (("--target", "adaptive", "--method", "affine"), "for the method 'ndflow' only"),
+        (
+            ("--target", "tissue", "--method", "nyul", "MAPS"),
+            "is not an option of the method 'nyul'",
+        ),
+        (("--target", "adaptive", "--method", "affine"), "not an option of the method 'affine'"),
         (("--target", "median"), "--target"),
     ],
 )
-def test_maps_and_target_must_fit_each_other(
+def test_tissue_maps_and_target_must_agree(
     run: Run, desk: Desk, tmp_path: Path, options: tuple[str, ...], cause: str
 ) -> None:
     words = [part for word in options for part in (desk.maps() if word == "MAPS" else [word])]
@@ -78,11 +83,13 @@ def test_maps_and_target_must_fit_each_other(
 
 
 @pytest.mark.parametrize("target", ["tissue", "adaptive"])
-def test_an_image_is_no_population(run: Run, desk: Desk, tmp_path: Path, target: str) -> None:
+def test_an_image_cannot_be_the_target_of_tissues(
+    run: Run, desk: Desk, tmp_path: Path, target: str
+) -> None:
     words = ("normalise", desk.scan("s0"), "--to", desk.scan("s1"), "-o", tmp_path / "o.nii.gz")
     maps = desk.maps() if target == "tissue" else []
     done = run(*words, "--target", target, *maps)
-    line = f"error: {desk.scan('s1')}: an image, which has no tissues of a population; "
+    line = f"error: {desk.scan('s1')}: an image, which does not know the tissues of a population; "
     assert (done.code, done.errors) == (2, [f"{line}give a reference, or leave out --target"])
     assert not list(tmp_path.iterdir())
 
@@ -93,7 +100,9 @@ def test_one_gaussian_has_no_tissues(run: Run, desk: Desk, tmp_path: Path) -> No
     words = ("normalise", desk.scan("s0"), "--to", one, "-o", tmp_path / "o.nii.gz")
     done = run(*words, "--target", "adaptive")
     assert (done.code, len(done.errors)) == (2, 1)
-    assert done.errors[0].startswith(f"error: {one}: no tissues can be made of it: ")
+    assert done.errors[0].startswith(
+        f"error: {one}: has no tissues, and none can be made from its components "
+    )
     assert "or leave out --target" in done.errors[0]
 
 
@@ -111,21 +120,21 @@ def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [small]
 
 
-@with_and_without_a_rehearsal
+@with_and_without_dry_run
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
         (("--target", "tissue", "--mode", "site"), "use --mode two-level or individual"),
         (("--target", "adaptive", "--mode", "site"), "use --mode two-level or individual"),
-        (("--target", "tissue", "--method", "nyul"), "target is for the method 'ndflow' only"),
+        (("--target", "tissue", "--method", "nyul"), "target is not an option of the method"),
         (("--method", "nyul", "--mode", "two-level"), "leave out --mode two-level"),
         (("--method", "affine", "--mode", "two-level"), "leave out --mode two-level"),
         (("--method", "affine", "--mode", "site"), "leave out --mode site"),
         (("--target", "tissue", "BARE"), "s0.nii.gz: not all of its tissues are known (row 2); "),
-        (("--mode", "two-level", "NOWHERE"), "s0.nii.gz: no site is known of it (row 2); "),
+        (("--mode", "two-level", "NOWHERE"), "s0.nii.gz: its site is not known (row 2); "),
     ],
 )
-def test_a_study_that_makes_no_sense_is_not_begun(
+def test_contradictory_options_of_a_study_are_refused(
     run: Run, desk: Desk, tmp_path: Path, options: tuple[str, ...], cause: str, more: Any
 ) -> None:
     tables = {"BARE": desk.bare, "NOWHERE": desk.nowhere}

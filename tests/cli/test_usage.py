@@ -1,23 +1,20 @@
-"""The command line itself: help, spelling, wrong usage, dry runs, and how much is said."""
+"""The command line itself: help, wrong usage, dry runs, verbosity and progress."""
 
 import os
-import pty
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from commands import NDFLOW, Run, on_a_terminal
 from phantoms import head, radii, save
 
 import ndflow
 
-Run = Callable[..., Any]
-
 COMMANDS = ("normalise", "reference", "fit", "apply")
+ALL_COMMANDS = (*COMMANDS, "cohort", "bids", "evaluate", "report", "demo")
 
 
 @pytest.fixture
@@ -40,7 +37,7 @@ def target(tmp_path: Path) -> Path:
 def test_help_lists_the_commands(run: Run, words: tuple[str, ...]) -> None:
     done = run(*words)
     assert (done.code, done.err) == (0, "")
-    for command in COMMANDS:
+    for command in ALL_COMMANDS:
         assert re.search(rf"^\W+{command}\s+[A-Z]", done.out, re.MULTILINE)
 
 
@@ -50,7 +47,7 @@ def test_each_command_has_help(run: Run, command: str) -> None:
     assert (done.code, done.err) == (0, "")
     for option in ("--output", "-o", "--dry-run", "--force", "--max-bytes", "--quiet", "--verbose"):
         assert option in done.out
-    assert "--no-" not in done.out  # what is off by default needs no switch to turn it off
+    assert "--no-" not in done.out  # options that are off by default need no negation
 
 
 def test_help_names_every_promised_option(run: Run) -> None:
@@ -70,11 +67,13 @@ def test_help_names_every_promised_option(run: Run) -> None:
     assert "density, quantile" in run("reference", "--help").out
 
 
-def test_the_version_is_the_packages(run: Run) -> None:
+def test_the_version_is_that_of_the_package(run: Run) -> None:
     assert run("--version") == (0, f"{ndflow.__version__}\n", "")
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], *([c, "--help"] for c in COMMANDS)])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["--version"], *([c, "--help"] for c in ALL_COMMANDS)]
+)
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
     program = (
         "import sys; from ndflow.cli import main; code = main();"
@@ -99,7 +98,7 @@ sys.exit(main())
 """
 
 
-def test_an_early_interruption_is_one_line_too() -> None:
+def test_an_early_interruption_is_reported_in_one_line() -> None:
     ran = subprocess.run([sys.executable, "-c", INTERRUPTED], capture_output=True, text=True)
     assert ran.returncode == 130
     assert ran.stderr == "error: interrupted; nothing has been done\n"
@@ -115,31 +114,12 @@ print(len(os.listdir("/proc/self/task")))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
-def test_no_threads_are_started_that_nobody_uses(scan: Path, tmp_path: Path) -> None:
+def test_no_unused_threads_are_started(scan: Path, tmp_path: Path) -> None:
     names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")
     environment = {name: value for name, value in os.environ.items() if name not in names}
     command = [sys.executable, "-c", THREADS, str(scan), str(tmp_path / "density.json")]
     ran = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     assert int(ran.stdout) == 1
-
-
-# ── spelling ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_american_spelling_does_the_same(
-    run: Run, scan: Path, target: Path, tmp_path: Path
-) -> None:
-    outputs = []
-    for verb in ("normalise", "normalize"):
-        outputs.append(tmp_path / f"{verb}.nii.gz")
-        assert run(verb, scan, "--to", target, "-o", outputs[-1]) == (0, "", "")
-    assert outputs[0].read_bytes() == outputs[1].read_bytes()
-
-
-def test_a_file_may_be_called_like_the_verb(run: Run, target: Path, tmp_path: Path) -> None:
-    image = save(tmp_path / "normalize.nii.gz", head(0))
-    assert run("normalize", image, "--to", target, "-o", tmp_path / "out.nii.gz").code == 0
-    assert (tmp_path / "out.nii.gz").exists()
 
 
 def test_options_may_come_before_the_scan_and_with_an_equals_sign(
@@ -223,9 +203,25 @@ def test_wrong_usage_is_one_line_and_nothing_happens(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_what_cyclopts_refuses_points_to_the_help_of_the_command(run: Run) -> None:
-    assert run("fit", "--nothing").errors[0].endswith("; see ndflow fit --help")
-    assert run("fitt").errors[0].endswith("; see ndflow --help")
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("fit --nothing", "Unknown option: --nothing; see ndflow fit --help"),
+        ("fit --quie", "Unknown option: --quie. Did you mean --quiet? See ndflow fit --help"),
+        ("fit -o x.json", "IMAGES is missing; see ndflow fit --help"),
+        ("fit -o x.json --mask a b", "IMAGES is missing; it goes before --mask; see ndflow fit"),
+        ("apply x.nii -o y.nii", "--map is missing; see ndflow apply --help"),
+        ("apply x.nii -o y.nii --map", "--map requires an argument; see ndflow apply --help"),
+        ("apply a b --map c -o d", "Unexpected argument: b; see ndflow apply --help"),
+        ("fitt", 'Unknown command "fitt". Did you mean "fit"?'),
+        ("fitt", "report, ...; see ndflow --help"),
+    ],
+)
+def test_wrong_usage_is_explained_and_points_to_the_help_of_the_command(
+    run: Run, words: str, message: str
+) -> None:
+    (error,) = run(*words.split()).errors
+    assert message in error
 
 
 # ── dry runs ─────────────────────────────────────────────────────────────────────────────────────
@@ -262,8 +258,17 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
     assert sorted(tmp_path.rglob("*")) == before
 
 
+def test_a_reader_that_has_seen_enough_is_no_error(scan: Path, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [*NDFLOW, "fit", str(scan), "-o", str(tmp_path / "x.json"), "--dry-run"]
+    ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writing)
+    assert (ran.returncode, ran.stderr) == (0, "")
+
+
 def refusals(scan: Path, target: Path, folder: Path) -> dict[str, tuple[tuple[object, ...], Path]]:
-    """Commands that cannot work, and the file that stands in the way."""
+    """Commands that cannot work, and the file that each error must name."""
     taken, missing = folder / "taken.nii.gz", folder / "missing.nii.gz"
     normalise = ("normalise", scan, "--to", target, "-o")
     return {
@@ -320,7 +325,7 @@ def strange(tmp_path: Path) -> dict[str, Path]:
     }
 
 
-def test_warnings_are_said_in_one_line_each(
+def test_each_warning_is_one_line(
     run: Run, target: Path, tmp_path: Path, strange: dict[str, Path]
 ) -> None:
     words = (strange["image"], "--to", target, "-o", tmp_path / "out.nii.gz")
@@ -334,7 +339,7 @@ def test_warnings_are_said_in_one_line_each(
 
 @pytest.mark.parametrize("flag", ["-q", "--quiet"])
 @pytest.mark.parametrize("command", ["normalise", "normalise to", "fit", "reference", "apply"])
-def test_quiet_says_nothing_but_errors(
+def test_quiet_prints_errors_only(
     run: Run,
     scan: Path,
     target: Path,
@@ -358,14 +363,14 @@ def test_quiet_says_nothing_but_errors(
     assert loud.code == 0
     assert loud.err.startswith("warning: ")
     assert run(*arguments, "--force", flag) == (0, "", "")
-    # Errors are said nevertheless.
+    # Errors are printed nevertheless.
     done = run(*arguments, flag)
     assert done.code == 2
     assert len(done.errors) == 1
 
 
 @pytest.mark.parametrize("flag", ["-v", "--verbose"])
-def test_verbose_says_where_an_error_happened(
+def test_verbose_shows_the_traceback_of_an_error(
     run: Run, target: Path, tmp_path: Path, flag: str
 ) -> None:
     for words in (
@@ -382,30 +387,6 @@ def test_verbose_says_where_an_error_happened(
 # ── progress ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def on_a_terminal(*words: object) -> tuple[int, str, str]:
-    """Run a command whose stderr is a terminal; return its exit code, stdout and stderr."""
-    controller, terminal = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-m", "ndflow", *map(str, words)],
-        stdout=subprocess.PIPE,
-        stderr=terminal,
-        env=os.environ | {"TERM": "xterm", "COLUMNS": "100"},
-    ) as child:
-        os.close(terminal)
-        shown = b""
-        while True:
-            try:
-                piece = os.read(controller, 65536)
-            except OSError:  # Linux's way to say that the other end is closed
-                break
-            if not piece:
-                break
-            shown += piece
-        os.close(controller)
-        out = child.communicate(timeout=60)[0]
-    return child.returncode, out.decode(), shown.decode()
-
-
 @pytest.fixture
 def study(tmp_path: Path) -> list[Path]:
     (tmp_path / "study").mkdir()
@@ -413,7 +394,7 @@ def study(tmp_path: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("command", ["normalise", "fit", "reference"])
-def test_progress_is_shown_to_who_watches(
+def test_progress_is_shown_on_a_terminal(
     study: list[Path], target: Path, tmp_path: Path, command: str
 ) -> None:
     output = tmp_path / ("r.json" if command == "reference" else "out")
@@ -424,9 +405,7 @@ def test_progress_is_shown_to_who_watches(
     assert "\x1b[" in shown
 
 
-def test_progress_does_not_swallow_what_goes_wrong(
-    study: list[Path], target: Path, tmp_path: Path
-) -> None:
+def test_progress_does_not_hide_errors(study: list[Path], target: Path, tmp_path: Path) -> None:
     images = (study[0], tmp_path / "missing.nii", study[1])
     code, out, shown = on_a_terminal("normalise", *images, "--to", target, "-o", tmp_path / "out")
     assert (code, out) == (1, "")
@@ -434,7 +413,7 @@ def test_progress_does_not_swallow_what_goes_wrong(
     assert f"{tmp_path / 'missing.nii'}: no such file" in re.sub(r"\s+", " ", shown)
 
 
-def test_no_progress_where_it_is_not_wanted(
+def test_no_progress_is_shown_for_quiet_or_a_single_scan(
     study: list[Path], target: Path, tmp_path: Path
 ) -> None:
     quiet = ("normalise", *study, "--to", target, "-o", tmp_path / "out", "-q")
@@ -443,10 +422,20 @@ def test_no_progress_where_it_is_not_wanted(
     assert on_a_terminal(*single) == (0, "", "")
 
 
-def test_nothing_is_said_where_nobody_watches(
+def test_no_progress_is_printed_without_a_terminal(
     process: Run, study: list[Path], target: Path, tmp_path: Path
 ) -> None:
-    # Not even where a terminal is pretended to, as some continuous integration does.
+    # Not even where a terminal is pretended, as by some continuous integration services.
     words = ("normalise", *study, "--to", target, "-o", tmp_path / "out")
     assert process(*words, FORCE_COLOR="1", TTY_COMPATIBLE="1") == (0, "", "")
     assert len(list((tmp_path / "out").iterdir())) == 4
+
+
+def test_options_that_would_do_nothing_are_refused(run: Run, inputs: Path) -> None:
+    model = inputs / "m.json"
+    assert run("fit", inputs / "scan.nii.gz", "-o", model).code == 0
+    for option in (("--mask", "auto"), ("--effective-count", 50)):
+        done = run("reference", model, "-o", inputs / "r.json", *option)
+        assert (done.code, option[0] in done.errors[0]) == (2, True)
+    words = ("normalise", inputs / "scan.nii.gz", "--to", model, "-o", inputs / "x.nii.gz")
+    assert run(*words, "--method", "affine", "--solver", "rk4").code == 2

@@ -1,4 +1,4 @@
-"""The command line: one thin file a command, and `main`, which turns errors into messages."""
+"""The command line: one thin module per command, and `main`, which runs the one typed."""
 
 from ndflow.cli.console import print_error
 
@@ -9,7 +9,7 @@ def main() -> int:
     """Run the command that was typed, and return its exit code."""
     try:
         from ndflow.cli.app import run
-    except KeyboardInterrupt:  # while modules are loaded
+    except KeyboardInterrupt:  # while modules are being imported
         print_error("interrupted; nothing has been done")
         return 130
     return run()

@@ -1,18 +1,22 @@
-"""``ndflow``: finds the command, and turns what goes wrong into one line and an exit code.
+"""``ndflow``: find the command, run it, and turn errors into one line and an exit code.
 
-0, all is done; 1, some scans failed and the others are done; 2, wrong usage, or nothing could be
-done; 130 and 143, interrupted or terminated.
+| code     | meaning                                           |
+|----------|---------------------------------------------------|
+| 0        | everything was done                               |
+| 1        | some scans failed; all others were done           |
+| 2        | wrong usage, or nothing could be done             |
+| 130, 143 | interrupted (Ctrl-C), or terminated by the system |
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 
-from cyclopts import App, CycloptsError, MissingArgumentError, Parameter
+from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from ndflow._version import __version__
 from ndflow.cli.cmd_apply import apply
@@ -42,24 +46,28 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "demo": demo,
 }
 
-_SPELLINGS = {"--regularization": "--regularisation"}
-_SITE = {"centre": "site", "center": "site"}
+_OPTIONS = {"--regularization": "--regularisation"}
+_MODES = {"centre": "site", "center": "site"}
 
 app = App(
     name="ndflow",
     help="Make MRI intensities comparable across scanners.",
     version=__version__,
-    default_parameter=Parameter(negative=(), show_default=lambda value: value or None),
+    default_parameter=Parameter(
+        negative=(),
+        show_default=lambda value: None if value in (None, ()) or value is False else str(value),
+    ),
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
-for _place, (_name, _command) in enumerate(COMMANDS.items()):
-    app.command(_command, name=_name, sort_key=_place)
+for _position, (_name, _command) in enumerate(COMMANDS.items()):
+    app.command(_command, name=_name, sort_key=_position)
 
 
 def run() -> int:
     """Run the command that was typed, and return its exit code."""
-    # We never call BLAS, whose threads, one a core, would cost more than loading all the rest.
+    # BLAS is never called; starting its threads, one per core, would take longer than all other
+    # imports together.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     typed = in_our_spelling(sys.argv[1:])
     try:
@@ -67,49 +75,88 @@ def run() -> int:
             code = app(typed, exit_on_error=False, print_error=False)
         return code if isinstance(code, int) else 0
     except CycloptsError as error:
-        command = f"{typed[0]} " if typed and typed[0] in COMMANDS else ""
-        print_error(f"{_in_short(error)}; {_greedy(error, typed)}see ndflow {command}--help")
+        print_error(_usage_error(error, typed))
         return 2
     except NdflowError as error:
         print_error(str(error), _details(typed))
         return 2
     except KeyboardInterrupt:
-        print_error(f"interrupted; {_how_to_go_on(typed)}")
+        print_error(f"interrupted; {_how_to_resume(typed)}")
         return 130
     except Terminated:
-        print_error(f"terminated; {_how_to_go_on(typed)}")
+        print_error(f"terminated; {_how_to_resume(typed)}")
         return 143
     except Exception as error:
-        about = f"unexpected {type(error).__name__}: {error}"
-        print_error(f"{about}; please report it, with the output of -v", _details(typed))
+        cause = f"unexpected {type(error).__name__}: {error}"
+        print_error(f"{cause}; please report it, with the output of -v", _details(typed))
         return 2
 
 
 def in_our_spelling(words: Sequence[str]) -> list[str]:
-    """Return what was typed with the American, and earlier, spellings replaced by ours."""
-    typed = ["normalise" if word == "normalize" else word for word in words[:1]]
-    for before, word in pairwise(words):
+    """Return the command line with American and former spellings replaced by those of the options.
+
+    Only the command itself, names of options and the value of ``--mode`` are replaced; file names
+    and the values of other options stay as they are.
+
+    Examples
+    --------
+    >>> in_our_spelling(["normalize", "normalize", "--regularization=0.01"])
+    ['normalise', 'normalize', '--regularisation=0.01']
+    >>> in_our_spelling(["cohort", "centre", "center", "--mode", "centre"])
+    ['cohort', 'centre', 'center', '--mode', 'site']
+    """
+    typed: list[str] = []
+    for position, word in enumerate(words):
+        if word == "--":  # what follows are names of files
+            return [*typed, *words[position:]]
         option, equals, value = word.partition("=")
-        option = _SPELLINGS.get(option, option)
-        if before == "--mode" or (option == "--mode" and equals):
-            value = _SITE.get(value, value)
-            option = _SITE.get(option, option)
-        typed.append(f"{option}{equals}{value}")
+        if position == 0:
+            typed.append("normalise" if word == "normalize" else word)
+        elif words[position - 1] == "--mode":
+            typed.append(_MODES.get(word, word))
+        elif option == "--mode":
+            typed.append(f"{option}{equals}{_MODES.get(value, value)}")
+        else:
+            typed.append(f"{_OPTIONS.get(option, option)}{equals}{value}")
     return typed
 
 
-def _how_to_go_on(typed: Sequence[str]) -> str:
+def _how_to_resume(typed: Sequence[str]) -> str:
     if typed[:1] in (["cohort"], ["bids"]):
-        return "to go on where it was, type the same again"
-    return "whatever stands under its final name is complete"
+        return "run the same command again to resume where it left off"
+    return "the files that have been written are complete"
 
 
 def _details(typed: Sequence[str]) -> str:
     return traceback.format_exc() if {"-v", "--verbose"} & set(typed) else ""
 
 
-def _greedy(error: CycloptsError, typed: Sequence[str]) -> str:
-    """Return a hint where an option that takes several files may have taken the images too."""
+def _usage_error(error: CycloptsError, typed: Sequence[str]) -> str:
+    """Return what is wrong with the command line, on one line, and where to find help."""
+    text = " ".join(str(error).split())
+    if isinstance(error, MissingArgumentError) and "Did you mean" not in text:
+        text = _missing(error, text)
+    elif isinstance(error, UnusedCliTokensError):
+        text = f"Unexpected argument: {shlex.join(error.unused_tokens or ())}"
+    if not text.endswith("..."):  # of a list that is cut short
+        text = text.removesuffix(".")
+    command = f"{typed[0]} " if typed and typed[0] in COMMANDS else ""
+    see = f"see ndflow {command}--help"
+    if text.endswith("?"):
+        return f"{text} {see.capitalize()}"
+    return f"{text}; {_order_hint(error, typed)}{see}"
+
+
+def _missing(error: MissingArgumentError, text: str) -> str:
+    """Return which argument is missing, or lacks its value."""
+    argument = error.argument
+    if argument is not None and error.keyword is None and not argument.tokens:
+        return f"{argument.name} is missing"
+    return text.removeprefix(f'Command "{" ".join(error.command_chain or ())}" parameter ')
+
+
+def _order_hint(error: CycloptsError, typed: Sequence[str]) -> str:
+    """Return a hint if an option that takes several files may have swallowed the images too."""
     lists = {"--mask", "--exclude", "--weights", "--csf", "--gm", "--wm"} & {
         word.partition("=")[0] for word in typed
     }
@@ -117,8 +164,3 @@ def _greedy(error: CycloptsError, typed: Sequence[str]) -> str:
     if not lists or argument is None or argument.name.startswith("-"):
         return ""
     return f"it goes before {' and '.join(sorted(lists))}; "
-
-
-def _in_short(error: CycloptsError) -> str:
-    """Return what is wrong with what was typed, without the full stop."""
-    return " ".join(str(error).split()).rstrip(".")

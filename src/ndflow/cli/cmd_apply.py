@@ -16,7 +16,7 @@ from ndflow.cli.options import (
     VerbosityOptions,
     WritingOptions,
 )
-from ndflow.settings import Reading, Writing
+from ndflow.scan.settings import Reading, Writing
 
 __all__ = ["apply"]
 
@@ -32,9 +32,9 @@ def apply(
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
     dry_run: DryRun = False,
-    talk: VerbosityOptions = Verbosity(),
+    verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Apply a saved map to an image, or undo it.
+    """Apply a saved intensity map to an image, or undo it.
 
     Example: `ndflow apply out.nii.gz --map out.json --inverse -o back.nii.gz`
 
@@ -43,41 +43,43 @@ def apply(
     image
         The image: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
     map
-        The map (.json), such as the record beside a normalised image.
+        The intensity map (.json), such as the sidecar of a normalised image.
     output
-        The new image.
+        The image to write.
     inverse
         Undo the map.
     mask
-        What counts as inside, see --outside; or `auto`, to find the foreground. Default: all
-        voxels but 0.
+        The mask that --outside refers to; or `auto` to find the foreground. Default: all nonzero
+        voxels.
     """
     from ndflow.cli.run_scans import command_line, dry_run_scans, run_scans
+    from ndflow.image.scans import Scan
     from ndflow.scan.apply import apply_map
-    from ndflow.scan.model_files import load_map
     from ndflow.scan.outputs import outputs_for
+    from ndflow.scan.records import MapRecord
     from ndflow.scan.results import check_result
     from ndflow.study.parallel.tasks import Task
 
     outputs = outputs_for([image], output, lambda image: Path(image).name)
     (file,) = outputs.files
     if dry_run:
-        load_map(map)
-        new = outputs.folder is not None
-        plan = [((image, map, mask), file)]
-        check = partial(check_result, writing=writing)
-        return dry_run_scans(plan, check=check, talk=talk, new_folder=new)
+        MapRecord.read(map)
+        return dry_run_scans(
+            [((image, map, mask), file)],
+            check=partial(check_result, writing=writing),
+            verbosity=verbosity,
+            new_folder=outputs.folder is not None,
+        )
     arguments = {
-        "image": image,
+        "scan": Scan(image, mask),
         "imap": map,
         "inverse": inverse,
-        "mask": mask,
         "output": file,
         "reading": reading,
         "writing": writing,
         "command": command_line(),
     }
     code, _ = run_scans(
-        "apply", apply_map, [Task(image, arguments)], talk=talk, folder=outputs.folder
+        "apply", apply_map, [Task(image, arguments)], verbosity=verbosity, folder=outputs.folder
     )
     return code

@@ -23,7 +23,7 @@ from ndflow.cli.options import (
     VerbosityOptions,
     WritingOptions,
 )
-from ndflow.settings import Averaging, Fitting, Matching, Reading, Writing
+from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing
 
 __all__ = ["bids"]
 
@@ -58,12 +58,12 @@ def bids(
     stop_on_first_failure: StopEarly = False,
     no_report: NoReport = False,
     dry_run: DryRun = False,
-    talk: VerbosityOptions = Verbosity(),
+    verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Bring all scans of a BIDS dataset to a reference: a BIDS App.
+    """Normalise all scans of a BIDS dataset to a reference, as a BIDS App.
 
-    OUT becomes a BIDS derivative with images called desc-ndflow. A run that was stopped goes on
-    where it was, like `ndflow cohort`.
+    OUT becomes a BIDS derivative, whose images are labelled desc-ndflow. A run that was stopped
+    resumes where it left off, as with `ndflow cohort`.
 
     Example: `ndflow bids BIDS_DIR OUT group --jobs 4`
 
@@ -74,34 +74,40 @@ def bids(
     out
         The folder for the results.
     level
-        `participant` estimates densities, and may run for many participants at once; `group`
-        makes the references and normalises all scans.
+        `participant` estimates densities, and can run for many participants at the same time;
+        `group` makes the references and normalises all scans.
     participant_label
         Only these participants, with or without sub-.
     session_label
         Only these sessions, with or without ses-.
     suffix
-        What the images are called.
+        The suffix of the images, such as T1w or FLAIR.
     site_column
-        The column of participants.tsv, or of the sessions.tsv of a participant, that names the
-        site. Default: site, or the like.
+        The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
+        Default: site, centre, center or site_id.
     masks
-        A derivatives folder with masks (desc-brain_mask), for example of fMRIPrep. Default: masks
-        beside the images.
+        A derivatives folder with brain masks (desc-brain_mask), such as that of fMRIPrep.
+        Default: masks next to the images.
     skull_stripped
-        Say of the results that only the brain is left in them, unless the JSON of a scan knows.
+        Record in the sidecars of the results that the images are skull-stripped, unless the
+        sidecar of a scan already says whether it is.
     reference
-        Use this reference instead of making one, see `ndflow cohort --help`.
+        Use this reference instead of making one; see `ndflow cohort --help`.
     """
     from ndflow.bids.query import find_scans
     from ndflow.cli.progress import ProgressDisplay, conclude, write_page
     from ndflow.cli.run_scans import command_line, dry_run_study
     from ndflow.errors import FileError
-    from ndflow.scan.tissue_maps import needs_tissues
-    from ndflow.study.from_bids import bids_members, check_derivative, run_group, run_participants
-    from ndflow.study.passes import Study, check_study
+    from ndflow.study.from_bids import (
+        check_derivative,
+        run_group,
+        run_participants,
+        scans_of_dataset,
+    )
+    from ndflow.study.passes import check_study
+    from ndflow.study.plan import Study
 
-    scans = find_scans(
+    found = find_scans(
         bids_dir,
         suffix=suffix,
         participants=participant_label,
@@ -109,15 +115,14 @@ def bids(
         site_column=site_column,
         masks=masks,
     )
-    bare = [scan.relative for scan in scans if scan.mask is None]
-    if masks is not None and bare and not auto_mask:
-        cause = f"no mask for {len(bare)} of {len(scans)} scans, such as {bare[0]}"
+    unmasked = [scan.relative for scan in found if scan.mask is None]
+    if masks is not None and unmasked and not auto_mask:
+        cause = f"no mask for {len(unmasked)} of {len(found)} scans, such as {unmasked[0]}"
         raise FileError(masks, cause, "add --auto-mask to find their foreground")
     root, folder = Path(bids_dir).absolute(), Path(out).absolute()
-    members, rows = bids_members(scans, folder, auto_mask=auto_mask, skull_stripped=skull_stripped)
     study = Study(
         folder,
-        members,
+        scans_of_dataset(found, auto_mask=auto_mask, skull_stripped=skull_stripped),
         averaging,
         fitting,
         matching,
@@ -129,18 +134,17 @@ def bids(
         scheduler=scheduler,
         stop_early=stop_on_first_failure,
     )
-    force = writing.force
+    force, group = writing.force, level == "group"
     if dry_run:
         check_derivative(study, root, force=force)
-        if level == "group":
+        if group:
             check_study(study)
-        maps = needs_tissues(matching)
-        return dry_run_study(members, images=level == "group", maps=maps)
-    with ProgressDisplay(talk) as watch:
-        if level == "participant":
-            summary = run_participants(study, root, watch, force=force)
+        return dry_run_study(study, images=group)
+    with ProgressDisplay(verbosity) as progress:
+        if group:
+            summary = run_group(study, root, progress, command=command_line(), force=force)
         else:
-            summary = run_group(study, rows, root, watch, command=command_line(), force=force)
-    if level == "group" and not no_report and summary.done:
-        write_page(folder, talk, reading.max_bytes)
-    return conclude(summary, study, talk)
+            summary = run_participants(study, root, progress, force=force)
+    if group and not no_report and summary.done:
+        write_page(folder, verbosity, reading.max_bytes)
+    return conclude(summary, study, verbosity)

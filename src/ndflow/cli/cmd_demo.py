@@ -17,43 +17,47 @@ def demo(
     /,
     *,
     jobs: Jobs = -1,
-    talk: VerbosityOptions = Verbosity(),
+    verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Make a small study of three scanners, normalise it, and show what happened on a page.
+    """Simulate a small study of three scanners, normalise it and show the results in a report.
 
-    The anatomy is real (ICBM152, from nilearn), the scanners are not: so it is known what a map
-    should be, and how well each method finds it. Takes a minute or two.
+    The anatomy is real (ICBM152, from nilearn) but the scanners are simulated, so the true
+    intensity maps are known and the error of each method can be measured. Takes a minute or two.
 
     Example: `ndflow demo`
 
     Parameters
     ----------
     dir
-        Where everything goes.
+        The folder for everything that is written.
     """
     from ndflow.cli.console import print_result
     from ndflow.cli.progress import ProgressDisplay
     from ndflow.cli.run_scans import command_line
-    from ndflow.demo.run import check_demo, run_demo
+    from ndflow.demo.demonstration import check_demo, run_demo
 
-    place = Path(dir).absolute()
-    check_demo(place)
-    with ProgressDisplay(talk) as watch:
-        done = run_demo(place, watch, jobs=jobs, command=command_line())
+    folder = Path(dir).absolute()
+    check_demo(folder)
+    with ProgressDisplay(verbosity) as progress:
+        done = run_demo(folder, progress, jobs=jobs, command=command_line())
     apart, missed = done.apart, done.missed
     print_result(
-        f"{done.scans} scans of three scanners: their histograms lay "
-        f"{apart['unnormalised']:.2f} standard deviations apart, {apart['affine']:.3f} aligned, "
-        f"and {apart['individual']:.3f} now ({apart['site']:.3f} with one map a scanner)."
+        f"Distance between the histograms of three scanners ({done.scans} scans), in standard "
+        f"deviations: {apart['unnormalised']:.2f} unnormalised, {apart['affine']:.3f} after "
+        f"alignment alone, {apart['individual']:.3f} after normalisation "
+        f"({apart['site']:.3f} with one map per scanner)."
     )
     print_result(
-        f"The true intensity curves were missed by {missed['affine']:.3f} standard deviations when "
-        f"aligned, {missed['nyul']:.3f} by Nyúl's method, {missed['individual']:.3f} by ndflow, "
-        f"{missed['site']:.3f} by ndflow with one map a scanner."
+        f"Distance from the true intensity maps, in standard deviations: {missed['affine']:.3f} "
+        f"for alignment alone, {missed['nyul']:.3f} for Nyúl's method, "
+        f"{missed['individual']:.3f} for ndflow, "
+        f"{missed['site']:.3f} for ndflow with one map per scanner."
     )
-    print_result(f"Open {done.page} in a browser to see it.")
+    print_result(f"Open {done.page} in a browser to see the report.")
     print_result(
-        "On scans of your own: ndflow cohort study.tsv OUT, with a table of image, mask and site;"
+        "For your own scans: run ndflow cohort study.tsv OUT, with a table of image, mask and site;"
     )
-    print_result("then ndflow evaluate OUT to see what it did, and OUT/report.html to show it.")
+    print_result(
+        "then ndflow evaluate OUT and ndflow report OUT, to add the evaluation to the report."
+    )
     return 0

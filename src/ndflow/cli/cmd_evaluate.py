@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from ndflow.cli.options import Force, Jobs, ReadingOptions, Verbosity, VerbosityOptions
-from ndflow.settings import Reading
+from ndflow.scan.settings import Reading
 
 __all__ = ["evaluate"]
 
@@ -25,59 +24,52 @@ def evaluate(
     force: Force = False,
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
-    talk: VerbosityOptions = Verbosity(),
+    verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Compare finished runs: how alike scans and sites have become, and at what price.
+    """Compare finished runs: how similar scans and sites have become, and at what cost.
 
-    Each RUN is set beside the scans as they came and the same aligned by mean and spread:
-    histograms, tissues, sites told apart by random forests, scans of the same subject. Tables
-    go to stdout, and to DIR with the figures and all numbers.
+    Each run is compared with the unnormalised scans, and with the same scans aligned in mean and
+    standard deviation: their histograms, the intensities of tissues, how well random forests tell
+    the sites apart, and repeated scans of the same subject. The tables are printed, and written to
+    DIR together with figures and all numbers.
 
     Example: `ndflow evaluate OUT OUT_NYUL -o comparison --covariate age`
 
     Parameters
     ----------
     runs
-        Folders that `ndflow cohort` or `ndflow bids ... group` has made, of the same scans.
+        Folders made by `ndflow cohort` or `ndflow bids ... group` from the same scans.
     output
-        The folder for tables and figures. Default: `evaluation` in the RUN, if there is one only.
+        The folder for tables and figures. Default: `evaluation` inside the run, if there is only
+        one.
     covariate
-        A column of numbers of the table, such as `age`: is its effect on tissues still there?
+        A numeric column of the table, such as `age`: is its effect on the tissues preserved?
     permutations
-        How often sites are shuffled, to know what accuracy chance gives; 0: not at all.
+        How many times to shuffle the sites, to find the accuracy expected by chance; 0 to skip
+        this.
     trees
-        In a random forest.
+        The number of trees in each random forest.
     seed
-        Of folds, forests and permutations.
+        The random seed of folds, forests and permutations.
     """
-    import sys
-
+    from ndflow.cli.console import print_text
     from ndflow.cli.progress import ProgressDisplay
     from ndflow.cli.run_scans import command_line
-    from ndflow.compare.comparison import compare
-    from ndflow.compare.save import check_evaluation, write_evaluation
-    from ndflow.errors import InvalidValueError
-    from ndflow.study.finished import read_finished
+    from ndflow.compare.evaluate import evaluate as run_evaluation
 
-    if output is None and len(runs) != 1:
-        raise InvalidValueError("say with --output DIR where a comparison of several runs goes")
-    folder = Path(output) if output is not None else Path(runs[0]) / "evaluation"
-    chosen = {"covariate": covariate, "permutations": permutations, "trees": trees, "seed": seed}
-    finished = read_finished(runs)
-    check_evaluation(folder, force=force)
-    with ProgressDisplay(talk) as watch:
-        comparison = compare(
-            finished,
-            watch,
-            seed=seed,
+    with ProgressDisplay(verbosity) as progress:
+        evaluation = run_evaluation(
+            runs,
+            output=output,
+            covariate=covariate,
             permutations=permutations,
             trees=trees,
-            covariate=covariate,
+            seed=seed,
+            force=force,
             jobs=jobs,
             max_bytes=reading.max_bytes,
+            progress=progress,
+            command=command_line(),
         )
-    text = write_evaluation(
-        comparison, folder, covariate=covariate, settings=chosen, command=command_line()
-    )
-    sys.stdout.write(text)
-    return 1 if comparison.failures else 0
+    print_text(evaluation.text)
+    return 1 if evaluation.comparison.failures else 0

@@ -18,7 +18,7 @@ from ndflow.cli.options import (
     Verbosity,
     VerbosityOptions,
 )
-from ndflow.settings import Fitting, Reading
+from ndflow.scan.settings import Fitting, Reading
 
 __all__ = ["fit"]
 
@@ -38,12 +38,12 @@ def fit(
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
     dry_run: DryRun = False,
-    talk: VerbosityOptions = Verbosity(),
+    verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Estimate the density of scans, as a Gaussian mixture.
+    """Estimate the densities of scans, as Gaussian mixtures.
 
-    A mixture is about a kilobyte of JSON. It names no file, and no voxel can be read from it, so
-    it can go where the scan may not: `ndflow reference` averages mixtures of several hospitals.
+    A mixture is about a kilobyte of JSON. It contains neither file names nor voxels, so it can go
+    where the scan may not: `ndflow reference` averages mixtures from several hospitals.
 
     Example: `ndflow fit scan1.nii.gz scan2.nii.gz --mask brain1.nii.gz brain2.nii.gz -o mixtures`
 
@@ -52,35 +52,41 @@ def fit(
     images
         The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
     output
-        A file (.json); or a folder, for several scans.
+        The file to write (.json); or a folder, for several scans.
     mask
-        The mask of each scan, in order; or `auto`, to find the foreground. Default: all voxels
-        but 0.
+        The mask of each scan, in the same order; or `auto` to find the foreground. Default: all
+        nonzero voxels.
     exclude
-        For each scan, voxels that the estimate does not see, such as a lesion.
+        For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
+        a scan without one.
     csf
-        For each scan, a map of the probability of fluid. With the two below, the densities and
-        proportions of tissues are written too, for references that know them.
+        For each scan, the tissue probability map of CSF. With --gm and --wm, the densities and
+        proportions of the tissues are saved too, for references with tissues.
     gm
-        The same of grey matter.
+        The same for GM.
     wm
-        The same of white matter.
+        The same for WM.
     """
-    from ndflow.cli.run_scans import dry_run_scans, run_scans, scan_files
+    from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
+    from ndflow.cli.scan_arguments import typed_scans
     from ndflow.scan.fit import fit_to_file
     from ndflow.scan.model_files import check_model
-    from ndflow.scan.outputs import outputs_for
-    from ndflow.scan.results import stem
-    from ndflow.scan.tissue_maps import maps_each
+    from ndflow.scan.outputs import outputs_for, stem
+    from ndflow.study.parallel.tasks import Task
 
     outputs = outputs_for(images, output, lambda image: f"{stem(image)}.json")
-    maps = maps_each(csf, gm, wm, images)
-    scans = scan_files(images, outputs.files, mask, exclude, maps)
+    scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
+    files = list(zip(scans, outputs.files, strict=True))
     if dry_run:
-        check = partial(check_model, force=force)
-        new = outputs.folder is not None
-        plan = [(scan.inputs, scan.output) for scan in scans]
-        return dry_run_scans(plan, check=check, talk=talk, new_folder=new)
-    tasks = [scan.task(force=force, reading=reading, fitting=fitting) for scan in scans]
-    code, _ = run_scans("fit", fit_to_file, tasks, talk=talk, jobs=jobs, folder=outputs.folder)
+        return dry_run_scans(
+            [(inputs_of(scan), file) for scan, file in files],
+            check=partial(check_model, force=force),
+            verbosity=verbosity,
+            new_folder=outputs.folder is not None,
+        )
+    shared = {"force": force, "reading": reading, "fitting": fitting}
+    tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
+    code, _ = run_scans(
+        "fit", fit_to_file, tasks, verbosity=verbosity, jobs=jobs, folder=outputs.folder
+    )
     return code

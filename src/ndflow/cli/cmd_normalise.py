@@ -23,7 +23,7 @@ from ndflow.cli.options import (
     VerbosityOptions,
     WritingOptions,
 )
-from ndflow.settings import Fitting, Matching, Reading, Writing
+from ndflow.scan.settings import Fitting, Matching, Reading, Writing
 
 __all__ = ["normalise"]
 
@@ -46,13 +46,13 @@ def normalise(
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
     dry_run: DryRun = False,
-    talk: VerbosityOptions = Verbosity(),
+    verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Bring scans to a reference, or to another scan.
+    """Normalise scans to a reference, or to another scan.
 
-    The density of each scan is estimated inside its mask, moved onto the target's, and the voxels
-    go along. Beside each result a record is written, OUT.json for OUT.nii.gz; it holds the map,
-    for `ndflow apply`.
+    The density of each scan is estimated inside its mask and matched to that of the target, and
+    the resulting intensity map is applied to the image. The sidecar of the result (out.json next
+    to out.nii.gz) records how it was made, and holds the intensity map for `ndflow apply`.
 
     Example: `ndflow normalise scan.nii.gz --mask brain.nii.gz --to reference.json -o out.nii.gz`
 
@@ -61,56 +61,54 @@ def normalise(
     images
         The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
     to
-        A reference or a mixture (.json), or an image.
+        The target: a reference or a mixture (.json), or an image.
     output
-        A file; or a folder, for several scans.
+        The file to write; or a folder, for several scans.
     mask
-        The mask of each scan, in order; or `auto`, to find the foreground. Default: all voxels
-        but 0.
+        The mask of each scan, in the same order; or `auto` to find the foreground. Default: all
+        nonzero voxels.
     to_mask
         The same for a target image.
     exclude
-        For each scan, voxels that the estimate does not see, such as a lesion. They are mapped
-        like the others.
+        For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
+        a scan without one. They are mapped like the others.
     csf
-        For each scan, a map of the probability of fluid; for --target tissue, with the two below.
+        For each scan, the tissue probability map of CSF. With --gm and --wm, for --target tissue.
     gm
-        The same of grey matter.
+        The same for GM.
     wm
-        The same of white matter.
+        The same for WM.
     """
-    from ndflow.cli.run_scans import command_line, dry_run_scans, run_scans, scan_files
+    from ndflow.cli.run_scans import command_line, dry_run_scans, inputs_of, run_scans
+    from ndflow.cli.scan_arguments import typed_scans
+    from ndflow.methods.base import method_of
     from ndflow.scan.model_files import is_model
     from ndflow.scan.normalise import normalise_scan
     from ndflow.scan.outputs import outputs_for
     from ndflow.scan.results import check_result
-    from ndflow.scan.target import (
-        in_units,
-        read_target,
-        refuse_coarse,
-        refuse_image,
-        refuse_other_units,
-    )
-    from ndflow.scan.tissue_maps import check_maps, maps_each
-    from ndflow.transport import check_rules
+    from ndflow.scan.target import check_units, in_units, read_target, refuse_image
+    from ndflow.scan.tissue_maps import check_maps
+    from ndflow.study.parallel.tasks import Task
 
-    refuse_other_units(matching)
+    method_of(matching)
     refuse_image(to, matching)
-    check_rules(matching.freeze)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
-    maps = maps_each(csf, gm, wm, images)
-    check_maps(maps[0] if maps else None, matching)
-    scans = scan_files(images, outputs.files, mask, exclude, maps)
+    scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
+    for scan in scans[:1]:
+        check_maps(scan, matching)
+    target = None
+    if is_model(to) or not dry_run:
+        target = read_target(to, to_mask, reading=reading, fitting=fitting, matching=matching)
+        goal = in_units(target, matching)  # checked once, for all scans
+        check_units(matching, writing, name=to, has_units=target.has_units, model=goal)
+    files = list(zip(scans, outputs.files, strict=True))
     if dry_run:
-        if is_model(to):
-            target = read_target(to, to_mask, matching=matching)
-            refuse_coarse(in_units(target, matching).mixture, writing)
-        new = outputs.folder is not None
-        plan = [((*scan.inputs, to, to_mask), scan.output) for scan in scans]
-        check = partial(check_result, writing=writing)
-        return dry_run_scans(plan, check=check, talk=talk, new_folder=new)
-    target = read_target(to, to_mask, reading, fitting, matching)
-    refuse_coarse(in_units(target, matching).mixture, writing)  # once, for all
+        return dry_run_scans(
+            [((*inputs_of(scan), to, to_mask), file) for scan, file in files],
+            check=partial(check_result, writing=writing),
+            verbosity=verbosity,
+            new_folder=outputs.folder is not None,
+        )
     shared = {
         "target": target,
         "reading": reading,
@@ -119,8 +117,13 @@ def normalise(
         "writing": writing,
         "command": command_line(),
     }
-    tasks = [scan.task(**shared) for scan in scans]
+    tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
     code, _ = run_scans(
-        "normalise", normalise_scan, tasks, talk=talk, jobs=jobs, folder=outputs.folder
+        "normalise",
+        normalise_scan,
+        tasks,
+        verbosity=verbosity,
+        jobs=jobs,
+        folder=outputs.folder,
     )
     return code

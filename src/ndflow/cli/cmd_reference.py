@@ -22,7 +22,9 @@ from ndflow.cli.options import (
     Verbosity,
     VerbosityOptions,
 )
-from ndflow.settings import Average, Fitting, Lesions, Matching, Method, Reading
+from ndflow.methods.matching import Lesions, Matching
+from ndflow.methods.registry import MethodName
+from ndflow.scan.settings import Average, Fitting, Reading
 
 __all__ = ["reference"]
 
@@ -41,16 +43,16 @@ def reference(
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
     average: Annotated[Average, Parameter(group=METHOD)] = "density",
     lesions: Annotated[Lesions | None, Parameter(group=METHOD)] = None,
-    method: Annotated[Method, Parameter(group=METHOD)] = "ndflow",
-    landmarks: Annotated[int, Parameter(metavar="N", group=METHOD)] = Matching().landmarks,
+    method: Annotated[MethodName, Parameter(group=METHOD)] = Matching.method,
+    landmarks: Annotated[int, Parameter(metavar="N", group=METHOD)] = Matching.landmarks,
     fitting: FittingOptions = Fitting(),
     force: Force = False,
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
     dry_run: DryRun = False,
-    talk: VerbosityOptions = Verbosity(),
+    verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Average the densities of scans: what others can be brought to.
+    """Average the densities of scans into a reference, to which others can be normalised.
 
     Example: `ndflow reference mixtures/*.json --channel T1w -o reference.json`
 
@@ -59,40 +61,42 @@ def reference(
     sources
         Mixtures (.json) from `ndflow fit`, or images, or both.
     output
-        The reference (.json).
+        The file to write (.json).
     mask
-        The mask of each image, in order; or `auto`, to find the foreground. Mixtures have none.
-        Default: all voxels but 0.
+        The mask of each image, in the same order, not counting mixtures; or `auto` to find the
+        foreground. Default: all nonzero voxels.
     exclude
-        For each image, voxels that the estimate does not see, such as a lesion.
+        For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
+        an image without one.
     csf
-        For each image, a map of the probability of fluid. With the two below, and where all
-        mixtures know their tissues too, the reference knows tissues: for --target tissue.
+        For each image, the tissue probability map of CSF. With --gm and --wm, and if all mixtures
+        include their tissues too, the reference includes tissues, as --target tissue requires.
     gm
-        The same of grey matter.
+        The same for GM.
     wm
-        The same of white matter.
+        The same for WM.
     weights
-        How much each scan counts, in order. Default: all the same.
+        The weight of each scan, in the same order. Default: equal weights.
     channel
-        What the images show, for example T1w.
+        The contrast of the images, such as T1w.
     average
-        The mean of the densities, as in the paper; or of the quantiles, which keeps peaks sharp.
+        Average the densities, as in the paper; or their quantiles, which keeps peaks sharp.
     lesions
-        The scans are healthy: keep what they have at most, so that `--lesions auto` of other
-        commands finds what others have beyond that. Twenty scans or more.
+        The scans are healthy: learn how much their densities vary, so that other commands with
+        `--lesions auto` find what lies outside that range. Use at least 20 scans.
     method
-        What the reference is for: some methods look at landmarks beside the density.
+        The method that the reference is for: some need landmarks besides the density.
     landmarks
-        How many percentiles nyul joins.
+        How many percentiles nyul matches.
     """
     from ndflow.cli.console import print_error, print_warning
-    from ndflow.cli.run_scans import dry_run_scans, run_scans
+    from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
+    from ndflow.cli.scan_arguments import typed_scans
     from ndflow.errors import InvalidValueError
+    from ndflow.image.scans import Scan
+    from ndflow.methods.base import method_of
     from ndflow.scan.model_files import check_model, is_model
-    from ndflow.scan.outputs import one_each
-    from ndflow.scan.reference_file import density_of, lacks_tissues, write_reference
-    from ndflow.scan.tissue_maps import maps_each
+    from ndflow.scan.reference_sources import lacking_tissues, read_source, write_reference
     from ndflow.study.parallel.tasks import Task
 
     if weights and len(weights) != len(sources):
@@ -100,42 +104,41 @@ def reference(
             f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
         )
     matching = Matching(method=method, landmarks=landmarks)
+    method_of(matching)
     images = [source for source in sources if not is_model(source)]
     if not images and fitting != Fitting():
-        raise InvalidValueError("--effective-count: there is no image whose density is estimated")
-    masks = one_each(mask, images, "--mask")
-    excludes = one_each(exclude, images, "--exclude")
-    maps = maps_each(csf, gm, wm, images)
+        raise InvalidValueError(
+            "--effective-count: no density is estimated from an image; leave it out"
+        )
+    of_images = iter(typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm))
+    scans = [Scan(source) if is_model(source) else next(of_images) for source in sources]
     shared: dict[str, Any] = {"reading": reading, "fitting": fitting, "matching": matching}
     if dry_run:
+        for scan in scans:
+            if is_model(scan.image):
+                read_source(scan, **shared)
+        files = tuple(part for scan in scans for part in inputs_of(scan))
         check = partial(check_model, force=force)
-        for source in filter(is_model, sources):
-            density_of(source, mask=None, exclude=None, **shared)
-        files = (*sources, *masks, *excludes, *csf, *gm, *wm)
-        return dry_run_scans([(files, Path(output))], check=check, talk=talk)
+        return dry_run_scans([(files, Path(output))], check=check, verbosity=verbosity)
     check_model(output, sources, force=force)
-    of_images = zip(masks, excludes, maps, strict=True)
-    tasks = []
-    for source in sources:
-        inside, lesion, own = (None, None, None) if is_model(source) else next(of_images)
-        arguments = {"source": source, "mask": inside, "exclude": lesion, "maps": own, **shared}
-        tasks.append(Task(source, arguments))
-    code, outcomes = run_scans("fit", density_of, tasks, talk=talk, jobs=jobs)
+    tasks = [Task(scan.path, {"scan": scan, **shared}) for scan in scans]
+    code, outcomes = run_scans("fit", read_source, tasks, verbosity=verbosity, jobs=jobs)
     if code:
-        print_error(f"{output}: no reference was written, because it would lack some of its scans")
+        print_error(f"{output}: no reference was written, because some of its scans failed")
         return 2
-    densities = [outcome.result for outcome in outcomes]
-    lacking = lacks_tissues(sources, densities)
-    if lacking and not talk.quiet:
-        print_warning(f"{lacking}: its tissues are not known, so the reference knows none")
-    if lesions and len(densities) < 20 and not talk.quiet:
+    models = [outcome.result for outcome in outcomes]
+    lacking = lacking_tissues(sources, models)
+    if lacking and not verbosity.quiet:
+        print_warning(f"{lacking}: its tissues are unknown, so the reference has no tissues")
+    if lesions and len(models) < 20 and not verbosity.quiet:
         print_warning(
-            f"{output}: {len(densities)} scans hardly tell what is healthy; use 20 or more"
+            f"{output}: {len(models)} scans are too few to learn what is healthy; use 20 or more"
         )
     write_reference(
         output,
         sources,
-        densities,
+        models,
+        matching,
         weights=weights or None,
         average=average,
         channel=channel,

@@ -7,7 +7,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ndflow.cli.options import ReadingOptions, Verbosity, VerbosityOptions
-from ndflow.settings import Reading
+from ndflow.scan.settings import Reading
 
 __all__ = ["report"]
 
@@ -19,12 +19,13 @@ def report(
     sample: Annotated[int, Parameter(metavar="N")] = 20,
     viewer: Annotated[int, Parameter(metavar="N")] = 9,
     reading: ReadingOptions = Reading(),
-    talk: VerbosityOptions = Verbosity(),
+    verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Write the page of a finished study again: OUT/report.html.
+    """Regenerate the report of a finished study, OUT/report.html.
 
-    `ndflow cohort` and `ndflow bids ... group` write it too. After `ndflow evaluate OUT` it shows
-    the tables of the evaluation as well. The page is one file, which opens without a network.
+    `ndflow cohort` and `ndflow bids ... group` write it when they finish. After
+    `ndflow evaluate OUT`, it includes the tables of the evaluation. The report is a single file
+    that opens without a network connection.
 
     Example: `ndflow report OUT`
 
@@ -33,14 +34,14 @@ def report(
     out
         The folder of the study.
     sample
-        How many scans are shown with pictures, flagged ones first; the others are rows of a table.
+        How many scans to show with figures, flagged ones first; the others are listed in a table.
     viewer
-        How many of them can be seen before and after in the viewer.
+        How many of those to include in the viewer, before and after.
     """
     from ndflow.cli.console import print_result
-    from ndflow.report.build import write_report
+    from ndflow.reporting.build import report as write_report
 
     path = write_report(out, sample=sample, viewer=viewer, max_bytes=reading.max_bytes)
-    if not talk.quiet:
+    if not verbosity.quiet:
         print_result(f"wrote {path}")
     return 0

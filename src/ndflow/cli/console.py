@@ -1,7 +1,8 @@
-"""What the user sees besides results: errors, warnings, progress. All of it on stderr."""
+"""What a command prints: results to stdout; errors, warnings and progress to stderr."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ __all__ = [
     "print_line",
     "print_result",
     "print_status",
+    "print_text",
     "print_warning",
     "progress",
 ]
@@ -20,35 +22,44 @@ T = TypeVar("T")
 
 
 def print_error(message: str, details: str = "") -> None:
-    """Print an error in one line, and the details below it."""
+    """Print an error on one line, and details below it."""
     _print(f"error: {_line(message)}")
     if details:
         _print(details.rstrip())
 
 
 def print_warning(message: str) -> None:
-    """Print a warning in one line."""
+    """Print a warning on one line."""
     _print(f"warning: {_line(message)}")
 
 
 def print_status(message: str) -> None:
-    """Print a message for somebody who watches; where nobody does, nothing."""
+    """Print a message, but only to a terminal."""
     if sys.stderr.isatty():
         _print(_line(message))
 
 
 def print_line(message: str) -> None:
-    """Print a message also where nobody watches now, but may read it later."""
+    """Print a message, to a terminal or a log."""
     _print(_line(message))
 
 
 def print_result(result: str) -> None:
-    """Print a result, to stdout."""
-    print(_line(result))
+    """Print a result on one line, to stdout."""
+    print_text(f"{_line(result)}\n")
+
+
+def print_text(text: str) -> None:
+    """Print a text to stdout, as long as there is a reader: ``head`` may have seen enough."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def progress(items: Iterable[T], total: int, what: str, *, hidden: bool = False) -> Iterator[T]:
-    """Yield the items and show how far it is, where somebody watches and there are several."""
+    """Yield the items, with a progress bar if there are several and stderr is a terminal."""
     if hidden or total < 2 or not sys.stderr.isatty():
         yield from items
         return
@@ -60,7 +71,7 @@ def progress(items: Iterable[T], total: int, what: str, *, hidden: bool = False)
 
 
 def bars() -> Any:
-    """Return a display of bars, a task each, with the rate and the time left."""
+    """Return a display of progress bars, one per task, with the rate and the time left."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -74,7 +85,7 @@ def bars() -> Any:
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """How many scans a second."""
+        """How many scans per second."""
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
@@ -91,7 +102,7 @@ def bars() -> Any:
 
 
 def _line(message: str) -> str:
-    """Return a message in one line, whatever a file name holds."""
+    """Return a message on one line, even if a file name in it contains line breaks."""
     return "".join(
         c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode()
         for c in message

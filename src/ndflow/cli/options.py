@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cyclopts import Group, Parameter
 
-from ndflow.settings import Averaging, Fitting, Matching, Reading, Writing
+from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing
 
 __all__ = [
     "METHOD",
@@ -41,7 +41,7 @@ RUN = Group("Run", sort_key=3)
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
 Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
 Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=1)]
-Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=1)]
+Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE|none...", consume_multiple=1)]
 TissueFiles = Annotated[
     tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=1, group=METHOD)
 ]
@@ -52,7 +52,7 @@ Jobs = Annotated[
         name=("--jobs", "-j"),
         metavar="N",
         group=RUN,
-        help="How many scans at a time; -1 for one a core.",
+        help="How many scans to process at a time; -1 for one per core.",
     ),
 ]
 Scheduler = Annotated[
@@ -60,30 +60,30 @@ Scheduler = Annotated[
     Parameter(
         metavar="ADDRESS",
         group=RUN,
-        help="Do the work on a Dask cluster: the address of its scheduler, or its file.",
+        help="Run on a Dask cluster: the address of its scheduler, or its scheduler file.",
     ),
 ]
-StopEarly = Annotated[bool, Parameter(group=RUN, help="Do not go on after a scan has failed.")]
+StopEarly = Annotated[bool, Parameter(group=RUN, help="Stop as soon as a scan fails.")]
 AutoMask = Annotated[
-    bool, Parameter(group=METHOD, help="Look for the foreground of scans that have no mask.")
+    bool, Parameter(group=METHOD, help="Find the foreground of scans that have no mask.")
 ]
 NoReport = Annotated[
     bool,
     Parameter(group=RUN, env_var="NDFLOW_NO_REPORT", help="Do not write OUT/report.html."),
 ]
-DryRun = Annotated[bool, Parameter(group=RUN, help="Only say what would be done.")]
+DryRun = Annotated[bool, Parameter(group=RUN, help="Only show what would be done.")]
 
 
 @dataclass(frozen=True)
 class Verbosity:
-    """How much is said.
+    """How much is printed.
 
     Attributes
     ----------
     quiet
-        Say nothing but errors.
+        Print nothing but errors.
     verbose
-        Say where in the program an error happened.
+        Print the traceback of each error.
     """
 
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False

@@ -1,4 +1,4 @@
-"""How far a study is: one display for all its passes, or a line now and then."""
+"""The progress of a study: one display for all its passes, or a line from time to time."""
 
 from __future__ import annotations
 
@@ -14,32 +14,33 @@ from ndflow.cli.console import bars, print_error, print_line, print_status, prin
 from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.study.parallel.tasks import FAILURES, Outcome
-from ndflow.study.passes import Study
+from ndflow.study.plan import Study
 from ndflow.study.run import Summary
+from ndflow.values import plural
 
 __all__ = ["ProgressDisplay", "conclude", "write_page"]
 
-_OTHERS = {"classify": "conditions"}  # what a pass goes over, if not scans
-_SILENCE = 30.0  # seconds between two lines where there is no terminal
+_UNITS = {"classify": "condition"}  # what a pass goes through, if not scans
+_INTERVAL = 30.0  # seconds between two lines where there is no terminal
 
 
 class ProgressDisplay:
-    """Shows on a terminal a bar a pass, with the rate and the time left; elsewhere, lines.
+    """Progress bars on a terminal, one per pass, with the rate and the time left; lines elsewhere.
 
-    Warnings and failures are said as they come.
+    Warnings and failures are printed as they occur.
     """
 
-    def __init__(self, talk: Verbosity) -> None:
-        self._talk = talk
+    def __init__(self, verbosity: Verbosity) -> None:
+        self._verbosity = verbosity
         self._stack = ExitStack()
         self._bar: Any = None
         self._tasks: dict[str, Any] = {}
         self._total = self._done = 0
-        self._what = "scans"
-        self._started = self._spoken = 0.0
+        self._unit = "scan"
+        self._started = self._printed = 0.0
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty() and not self._talk.quiet:
+        if sys.stderr.isatty() and not self._verbosity.quiet:
             self._bar = self._stack.enter_context(bars())
         return self
 
@@ -47,72 +48,74 @@ class ProgressDisplay:
         self._stack.__exit__(*error)
 
     def begin(self, stage: str, total: int) -> None:
-        """Hear that a pass over so many scans begins."""
+        """Note that a pass over `total` scans begins."""
         self._total, self._done = total, 0
-        self._what = _OTHERS.get(stage, "scans")
-        self._started = self._spoken = time.monotonic()
+        self._unit = _UNITS.get(stage, "scan")
+        self._started = self._printed = time.monotonic()
         if self._bar is not None:
             self._tasks[stage] = self._bar.add_task(stage, total=total)
-        elif not self._talk.quiet:
-            print_line(f"{stage}: {total} {self._what}")
+        elif not self._verbosity.quiet:
+            print_line(f"{stage}: {plural(total, self._unit)}")
 
     def step(self, stage: str, outcome: Outcome) -> None:
-        """Hear what became of a scan."""
+        """Note the outcome of a scan."""
         raise_if_signalled()
         self._done += 1
         if outcome.failure:
             print_error(
-                outcome.failure.message, outcome.failure.details if self._talk.verbose else ""
+                outcome.failure.message, outcome.failure.details if self._verbosity.verbose else ""
             )
-        elif not self._talk.quiet:
+        elif not self._verbosity.quiet:
             for warning in outcome.result.warnings:
                 print_warning(warning)
         if self._bar is not None:
             self._bar.advance(self._tasks[stage])
-        elif not self._talk.quiet and time.monotonic() - self._spoken > _SILENCE:
-            self._spoken = time.monotonic()
+        elif not self._verbosity.quiet and time.monotonic() - self._printed > _INTERVAL:
+            self._printed = time.monotonic()
             print_line(f"{stage}: {self._progress()}")
 
     def _progress(self) -> str:
-        rate = self._done / (self._spoken - self._started)
+        rate = self._done / (self._printed - self._started)
         left = (self._total - self._done) / rate
-        done = f"{self._done} of {self._total} {self._what}"
-        return f"{done}, {rate:.3g} a second, {_span(left)} left"
+        done = f"{self._done} of {plural(self._total, self._unit)}"
+        return f"{done}, {rate:.3g} per second, {_duration(left)} left"
 
 
-def write_page(folder: Path, talk: Verbosity, max_bytes: int) -> None:
-    """Write the page of a study, in a process of its own: figures take memory that studies do not.
+def write_page(folder: Path, verbosity: Verbosity, max_bytes: int) -> None:
+    """Write the report of a study, in a process of its own, because figures need much memory.
 
-    The study is done whatever comes of it, so what goes wrong is a warning.
+    The study is complete without it, so an error is only a warning.
     """
     if any(find_spec(package) is None for package in ("jinja2", "matplotlib")):
-        if not talk.quiet:
-            print_status("for a page that shows what happened, pip install 'ndflow[report]'")
+        if not verbosity.quiet:
+            print_status("no report was written; for one, pip install 'ndflow[report]'")
         return
-    # -P: nothing in the folder that the user is in can stand in for a module.
+    # -P: no file in the current folder is imported instead of a module.
     words = [sys.executable, "-P", "-m", "ndflow", "report", str(folder), "--quiet"]
     words += ["--max-bytes", str(max_bytes)]
     done = subprocess.run(words, capture_output=True, text=True, errors="replace")
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it gave no reason"]
-        print_warning(f"{folder}: no report was written: {said[-1].removeprefix('error: ')}")
+        lines = done.stderr.strip().splitlines() or ["unknown error"]
+        print_warning(f"{folder}: no report was written: {lines[-1].removeprefix('error: ')}")
 
 
-def conclude(summary: Summary, study: Study, talk: Verbosity) -> int:
-    """Say how a study ended, and return the exit code."""
-    if not talk.quiet:
-        before = f", {summary.kept} of them before" if summary.kept else ""
+def conclude(summary: Summary, study: Study, verbosity: Verbosity) -> int:
+    """Print how a study ended, and return the exit code."""
+    if not verbosity.quiet:
+        before = f", {summary.kept} of them by an earlier run" if summary.kept else ""
         print_status(
-            f"{summary.done} of {len(study.members)} scans done{before}; see {study.folder}"
+            f"{summary.done} of {plural(len(study.scans), 'scan')} done{before}; see {study.folder}"
         )
     if not summary.failures:
         return 0
     listed = study.folder / FAILURES
-    print_error(f"{len(summary.failures)} of {len(study.members)} scans failed; see {listed}")
+    print_error(
+        f"{len(summary.failures)} of {plural(len(study.scans), 'scan')} failed; see {listed}"
+    )
     return 1 if summary.done else 2
 
 
-def _span(seconds: float) -> str:
+def _duration(seconds: float) -> str:
     minutes, hours = seconds / 60, seconds / 3600
     if hours > 1.5:
         return f"{hours:.1f} hours"

@@ -1,8 +1,8 @@
-"""Stopping when asked to: by Ctrl-C, or by the system.
+"""Stop on Ctrl-C (SIGINT), or when the system asks for it (SIGTERM).
 
-A signal raises an exception wherever the program happens to be. If that is a destructor, Python
-drops the exception, and the program would go on as if nothing had been said; so it is asked again
-after each scan (`raise_if_signalled`).
+A signal raises an exception wherever the program happens to be. If that is in a destructor, Python
+ignores the exception and the program would continue; so signals are remembered, and
+`raise_if_signalled` raises the exception again after each scan.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Any, NoReturn
 
 __all__ = ["Terminated", "raise_if_signalled", "signals_raised"]
 
-_asked: list[int] = []
+_received: list[int] = []
 
 
 class Terminated(BaseException):
-    """The system asks us to stop."""
+    """The system has asked the program to stop (SIGTERM)."""
 
 
 @contextmanager
 def signals_raised() -> Iterator[None]:
-    """Raise KeyboardInterrupt or Terminated when asked to stop, while the block runs."""
-    _asked.clear()
+    """Raise KeyboardInterrupt on SIGINT and Terminated on SIGTERM while the block runs."""
+    _received.clear()
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, _heard) for number in numbers}
-    hook, sys.unraisablehook = sys.unraisablehook, _silent
+    before = {number: signal.signal(number, _handle) for number in numbers}
+    hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
         yield
     finally:
@@ -39,13 +39,13 @@ def signals_raised() -> Iterator[None]:
 
 
 def raise_if_signalled() -> None:
-    """Stop, if that was asked for and not heard."""
-    if _asked:
-        _stop(_asked[-1])
+    """Raise the exception of a signal that has arrived but was ignored by a destructor."""
+    if _received:
+        _stop(_received[-1])
 
 
-def _heard(number: int, _: FrameType | None) -> None:
-    _asked.append(number)
+def _handle(number: int, _: FrameType | None) -> None:
+    _received.append(number)
     _stop(number)
 
 
@@ -53,7 +53,7 @@ def _stop(number: int) -> NoReturn:
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
 
-def _silent(error: Any) -> None:
-    """Leave out of what Python says about destructors that they were asked to stop."""
+def _unraisable(error: Any) -> None:
+    """Silence 'exception ignored' notes caused by our signals."""
     if not isinstance(error.exc_value, KeyboardInterrupt | Terminated):
         sys.__unraisablehook__(error)

@@ -1,0 +1,101 @@
+"""``ndflow evaluate``: the tables, figures and record that it writes."""
+
+from pathlib import Path
+from typing import Any
+
+from commands import Run
+from studies import SiteStudy, contents, read_json, read_tsv
+
+QUICK = ("--trees", 5, "--permutations", 2)
+FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")
+TABLES = ("sites", "classification", "fitness", "fitness_scans", "predictions", "repeats")
+TABLES += ("tissue", "tissue_scans")
+
+
+def record(folder: Path) -> Any:
+    return read_json(folder / "evaluation.json")
+
+
+def test_tables_figures_and_record_are_written_and_reproducible(
+    run: Run, process: Run, flow: Path
+) -> None:
+    words = ("evaluate", flow, *QUICK, "--covariate", "age")
+    ran = run(*words)
+    assert ran.code == 0
+    assert ran.err.splitlines() == ["read: 9 scans", "classify: 3 conditions"]
+    out = flow / "evaluation"
+    first = contents(out)
+    names = {f"{name}.tsv" for name in (*TABLES, "covariate")} | {"summary.txt", "evaluation.json"}
+    assert set(first) == names | {f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")}
+    assert first["summary.txt"].decode() == ran.out
+    for name in FIGURES:
+        assert first[f"{name}.png"].startswith(b"\x89PNG\r\n\x1a\n")
+        assert b"<svg" in first[f"{name}.svg"][:1000]
+    made = record(out)
+    assert made["command"] == ["ndflow", *map(str, words)]
+    assert made["settings"] == {"covariate": "age", "permutations": 2, "trees": 5, "seed": 0}
+    assert made["conditions"] == ["unnormalised", "affine", "flow"]
+    assert made["scans"] == [f"s{number}" for number in range(9)]
+    assert (made["failed"], made["notes"]) == ([], [])
+    assert {row["condition"] for row in read_tsv(out / "tissue.tsv")} == set(made["conditions"])
+    for condition in made["conditions"]:
+        assert sum(line.startswith(f"{condition} ") for line in ran.out.splitlines()) == 5 + 3
+
+    ran = run("evaluate", flow, *QUICK)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.errors == [
+        f"error: {out}: not empty; choose another folder, or --force to write there"
+    ]
+    assert contents(out) == first
+
+    again = process(*words, "--force", "-j", 2, PYTHONHASHSEED="7")
+    assert again.code == 0
+    second = contents(out)
+    assert second.pop("evaluation.json") != first.pop("evaluation.json")
+    assert second == first
+    assert {**record(out), "command": 0} == {**made, "command": 0}
+
+
+def test_other_seeds_make_other_forests_and_nothing_else(
+    run: Run, flow: Path, tmp_path: Path, unseen: None
+) -> None:
+    for seed in (0, 1):
+        assert run("evaluate", flow, "-o", tmp_path / f"{seed}", *QUICK, "--seed", seed).code == 0
+    one, other = contents(tmp_path / "0"), contents(tmp_path / "1")
+    differ = {name for name in one if one[name] != other[name]}
+    expected = {"classification.tsv", "predictions.tsv", "summary.txt", "evaluation.json"}
+    assert differ == expected
+
+
+def test_several_studies_need_an_output_folder_and_are_compared_there(
+    run: Run, studies: SiteStudy, tmp_path: Path, unseen: None
+) -> None:
+    runs = (studies.folder / "flow", studies.folder / "nyul")
+    ran = run("evaluate", *runs, *QUICK)
+    assert (ran.code, ran.out, len(ran.errors)) == (2, "", 1)
+    assert "--output DIR" in ran.errors[0]
+    ran = run("evaluate", *runs, "-o", tmp_path / "out", *QUICK)
+    assert ran.code == 0
+    assert not any((one / "evaluation").exists() for one in runs)
+    assert record(tmp_path / "out")["conditions"] == ["unnormalised", "affine", "flow", "nyul"]
+    assert record(tmp_path / "out")["runs"] == {one.name: str(one) for one in runs}
+    for name in ("fitness", "sites", "classification", "repeats"):
+        found = [row["condition"] for row in read_tsv(tmp_path / "out" / f"{name}.tsv")]
+        assert found == ["unnormalised", "affine", "flow", "nyul"]
+
+
+def test_files_of_an_earlier_evaluation_are_removed(run: Run, flow: Path, unseen: None) -> None:
+    assert run("evaluate", flow, *QUICK, "--covariate", "age").code == 0
+    assert (flow / "evaluation" / "covariate.tsv").exists()
+    (flow / "evaluation" / "mine.txt").write_text("precious")
+    assert run("evaluate", flow, *QUICK, "--force").code == 0
+    assert record(flow / "evaluation")["settings"]["covariate"] is None
+    assert not (flow / "evaluation" / "covariate.tsv").exists()
+    assert (flow / "evaluation" / "mine.txt").read_text() == "precious"
+
+
+def test_without_permutations_there_is_no_chance_level(run: Run, flow: Path, unseen: None) -> None:
+    assert run("evaluate", flow, "--trees", 5, "--permutations", 0).code == 0
+    found = read_tsv(flow / "evaluation" / "classification.tsv")
+    assert {(row["chance"], row["chance_95"]) for row in found} == {("n/a", "n/a")}
+    assert all(0 <= float(row["balanced"]) <= 1 for row in found)

@@ -1,0 +1,55 @@
+"""Masks and tissue maps are typed in the order of the images they belong to."""
+
+from typing import Any
+
+import pytest
+
+from ndflow.cli.scan_arguments import typed_scans
+from ndflow.errors import InvalidValueError
+from ndflow.image.scans import AUTO, Scan, TissueMaps
+
+TWO, THREE = ["a", "b"], ["a", "b", "c"]
+
+
+def masks(given: Any, images: Any) -> list[Any]:
+    return [scan.mask for scan in typed_scans(images, mask=given)]
+
+
+def test_images_alone_are_scans_without_masks() -> None:
+    assert typed_scans(TWO) == [Scan("a"), Scan("b")]
+
+
+def test_there_is_one_mask_for_each_image() -> None:
+    assert masks([], THREE) == [None] * 3
+    assert masks([AUTO], THREE) == [AUTO] * 3
+    assert masks(("x", AUTO, "none"), THREE) == ["x", AUTO, None]
+    assert masks(["x"], ["a"]) == ["x"]
+    for given in (["x"], ["x", "y"], [AUTO, AUTO], ["w", "x", "y", "z"]):
+        with pytest.raises(InvalidValueError, match=r"--mask: . given for 3 images; give one for"):
+            masks(given, THREE)
+
+
+def test_what_belongs_to_an_image_becomes_part_of_its_scan() -> None:
+    scans = typed_scans(TWO, mask=["m", "n"], exclude=["none", "e"], csf="cd", gm="gh", wm="wx")
+    assert scans == [
+        Scan("a", "m", None, TissueMaps("c", "g", "w")),
+        Scan("b", "n", "e", TissueMaps("d", "h", "x")),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("images", "given", "message"),
+    [
+        (["a"], {"mask": ["m", "n"]}, "--mask: 2 given for 1 image; give one for each, in the"),
+        (TWO, {"exclude": [AUTO]}, "--exclude: auto is for --mask only; give a file, or none"),
+        (TWO, {"exclude": [AUTO, AUTO]}, "--exclude: auto is for --mask only"),
+        (TWO, {"csf": ["c", "d"], "gm": ["g", "h"]}, "all three tissues are needed; give --wm too"),
+        (TWO, {"csf": "c", "gm": "gh", "wm": "wx"}, "--csf: 1 given for 2 images; give one for"),
+        ([], {"mask": ["m"]}, "--mask: there is no image to use it for; leave it out"),
+    ],
+)
+def test_what_does_not_fit_the_images_is_refused(
+    images: list[str], given: Any, message: str
+) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        typed_scans(images, **given)
