@@ -1,4 +1,4 @@
-"""Children of a benchmark: what they cost in time and memory, in turns, and the tables of that."""
+"""Time and memory of child processes, measured in interleaved repetitions, and tables of them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else
 ENVIRONMENT = {**os.environ, **dict.fromkeys(ALONE.split(), "1")}
 ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, as on any machine
 
-# Runs commands of ndflow in one process, and tells what the last one took. A first one on a tiny
-# scan loads what a command imports only when it is used.
+# Runs commands of ndflow in one process, and prints the cost of the last one. A first one on a tiny
+# scan loads what is imported only when it is used.
 COMMANDS = """
 import json, re, resource, sys, time
 from pathlib import Path
@@ -43,14 +43,24 @@ print(json.dumps([wall, cpu, time.process_time(), peak / 1024]))
 
 @dataclass
 class Cost:
-    """Seconds of a child with its own children; of its last command without imports; and peak."""
+    """The cost of a child process: times in seconds, and its peak memory.
+
+    Attributes
+    ----------
+    wall, cpu : of the child and its own children.
+    meanwhile : CPU time of this process, which may run a Dask scheduler, at the same time.
+    others : CPU time of all other processes at the same time.
+    wall_inside, cpu_inside : of the last command in the child's main process, without imports.
+    cpu_main : CPU time of the child's main process.
+    megabytes : its peak memory.
+    """
 
     wall: float
     cpu: float
-    meanwhile: float  # CPU of this process, where a Dask scheduler may live
-    others: float  # CPU of all other processes meanwhile
+    meanwhile: float
+    others: float
     wall_inside: float = 0.0
-    cpu_inside: float = 0.0  # of the main process, as the next
+    cpu_inside: float = 0.0
     cpu_main: float = 0.0
     megabytes: float = 0.0
 
@@ -80,7 +90,7 @@ class Table:
 
 
 def child(words: Iterable[object], cores: int = 1) -> tuple[Cost, str]:
-    """Run Python with these words on so many cores; return its cost, and what it printed."""
+    """Run Python with these arguments; return its cost and what it printed."""
     with tempfile.TemporaryFile("w+") as said, tempfile.TemporaryFile("w+") as errors:
         pin(CORES[:cores])
         begin, own, all_busy = time.perf_counter(), time.process_time(), busy()
@@ -99,7 +109,7 @@ def child(words: Iterable[object], cores: int = 1) -> tuple[Cost, str]:
 
 
 def busy() -> float:
-    """Seconds that all cores together have worked since the machine started, or been denied us."""
+    """Return the seconds that all cores were busy, or stolen by the hypervisor, since boot."""
     try:
         figures = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
     except OSError:  # not Linux
@@ -109,7 +119,7 @@ def busy() -> float:
 
 
 def pin(cores: Sequence[int]) -> None:
-    """Stay on these cores, and so do the children that are started from now on."""
+    """Restrict this process, and children started from now on, to these cores."""
     if cores:
         os.sched_setaffinity(0, cores)
 
@@ -123,7 +133,7 @@ def ndflow(*commands: Sequence[object], cores: int = 1) -> Cost:
 
 
 def in_turns(work: Mapping[Any, Callable[[], Cost]], times: int) -> dict[Any, Cost]:
-    """Do everything so many times, A B C A B C, and return the median of each figure."""
+    """Repeat everything, interleaved (A B C A B C), and return the median of each figure."""
     turns = [{name: astuple(part()) for name, part in work.items()} for _ in range(times)]
     return {
         name: Cost(*map(statistics.median, zip(*(turn[name] for turn in turns), strict=True)))

@@ -1,16 +1,16 @@
-"""What each competitor does in its own process: read all files, write as many float32 .nii.gz.
+"""What each tool does in a process of its own: read all files, write as many float32 .nii.gz.
 
     python rival_runs.py NAME [OUT FILE... [--masks MASK...] [--reference R] [--table T]]
 
 Without OUT, only the imports are tried. The last line of the output is JSON: the version, CPU
-seconds of the work without any imports, CPU seconds of what is no part of the comparison, and the
-peak of memory.
+seconds of the work without any imports, CPU seconds of what is not part of the comparison, and the
+peak memory.
 
-A run is a generator whose parts are counted by turns: up to the first `yield` it imports, then it
-works; what follows a second one is not counted, after a third it works again, and so on. Each tool
-is used as its documentation shows. Where there is a choice, it is the one that is kinder to the
-tool. Voxels outside the foreground are written too, mapped where the tool maps them and unchanged
-where it does not, so that all have about as much to compress.
+A run is a generator whose parts alternate: up to the first `yield` it imports, then it works; what
+follows the second one is not counted, after the third it works again, and so on. Each tool is used
+as its documentation shows; where there is a choice, the one that favours the tool is taken. Voxels
+outside the foreground are written too, mapped where the tool maps them and unchanged where it does
+not, so that all have about the same amount to compress.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from pathlib import Path
 
 
 def intensity_normalization(job: Namespace) -> Iterator[None]:
-    # Its default foreground is what is positive; where there are masks, they replace that. The
-    # list of images is that of its manual, and keeps what nibabel has read. Results are saved one
-    # by one, and as float32, because its header is still the input's.
+    # Its default foreground is all positive voxels, unless there are masks. The list of images, as
+    # in its manual, keeps what nibabel has read. Results are saved one by one, and as float32,
+    # because the header is still that of the input.
     import numpy as np
     from intensity_normalization import NyulNormalizer
     from intensity_normalization.adapters.images import create_image
@@ -50,7 +50,7 @@ def intensity_normalization(job: Namespace) -> Iterator[None]:
 
 
 def torchio(job: Namespace) -> Iterator[None]:
-    # Its manual asks for a mask or a function that makes one, when trained and when applied.
+    # Its manual asks for a mask, or a function that makes one, for training and application.
     import torchio as tio
 
     yield
@@ -153,7 +153,7 @@ def masks_of(job: Namespace) -> list[object]:
 
 
 def floor(job: Namespace) -> Iterator[None]:
-    # What is written instead of the scan lies ready before the clock starts.
+    # What is written instead of the scan is read before the clock starts.
     from isal import igzip
 
     yield
@@ -183,7 +183,7 @@ RUNS: dict[str, tuple[str, Callable[[Namespace], Iterator[None]]]] = {
 
 
 def peak() -> float:
-    """The most megabytes so far; getrusage on Linux may tell the parent's instead."""
+    """Return the peak memory in megabytes; on Linux, getrusage may report the parent's."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(re.search(r"VmHWM:\s+(\d+) kB", status.read_text())[1]) * 1024 / 1e6
@@ -191,10 +191,10 @@ def peak() -> float:
 
 
 def clock_without_imports() -> Callable[[], float]:
-    """Return a clock of CPU seconds that stands still while the main thread loads modules.
+    """Return a clock of CPU seconds that stands still while the main thread imports modules.
 
-    Some tools load most of theirs only when they are called, so it is not enough to import them
-    first. Python's own ``-X importtime`` looks at the same place.
+    Some tools import most modules only when they are called, so importing them first is not enough.
+    Python's own ``-X importtime`` hooks into the same place.
     """
     bootstrap, home = importlib._bootstrap, threading.get_ident()
     load, spent, depth = bootstrap._find_and_load, 0.0, 0

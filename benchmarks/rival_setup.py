@@ -1,4 +1,4 @@
-"""What the comparison with the rivals needs beforehand: the scans, and the rivals themselves."""
+"""Preparation of the comparison with other packages: the scans, and the packages themselves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REQUIREMENTS = Path(__file__).with_name("rivals.txt")
 
 
 def inputs(folder: Path, resolution: float, heads: bool) -> tuple[list[Path], list[Path]]:
-    """Return the scans and, where they are whole heads, the masks; make what is not there yet."""
+    """Return the scans and, for whole heads, the masks; write those that do not exist yet."""
     study = folder / f"{resolution:g}mm"
     if not (study / "scans.tsv").exists():
         write_demo_study(study, resolution=resolution, subjects=2, force=True)
@@ -33,7 +33,7 @@ def inputs(folder: Path, resolution: float, heads: bool) -> tuple[list[Path], li
 
 
 def save_head(scan: Path, mask: Path, head: Path, generator: np.random.Generator) -> None:
-    """Put soft tissue around a brain, half as bright, and the noise of air around that."""
+    """Surround a brain with soft tissue, half as bright, and that with noisy air."""
     image = nibabel.load(scan)
     voxels, brain = np.asarray(image.dataobj), np.asarray(nibabel.load(mask).dataobj) > 0
     grid = np.meshgrid(*(np.linspace(-1, 1, n) for n in brain.shape), indexing="ij", sparse=True)
@@ -46,7 +46,7 @@ def save_head(scan: Path, mask: Path, head: Path, generator: np.random.Generator
 
 
 def install(venv: Path) -> dict[str, str]:
-    """Make the environment where it is missing; return what could not be installed, and why."""
+    """Create the environment if needed; return what could not be installed, and why."""
     python, failures = venv / "bin" / "python", {}
     if not python.exists():
         make = [sys.executable, "-m", "venv", venv]

@@ -1,15 +1,15 @@
-"""Six scans of 1 mm through ndflow and through its rivals: CPU time and memory, side by side.
+"""Six scans of 1 mm normalised by ndflow and by other packages: CPU time and memory compared.
 
     python benchmarks/rivals.py [--heads] [--repetitions N] [--only NAME...] [--markdown FILE]
 
-Each competitor is a process on one core (`rival_runs.py`) that reads the same files and writes as
-many float32 .nii.gz. They take turns, and medians are shown. Time is that of the processor, of all
+Each tool is a process on one core (`rival_runs.py`) that reads the same files and writes as many
+float32 .nii.gz. Repetitions are interleaved, and medians are shown. Time is CPU time of all
 threads. The floor reads and writes with isal and does nothing in between: once it writes what
-ndflow writes, once the scan that it has read. The rivals live in an environment of their own,
-which is made if there is none (`rivals.txt`; pip's own settings say where from).
+ndflow writes, once the scan that it has read. The other packages are installed in an environment of
+their own, which is created if there is none (`rivals.txt`; the index is that of pip's settings).
 
-The scans are the demo's, brains without a head. With ``--heads`` they have soft tissue around them
-and noisy air, as scanners deliver, and every tool that takes a mask gets one.
+The scans are those of the demo, brains without a head. With ``--heads`` they are surrounded by soft
+tissue and noisy air, as in unprocessed scans, and every tool that takes a mask gets one.
 """
 
 from __future__ import annotations
@@ -59,7 +59,14 @@ TOOLS = {
 
 
 class Sample(NamedTuple):
-    """Of one run, or the medians of several: CPU seconds and megabytes; the first two a scan."""
+    """One run, or the medians of several.
+
+    Attributes
+    ----------
+    cpu, work : CPU seconds per scan, with and without imports.
+    peak : peak memory, in megabytes.
+    written : megabytes written per scan.
+    """
 
     cpu: float
     work: float
@@ -68,11 +75,11 @@ class Sample(NamedTuple):
 
 
 class FailedError(Exception):
-    """A competitor that could not be installed or run; the message is the last line it wrote."""
+    """A tool that could not be installed or run; the message is the last line it wrote."""
 
 
 def run(python: Path, *words: object) -> tuple[dict[str, float], float]:
-    """Run a competitor; return what it reports, and the CPU seconds of all of it."""
+    """Run a tool; return what it reports, and its CPU seconds in total."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
         [python, HERE / "rival_runs.py", *map(str, words)],
@@ -89,7 +96,7 @@ def run(python: Path, *words: object) -> tuple[dict[str, float], float]:
 
 
 def measure(python: Path, name: str, out: Path, files: list[Path], *more: object) -> Sample:
-    """Run a competitor into an empty folder, and look at what it has written there."""
+    """Run a tool with an empty output folder, and check what it has written there."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     report, cpu = run(python, name, out, *files, *more)

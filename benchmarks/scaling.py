@@ -1,9 +1,9 @@
-"""How ndflow grows: time and memory against voxels, scans and workers, and what a start costs.
+"""How ndflow scales: time and memory against voxels, scans and workers, and the cost of a start.
 
-Every part is a table from one run: medians of repetitions taken in turns, each child on as many
-cores as it has workers. CPU is user and system time of all threads, MB is the peak of the main
-process. "Others" are the cores that other processes kept busy meanwhile: wall times mean something
-only where that is near 0. Scans and results live in a temporary folder.
+Every part is a table of medians over interleaved repetitions, each child on as many cores as it has
+workers. CPU is user and system time of all threads, MB the peak memory of the main process.
+"Others" is the number of cores that other processes kept busy at the same time: wall times are
+meaningful only where it is near 0. Scans and results are written to a temporary folder.
 
     python benchmarks/scaling.py [--quick] [--only PART ...] [--markdown FILE]
 """
@@ -27,20 +27,21 @@ from measuring import ENVIRONMENT, Cost, Table, child, in_turns, ndflow
 
 SMALL = (24, 28, 20)
 
-# Hands out tasks that do nothing; the first few wake the workers.
+# Runs tasks that do nothing; the first few start the workers.
 NOTHING = """
 import json, sys, time
-from ndflow.study.parallel.workers import spread
+from ndflow.study.parallel.workers import run_in_workers
 for count in (20, int(sys.argv[1])):
     wall, cpu = time.perf_counter(), time.process_time()
-    work = spread(abs, range(count), jobs=2, killed=abs, scheduler=(sys.argv[2:] or [None])[0])
+    scheduler = (sys.argv[2:] or [None])[0]
+    work = run_in_workers(abs, range(count), jobs=2, killed=abs, scheduler=scheduler)
     assert len(list(work)) == count
 print(json.dumps([time.perf_counter() - wall, time.process_time() - cpu]))
 """
 
 
 def head(path: Path, shape: Sequence[int], seed: int, dtype: str = "int16") -> Path:
-    """Write a ball of three tissues in smooth blobs, the same at any size, with noise."""
+    """Write a noisy ball of three tissues in smooth blobs, the same at any resolution."""
     generator = np.random.default_rng(seed)
     axes = (np.linspace(-1.1, 1.1, length, dtype=np.float32) for length in shape)
     x, y, z = np.meshgrid(*axes, indexing="ij", sparse=True)
@@ -64,7 +65,7 @@ def study(folder: Path, count: int, shape: Sequence[int] = SMALL) -> Path:
 
 
 def cohort(data: Path, *options: object, cores: int = 2) -> Cost:
-    """Build the reference of a study and bring all scans to it; the results are thrown away."""
+    """Normalise all scans of a study to their own reference; the results are discarded."""
     with tempfile.TemporaryDirectory(dir=data.parent) as out:
         return ndflow(["cohort", f"{out}/out", "--from-folder", data, *options], cores=cores)
 
@@ -103,7 +104,7 @@ def voxels(scratch: Path, quick: bool) -> Table:
         rows,
         [
             f"int16: CPU ~ voxels^{power:.2f}; as a straight line {1e3 * fixed:.0f} ms and "
-            f"{1e9 * each:.1f} ns a voxel, at most {off:.0%} off"
+            f"{1e9 * each:.1f} ns per voxel, at most {off:.0%} off"
         ],
     )
 
@@ -132,7 +133,7 @@ def scans(scratch: Path, quick: bool) -> Table:
 
 
 def further(less: Cost, more: Cost, count: int, *figures: str) -> list[float]:
-    """Milliseconds of each of so many further scans: what starting costs is in both."""
+    """Return the milliseconds per additional scan; the cost of starting is in both runs."""
     return [1e3 * (getattr(more, name) - getattr(less, name)) / count for name in figures]
 
 
@@ -152,18 +153,18 @@ def workers(scratch: Path, quick: bool) -> Table:
     ]
     one, two = (further(costs[few, j], costs[many, j], many - few, "wall")[0] for j in (1, 2))
     return Table(
-        f"Workers: cohort of {side}³ volumes, one core a worker",
+        f"Workers: cohort of {side}³ volumes, one core per worker",
         "scans|workers|wall s|without imports|CPU s|cores|others|times as fast|without imports",
         rows,
         [
             f"each scan from {few} to {many}: {one:.0f} and {two:.0f} ms, {one / two:.2f} times",
-            "aim: 1.8 times; the imports left out are the main process's, the workers' count",
+            "aim: 1.8 times; imports of the main process are left out, those of workers are not",
         ],
     )
 
 
 def start(_: Path, quick: bool) -> Table:
-    """What a start costs."""
+    """The cost of a start."""
     programs = {
         "nothing": ["-c", "pass"],
         "import numpy, scipy.special": ["-c", "import numpy, scipy.special"],
@@ -172,7 +173,7 @@ def start(_: Path, quick: bool) -> Table:
         "ndflow --help": ["-m", "ndflow", "--help"],
     }
     work = {name: partial(lambda words: child(words)[0], words) for name, words in programs.items()}
-    in_turns(work, 1)  # the first finds nothing in the disk's cache
+    in_turns(work, 1)  # fills the disk cache
     costs = in_turns(work, 3 if quick else 10)
     peer = costs["import numpy, scipy.special"]
     rows = [
@@ -204,7 +205,7 @@ def dask(scratch: Path, quick: bool) -> Table:
         cost.wall_inside, cost.cpu_inside = json.loads(said)
         return cost
 
-    # The scheduler lives in this process, which otherwise only waits.
+    # The scheduler runs in this process, which is otherwise idle.
     with LocalCluster(2, threads_per_worker=1, dashboard_address=None) as cluster:
         address = cluster.scheduler_address
         options = {"joblib": ["-j", 2], "Dask": ["--scheduler", address]}
@@ -214,7 +215,7 @@ def dask(scratch: Path, quick: bool) -> Table:
             for name in options
         }
         work["joblib", 0], work["Dask", 0] = partial(nothing, []), partial(nothing, [address])
-        work["Dask", few]()  # its workers, unlike joblib's, import once for all studies
+        work["Dask", few]()  # unlike joblib's, its workers import once for all studies
         costs = in_turns(work, 1 if quick else 3)
     rows = [
         f"{name}: {f'{size} scans' if size else f'{empty} empty tasks'}|{cost.wall_inside:.2f}"
@@ -237,7 +238,9 @@ PARTS = {part.__name__: part for part in (voxels, scans, workers, start, dask)}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes, once: to see it work")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, once: to see that it works"
+    )
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART")
     parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the tables there too")
     given = parser.parse_args()

@@ -1,15 +1,15 @@
-"""Draw the picture of the README from what ``ndflow demo DIR`` has made.
+"""Draw the picture of the README from the results of ``ndflow demo DIR``.
 
     python experiments/draw_demo.py DIR
 
-Writes docs/figures/demo.svg: the picture at the top of the report.
+Writes docs/figures/demo.svg, the picture at the top of the report.
 """
 
 import sys
 from pathlib import Path
 
-from ndflow.report.build import headline
-from ndflow.report.scan_summary import scan_summaries
+from ndflow.reporting.build import headline
+from ndflow.reporting.scan_summary import scan_summaries
 from ndflow.study.finished import read_finished
 
 (run,) = read_finished([Path(sys.argv[1]) / "individual"])

@@ -82,7 +82,7 @@ def run_everything(cohort: Path, out: Path) -> None:
     write_table(cohort, scans, out / "scans.tsv", tissues=False)
     write_table(cohort, scans, out / "tissues.tsv", tissues=True)
     for name, words in STUDIES.items():
-        table = out / ("tissues.tsv" if "tissue" in name or name == "adaptive" else "scans.tsv")
+        table = out / ("scans.tsv" if name == "adaptive-two-level" else "tissues.tsv")
         ndflow("cohort", table, out / name, "--no-report", "-j", "2", *words)
     images = [file(cohort, scan, "T1w") for scan in scans]
     masks = [file(cohort, scan, "desc-brain_mask") for scan in scans]
@@ -231,7 +231,7 @@ def same(one: Any, other: Any) -> bool:
 
 
 def key(folder: Path, path: Path) -> str:
-    """Return what a file is called here; sites were called centres once."""
+    """Return the name of a file in the record; sites used to be called centres."""
     return str(path.relative_to(folder)).replace("centre", "site")
 
 

@@ -1,13 +1,12 @@
-"""The part of docs/study.md on lesions: put into scans, and what normalising does to them.
+"""The section of docs/study.md on lesions: simulated in scans, and what normalisation does to them.
 
-Into the white matter of every scan, of the cohort and of the demo, go balls of lesion, 1, 3 and 6 %
-of the brain's volume: bright ones, as far above white matter as 1.06 times the contrast of grey and
-white, and dark ones, like fluid. Their noise is that of white matter and their borders are blurred.
-References, ceilings of healthy scans and standard landmarks come from the *other* scans, without
-lesions, in five folds.
+Lesions are simulated in the WM of every scan, of the cohort and of the demo, as balls that make up
+1, 3 and 6 % of the brain: bright ones, above WM by 1.06 times the contrast between GM and WM, and
+dark ones, like CSF. Their noise is that of WM, and their borders are blurred. References, ceilings
+of healthy scans and average landmarks come from the *other* scans, without lesions, in five folds.
 
-For each method: the contrast of lesion and white matter in units of that of white and grey, after
-by before; the shift of the median of healthy white matter, in the same units, from where the same
+For each method: the contrast between lesion and WM in units of that between WM and GM, after
+divided by before; the shift of the median of healthy WM, in the same units, from where the same
 method puts it in the scan without lesion; and how often a lesion was found. No image is written.
 """
 
@@ -25,11 +24,18 @@ from ndflow.figures.export import svg
 from ndflow.figures.style import colours, new_figure
 from ndflow.image.mask import read_mask
 from ndflow.image.read import read_volume
-from ndflow.methods.landmarks import Landmarks, measure, standard
+from ndflow.methods.base import method_of
+from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
 from ndflow.metrics.tissue_quartiles import quartiles
-from ndflow.population import reference
-from ndflow.population.lesion_detection import HealthyCeiling, find_lesions, learn_ceiling
-from ndflow.population.lesion_preserving import match_preserving_lesions
+from ndflow.population import (
+    HealthyCeiling,
+    Landmarks,
+    find_lesions,
+    learn_ceiling,
+    match_preserving_lesions,
+    reference,
+)
 from ndflow.transport import IntensityMap, align, flow_map
 
 SHARES = (0.0, 0.01, 0.03, 0.06)
@@ -39,10 +45,11 @@ RADII = (2, 5)  # of the balls, in voxels
 BLUR = 0.5  # of their borders, in voxels
 FOLDS = 5
 METHODS = ("ndflow", "ndflow, lesions spared", "nyul", "exact quantiles")
+LANDMARKS = (Matching("nyul"), Matching("quantile"))
 
 
 class Files(NamedTuple):
-    """A scan without lesion, on the disc."""
+    """The files of a scan without lesion."""
 
     name: str
     site: str
@@ -54,7 +61,7 @@ class Files(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """The same in memory; arrays over the voxels of the whole grid."""
+    """The same in memory, as arrays over the whole grid."""
 
     image: np.ndarray
     brain: np.ndarray
@@ -64,7 +71,7 @@ class Scan(NamedTuple):
 
 
 class Case(NamedTuple):
-    """A scan with a lesion: what methods see, and the medians of GM, WM and lesion."""
+    """A scan with a lesion: what a method sees, and the medians of GM, WM and lesion."""
 
     histogram: Histogram
     mixture: GaussianMixture
@@ -72,10 +79,10 @@ class Case(NamedTuple):
 
 
 class Standards(NamedTuple):
-    """What the other scans say."""
+    """What is learned from the other scans."""
 
     reference: GaussianMixture
-    alarm: HealthyCeiling
+    ceiling: HealthyCeiling
     nyul: Landmarks
     quantile: Landmarks
 
@@ -115,11 +122,11 @@ def rows_of(averages: Rows) -> str:
 
 
 def figure(averages: Rows) -> bytes:
-    """Draw what is left of the contrast of bright lesions, and how far white matter is shifted."""
+    """Draw how much contrast bright lesions keep, and how far WM is shifted."""
     palette = colours(METHODS)
     with new_figure(7.0, 2.8) as drawn:
         for place, (column, title, aim) in enumerate(
-            (("kept", "contrast kept", 0.9), ("shift", "shift of white matter", 0.02)), start=1
+            (("kept", "contrast kept", 0.9), ("shift", "shift of WM", 0.02)), start=1
         ):
             axes = drawn.add_subplot(1, 2, place)
             axes.axhline(aim, color="0.6", linewidth=0.8, linestyle=":")
@@ -170,7 +177,7 @@ def table_in(file: Path) -> list[dict[str, str]]:
 
 
 def compared(scans: list[Files]) -> Rows:
-    """Return a row for each scan, lesion and method."""
+    """Return one row per scan, lesion and method."""
     sites = [scan.site for scan in scans]
     cases = [lesioned(read(scan), np.random.default_rng(i)) for i, scan in enumerate(scans)]
     healthy = [case["bright", 0.0] for case in cases]
@@ -218,17 +225,17 @@ def lesioned(scan: Scan, generator: np.random.Generator) -> dict[tuple[str, floa
 
 
 def growth(scan: Scan, generator: np.random.Generator) -> np.ndarray:
-    """Return voxels of white matter in the order in which balls fill them."""
+    """Return voxels of WM in the order in which balls fill them."""
     white = scan.brain & (scan.wm > 0.9)
-    sites = generator.permutation(np.argwhere(ndimage.binary_erosion(white)))
+    seeds = generator.permutation(np.argwhere(ndimage.binary_erosion(white)))
     grid = np.indices(white.shape)
     taken = np.zeros(white.shape, dtype=bool)
     order: list[np.ndarray] = []
     count = 0
-    for site in sites:
+    for seed in seeds:
         if count > max(SHARES) * scan.brain.sum():
             break
-        distance = np.sqrt(((grid - site[:, None, None, None]) ** 2).sum(axis=0))
+        distance = np.sqrt(((grid - seed[:, None, None, None]) ** 2).sum(axis=0))
         ball = (distance <= generator.uniform(*RADII)) & white & ~taken
         taken |= ball
         order.append(np.flatnonzero(ball))
@@ -237,30 +244,37 @@ def growth(scan: Scan, generator: np.random.Generator) -> np.ndarray:
 
 
 def folds(sites: list[str]) -> np.ndarray:
-    """Deal the scans of each site out evenly."""
+    """Return the fold of each scan; the scans of each site are distributed evenly."""
     fold = np.empty(len(sites), dtype=int)
     generator = np.random.default_rng(0)
     for site in sorted(set(sites)):
-        members = generator.permutation([i for i, own in enumerate(sites) if own == site])
-        fold[members] = np.arange(len(members)) % FOLDS
+        of_site = generator.permutation([i for i, own in enumerate(sites) if own == site])
+        fold[of_site] = np.arange(len(of_site)) % FOLDS
     return fold
 
 
 def learn(training: list[Case]) -> Standards:
-    """Return what scans without lesions say."""
+    """Learn from scans without lesions."""
     mixtures = [case.mixture for case in training]
     average = reference(mixtures).mixture
     landmarks = [
-        standard((measure(method, case.histogram), align(case.mixture), 1.0) for case in training)
-        for method in ("nyul", "quantile")
+        method_of(matching).average(
+            (landmarks_of(case, matching), align(case.mixture), 1.0) for case in training
+        )
+        for matching in LANDMARKS
     ]
     return Standards(average, learn_ceiling(mixtures, average), *landmarks)
+
+
+def landmarks_of(case: Case, matching: Matching) -> Landmarks:
+    """Return the landmarks of a scan."""
+    return method_of(matching).measure(case.histogram, matching)
 
 
 def measured(
     name: str, site: str, cases: dict[tuple[str, float], Case], others: Standards
 ) -> list[dict[str, object]]:
-    """Return a row for each method and lesion."""
+    """Return one row per method and lesion."""
     plain = {method: imap for method, imap, _ in maps(cases["bright", 0.0], others)}
     rows = []
     for (kind, share), case in cases.items():
@@ -289,12 +303,20 @@ def measured(
 def maps(case: Case, others: Standards) -> list[tuple[str, IntensityMap, float]]:
     """Return the map of each method, and the mass that was found to be a lesion."""
     own, target = case.mixture, others.reference
-    found = find_lesions(own, target, others.alarm)
+    found = find_lesions(own, target, others.ceiling)
     made = (
         flow_map(*match_preserving_lesions(own, target, ())),
         flow_map(*match_preserving_lesions(own, target, found.indices)),
-        measure("nyul", case.histogram).to(others.nyul).imap,
-        measure("quantile", case.histogram).to(others.quantile).imap,
+        *(
+            method_of(matching)
+            .solve(
+                DensityModel(own, landmarks_of(case, matching)),
+                DensityModel(target, average),
+                matching,
+            )
+            .imap
+            for matching, average in zip(LANDMARKS, (others.nyul, others.quantile), strict=True)
+        ),
     )
     masses = (0.0, found.mass, 0.0, 0.0)
     return list(zip(METHODS, made, masses, strict=True))

@@ -1,10 +1,10 @@
-"""Run the comparison of docs/study.md on a cohort, and write it down.
+"""Run the comparison of docs/study.md on a cohort, and write the page.
 
     python experiments/study.py COHORT [FOLDER]
 
 COHORT is a BIDS-like folder with ``participants.tsv`` (columns ``participant_id``, ``site``,
 ``age``) and, for each scan, ``*_T1w``, ``*_desc-brain_mask`` and ``*_label-{GM,WM,CSF}_probseg``.
-FOLDER keeps the runs, so that a second call is quick; by default they are thrown away. Writes
+The runs are kept in FOLDER, so that a second call is quick; by default they are discarded. Writes
 docs/study.md and docs/figures/study-*.svg. Needs the extra ``evaluate``.
 """
 
@@ -39,7 +39,7 @@ Table = list[dict[str, str]]
 
 
 def main() -> None:
-    """Make everything."""
+    """Run the studies, and write the page and its figures."""
     cohort = Path(sys.argv[1]).resolve()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(sys.argv[2] if len(sys.argv) > 2 else temporary).resolve()

@@ -1,29 +1,30 @@
-"""The part of docs/study.md on targets that follow a scan's own tissues.
+"""The section of docs/study.md on targets in a scan's own tissue proportions.
 
-References are built on four fifths of the scans of each site and applied to the other fifth, in
-turns, so no scan has a part in what it is brought to. A quartile goes through an increasing map
-like any intensity, so no image has to be written.
+References are built from four fifths of the scans of each site and applied to the remaining fifth,
+in turn, so no scan goes into what it is matched to. An increasing map takes quartiles to quartiles,
+so no image has to be written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+import ndflow
 from ndflow.demo.dataset import recovery_of, write_demo_study
 from ndflow.figures.export import svg
 from ndflow.figures.style import colours, new_figure
-from ndflow.metrics.covariate import covariate_effect
+from ndflow.image.scans import Scan
+from ndflow.metrics.statistics import covariate_effect
 from ndflow.metrics.tissue_quartiles import QuartileSummary, quartiles, tissue_table
 from ndflow.population import TISSUES
-from ndflow.scan.model_files import load_map
-from ndflow.scan.reading import read_scan
+from ndflow.scan.reading import read_masked
+from ndflow.scan.settings import Reading
 from ndflow.scan.tissue_maps import probabilities
-from ndflow.study.finished import FinishedStudy, read_finished
-from ndflow.study.references import make_references
-from ndflow.study.scan_jobs import Member, portrait_of_member
+from ndflow.study.finished import FinishedStudy, covariate_of, read_finished
+from ndflow.study.references import make_references, read_models
 from ndflow.transport import IntensityMap, align
 
 CRAMER = ("--objective", "cramer", "--regularisation", "1e-4")
@@ -43,72 +44,82 @@ DEMO = {
 }
 FOLDS = 5
 LIKELY = 0.05
-BOUND = 1 << 34
+MAX_BYTES = Reading().max_bytes
 
 Floats = NDArray[np.float64]
 
 
 class Scans(NamedTuple):
-    """What is known of the scans: quartiles and quantiles as they came, site, age."""
+    """What is known about the scans: unnormalised quartiles and quantiles, and age."""
 
-    members: Sequence[Member]
+    scans: Sequence[Scan]
     quartiles: Floats  # (scans, tissues, 3)
     quantiles: Floats  # (scans, 199)
     age: Floats
 
     @property
     def sites(self) -> list[str]:
-        return [member.site or "" for member in self.members]
+        return [scan.site or "" for scan in self.scans]
 
 
 def observed(run: FinishedStudy) -> Scans:
-    """Look at the images of a run."""
-    members = sorted(run.members.values(), key=lambda member: member.name)
-    quarters, shares = [], (np.arange(199) + 0.5) / 199
-    for member in members:
-        scan = read_scan(member.image, member.mask)
-        inside = scan.inside[:]
-        values = np.asarray(scan.volume.values(scan.volume.flat[inside]), np.float64)
-        maps = [probabilities(name, scan.volume, inside, BOUND)[0] for name in member.maps or ()]
+    """Look at the images of a study."""
+    scans = sorted(run.study.scans, key=lambda scan: scan.name)
+    models = read_models(run.study, scans)
+    quarters, levels = [], (np.arange(199) + 0.5) / 199
+    for scan in scans:
+        volume, mask, _ = read_masked(scan.image, scan.mask, max_bytes=MAX_BYTES)
+        inside = mask[:]
+        values = np.asarray(volume.values(volume.flat[inside]), np.float64)
+        maps = [probabilities(file, volume, inside, MAX_BYTES)[0] for file in scan.tissues]
         quarters.append([quartiles(values, share) for share in maps])
-    quantiles = [portrait_of_member(member).mixture.quantile(shares) for member in members]
-    ages = [float(run.rows[member.name].more.get("age", "nan")) for member in members]
-    return Scans(members, np.array(quarters), np.array(quantiles), np.array(ages))
+    quantiles = [models[scan.name].mixture.quantile(levels) for scan in scans]
+    ages = [covariate_of(scan, "age") for scan in scans]
+    return Scans(scans, np.array(quarters), np.array(quantiles), np.array(ages))
 
 
 def crossed(run: FinishedStudy, scans: Scans) -> list[IntensityMap]:
     """Return the map of each scan, to references of scans of other folds."""
-    members = [run.members[member.name] for member in scans.members]
-    fold = np.empty(len(members), dtype=int)
+    own = [run.scans[scan.name] for scan in scans.scans]
+    models = read_models(run.study, own)
+    fold = np.empty(len(own), dtype=int)
     for site in set(scans.sites):
-        own = np.flatnonzero(np.array(scans.sites) == site)
-        fold[own] = np.arange(own.size) % FOLDS
+        of_site = np.flatnonzero(np.array(scans.sites) == site)
+        fold[of_site] = np.arange(of_site.size) % FOLDS
     maps: dict[int, IntensityMap] = {}
     for k in range(FOLDS):
-        train = [member for member, part in zip(members, fold, strict=True) if part != k]
-        goals = make_references(run.study, train, nested=True).goals
-        by_site = run.study.averaging.mode != "individual"
+        train = [scan for scan, part in zip(own, fold, strict=True) if part != k]
+        goals = make_references(run.study, train, models, nested=True).goals
         for place in np.flatnonzero(fold == k):
-            goal = goals[members[place].site if by_site else None]
-            maps[int(place)] = goal.solve(portrait_of_member(members[place])).imap
-    return [maps[place] for place in range(len(members))]
+            goal = run.study.mode.goal_of(goals, own[place].site)
+            maps[int(place)] = goal.solve(models[own[place].name]).imap
+    return [maps[place] for place in range(len(own))]
 
 
 def moved(scans: Scans, maps: Sequence[IntensityMap]) -> Floats:
-    """Return the quartiles of the results, where brains have spread 1 on average."""
+    """Return the quartiles of the results, in units of the mean standard deviation of brains."""
     after = np.array([f(q) for f, q in zip(maps, scans.quantiles, strict=True)])
     unit, middle = after.std(axis=1).mean(), after.mean()
     through = zip(maps, scans.quartiles, strict=True)
     return (np.array([f(q.ravel()).reshape(3, 3) for f, q in through]) - middle) / unit
 
 
-def section(folder: Path, table_of_scans: Path, ndflow, figures: Path) -> str:  # type: ignore[no-untyped-def]
-    """Run what is compared, and return the tables and the figure of it."""
+def section(folder: Path, table_of_scans: Path, run: Callable[..., None], figures: Path) -> str:
+    """Run the studies that are compared, return the tables, and draw the figure.
+
+    Parameters
+    ----------
+    folder : for the studies; those of `COMPARED` that are not in `RUNS` are there already.
+    table_of_scans : of the cohort.
+    run : runs a command of ndflow.
+    figures : the folder for the figure.
+    """
     for name, words in RUNS.items():
-        ndflow("cohort", table_of_scans, folder / name, "--channel", "T1w", "-j", "2", *words)
-    runs = {run.name: run for run in read_finished([folder / name for name in COMPARED])}
+        run("cohort", table_of_scans, folder / name, "--channel", "T1w", "-j", "2", *words)
+    runs = {one.name: one for one in read_finished([folder / name for name in COMPARED])}
     scans = observed(runs["individual"])
-    aligned = [align(portrait_of_member(member).mixture) for member in scans.members]
+    models = read_models(runs["individual"].study, scans.scans)
+    aligned = [align(models[scan.name].mixture) for scan in scans.scans]
     values = {"affine": moved(scans, aligned)}
     for name in COMPARED:
         values[name] = moved(scans, crossed(runs[name], scans))
@@ -120,7 +131,7 @@ def section(folder: Path, table_of_scans: Path, ndflow, figures: Path) -> str:  
     }
     (figures / "study-targets.svg").write_bytes(_figure(cells))
     return "\n\n".join(
-        [_cells(cells), _words(cells), _ages(values, scans), _demo(folder / "demo-targets", ndflow)]
+        [_cells(cells), _words(cells), _ages(values, scans), _demo(folder / "demo-targets", run)]
     )
 
 
@@ -177,20 +188,21 @@ def _ages(values: dict[str, Floats], scans: Scans) -> str:
     return f"Partial correlation of a tissue's median with age, within sites (p):\n\n{rows}"
 
 
-def _demo(folder: Path, ndflow) -> str:  # type: ignore[no-untyped-def]
-    """Return how well the demo's true curves are recovered, where amounts of fluid vary."""
+def _demo(folder: Path, run: Callable[..., None]) -> str:
+    """Return how well the demo's true curves are recovered, where the amount of CSF varies."""
     study = write_demo_study(folder, force=True)
-    lines = [["", "error", "spread"], ["---", "--:", "--:"]]
+    lines = [["", "error", "sd between scans"], ["---", "--:", "--:"]]
     for name, words in DEMO.items():
-        ndflow("cohort", study.table, folder / name, "-j", "2", *words)
-        maps = {scan: load_map(folder / name / "maps" / f"{scan}.json") for scan in study.truths}
+        run("cohort", study.table, folder / name, "-j", "2", *words)
+        maps = {scan: ndflow.load(folder / name / "maps" / f"{scan}.json") for scan in study.truths}
         found = recovery_of(maps, study.truths)
         lines.append([name, f"{found.mean:.3f}", f"{found.spread:.3f}"])
     rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     return (
-        "On the demo's scans the curve of each scanner is known, and the share of fluid varies "
-        "with age. Error of the recovered intensities, and their spread between scans, in standard "
-        f"deviations (defaults of ndflow):\n\n{rows}"
+        "For the scans of the demo, the curve of each scanner is known, and the share of CSF "
+        "varies with age. Error of the recovered intensities, and their standard deviation "
+        "between scans, both in standard deviations of the true intensities (defaults of ndflow):"
+        f"\n\n{rows}"
     )
 
 
