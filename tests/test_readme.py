@@ -45,6 +45,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         voxels = head(seed, gain=1 + seed)
         save(tmp_path / f"{image}.nii.gz", voxels)
         save(tmp_path / f"{mask}.nii.gz", (voxels > 0).astype(np.uint8))
+    (tmp_path / "study.tsv").write_text(
+        "image\tmask\tsite\nscan.nii.gz\tbrain.nii.gz\tA\nother.nii.gz\tother_brain.nii.gz\tB\n"
+    )
     return tmp_path
 
 
@@ -75,7 +78,7 @@ def test_the_commands_do_what_is_said_of_them(after_the_commands: Path) -> None:
         result = voxels(f"normalised/{name}.nii.gz")
         assert result.mean() == pytest.approx(0, abs=0.02)
         assert result.std() == pytest.approx(1, abs=0.02)
-    assert json.loads(Path("reference.json").read_text())["reference"]["channels"] == ["T1w"]
+    assert json.loads(Path("reference.json").read_text())["reference"]["channel_names"] == ["T1w"]
 
 
 def test_the_python_runs_and_gives_back_what_went_in(after_the_commands: Path) -> None:
@@ -91,3 +94,7 @@ def test_the_python_runs_and_gives_back_what_went_in(after_the_commands: Path) -
     np.testing.assert_allclose(names["y"], names["imap"](x), rtol=1e-5)  # from the table
     assert names["imap"](voxels).mean() == pytest.approx(target_voxels.mean(), rel=0.01)
     assert isinstance(names["result"], ndflow.Result)
+    assert ndflow.load("average.json") == names["reference"]
+    assert repr(names["reference"]).startswith("Reference(T1w, 2 scans, ")  # as is said there
+    for file in ("report.html", "evaluation/sites.tsv", "images/scan.nii.gz"):
+        assert (after_the_commands / "OUT" / file).exists()
