@@ -62,7 +62,7 @@ def _is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 def _hints(kind: type[Record]) -> dict[str, Any]:
-    """Return the types of the fields, which are slow to find: once per class."""
+    """Return the types of the fields, computed once per class because that is slow."""
     if "_types" not in vars(kind):
         kind._types = get_type_hints(kind)
     return kind._types

@@ -203,7 +203,12 @@ def test_an_output_that_cannot_exist_is_refused(desk: Desk) -> None:
     desk.refused(missing / "c", f"there is no folder.*{hint}", several, new=missing / "c")
     desk.refused(desk.map / "x.nii.gz", "is not a folder", NORMALISE, new=desk.map / "x.nii.gz")
     (desk.out / "x.nii.gz").mkdir()
-    desk.refused(desk.out / "x.txt", "no image format; .*nii.gz", NORMALISE, new=desk.out / "x.txt")
+    desk.refused(
+        desk.out / "x.txt",
+        "does not end like that of an image; .*nii.gz",
+        NORMALISE,
+        new=desk.out / "x.txt",
+    )
     desk.refused(desk.out / "x", "as JSON; .*.json", "fit {scan} -o {new}", new=desk.out / "x")
 
 

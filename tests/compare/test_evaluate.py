@@ -88,3 +88,9 @@ def test_wrong_choices_are_refused_before_anything_is_made(desk: Desk, tmp_path:
         with pytest.raises(InvalidValueError, match=next(iter(wrong))):
             ndflow.evaluate(runs, output=tmp_path / "new", **wrong)  # type: ignore[arg-type]
     assert not (tmp_path / "new").exists()
+
+
+def test_there_must_be_a_study_to_evaluate(tmp_path: Path) -> None:
+    for output in (None, tmp_path / "out"):
+        with pytest.raises(InvalidValueError, match="at least one study"):
+            ndflow.evaluate([], output=output)

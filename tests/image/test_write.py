@@ -108,7 +108,7 @@ def test_a_refused_image_leaves_no_trace(tmp_path: Path) -> None:
     everything = [volume.flat]
     cases: list[tuple[str, list[NDArray[Any]], dict[str, Any], str]] = [
         ("x.nii.gz", everything, {"force": True}, "one of the inputs"),
-        ("y.txt", everything, {}, "no image format"),
+        ("y.txt", everything, {}, "does not end like that of an image"),
         ("no/y.nii", everything, {}, "no folder"),
         ("y.nii", [volume.flat[:-1]], {}, "1 fewer"),
         ("y.nii.gz", [volume.flat, volume.flat[:1]], {}, "more values"),

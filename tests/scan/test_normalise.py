@@ -366,3 +366,20 @@ def test_an_image_of_nibabel_is_not_replaced_by_its_own_result(tmp_path: Path) -
     with pytest.raises(FileError, match="one of the inputs"):
         ndflow.normalise(SCAN, TARGET, mask=nibabel.load(scan), output=scan, force=True)
     assert scan.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"method": "nyul", "freeze": ("3",)}, "^freeze is not an option of the method 'nyul'"),
+        ({"freeze": iter(["bright"])}, "the rule 'bright' is not understood"),
+        ({"freeze": None}, "freeze must be a list of rules"),
+        ({"dtype": "float16"}, "dtype must be one of"),
+        ({"target": "tissue"}, "needs tissue probability maps"),
+    ],
+)
+def test_wrong_options_are_refused_before_anything_is_read(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidValueError, match=message):
+        ndflow.normalise("no_such_scan.nii.gz", to="no_such_target.nii.gz", **options)

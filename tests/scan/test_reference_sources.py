@@ -116,3 +116,12 @@ def test_a_reference_is_no_source_of_another(tmp_path: Path) -> None:
     ndflow.save(tmp_path / "reference.json", EXPECTED)
     with pytest.raises(FileError, match=r"cannot be averaged with scans.*ndflow fit"):
         ndflow.reference([tmp_path / "reference.json"])
+
+
+def test_names_and_masks_must_fit_the_sources() -> None:
+    for names in (["a"], ["a", "b", "c", "d", "e", "f", "g", "h", "i"]):
+        with pytest.raises(InvalidValueError, match="names must be 2, one per scan"):
+            ndflow.reference(MIXTURES[:2], names=names)
+    for source in (MIXTURES[0], FITS[0], "mixture.json"):
+        with pytest.raises(InvalidValueError, match="no voxels left to mask"):
+            ndflow.reference([source], masks=["mask.nii.gz"])

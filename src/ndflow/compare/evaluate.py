@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from ndflow.files.atomic import AnyPath
 from ndflow.scan.settings import Reading
 from ndflow.study.finished import read_finished
 from ndflow.study.passes import Progress, Silent
+from ndflow.values import whole
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -82,7 +84,12 @@ def evaluate(
     >>> import ndflow
     >>> print(ndflow.evaluate("out", covariate="age").text)  # doctest: +SKIP
     """
-    folders = [runs] if isinstance(runs, str | Path) else list(runs)  # type: ignore[arg-type]
+    folders = [runs] if isinstance(runs, str | os.PathLike) else list(runs)
+    if not folders:
+        raise InvalidValueError("runs must name at least one study")
+    seed = whole(seed, "seed", 0, (1 << 32) - 1)
+    permutations = whole(permutations, "permutations", 0, 1 << 20)
+    trees = whole(trees, "trees", 1, 1 << 20)
     if output is None and len(folders) != 1:
         raise InvalidValueError("a comparison of several runs needs a folder; give --output DIR")
     folder = Path(folders[0]) / "evaluation" if output is None else Path(output)

@@ -72,7 +72,7 @@ def classify_sites(
     study : where their models are.
     normalised : whether the voxels are normalised as in the study; if not,
     aligned : whether they are aligned by mean and standard deviation.
-    subjects : who was scanned; scans of one subject are not both trained and tested on.
+    subjects : who was scanned; scans of one subject are never split between training and test.
     seed, permutations, trees : of the classification.
     """
     sites = [str(scan.site) for scan in scans]

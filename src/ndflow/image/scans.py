@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -76,7 +77,9 @@ class Scan:
     @property
     def path(self) -> str:
         """What messages call it."""
-        return str(self.image) if isinstance(self.image, str) else "the image"
+        if isinstance(self.image, str | os.PathLike):
+            return os.fspath(self.image)
+        return next(iter(files_of(self.image)), "the image")
 
     def files(self, *, tissues: bool = False) -> dict[str, tuple[str, ...]]:
         """Return the files that it is read from, by what they are.

@@ -78,7 +78,7 @@ class Method(ABC):
         """Return what it does to scans, as the end of a sentence: "Scans were …"."""
 
     def check(self, matching: Matching) -> None:
-        """Refuse options that the method would ignore, and a package that is not installed."""
+        """Refuse options that the method would ignore."""
         default = Matching()
         for field in fields(Matching):
             chosen = getattr(matching, field.name) != getattr(default, field.name)

@@ -40,7 +40,7 @@ class External(LandmarkMethod):
     own_units = True
 
     def check(self, matching: Matching) -> None:
-        """Refuse options that it would ignore; and to go on without the package."""
+        """Refuse options that it would ignore, and raise if the package is not installed."""
         super().check(matching)
         _imported("adapters.images")
 

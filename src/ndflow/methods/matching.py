@@ -87,9 +87,7 @@ class Matching:
         check_choice("method", self.method, MethodName)
         check_choice("target", self.target, TargetKind)
         check_choice("lesions", self.lesions, Lesions, None)
-        if isinstance(self.freeze, str) or not all(isinstance(rule, str) for rule in self.freeze):
-            raise InvalidValueError(f"freeze must be a list of rules, not {self.freeze!r}")
-        object.__setattr__(self, "freeze", tuple(self.freeze))
+        object.__setattr__(self, "freeze", self._checked_rules())
         if self.lesions and self.freeze:
             raise InvalidValueError("lesions and freeze both choose components; give one of them")
         check_choice("objective", self.objective, Objective)
@@ -106,6 +104,15 @@ class Matching:
             raise InvalidValueError(f"landmarks must be 2 to 1000, not {self.landmarks!r}")
         if self.range is not None:
             object.__setattr__(self, "range", self._checked_range())
+
+    def _checked_rules(self) -> tuple[str, ...]:
+        try:
+            rules = None if isinstance(self.freeze, str) else tuple(self.freeze)
+        except TypeError:
+            rules = None
+        if rules is None or not all(isinstance(rule, str) for rule in rules):
+            raise InvalidValueError(f"freeze must be a list of rules, not {self.freeze!r}")
+        return rules
 
     def _checked_range(self) -> tuple[float, float]:
         try:

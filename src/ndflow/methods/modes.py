@@ -42,8 +42,8 @@ class SiteMap:
     def to(cls, reference: DensityModel, site: DensityModel, matching: Matching) -> SiteMap:
         """Return the map from a site's reference to the common one.
 
-        It leads to the average, whatever target the scans have: how people differ is for each scan
-        to say.
+        It leads to the average, whatever target the scans have: differences between subjects are
+        handled scan by scan.
         """
         plain = replace(matching, target="average")
         return cls(site, method_of(plain).solve(site, reference, plain))

@@ -1,4 +1,4 @@
-"""The methods that there are: one line each.
+"""The available methods: one line each.
 
 A method lives in a module of this package and keeps to the contract of `ndflow.methods.base`. To
 add one, write the module and its test, and add a line here; commands, studies, evaluations and

@@ -68,9 +68,10 @@ def methods_paragraph(run: FinishedStudy, sites: Sequence[str], masks: Collectio
     if not method.matches_densities:
         return f"{first} Scans were {way}.{last}"
     where = " or ".join(_MASKS[mask] for mask in sorted(masks) if mask in _MASKS)
+    of_each = f"of each scan {where}" if where else "of each scan"
     density = (
-        f"The histogram of each scan {where} was modelled as a Dirichlet-process Gaussian mixture "
-        f"by variational inference"
+        f"The histogram {of_each} was modelled as a Dirichlet-process Gaussian mixture by "
+        f"variational inference"
     )
     target = _reference(study, record.fitted, scans)
     if not study.mode.by_site:

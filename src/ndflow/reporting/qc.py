@@ -40,7 +40,7 @@ def quality_flags(scans: Sequence[ScanSummary]) -> list[list[str]]:
             )
         if count is not None and count < max(_FEW_VOXELS, _FEW_SHARE * usual_voxels):
             own.append(f"Only {count:,.0f} voxels were used: does the mask cover the brain?")
-        own += [*scan.model.warnings, *scan.record.warnings]
+        own += dict.fromkeys([*scan.model.warnings, *scan.record.warnings])  # each once
         found.append(own)
     return found
 

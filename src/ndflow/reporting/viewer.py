@@ -19,5 +19,5 @@ def niivue() -> str | None:
 
 
 def packed(text: str) -> str:
-    """Return a text compressed, in letters that mean nothing to HTML; the same text, the same."""
+    """Return a text gzipped and base64-encoded, reproducibly."""
     return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")

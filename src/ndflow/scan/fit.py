@@ -85,7 +85,9 @@ def fit(
     Raises
     ------
     FileError
-        Where the image cannot be read, or has no density to speak of.
+        Where the image cannot be read, or has too few distinct voxels to estimate a density.
+    InvalidValueError
+        Where an option makes no sense.
 
     Examples
     --------
@@ -131,11 +133,11 @@ def fit_voxels(
     reading, fitting, matching : what the user chose.
     tissues : whether to estimate its tissues, from its tissue probability maps.
     """
-    path = voxels.volume.path
+    path, method = voxels.volume.path, method_of(matching)
     warnings = list(voxels.warnings)
     with error_about(path):
         fitted = density.fit(voxels.histogram, effective_count=fitting.effective_count)
-        landmarks = method_of(matching).measure(voxels.histogram, matching)
+        landmarks = method.measure(voxels.histogram, matching)
     if not fitted.status.converged:
         warnings.append(f"{path}: the fit of its density is {fitted.status.message}")
     own = None

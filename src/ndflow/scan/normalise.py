@@ -71,7 +71,7 @@ def normalise(
     Raises
     ------
     FileError
-        Where a file cannot be read or written, or the image has no density to speak of.
+        Where a file cannot be read or written, or the image has too few distinct voxels.
     InvalidValueError
         Where an option makes no sense.
 
@@ -99,14 +99,18 @@ def normalise(
         range,
     )
     reading, fitting = Reading(max_bytes), Fitting(effective_count)
+    writing = Writing(outside, dtype, force)
+    scan = Scan(image, mask, exclude, TissueMaps(csf, gm, wm))
+    method_of(matching)  # before the target is read, which takes longer than a wrong option should
+    check_maps(scan, matching)
     return normalise_scan(
-        Scan(image, mask, exclude, TissueMaps(csf, gm, wm)),
+        scan,
         read_target(to, to_mask, reading=reading, fitting=fitting, matching=matching),
         output=output,
         reading=reading,
         fitting=fitting,
         matching=matching,
-        writing=Writing(outside, dtype, force),
+        writing=writing,
     )
 
 

@@ -193,6 +193,8 @@ def average_models(
     heavy = [1.0] * len(models) if weights is None else list(weights)
     if len(heavy) != len(models):
         raise InvalidValueError(f"weights must be {len(models)}, one per scan, not {len(heavy)}")
+    if names is not None and len(names) != len(models):
+        raise InvalidValueError(f"names must be {len(models)}, one per scan, not {len(names)}")
     order = list(range(len(models)))
     if all(model.landmarks is not None for model in models):
         order.sort(key=lambda i: (models[i].landmarks.values.tolist(), heavy[i]))  # type: ignore[union-attr]
@@ -264,6 +266,8 @@ def lacking_tissues(sources: Sequence[str], models: Sequence[SourceModel]) -> st
 def _model_of(
     source: GaussianMixture | Fit | Source, mask: Source | None, matching: Matching
 ) -> DensityModel:
+    if mask is not None and (isinstance(source, GaussianMixture | Fit) or is_model(source)):
+        raise InvalidValueError("a mixture has no voxels left to mask; give None in its place")
     if isinstance(source, GaussianMixture | Fit):
         mixture = source if isinstance(source, GaussianMixture) else source.mixture
         found = method_of(matching).target_landmarks(None, mixture, matching, averaged=False)

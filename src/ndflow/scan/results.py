@@ -28,6 +28,7 @@ from ndflow.scan.outputs import sidecar_of
 from ndflow.scan.records import FileHash, MapRecord
 from ndflow.scan.settings import Writing
 from ndflow.transport import IntensityMap
+from ndflow.values import plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,7 +87,7 @@ class Result:
         """Return one line: what there is, and how the match ended."""
         what = f"written to {self.output}" if self.output is not None else "in memory"
         match = f", {self.record.match.message}" if self.record.match else ""
-        return f"<ndflow Result {what}{match}, {len(self.warnings)} warnings>"
+        return f"<ndflow Result {what}{match}, {plural(len(self.warnings), 'warning')}>"
 
     def _repr_html_(self) -> str:
         """Return the figure of `plot` for notebooks; without matplotlib, the one line."""

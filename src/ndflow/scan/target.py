@@ -82,6 +82,7 @@ def read_target(
     """
     if isinstance(to, Target):
         return to
+    method_of(matching)
     refuse_image(to, matching)
     name = os.fspath(to) if isinstance(to, str | os.PathLike) else f"the {type(to).__name__}"
     known = _known_model(to)
@@ -129,7 +130,7 @@ def target_of(
     matching : what the target is for.
     files : that it was read from.
     """
-    mixture = model.mixture
+    mixture, method = model.mixture, method_of(matching)
     if matching.lesions and model.ceiling is None:
         cause = "was not made with --lesions auto, so it does not know what is healthy"
         hint = "make a reference of them with 'ndflow reference --lesions auto', or use --exclude"
@@ -141,9 +142,7 @@ def target_of(
     with error_about(name):
         known = DensityModel(
             mixture,
-            method_of(matching).target_landmarks(
-                model.landmarks, mixture, matching, averaged=averaged
-            ),
+            method.target_landmarks(model.landmarks, mixture, matching, averaged=averaged),
             target_rule(matching).population_tissues(mixture, model.tissues),
             model.ceiling if matching.lesions else None,
         )

@@ -150,10 +150,12 @@ def mask_used(scan: Scan, record: MapRecord) -> str | None:
 def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
     """Return the scans that all studies have, in the order of the first."""
     shared = []
+    by_name = [run.scans for run in runs]
     for scan in runs[0].study.scans:
-        if all(scan.name in run.scans for run in runs):
-            _refuse_disagreement(scan.name, [run.scans[scan.name] for run in runs])
-            paths = [run.study.paths(run.scans[scan.name]) for run in runs]
+        if all(scan.name in scans for scans in by_name):
+            same = [scans[scan.name] for scans in by_name]
+            _refuse_disagreement(scan.name, same)
+            paths = [run.study.paths(one) for run, one in zip(runs, same, strict=True)]
             shared.append(SharedScan(scan, paths))
     if len(shared) < 2:
         raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")

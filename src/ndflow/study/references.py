@@ -115,7 +115,7 @@ def make_references(
 
 
 def write_references(folder: Path, references: References) -> None:
-    """Write the references, and the maps of sites where there are any; others are outdated."""
+    """Write the references and the maps of sites; remove maps left by a run in another mode."""
     ReferenceModel(references.common).write_if_changed(folder / reference_name(None))
     for site, reference in references.sites.items():
         ReferenceModel(reference).write_if_changed(folder / reference_name(site))

@@ -93,7 +93,7 @@ def cohort(
     scheduler: str | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """Bring all scans of a study to a reference, as ``ndflow cohort`` does, but for the report.
+    """Normalise all scans of a study, as ``ndflow cohort`` does, but without the report.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def cohort(
     Returns
     -------
     Summary
-        How many scans were done, how many of them before, and which failed.
+        How many scans were normalised, how many of those were up to date already, and which failed.
 
     Raises
     ------

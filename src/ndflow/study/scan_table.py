@@ -21,7 +21,7 @@ from sys import intern
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.tables import MISSING, read_delimited, write_table
-from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.image.scans import AUTO, Scan, TissueMaps, is_auto
 from ndflow.scan.outputs import safe_name, stem
 
 __all__ = ["named_scans", "read_scans", "read_study_scans", "scans_in_folder", "write_study_scans"]
@@ -65,7 +65,7 @@ def read_scans(path: AnyPath) -> list[Scan]:
         if scan is None:
             faults.append(f"row {number} names no image")
             continue
-        if scan.image in seen:
+        if scan.path in seen:
             faults.append(f"row {number} has the image of row {seen[scan.path]}")
         seen[scan.path] = number
         scans.append(scan)
@@ -159,7 +159,7 @@ def write_study_scans(path: Path, scans: Sequence[Scan]) -> None:
             scan.subject,
             scan.site,
             scan.path,
-            _text(None if scan.mask == AUTO else scan.mask),
+            _text(None if is_auto(scan.mask) else scan.mask),
             _text(scan.tissues.gm),
             _text(scan.tissues.wm),
             _text(scan.tissues.csf),
@@ -178,12 +178,16 @@ def read_study_scans(path: Path) -> list[Scan]:
             name=scan.covariates.get("name", ""),
             output=scan.covariates.get("output", ""),
             sidecar=scan.covariates.get("sidecar") or scan.covariates.get(_EARLIER, ""),
-            covariates={
-                n: cell for n, cell in scan.covariates.items() if n not in (*_OURS, _EARLIER)
-            },
+            covariates=_without_ours(scan.covariates),
         )
         for scan in read_scans(path)
     ]
+
+
+def _without_ours(columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns of OUT/scans.tsv that come from the user's table."""
+    ours = _OURS if "sidecar" in columns else (*_OURS, _EARLIER)
+    return {name: cell for name, cell in columns.items() if name not in ours}
 
 
 def _text(source: object) -> str | None:

@@ -123,12 +123,12 @@ def is_alive(number: int) -> bool:
 
 
 def sleeping(folder: Path) -> Callable[[int], int]:
-    """Return a task that sleeps for a minute in its worker, except for number 0."""
+    """Return a task that sleeps for ten minutes in its worker, except for number 0."""
 
     def work(number: int) -> int:
         if number:
             (folder / f"{os.getpid()}.pid").touch()
-            time.sleep(60)
+            time.sleep(600)
         return number
 
     return work
@@ -162,13 +162,14 @@ import os, signal, sys, threading, time
 from pathlib import Path
 from ndflow.study.parallel.workers import run_in_workers
 folder, dies = Path(sys.argv[1]), sys.argv[2] == "alone"
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 
 def work(number):
     if number == 0 and dies:
         os.kill(os.getpid(), signal.SIGKILL)
     if number:
         (folder / f"{os.getpid()}.pid").touch()
-        time.sleep(60)
+        time.sleep(600)
     return number
 
 def interrupt():
@@ -189,7 +190,7 @@ def test_an_interruption_kills_the_workers_and_prints_nothing(
     tmp_path: Path, processes: Callable[[], list[int]], when: str
 ) -> None:
     command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), when]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "stopped\n", "")
     wait_for(lambda: processes() == [])
 
