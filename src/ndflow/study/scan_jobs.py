@@ -30,7 +30,7 @@ from ndflow.study.plan import ResultPaths
 __all__ = ["ScanDone", "fit_job", "lacks_tissue_maps", "normalise_job"]
 
 _SHOWN_ELSEWHERE = ("average", "mode", "effective_count")  # in the goal and in the model
-_NO_RESULT = ("force",)  # settings that change no result
+_NO_RESULT = ("force", "max_bytes")  # settings that change no result
 
 
 class ScanDone(NamedTuple):
