@@ -134,12 +134,12 @@ def test_a_damaged_file_is_written_again(desk: Desk, damage: str) -> None:
 def test_a_record_is_current_if_it_is_intact_and_has_the_fingerprint(desk: Desk) -> None:
     path = desk.paths.sidecar
     fingerprint = str(MapRecord.read(path).fingerprint)
-    assert MapRecord.read_current(path, fingerprint) == MapRecord.read(path)
-    assert MapRecord.read_current(path, "other") is None
-    assert ScanModel.read_current(path, fingerprint) is None
+    assert MapRecord.current_outputs(path, fingerprint) == MapRecord.read(path).outputs
+    assert MapRecord.current_outputs(path, "other") is None
+    assert ScanModel.current_outputs(path, fingerprint) is None
     path.write_text(json.dumps(read_json(path) | {"site": "elsewhere"}))
     assert MapRecord.read(path).site == "elsewhere"
-    assert MapRecord.read_current(path, fingerprint) is None
+    assert MapRecord.current_outputs(path, fingerprint) is None
 
 
 def test_the_sidecar_says_how_the_image_was_made(desk: Desk) -> None:

@@ -117,18 +117,29 @@ class FileRecord(Record):
             ) from None
 
     @classmethod
-    def read_current(cls, path: AnyPath, fingerprint: str) -> Self | None:
-        """Return the record in a file if it is intact and has a certain fingerprint.
+    def current_outputs(cls, path: AnyPath, fingerprint: str) -> tuple[str, ...] | None:
+        """Return the hashes of the outputs that a file describes, if it is up to date.
 
-        Anything else counts as missing: it will be made again.
+        The record itself is not built: a run that has nothing to do asks this for every scan.
+
+        Parameters
+        ----------
+        path : the file, which need not exist.
+        fingerprint : of an up-to-date result.
+
+        Returns
+        -------
+        tuple of str, or None
+            The hashes, none for a file without outputs; None if the file is missing, damaged or out
+            of date, so that the result has to be made again.
         """
         try:
             _, payload = read_model(path, cls.kind)
-            if payload.get("fingerprint") != fingerprint or not is_intact(payload):
-                return None
-            return cls.of_payload(path, payload)
         except FileError:
             return None
+        if payload.get("fingerprint") != fingerprint or not is_intact(payload):
+            return None
+        return tuple(payload.get("outputs") or ())
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def fit_job(
     fingerprint = fingerprint_of(
         inputs=contents(hashes(scan.files(tissues=tissues))), settings=chosen
     )
-    if ScanModel.read_current(paths.model, fingerprint) is not None:
+    if ScanModel.current_outputs(paths.model, fingerprint) is not None:
         return ScanDone(kept=True)
     made = fit_scan(scan, reading=reading, fitting=fitting, matching=matching, tissues=tissues)
     paths.model.parent.mkdir(parents=True, exist_ok=True)
@@ -113,8 +113,8 @@ def normalise_job(
         site=scan.site,
         metadata=dict(scan.metadata),
     )
-    before = MapRecord.read_current(paths.sidecar, fingerprint)
-    if before is not None and before.outputs == _sha256_of(paths.image):
+    before = MapRecord.current_outputs(paths.sidecar, fingerprint)
+    if before is not None and before == _sha256_of(paths.image):
         return ScanDone(kept=True)
     volume, inside, warnings = read_masked(scan.image, scan.mask, max_bytes=reading.max_bytes)
     solution = goal.solve(model)
