@@ -5,7 +5,6 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -183,17 +182,6 @@ def test_a_limit_on_the_file_size_is_reported(tmp_path: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, before)
     assert listing(tmp_path) == []
-
-
-@pytest.fixture
-def small_disc(tmp_path: Path) -> Iterator[Path]:
-    disc = tmp_path / "disc"
-    disc.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(disc)]
-    if os.geteuid() != 0 or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("needs permission to mount a file system")
-    yield disc
-    subprocess.run(["umount", str(disc)], check=True)
 
 
 def test_a_full_disc_is_reported(small_disc: Path) -> None:
