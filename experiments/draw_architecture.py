@@ -37,7 +37,7 @@ BESIDE = {  # packages beside it: description, and the row of the main column th
     "image": ("NIfTI, MGH, masks", "methods"),
     "files": ("JSON, tables, locks", "transport"),
 }
-EVERYWHERE = ("values", "record", "errors")  # imported by all, so not drawn
+EVERYWHERE = ("values", "record", "doubt", "errors")  # imported by all, so not drawn
 NOT_DRAWN = {*EVERYWHERE, "__main__", "_version", "ndflow"}
 
 DATA = (  # how data flow, from the bottom up: package, column, word

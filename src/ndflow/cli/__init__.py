@@ -1,4 +1,4 @@
-"""The command line: one thin module per command, and `main`, which runs the one typed."""
+"""The command line: `main` runs the command that was typed; each is a module in `commands`."""
 
 from ndflow.cli.console import print_error
 

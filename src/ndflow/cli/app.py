@@ -19,15 +19,15 @@ from collections.abc import Callable, Sequence
 from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
 
 from ndflow._version import __version__
-from ndflow.cli.cmd_apply import apply
-from ndflow.cli.cmd_bids import bids
-from ndflow.cli.cmd_cohort import cohort
-from ndflow.cli.cmd_demo import demo
-from ndflow.cli.cmd_evaluate import evaluate
-from ndflow.cli.cmd_fit import fit
-from ndflow.cli.cmd_normalise import normalise
-from ndflow.cli.cmd_reference import reference
-from ndflow.cli.cmd_report import report
+from ndflow.cli.commands.cmd_apply import apply
+from ndflow.cli.commands.cmd_bids import bids
+from ndflow.cli.commands.cmd_cohort import cohort
+from ndflow.cli.commands.cmd_demo import demo
+from ndflow.cli.commands.cmd_evaluate import evaluate
+from ndflow.cli.commands.cmd_fit import fit
+from ndflow.cli.commands.cmd_normalise import normalise
+from ndflow.cli.commands.cmd_reference import reference
+from ndflow.cli.commands.cmd_report import report
 from ndflow.cli.console import print_error
 from ndflow.cli.signals import Terminated, signals_raised
 from ndflow.errors import NdflowError
