@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 from ndflow.density import GaussianMixture
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.fingerprints import is_intact, with_checksum
@@ -157,6 +158,7 @@ class ScanModel(FileRecord):
     misfit : the largest difference between the distribution functions of histogram and mixture.
     quantiles : of the histogram, at `ndflow.density.binning.QUANTILE_LEVELS`.
     warnings : for the user.
+    doubts : what to check by eye.
     fingerprint : of everything that the model depends on.
     """
 
@@ -172,6 +174,7 @@ class ScanModel(FileRecord):
     misfit: float | None = None
     quantiles: tuple[float, ...] | None = None
     warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
 
     @property
@@ -227,6 +230,7 @@ class MapRecord(FileRecord):
     match : how the map was found.
     clipped : how many voxels did not fit the data type of the result.
     warnings : for the user.
+    doubts : what to check by eye, about its mask and its match.
     fingerprint : of everything that the result depends on.
     """
 
@@ -245,6 +249,7 @@ class MapRecord(FileRecord):
     match: MatchRecord | None = None
     clipped: int | None = None
     warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
 
     def setting(self, name: str) -> JSON:

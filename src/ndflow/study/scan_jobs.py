@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import fingerprint_of
 from ndflow.files.stream import sha256_of
@@ -40,10 +41,12 @@ class ScanDone(NamedTuple):
     ----------
     kept : whether it had been done before.
     warnings : for the user.
+    doubts : what to check by eye.
     """
 
     kept: bool
     warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 def fit_job(
