@@ -170,6 +170,7 @@ def test_any_record_survives_json(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        ({"number": 10**400}, "^number must be a number that fits a double"),
         ({"text": 3}, r"text must be of the type str, not 3"),
         ({"number": "0.1"}, r"number must be of the type float, not '0\.1'"),
         ({"number": True}, r"number must be of the type float, not True"),

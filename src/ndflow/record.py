@@ -100,7 +100,10 @@ def _typed(hint: Any, part: JSON, name: str) -> Any:
         except InvalidValueError as error:
             raise InvalidValueError(f"{name}: {error}") from None
     if hint is float and isinstance(part, int) and not isinstance(part, bool):
-        return float(part)
+        try:
+            return float(part)
+        except OverflowError:
+            raise _wrong(name, "a number that fits a double", part) from None
     if not isinstance(part, hint) or (isinstance(part, bool) and hint is not bool):
         raise _wrong(name, f"of the type {hint.__name__}", part)
     return part

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import operator
+import os
 import reprlib
 from collections.abc import Iterable, Mapping
 from types import UnionType
@@ -28,6 +29,7 @@ __all__ = [
     "Value",
     "einsum",
     "instance",
+    "path_like",
     "plural",
     "points",
     "positive",
@@ -47,6 +49,7 @@ class Value:
 
     _kinds: ClassVar[dict[str, type[Value]]] = {}
     _verbatim: ClassVar[frozenset[str]] = frozenset()  # fields of plain data, never nested values
+    _most: ClassVar[Mapping[str, int]] = {}  # longest stored fields: a file must not cost gigabytes
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         """Register the type under its name, so that `from_dict` finds it."""
@@ -60,7 +63,13 @@ class Value:
         -------
         The name of the type under ``"type"``, and one entry per field; fields that are None are
         left out.
+
+        Raises
+        ------
+        InvalidValueError : a field has more entries than `from_dict` accepts.
         """
+        for name, part in self._parts():
+            _check_length(type(self), name, part)
         named = {name: _plain(part) for name, part in self._parts() if part is not None}
         return {"type": type(self).__name__} | named
 
@@ -153,6 +162,12 @@ def instance(value: object, name: str, kind: type | UnionType) -> None:
     if not isinstance(value, kind):
         wanted = getattr(kind, "__name__", str(kind))
         raise InvalidValueError(f"{name} must be of the type {wanted}, not {short(value)}")
+
+
+def path_like(value: object, name: str) -> None:
+    """Raise InvalidValueError unless `value` can be the path of a file; messages call it `name`."""
+    if not isinstance(value, str | os.PathLike):
+        raise InvalidValueError(f"{name} must be a path, not {short(value)}")
 
 
 def einsum(subscripts: str, *operands: NDArray[np.floating[Any]]) -> FloatArray:
@@ -282,7 +297,17 @@ def _rebuilt(data: Any, depth: int = 0) -> Any:
     if missing or unknown:
         wrong = ", ".join(sorted(map(str, missing | unknown)))
         raise InvalidValueError(f"a {kind.__name__} with missing or unknown entries: {wrong}")
+    for name, part in given.items():
+        _check_length(kind, name, part)
     return kind(**given)
+
+
+def _check_length(kind: type[Value], name: str, part: Any) -> None:
+    most = kind._most.get(name)
+    if most is not None and isinstance(part, list | tuple | np.ndarray) and len(part) > most:
+        raise InvalidValueError(
+            f"a {kind.__name__} of {len(part):,} {name}, where at most {most:,} may be stored"
+        )
 
 
 def _is_required(field: dataclasses.Field[Any]) -> bool:

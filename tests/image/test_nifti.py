@@ -108,6 +108,11 @@ def dim(*changes: tuple[int, int]) -> list[int]:
         ({"magic": b""}, "ANALYZE 7.5"),
         ({"sizeof_hdr": 17}, "neither NIfTI nor MGH"),
         ({"sform_code": 0, "qform_code": 1, "quatern_b": 3.0}, "orientation"),
+        ({"sform_code": 9}, "an unknown sform_code, 9"),
+        ({"sform_code": -1}, "an unknown sform_code, -1"),
+        ({"sform_code": 0, "qform_code": 7}, "an unknown qform_code, 7"),
+        ({"srow_x": [np.nan, 0, 0, 0]}, "orientation is not finite"),
+        ({"srow_y": [0, np.inf, 0, 0]}, "orientation is not finite"),
     ],
 )
 def test_an_invalid_header_is_refused(

@@ -285,7 +285,7 @@ def test_a_flow_survives_json():
     ("options", "message"),
     [
         ({"path": "lambda"}, "path must be 'sigma' or 'precision', not 'lambda'"),
-        ({"steps": 0}, "steps must lie between 1 and 100000, not 0"),
+        ({"steps": 0}, "steps must lie between 1 and 10000, not 0"),
         ({"steps": 2.5}, "steps"),
     ],
 )

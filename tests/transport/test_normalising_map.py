@@ -11,6 +11,7 @@ from mixtures import random_mixture
 from ndflow import (
     Affine,
     Flow,
+    GaussianMixture,
     IntensityMap,
     InvalidValueError,
     LinearTails,
@@ -18,6 +19,7 @@ from ndflow import (
     align,
     match,
     normalising_map,
+    tabulate,
 )
 
 SHARES = (np.arange(2000) + 0.5) / 2000
@@ -210,3 +212,67 @@ def test_bad_options_are_refused_by_name(options, message):
 def test_different_channels_are_refused():
     with pytest.raises(InvalidValueError, match="source has 1 channels, but target 2"):
         normalising_map(pair(0)[0], pair(0, 2)[1])
+
+
+# ── gaps without any mass ────────────────────────────────────────────────────────────────────────
+
+
+def apart(generator):
+    """A mixture of narrow components in places far apart, or overlapping, as chance has it."""
+    count = int(generator.integers(1, 7))
+    weights = np.maximum(generator.dirichlet(np.ones(count)), 1e-3)
+    means = generator.uniform(0, 1000, count)
+    sds = 80 ** generator.uniform(-0.5, 1, count)
+    return GaussianMixture(weights / weights.sum(), means, sds**-2)
+
+
+def dense(source):
+    """Intensities over the whole range of a source, and somewhat beyond."""
+    low, high = source.quantile([1e-4, 1 - 1e-4])
+    return np.linspace(low - 0.1 * (high - low), high + 0.1 * (high - low), 1001)
+
+
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_it_increases_strictly_across_gaps_and_can_be_undone(first):
+    for seed in range(first, first + 50):
+        generator = np.random.default_rng(seed)
+        source, target = apart(generator), apart(generator)
+        imap = normalising_map(source, target)
+        x = dense(source)
+        y, log_slopes = imap.with_log_det_jacobian(x)
+        assert (np.diff(y) > 0).all(), seed
+        assert np.isfinite(log_slopes).all(), seed
+        assert np.abs(imap.inverse()(y) - x).max() < 1e-5 * np.ptp(x), seed
+        table = tabulate(imap, x[0], x[-1], tolerance=1e-4 * np.ptp(y))
+        assert (np.diff(table(x)) > 0).all(), seed
+        assert np.abs(table.inverse()(table(x)) - x).max() < 1e-5 * np.ptp(x), seed
+
+
+def test_a_gap_is_mapped_to_a_gap():
+    source = GaussianMixture([0.3, 0.7], [0.0, 1000.0], [1.0, 1.0])
+    target = GaussianMixture([0.3, 0.7], [-1.0, 1.0], [1e6, 1e6])
+    x = np.linspace(100, 900, 5)
+    line = np.interp(x, [0.0, 1000.0], [-1.0, 1.0])
+    np.testing.assert_allclose(normalising_map(source, target)(x), line, atol=0.02)
+
+
+def test_without_a_gap_nothing_is_added():
+    source, target = pair(1)
+    inner = normalising_map(source, target).maps[1].inner
+    assert inner.source.components == source.components
+
+
+def uneven(generator):
+    count = int(generator.integers(1, 7))
+    weights = np.maximum(generator.dirichlet(np.ones(count)), 1e-3)
+    means, sds = generator.uniform(0, 1000, count), generator.uniform(0.5, 80, count)
+    return GaussianMixture(weights / weights.sum(), means, sds**-2)
+
+
+@pytest.mark.parametrize("seed", [1, 12, 17, 29])
+def test_an_integrated_flow_that_falls_is_refused(seed):
+    generator = np.random.default_rng(seed)
+    source, target = uneven(generator), uneven(generator)
+    with pytest.raises(InvalidValueError, match=r"100 steps .* more steps, or the solver 'exact'"):
+        normalising_map(source, target, solver="rk4")
+    assert (np.diff(normalising_map(source, target)(dense(source))) > 0).all()

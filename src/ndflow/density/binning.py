@@ -15,6 +15,7 @@ from ndflow.values import FloatArray
 
 __all__ = [
     "QUANTILE_LEVELS",
+    "TAIL_LEVELS",
     "bounding_widths",
     "capacity",
     "common",
@@ -26,7 +27,11 @@ __all__ = [
 
 QUANTILE_LEVELS: FloatArray = np.arange(1, 200) / 200  # at which distributions are compared
 QUANTILE_LEVELS.flags.writeable = False
+_TAIL = np.array([0, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 4e-3])
+TAIL_LEVELS: FloatArray = np.concatenate([_TAIL, 1 - _TAIL[::-1]])  # what lies beyond those
+TAIL_LEVELS.flags.writeable = False
 
+_LARGEST = float(np.finfo(np.float64).max)
 _DENSE = 1 << 22  # integers with a smaller span are counted in a table, without sorting
 _KEYS = 1 << 62  # rows of integers with a smaller span get a number each, which sorts faster
 
@@ -42,7 +47,7 @@ def midpoint_edges(levels: FloatArray) -> FloatArray:
     -------
     (n + 1,): the midpoints of neighbouring levels, and on either side an outer edge as far from the
     outermost level as the midpoint on its other side. Halves are added, rather than sums halved, so
-    that levels near the largest double do not overflow.
+    that levels near the largest double do not overflow; outer edges are at most that.
 
     Examples
     --------
@@ -50,8 +55,9 @@ def midpoint_edges(levels: FloatArray) -> FloatArray:
     array([-0.5,  0.5,  2. ,  4. ])
     """
     middles = 0.5 * levels[1:] + 0.5 * levels[:-1]
-    first = 2 * (levels[0] - 0.5 * middles[0])
-    last = 2 * (levels[-1] - 0.5 * middles[-1])
+    with np.errstate(over="ignore"):
+        first = max(2 * (levels[0] - 0.5 * middles[0]), -_LARGEST)
+        last = min(2 * (levels[-1] - 0.5 * middles[-1]), _LARGEST)
     return np.concatenate([[first], middles, [last]])
 
 

@@ -49,7 +49,7 @@ _CLEARLY = 10.0  # nats by which few components must win: matching can use the o
 _MAX_SWEEPS = 5000
 _LIGHTEST = 1e-3  # weight below which a component is pruned
 _LEAST_MASS = 0.5  # voxels, of tempered counts, below which a component is empty
-_MAX_TRUNCATION = 1000
+_MAX_TRUNCATION = 500  # what is fitted can be stored, see `MAX_STORED`
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,9 +10,10 @@ whose inverse gives quantiles (`ndflow.density.normal_score`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,15 +24,18 @@ from ndflow.density.normal_score import NormalScores
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray, Value, einsum, points, positive, real_array
 
-__all__ = ["MAX_COMPONENTS", "GaussianMixture", "stack"]
+__all__ = ["MAX_COMPONENTS", "MAX_STORED", "GaussianMixture", "stack"]
 
-MAX_COMPONENTS = 100_000  # far beyond any fit; a file that claims more is damaged or hostile
+MAX_COMPONENTS = 100_000  # in memory; averages of very many scans, before they are fitted again
+MAX_STORED = 512  # in a file: matching takes memory with their square, 6 GB for 10,000
 _EXTREME = 1e300  # bound of precisions and variances, so that products with them are finite
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GaussianMixture(Value):
     """A mixture of K Gaussians in d channels.
+
+    It may have any number of components in memory, but at most 512 in a file: no fit has more.
 
     Attributes
     ----------
@@ -56,6 +60,7 @@ class GaussianMixture(Value):
     array([0.319, 2.524, 3.106])
     """
 
+    _most: ClassVar[Mapping[str, int]] = {"weights": MAX_STORED}
     weights: FloatArray
     means: FloatArray
     precisions: FloatArray
@@ -84,20 +89,18 @@ class GaussianMixture(Value):
         even = real_array(gaussian.symmetric(precisions), "precisions", count, d, d)
         if np.abs(even - precisions).max() > 1e-9 * np.abs(precisions).max():
             raise InvalidValueError("precisions must be symmetric")
-        precisions = even
         try:
-            gaussian.cholesky(precisions)
+            gaussian.cholesky(even)
             with np.errstate(over="ignore"):
-                spread = gaussian.inverse(precisions)
+                spread = gaussian.inverse(even)
             if not (np.abs(spread) < _EXTREME).all():
                 raise np.linalg.LinAlgError
         except np.linalg.LinAlgError:
             raise InvalidValueError(
                 "precisions must be positive definite (a variance is zero, negative or infinite)"
             ) from None
-        object.__setattr__(self, "weights", weights)
-        object.__setattr__(self, "means", means)
-        object.__setattr__(self, "precisions", precisions)
+        for name, array in (("weights", weights), ("means", means), ("precisions", even)):
+            object.__setattr__(self, name, array)
 
     def __repr__(self) -> str:
         """Return the numbers of components and channels."""
@@ -202,8 +205,7 @@ class GaussianMixture(Value):
         """Return the gradient of the log density at points, in the shape of `x`."""
         flat, _ = points(x, self.channels)
         pull = -gaussian.times(self.precisions, gaussian.displacements(flat, self.means))
-        result = einsum("kn,kni->ni", gaussian.softmax(self._joint(flat)), pull)
-        return result.reshape(np.shape(x))
+        return einsum("kn,kni->ni", gaussian.softmax(self._joint(flat)), pull).reshape(np.shape(x))
 
     def mean(self) -> FloatArray:
         """Return the mean, (d,)."""

@@ -78,7 +78,8 @@ def refuse_shape(path: str, shape: tuple[int, ...]) -> None:
 def affine_of(path: str, header: Header) -> FloatArray:
     """Return the affine from voxels to millimetres."""
     try:
-        return np.array(header.get_best_affine(), dtype=np.float64)
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.array(header.get_best_affine(), dtype=np.float64)
     except (HeaderDataError, ValueError) as error:
         raise FileError(path, f"its orientation is invalid ({error})", DAMAGED) from None
 

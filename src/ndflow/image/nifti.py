@@ -13,12 +13,26 @@ import struct
 from typing import Any
 
 import numpy as np
-from nibabel.nifti1 import Nifti1Extension, Nifti1Header, Nifti1PairHeader, data_type_codes
+from nibabel.nifti1 import (
+    Nifti1Extension,
+    Nifti1Header,
+    Nifti1PairHeader,
+    data_type_codes,
+    xform_codes,
+)
 from nibabel.nifti2 import Nifti2Header, Nifti2PairHeader
 from nibabel.spatialimages import HeaderDataError
 
 from ndflow.errors import FileError
-from ndflow.image.layout import CONVERT, DAMAGED, Header, Layout, describes, refuse_shape
+from ndflow.image.layout import (
+    CONVERT,
+    DAMAGED,
+    Header,
+    Layout,
+    affine_of,
+    describes,
+    refuse_shape,
+)
 from ndflow.values import FloatArray
 
 __all__ = [
@@ -88,6 +102,7 @@ def nifti_layout(path: str, block: bytes, *, single: bool) -> Layout:
     refuse_shape(path, shape)
     dtype = np.dtype(endianness + _type(path, int(header["datatype"])))
     start = _vox_offset(path, float(header["vox_offset"]), size + 4 if single else 0)
+    _refuse_orientation(path, header)
     try:
         slope, inter = header.get_slope_inter()
         header.check_fix(_LOG, 40)
@@ -119,6 +134,18 @@ def _type(path: str, code: int) -> str:
     if name not in _TYPES:
         raise FileError(path, f"its voxels are of the type {name} (code {code})", CONVERT)
     return np.dtype(name).str[1:]
+
+
+def _refuse_orientation(path: str, header: Header) -> None:
+    """Refuse an orientation that is not finite, or of a kind that is not known.
+
+    nibabel would take another one where the code is not known, and FSL would not.
+    """
+    name = "sform_code" if header["sform_code"] != 0 else "qform_code"
+    if int(header[name]) not in xform_codes.value_set("code"):
+        raise FileError(path, f"its orientation has an unknown {name}, {header[name]}", DAMAGED)
+    if not np.isfinite(affine_of(path, header)).all():
+        raise FileError(path, "its orientation is not finite", DAMAGED)
 
 
 def _vox_offset(path: str, offset: float, least: int) -> int:

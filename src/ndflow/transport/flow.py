@@ -43,7 +43,7 @@ from ndflow.values import FloatArray, instance, points, short, whole
 __all__ = ["Flow"]
 
 _BLOCK = 4096  # points at a time, so that arrays over components stay in the cache
-_MAX_STEPS = 100_000
+_MAX_STEPS = 10_000  # all of them are kept in memory
 
 
 class _Stage(NamedTuple):

@@ -8,7 +8,9 @@ have this interface, so code that applies or evaluates a map need not ask where 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -93,6 +95,8 @@ class Chain(IntensityMap):
     >>> chain.inverse()([5.0, 7.0])
     array([1., 2.])
     """
+
+    _most: ClassVar[Mapping[str, int]] = {"maps": 100}
 
     maps: tuple[IntensityMap, ...]
 

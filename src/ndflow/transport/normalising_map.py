@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.transport.alignment import Affine, align
 from ndflow.transport.flow import Flow
 from ndflow.transport.maps import Chain
 from ndflow.transport.match import Match, match
-from ndflow.transport.quantile_map import LinearTails, QuantileMap
+from ndflow.transport.quantile_map import LinearTails, QuantileMap, without_gaps
 
 __all__ = [
     "DETERMINED_RANGE",
@@ -23,6 +25,8 @@ __all__ = [
 ]
 
 DETERMINED_RANGE = (0.0005, 0.9995)  # beyond these quantiles the data do not determine a map
+
+_PROBES = 2001  # intensities at which an integrated flow is checked to increase
 
 
 class HasMixture(Protocol):
@@ -61,8 +65,9 @@ def normalising_map(
     """Return the map that takes intensities with the density `source` to those of `target`.
 
     It consists of the affine alignment of their moments, and the flow along which the components of
-    the source are matched to the target. With one channel, the map continues in straight lines
-    below the 0.05th and above the 99.95th percentile of the source.
+    the source are matched to the target. With one channel, the map increases strictly, also across
+    gaps where there are no intensities, and it continues in straight lines below the 0.05th and
+    above the 99.95th percentile of the source.
 
     Parameters
     ----------
@@ -80,7 +85,8 @@ def normalising_map(
 
     Raises
     ------
-    InvalidValueError : densities with different channels, or an option out of its range.
+    InvalidValueError : densities with different channels, an option out of its range, or too few
+        steps for an integrated flow of one channel to increase everywhere.
 
     Examples
     --------
@@ -160,13 +166,20 @@ def flow_map(
     """
     if solver not in ("exact", "rk4"):
         raise InvalidValueError(f"solver must be 'exact' or 'rk4', not {solver!r}")
-    before, after = matched.source, matched.matched
-    flow = Flow(before, after, steps, path)
-    if before.channels > 1:
-        return Chain((affine, flow))
-    inner = QuantileMap(before, after) if solver == "exact" else flow
-    low, high = before.quantile(DETERMINED_RANGE).tolist()
-    return Chain((affine, LinearTails(inner, low, high)))
+    source, target = matched.source, matched.matched
+    if source.channels > 1:
+        return Chain((affine, Flow(source, target, steps, path)))
+    low, high = source.quantile(DETERMINED_RANGE).tolist()
+    ends = without_gaps(source, target, DETERMINED_RANGE)
+    flow = Flow(*ends, steps, path)
+    if solver == "exact":
+        return Chain((affine, LinearTails(QuantileMap(*ends), low, high)))
+    if (np.diff(flow(np.linspace(low, high, _PROBES))) <= 0).any():
+        raise InvalidValueError(
+            f"with {steps} steps the flow does not keep the order of the intensities; "
+            f"use more steps, or the solver 'exact'"
+        )
+    return Chain((affine, LinearTails(flow, low, high)))
 
 
 def _density(thing: GaussianMixture | HasMixture, name: str) -> GaussianMixture:

@@ -6,6 +6,9 @@ integrated; and this map is what the Runge–Kutta integrator is tested against.
 normal scores, ``z1⁻¹(z0(x))`` with ``z = Φ⁻¹ ∘ F``, which are accurate far out in the tails. Its
 log-Jacobian is ``ln q0(x) − ln q1(f(x))``.
 
+In a gap without any mass a distribution function is flat to the last digit, and so is the map, or
+it jumps; neither can be undone. `without_gaps` gives both densities a trace of mass everywhere.
+
 `LinearTails` continues a map beyond the range where the data determine it.
 """
 
@@ -17,12 +20,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.density import GaussianMixture
+from ndflow.density import GaussianMixture, stack
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
 from ndflow.values import FloatArray, instance, real
 
-__all__ = ["LinearTails", "QuantileMap"]
+__all__ = ["LinearTails", "QuantileMap", "without_gaps"]
+
+_TRACE = 1e-6  # share of the mass that bridges gaps: a voxel or two of a brain
+_GRID = 257  # places at which gaps are looked for, besides those between components
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,7 +37,7 @@ class QuantileMap(IntensityMap):
 
     Across a gap of some 16 standard deviations without any mass, both distribution functions are
     flat to the last digit, and nothing determines where in the gap of the target a point belongs:
-    there the map is constant. A `Flow` is not.
+    there the map is constant. A `Flow` is not, nor is the map between densities `without_gaps`.
 
     Attributes
     ----------
@@ -73,6 +79,54 @@ class QuantileMap(IntensityMap):
     def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         y = self._mapped(x)
         return y, self.source.logpdf(x) - self.target.logpdf(y)
+
+
+def without_gaps(
+    source: GaussianMixture, target: GaussianMixture, between: tuple[float, float]
+) -> tuple[GaussianMixture, GaussianMixture]:
+    """Return two densities of one channel, each with a trace of mass where either has a gap.
+
+    Parameters
+    ----------
+    source, target : the densities.
+    between : two quantiles; gaps outside them do not count.
+
+    Returns
+    -------
+    source, target : as they were, if neither has a gap. Otherwise each has one component more, with
+        a millionth of the mass spread over the whole range, so that the map from one to the
+        other rises everywhere, and bridges a gap that both have in a nearly straight line.
+
+    Examples
+    --------
+    >>> apart = GaussianMixture([0.5, 0.5], [0.0, 100.0], [1.0, 1.0])
+    >>> close = GaussianMixture([0.5, 0.5], [0.0, 2.0], [1.0, 1.0])
+    >>> without_gaps(close, close, (0.01, 0.99))
+    (GaussianMixture(components=2, channels=1), GaussianMixture(components=2, channels=1))
+    >>> imap = QuantileMap(*without_gaps(apart, apart.transformed(2.0, 0.0), (0.01, 0.99)))
+    >>> imap([0.0, 25.0, 75.0, 100.0]).round(2)
+    array([  0.,  50., 150., 200.])
+    """
+    ranges = [mixture.quantile(between) for mixture in (source, target)]
+    pairs = list(zip((source, target), ranges, strict=True))
+    if not any(_has_gap(mixture, *ends) for mixture, ends in pairs):
+        return source, target
+    bridged = []
+    for mixture, (low, high) in pairs:
+        reach = 0.5 * (high - low)
+        trace = GaussianMixture(np.ones(1), np.array([low + reach]), np.array([reach**-2]))
+        bridged.append(stack([mixture, trace], [1 - _TRACE, _TRACE]))
+    return bridged[0], bridged[1]
+
+
+def _has_gap(mixture: GaussianMixture, low: float, high: float) -> bool:
+    """Return whether there is a place in a range that has less than a trace of the mass."""
+    order = np.argsort(mixture.means[:, 0], kind="stable")
+    means, sds = mixture.means[order, 0], np.sqrt(mixture.covariances[order, 0, 0])
+    # Between two neighbours the density is least at about the same distance from both, in sds.
+    dips = (means[:-1] * sds[1:] + means[1:] * sds[:-1]) / (sds[:-1] + sds[1:])
+    places = np.clip(np.concatenate([np.linspace(low, high, _GRID), dips]), low, high)
+    return bool((mixture.logpdf(places) < np.log(_TRACE / (high - low))).any())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
