@@ -31,7 +31,7 @@ def test_the_site_is_read_from_the_usual_columns(tmp_path: Path, column: str, pr
 
 @pytest.mark.parametrize("cell", ["n/a", "N/A", "", " "])
 def test_an_unknown_site_is_none(tmp_path: Path, cell: str) -> None:
-    table = f"participant_id\tsite\tage\nsub-01\t{cell}\t3\nsub-02\n"
+    table = f"participant_id\tsite\tage\nsub-01\t{cell}\t3\nsub-02\t\t\n"
     root = dataset(tmp_path, *anat("sub-01_T1w", "sub-02_T1w"), participants=table)
     assert sites(root) == [None, None]
 
@@ -107,6 +107,10 @@ def test_a_subject_with_two_sites_needs_a_session_table(study: Path) -> None:
         (b"participant_id\tsite\nsub-01\t\xc5rhus\n", "line 2 is not text in UTF-8"),
         ("participant_id\tsite\n".encode("utf-16"), "not text in UTF-8"),
         (b"participant_id\tsite\nsub-01\t" + b"x" * 200_000, "row 2 cannot be read"),
+        (b'participant_id\tsite\nsub-01\t"A\nsub-02\tA\nsub-03\tB"\n', "row 2 has a cell that"),
+        (b"participant_id\tsite\nsub-01\n", "row 2 has 1 cells instead of 2"),
+        (b"participant_id\tsite\nsub-01\tA\nn/a\tB\n", "row 3 has no participant_id"),
+        (b"participant_id\tage\nsub-01\t31\nsub-01\t32\n", "row 3 gives sub-01 another age"),
     ],
 )
 def test_a_damaged_table_is_named(tmp_path: Path, table: bytes, message: str) -> None:

@@ -16,7 +16,7 @@ from ndflow.demo.dataset import DemoStudy, Truth, recovery_of, write_demo_study
 from ndflow.demo.simulate import MEANS
 from ndflow.demo.template import grid_over, load_anatomy
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.study.scan_table import read_scans
+from ndflow.study.listing.scan_table import read_scans
 from ndflow.transport import Affine, Chain, IntensityMap, PiecewiseLinear
 
 SUBJECTS = 3
@@ -120,7 +120,7 @@ def test_one_subject_has_a_lesion(study: DemoStudy) -> None:
     assert len(ill) == 1
     share = study.truths[ill[0]].lesion_voxels / load(study, ill[0], "mask").sum()
     assert 0.01 < share < 0.02
-    listed = [scan for scan in read_scans(study.table) if scan.covariates["lesion"] == "yes"]
+    listed = [scan for scan in read_scans(study.table) if scan.covariates["has_lesion"] == "yes"]
     assert [f"{scan.subject}_T1w" for scan in listed] == ill
 
 

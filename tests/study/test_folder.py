@@ -1,5 +1,6 @@
 """The folder of a study: what it must not hold, and what is removed from it."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,15 +14,16 @@ from ndflow.study.folder import (
     REPORT,
     SCANS,
     refuse_foreign,
+    refuse_foreign_page,
     refuse_inputs_inside,
     refuse_other_scans,
     remove_failed,
     remove_leftovers,
     remove_page,
 )
+from ndflow.study.listing.scan_table import named_scans, write_study_scans
 from ndflow.study.parallel.tasks import Failure
 from ndflow.study.plan import Study
-from ndflow.study.scan_table import named_scans, write_study_scans
 
 
 def scans(*names: str) -> list[Scan]:
@@ -63,13 +65,15 @@ def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_with_results_of_other_scans_is_refused(tmp_path: Path) -> None:
     refuse_other_scans(Study(tmp_path, scans("a")))
+    with_results(tmp_path, "b", "c")
     write_study_scans(tmp_path / SCANS, scans("a", "b", "c"))
     refuse_other_scans(Study(tmp_path, scans("c", "b", "a", "d")))
+    refuse_other_scans(Study(tmp_path, scans("c", "b")))  # the other has failed
     with pytest.raises(FileError, match="holds 2 scans that are not in this study, such as b"):
         refuse_other_scans(Study(tmp_path, scans("a")))
 
 
-@pytest.mark.parametrize("part", ["image", "mask", "wm"])
+@pytest.mark.parametrize("part", ["image", "mask", "lesion", "wm"])
 def test_inputs_in_the_folder_for_results_are_refused(tmp_path: Path, part: str) -> None:
     (scan,) = scans("a")
     inside = str(tmp_path / "out" / "deep" / "x.nii")
@@ -89,15 +93,26 @@ def test_of_scans_that_failed_only_what_is_still_valid_stays(tmp_path: Path) -> 
     remove_failed(study, failed("a"), failed("b"))  # a second time does no harm
 
 
-def test_only_a_page_of_ours_is_removed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "ours"),
+    [
+        ('<head><meta name="generator" content="ndflow 9"><title>mine</title>', True),
+        ("<head><title>ndflow: out</title><style>", True),  # of version 0.1
+        ("<head><title>mine</title><body>&lt;title>ndflow: ", False),
+        ("<head><title>mine</title><body><title>ndflow: out</title>", False),
+        ('<head><meta name="generator" content="ndflower 1">', False),
+        ("", False),
+    ],
+)
+def test_only_a_page_of_ours_is_removed_or_replaced(tmp_path: Path, text: str, ours: bool) -> None:
     page = tmp_path / REPORT
     remove_page(tmp_path)
-    page.write_text("<title>mine</title>")
+    refuse_foreign_page(tmp_path)
+    page.write_text(text)
+    with nullcontext() if ours else pytest.raises(FileError, match="not written by ndflow"):
+        refuse_foreign_page(tmp_path)
     remove_page(tmp_path)
-    assert page.exists()
-    page.write_text("<title>ndflow: out</title>")
-    remove_page(tmp_path)
-    assert not page.exists()
+    assert page.exists() is not ours
 
 
 def test_temporary_files_of_killed_runs_are_removed(tmp_path: Path) -> None:

@@ -13,14 +13,14 @@ from names import ODD
 from ndflow.errors import FileError
 from ndflow.files.tables import write_table
 from ndflow.image.scans import AUTO, Scan, TissueMaps
-from ndflow.study.plan import Study
-from ndflow.study.scan_table import (
+from ndflow.study.listing.scan_table import (
     named_scans,
     read_scans,
     read_study_scans,
-    scans_in_folder,
+    read_table,
     write_study_scans,
 )
+from ndflow.study.plan import Study
 
 
 def table(folder: Path, content: str | bytes, name: str = "scans.tsv") -> Path:
@@ -164,10 +164,8 @@ def test_a_faulty_row_is_named(tmp_path: Path, text: str, cause: str) -> None:
 
 
 def test_up_to_five_faulty_rows_are_named(tmp_path: Path) -> None:
-    cause = refused(table(tmp_path, "image\tsite\na\tX\nb\n\tX\na\tX\n"))
-    assert cause == (
-        "row 3 has 1 cells instead of 2, row 4 names no image, row 5 has the image of row 2"
-    )
+    cause = refused(table(tmp_path, "image\tsite\na\tX\n\tX\na\tX\n"))
+    assert cause == "row 3 names no image, row 4 has the image of row 2"
     cause = refused(table(tmp_path, "image\tsite\n" + "b\n" * 300))
     assert "row 2 " in cause
     assert cause.endswith(", and 295 more")
@@ -328,25 +326,64 @@ def test_an_automatic_mask_is_no_file_in_the_list_of_scans(tmp_path: Path) -> No
     assert (scan.name, scan.mask) == ("a", None)
 
 
-# ── a folder instead of a table ──────────────────────────────────────────────────────────────────
+# ── what is not understood ───────────────────────────────────────────────────────────────────────
 
 
-def test_the_images_in_a_folder_are_found_with_their_sites(tmp_path: Path) -> None:
-    names = ["b/2.nii.gz", "a/1.nii", "a/deep/3.mgz", "top.mgh", "a/.hidden.nii", "a/notes.txt"]
-    for name in (*names, "out/images/4.nii.gz"):
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).touch()
-    found = scans_in_folder(tmp_path, tmp_path / "out")
-    assert [(Path(scan.path).name, scan.site, scan.origin) for scan in found] == [
-        ("1.nii", "a", "image 1"),
-        ("3.mgz", "deep", "image 2"),
-        ("2.nii.gz", "b", "image 3"),
-        ("top.mgh", None, "image 4"),
+def test_columns_that_are_probably_misnamed_are_reported(tmp_path: Path) -> None:
+    text = "image\tScanner\tbrainmask\tage\tT2\na.nii\tX\tm.nii\t31\tb.nii\n"
+    found = read_table(table(tmp_path, text))
+    assert found.unused == {"Scanner": "site?", "brainmask": "mask?", "T2": "holds images"}
+    assert [warning.partition("the column ")[2] for warning in found.warnings] == [
+        "'Scanner' is only a covariate; rename it to 'site' if that is what it is",
+        "'brainmask' holds images, but is not used; rename it to 'mask' if that is what it is",
+        "'T2' holds images, but is not used",
     ]
-    found = scans_in_folder(tmp_path, tmp_path / "out", "*.nii.gz")
-    assert [Path(scan.path).name for scan in found] == ["2.nii.gz"]
-    with pytest.raises(FileError, match="no image in it is called x") as caught:
-        scans_in_folder(tmp_path, tmp_path / "out", "x")
-    assert "--pattern" in caught.value.hint
-    with pytest.raises(FileError, match="not a folder"):
-        scans_in_folder(tmp_path / "top.mgh", tmp_path / "out")
+
+
+def test_names_of_our_own_columns_are_reported_and_others_kept(tmp_path: Path) -> None:
+    text = "image\tname\toutput\tsidecar\trecord\tage\t\na.nii\tAnn\t1\t2\t3\t31\t0\n"
+    found = read_table(table(tmp_path, text))
+    assert list(found.unused) == ["name", "output", "sidecar", "a column without a name"]
+    assert found.scans[0].covariates == {"record": "3", "age": "31"}
+    write_study_scans(tmp_path / "list.tsv", named_scans(found.scans))
+    (scan,) = read_study_scans(tmp_path / "list.tsv")
+    assert (scan.name, scan.sidecar) == ("a", "maps/a.json")
+    assert scan.covariates == {"record": "3", "age": "31"}
+
+
+@pytest.mark.parametrize("column", ["mask", "lesion", "gm", "exclude"])
+def test_a_cell_that_should_be_an_image_but_is_not_is_refused(tmp_path: Path, column: str) -> None:
+    cause = refused(table(tmp_path, f"image\t{column}\na.nii\tm.nii\nb.nii\tyes\n"))
+    assert cause == f"row 3 has the {column.replace('exclude', 'lesion')} 'yes', which is no image"
+
+
+def test_a_lesion_mask_is_kept_in_the_list_of_scans(tmp_path: Path) -> None:
+    scans = named_scans(read_scans(table(tmp_path, "image\texclude\na.nii\tl.nii\nb.nii\t\n")))
+    assert [scan.lesion for scan in scans] == [str(tmp_path / "l.nii"), None]
+    write_study_scans(tmp_path / "list.tsv", scans)
+    assert [s.lesion for s in read_study_scans(tmp_path / "list.tsv")] == [scans[0].lesion, None]
+
+
+def test_a_file_whose_name_ends_in_a_blank_is_refused(tmp_path: Path) -> None:
+    path = table(tmp_path, "image\tsite\na.nii \tX\n")
+    assert read_scans(path)[0].path == str(tmp_path / "a.nii")
+    (tmp_path / "a.nii ").touch()
+    assert refused(path) == "row 2 names the file 'a.nii ', with a blank at its end"
+
+
+def test_names_that_end_in_a_blank_are_told_apart(tmp_path: Path) -> None:
+    scans = named_scans([Scan("/in/a.nii"), Scan("/in/a .nii"), Scan("/in/ a.nii")])
+    assert [scan.name for scan in scans] == ["a", "a%20", "%20a"]
+    write_study_scans(tmp_path / "list.tsv", scans)
+    read = read_study_scans(tmp_path / "list.tsv")
+    assert [scan.name for scan in read] == [scan.name for scan in scans]
+
+
+@pytest.mark.parametrize("other", ["KÖLN", "Ko\u0308ln"])
+def test_names_that_many_discs_take_for_one_are_told_apart_or_refused(other: str) -> None:
+    assert named(("1/Köln.nii", "01", None), (f"2/{other}.nii", "02", None)) == [
+        "01_Köln",
+        f"02_{other}",
+    ]
+    with pytest.raises(FileError, match=r"like that of row 2 \(Köln\)"):
+        named(("1/Köln.nii", None, None), (f"2/{other}.nii", None, None))

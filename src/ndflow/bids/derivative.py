@@ -21,7 +21,14 @@ from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.stream import open_file
 from ndflow.files.text import read_text
 
-__all__ = ["check_dataset", "derivative_path", "source_uri", "write_dataset_files"]
+__all__ = [
+    "DATASET_FILES",
+    "check_dataset",
+    "derivative_path",
+    "is_our_derivative",
+    "source_uri",
+    "write_dataset_files",
+]
 
 Description = dict[str, Any]  # the content of a dataset_description.json
 
@@ -30,6 +37,7 @@ _TOOL = "ndflow"
 _BIDS_VERSION = "1.10.0"
 _MAX_BYTES = 16 << 20
 _READMES = ("README", "README.md", "README.rst", "README.txt")  # BIDS allows only one
+DATASET_FILES = (DESCRIPTION, ".bidsignore", *_READMES)  # what describes a dataset
 _README = """\
 # Normalised images
 
@@ -132,6 +140,19 @@ def check_dataset(folder: AnyPath, *, source_root: AnyPath, force: bool = False)
         _check_old(path, _read(path), ours, force=force)
 
 
+def is_our_derivative(folder: AnyPath) -> bool:
+    """Tell whether a folder is a BIDS derivative that ndflow wrote."""
+    path = Path(folder) / DESCRIPTION
+    try:
+        return path.exists() and _is_ours(_read(path))
+    except FileError:
+        return False
+
+
+def _is_ours(description: Description) -> bool:
+    return any(tool.get("Name") == _TOOL for tool in _objects(description.get("GeneratedBy")))
+
+
 def _description(source: Description, location: str, name: str, version: str) -> Description:
     """Return the description of a dataset made from another one, described by `source`."""
     if not name.strip():
@@ -150,7 +171,7 @@ def _description(source: Description, location: str, name: str, version: str) ->
 
 def _check_old(path: Path, old: Description, ours: Description, *, force: bool) -> None:
     """Refuse to write into a dataset that is not ours, or was made from another dataset."""
-    if all(tool.get("Name") != _TOOL for tool in _objects(old.get("GeneratedBy"))):
+    if not _is_ours(old):
         cause = "describes a dataset that is not ours"
         raise FileError(path, cause, "choose another folder for the output")
     links = old.get("DatasetLinks")

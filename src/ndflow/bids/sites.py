@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ndflow.bids.names import VALIDATOR
 from ndflow.errors import FileError
-from ndflow.files.tables import MISSING, read_delimited
+from ndflow.files.tables import MISSING, read_delimited, refuse_rows
 
 __all__ = ["Sites"]
 
@@ -69,18 +69,24 @@ class Sites:
             raise FileError(table, cause, f"separate the columns by tabs; {VALIDATOR}")
         column = self._site_column(columns)
         sites: dict[str, list[str]] = {}
-        for _, row in rows:
-            cells = dict(zip(columns, map(str.strip, row), strict=False))
+        faults = []
+        for number, row in rows:
+            cells = dict(zip(columns, map(str.strip, row), strict=True))
             site = cells.get(column, "") if column else ""
-            label = cells.get(key, "").removeprefix(prefix)
+            label = cells[key].removeprefix(prefix)
+            if label.lower() in MISSING:
+                faults.append(f"row {number} has no {key}")
             if table == self._table:
                 own = self._more.setdefault(label, {})
                 for name, cell in cells.items():
-                    if name not in ("", key, column) and cell.lower() not in MISSING:
-                        own.setdefault(name, cell)
+                    if name in ("", key, column) or cell.lower() in MISSING:
+                        continue
+                    if own.setdefault(name, cell) != cell:
+                        faults.append(f"row {number} gives {cells[key]} another {name}")
             known = sites.setdefault(label, [])
             if site.lower() not in MISSING and site not in known:
                 known.append(site)
+        refuse_rows(table, faults)
         return sites
 
     def _site_column(self, columns: Sequence[str]) -> str | None:

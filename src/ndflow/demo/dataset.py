@@ -34,7 +34,7 @@ from ndflow.values import FloatArray, real, whole
 
 __all__ = ["DemoStudy", "Recovery", "Truth", "recovery_of", "write_demo_study"]
 
-_COLUMNS = ("subject", "site", "image", "mask", "gm", "wm", "csf", "age", "lesion")
+_COLUMNS = ("subject", "site", "image", "mask", "gm", "wm", "csf", "age", "has_lesion")
 _FINEST, _COARSEST = 0.5, 8.0  # mm
 _AGES = (20.0, 80.0)
 _ATROPHY, _ATROPHY_PER_YEAR, _ATROPHY_SD = 1.4, 0.025, 0.35  # at the age of 50; between subjects

@@ -1,13 +1,18 @@
 """Tables as text, separated by tabs or commas, with the names of the columns in the first row.
 
-Reading is strict: a quotation mark that is never closed would swallow the rows that follow, so it
-is an error. Rows are numbered by the line of the file they begin in, as an editor shows it.
+Reading is strict, for every table. A quotation mark that is not closed swallows the rows that
+follow, up to the next quotation mark or the end of the file; so a cell that holds a line break is
+an error. So are a row that is shorter or longer than the first, because nobody knows which columns
+its cells belong to, and a column that is named twice. Rows are numbered by the line of the file
+they begin in, as an editor shows it. What was written reads back as it was, whatever text it is
+(`ndflow.files.cells`).
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from pathlib import Path
@@ -15,23 +20,26 @@ from typing import NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.cells import decoded_cell, encoded_cell
 from ndflow.files.text import read_text
 
-__all__ = ["MISSING", "Table", "escaped", "read_delimited", "write_table"]
+__all__ = ["MISSING", "Table", "read_delimited", "refuse_rows", "write_table"]
 
 MISSING = ("", "n/a")  # cells without a value, in lower case
 
 _MAX_BYTES = 256 << 20
-_ESCAPES = str.maketrans({"\t": "\\t", "\n": "\\n", "\r": "\\r"})
+_MAX_LISTED = 5  # faulty rows in one message
+# Programs that split a line at commas or semicolons, too, would find a formula behind these.
+_QUOTED = re.compile(r'"|[,;]\s*[=+\-@]')
 
 
 class Table(NamedTuple):
-    """The cells of a table, as they stand in the file.
+    """The text of the cells of a table.
 
     Attributes
     ----------
     columns : the cells of the first row; none for an empty file.
-    rows : number and cells of every other row that is not blank. Rows may differ in length.
+    rows : number and cells of every other row that is not blank, one cell per column.
     """
 
     columns: list[str]
@@ -54,7 +62,7 @@ def read_delimited(path: AnyPath, *, delimiter: str | None = None) -> Table:
 
     Raises
     ------
-    FileError : if the file cannot be read, is not UTF-8, or its quotation marks do not match.
+    FileError : if the file cannot be read, is not UTF-8, or its cells cannot be told apart.
     """
     text = read_text(path, max_bytes=_MAX_BYTES, hint="save it as CSV (UTF-8) or TSV")
     mark = _delimiter(path, text) if delimiter is None else delimiter
@@ -63,14 +71,28 @@ def read_delimited(path: AnyPath, *, delimiter: str | None = None) -> Table:
     while True:
         number = reader.line_num + 1
         try:
-            lines.append((number, next(reader)))
+            cells = next(reader)
         except StopIteration:
             break
         except csv.Error as error:
             cause = f"row {number} cannot be read ({error})"
             raise FileError(path, cause, "check its quotation marks") from None
-    columns = lines[0][1] if lines else []
-    return Table(columns, [line for line in lines[1:] if any(cell.strip() for cell in line[1])])
+        if reader.line_num > number:
+            cause = f"row {number} has a cell that goes on until line {reader.line_num}"
+            hint = "check its quotation marks; a cell must not hold a line break"
+            raise FileError(path, cause, hint)
+        if not lines or any(cell.strip() for cell in cells):
+            lines.append((number, [decoded_cell(cell) for cell in cells]))
+    table = Table(lines[0][1] if lines else [], lines[1:])
+    _check_columns(path, table)
+    return table
+
+
+def refuse_rows(path: AnyPath, faults: Sequence[str]) -> None:
+    """Refuse a table that has faulty rows, and name the first of them."""
+    if faults:
+        more = f", and {len(faults) - _MAX_LISTED} more" if len(faults) > _MAX_LISTED else ""
+        raise FileError(path, ", ".join(faults[:_MAX_LISTED]) + more, "correct the table")
 
 
 def write_table(
@@ -78,22 +100,33 @@ def write_table(
 ) -> None:
     """Write a tab-separated table, replacing the file if it exists.
 
-    None becomes ``n/a``; tabs and line breaks within a cell are escaped.
+    None becomes ``n/a``; what a cell cannot hold, and what a spreadsheet would run, is encoded.
     """
     with new_file(path, force=True) as file:
         for row in chain([columns], rows):
             file.write("\t".join(_cell(part) for part in row).encode() + b"\n")
 
 
-def escaped(text: str | None) -> str:
-    """Return a text as it is read back from a table that we wrote: one line, without tabs."""
-    plain = (text or "n/a").translate(_ESCAPES)
-    return plain.encode("utf-8", "backslashreplace").decode()
+def _check_columns(path: AnyPath, table: Table) -> None:
+    """Refuse columns that share a name, and rows that do not have one cell per column."""
+    names = [name.strip() for name in table.columns]
+    for name in names:
+        if name and names.count(name) > 1:
+            raise FileError(path, f"row 1 names the column {name!r} twice", "rename one of them")
+    width = len(names)
+    refuse_rows(
+        path,
+        [
+            f"row {number} has {len(cells)} cells instead of {width}"
+            for number, cells in table.rows
+            if len(cells) != width
+        ],
+    )
 
 
 def _cell(text: str | None) -> str:
-    plain = escaped(text)
-    return '"' + plain.replace('"', '""') + '"' if '"' in plain else plain
+    plain = encoded_cell(text)
+    return '"' + plain.replace('"', '""') + '"' if _QUOTED.search(plain) else plain
 
 
 def _delimiter(path: AnyPath, text: str) -> str:

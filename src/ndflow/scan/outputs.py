@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
+from ndflow.files.identity import identity_of
+from ndflow.files.json_model import kind_in
 from ndflow.files.stream import open_file
 from ndflow.image.read import files_of
 from ndflow.image.scans import is_auto
 from ndflow.scan.model_files import is_model
+from ndflow.scan.records import MapRecord
 
 __all__ = [
     "Outputs",
@@ -21,12 +25,15 @@ __all__ = [
     "make_folder",
     "outputs_for",
     "preview",
+    "refuse_given_twice",
+    "refuse_images_of_others",
     "safe_name",
     "sidecar_of",
     "stem",
 ]
 
 _UNSAFE = '%/\\:*?"<>|'
+_LONGEST = 200  # bytes of a name; most discs allow 255, with prefix and extension
 _EXTENSIONS = (".gz", ".nii", ".hdr", ".img", ".mgh", ".mgz", ".json")
 
 
@@ -53,10 +60,29 @@ def stem(path: AnyPath) -> str:
 
 
 def safe_name(text: str) -> str:
-    """Return a text that can be part of a file name, different for different texts."""
-    return "".join(
-        c if c.isprintable() and c not in _UNSAFE else quote(os.fsencode(c), safe="") for c in text
+    """Return a text that can be part of a file name, different for different texts.
+
+    Blanks at its ends are encoded too, because tables and people overlook them.
+    """
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    return _shortened(
+        "".join(
+            c
+            if c.isprintable() and c not in _UNSAFE and start <= place < end
+            else quote(os.fsencode(c), safe="")
+            for place, c in enumerate(text)
+        )
     )
+
+
+def _shortened(name: str) -> str:
+    """Return a name that is not too long for a file: a long one ends with a hash of all of it."""
+    content = name.encode()
+    if len(content) <= _LONGEST:
+        return name
+    # The mark "%~" is in no other name, because "%" is always followed by two digits.
+    mark = f"%~{hashlib.sha256(content).hexdigest()[:16]}"
+    return content[: _LONGEST - len(mark)].decode(errors="ignore") + mark
 
 
 def sidecar_of(output: AnyPath) -> Path:
@@ -83,16 +109,38 @@ def outputs_for(
         return Outputs(None, [place])
     if not as_folder and (os.path.lexists(place) or stem(place) != place.name):
         raise FileError(output, f"one file for {len(images)} images", "name a folder as the output")
+    refuse_given_twice(images)
     names = [name_of(image) for image in images]
     seen: dict[str, str] = {}
     for image, name in zip(images, names, strict=True):
         other = seen.setdefault(stem(name), image)  # a.nii and a.nii.gz would share a sidecar
-        if images.count(image) > 1:
-            raise FileError(image, "given twice", "give each image once")
         if other != image:
             cause = f"its result would be called {name}, like that of {other}"
             raise FileError(image, cause, "run them one by one, with an output name for each")
     return Outputs(place, [place / name for name in names])
+
+
+def refuse_given_twice(files: Sequence[str]) -> None:
+    """Refuse a file that is given twice, be it by another path or a link."""
+    seen: dict[Hashable, int] = {}
+    for place, file in enumerate(files):
+        first = seen.setdefault(identity_of(file), place)
+        if first != place:
+            also = "" if files[first] == file else f", also as {files[first]}"
+            cause = f"given twice{also} (arguments {first + 1} and {place + 1})"
+            raise FileError(file, cause, "give each file once")
+
+
+def refuse_images_of_others(outputs: Outputs) -> None:
+    """Refuse a folder in which images that we did not write have the names of the results.
+
+    A single output is named by the user, who may replace it by force. In a folder, results are
+    called like the scans, and so may be the scans of somebody else.
+    """
+    for file in outputs.files if outputs.folder is not None else ():
+        if file.is_file() and kind_in(sidecar_of(file)) != MapRecord.kind:
+            cause = "exists, and was not written by ndflow"
+            raise FileError(file, cause, "choose another folder for the results")
 
 
 def _is_folder(place: Path) -> bool:

@@ -9,6 +9,7 @@ OUT/scans.tsv              the scans, and where they came from
 OUT/failures.tsv           the scans that failed, and why
 OUT/provenance.json        what was run
 OUT/report.html            the page about it, see `ndflow.reporting.build`
+OUT/evaluation/            what was measured, see `ndflow.compare.save`
 """
 
 from __future__ import annotations
@@ -22,15 +23,18 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
 from ndflow.image.scans import is_auto
 from ndflow.scan.records import StudyRecord
+from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.parallel.tasks import Failure
 from ndflow.study.plan import Study
-from ndflow.study.scan_table import read_study_scans
 
 __all__ = [
+    "EVALUATION",
+    "EVALUATION_RECORD",
     "PROVENANCE",
     "REPORT",
     "SCANS",
     "refuse_foreign",
+    "refuse_foreign_page",
     "refuse_inputs_inside",
     "refuse_other_scans",
     "remove_failed",
@@ -41,6 +45,10 @@ __all__ = [
 PROVENANCE = "provenance.json"
 REPORT = "report.html"
 SCANS = "scans.tsv"
+EVALUATION = "evaluation"  # the folder of it, where there is one
+EVALUATION_RECORD = "evaluation.json"
+
+_HEAD = 1 << 14  # bytes at the beginning of a page
 
 
 def refuse_foreign(folder: Path, channel: str) -> None:
@@ -60,12 +68,19 @@ def refuse_foreign(folder: Path, channel: str) -> None:
 
 
 def refuse_other_scans(study: Study) -> None:
-    """Refuse a folder with results of other scans, which were brought to another reference."""
+    """Refuse a folder with results of other scans, which were brought to another reference.
+
+    A scan that was listed, but has no results because it failed, may go.
+    """
     path = study.folder / SCANS
     if not path.exists():
         return
     names = {scan.name for scan in study.scans}
-    others = [scan.name for scan in read_study_scans(path) if scan.name not in names]
+    others = [
+        scan.name
+        for scan in read_study_scans(path)
+        if scan.name not in names and any(map(os.path.lexists, study.paths(scan)))
+    ]
     if others:
         cause = f"holds {len(others)} scans that are not in this study, such as {others[0]}"
         raise FileError(study.folder, cause, "choose another folder, or --force to mix them")
@@ -75,7 +90,7 @@ def refuse_inputs_inside(study: Study) -> None:
     """Refuse a folder for the results that the scans themselves lie in."""
     inside = os.path.join(os.path.realpath(study.folder), "")  # noqa: PTH118
     for scan in study.scans:
-        for source in (scan.image, scan.mask, *scan.tissues):
+        for source in (scan.image, scan.mask, scan.lesion, *scan.tissues):
             if source is None or is_auto(source):
                 continue
             if os.path.realpath(str(source)).startswith(inside):
@@ -99,8 +114,25 @@ def remove_page(folder: Path) -> None:
     """Remove the page of an earlier run, which shows other results; but no page of anybody else."""
     path = folder / REPORT
     with suppress(OSError):
-        if b"<title>ndflow: " in path.read_bytes():
+        if _is_our_page(path):
             path.unlink()
+
+
+def refuse_foreign_page(folder: Path) -> None:
+    """Refuse to replace a page that ndflow has not written."""
+    path = folder / REPORT
+    if os.path.lexists(path) and not _is_our_page(path):
+        raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
+
+
+def _is_our_page(path: Path) -> bool:
+    """Return whether the head of a page says that it is ours; early pages did in their title."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEAD).partition(b"<style")[0].partition(b"<body")[0]
+    except OSError:
+        return False
+    return b'<meta name="generator" content="ndflow ' in head or b"<title>ndflow: " in head
 
 
 def remove_leftovers(study: Study) -> None:

@@ -8,31 +8,45 @@ are not there yet it estimates itself.
 from __future__ import annotations
 
 import json
+import math
+import os
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from ndflow._version import __version__
 from ndflow.bids.derivative import check_dataset, derivative_path, source_uri, write_dataset_files
+from ndflow.bids.names import IMAGES
 from ndflow.bids.query import BidsImage
 from ndflow.errors import FileError
 from ndflow.files.lock import folder_lock
-from ndflow.files.stream import open_file
+from ndflow.files.text import read_text
 from ndflow.image.scans import AUTO, Scan, TissueMaps
 from ndflow.scan.outputs import check_folder, make_folder, sidecar_of, stem
 from ndflow.study.folder import PROVENANCE, refuse_foreign
+from ndflow.study.listing.columns import FILES, OURS, TEXTS, nearest
+from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
+from ndflow.study.ownership import refuse_replacing
 from ndflow.study.parallel.tasks import check_jobs, record_failures
 from ndflow.study.passes import Progress, check_study, fit_scans
 from ndflow.study.plan import Study
 from ndflow.study.run import Summary, run_cohort
 
-__all__ = ["check_derivative", "run_group", "run_participants", "scans_of_dataset"]
+__all__ = [
+    "check_derivative",
+    "run_group",
+    "run_participants",
+    "scans_of_dataset",
+    "site_hints",
+    "unused_columns",
+]
 
 _INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
-# Columns of a table of scans, which participants.tsv may have too, to mean something else.
-_OURS = {"image", "mask", "gm", "wm", "csf", "subject", "site", "centre", "center"}
+# Columns of OUT/scans.tsv, which participants.tsv may have too, to mean something else.
+_TAKEN = {*FILES, *TEXTS, *OURS, "centre", "center", "exclude"}
+_BRAIN = "_desc-brain_mask"
 _DESCRIPTION = "dataset_description.json"
+_MAX_SIDECAR = 1 << 20
 _LIST_LOCK, _DATASET_LOCK = ".ndflow-failures-lock", ".ndflow-dataset-lock"
 
 
@@ -59,12 +73,13 @@ def scans_of_dataset(
         scans[name] = Scan(
             str(Path(one.image).absolute()),
             mask or (AUTO if auto_mask else None),
-            tissues=_tissue_maps(mask),
+            _lesion_mask(one, mask),
+            _tissue_maps(mask),
             subject=f"sub-{one.entities['sub']}",
             site=one.site,
             name=name,
             origin=one.relative,
-            covariates={n: cell for n, cell in one.more.items() if n.lower() not in _OURS},
+            covariates={n: cell for n, cell in one.more.items() if n.lower() not in _TAKEN},
             output=output,
             sidecar=str(sidecar_of(output)),
             metadata={
@@ -78,16 +93,60 @@ def scans_of_dataset(
 
 def _tissue_maps(mask: str | None) -> TissueMaps:
     """Return the tissue probability maps beside a mask that are named like it."""
-    ending = "_desc-brain_mask"
-    if mask is None or ending not in Path(mask).name:
+    if mask is None or _BRAIN not in Path(mask).name:
         return TissueMaps()
     beside = {
         tissue: Path(mask).with_name(
-            Path(mask).name.replace(ending, f"_label-{tissue.upper()}_probseg")
+            Path(mask).name.replace(_BRAIN, f"_label-{tissue.upper()}_probseg")
         )
         for tissue in TissueMaps._fields
     }
     return TissueMaps(**{t: str(path) for t, path in beside.items() if path.exists()})
+
+
+def _lesion_mask(scan: BidsImage, mask: str | None) -> str | None:
+    """Return the lesion mask of a scan: beside its brain mask or its image, and named like it.
+
+    ``sub-01_label-lesion_mask`` is the name in derivatives; ``sub-01_T1w_label-lesion_roi``, beside
+    the image, is what fMRIPrep looks for.
+    """
+    image = Path(scan.image).absolute()
+    name = stem(image)
+    beside = [
+        image.with_name(f"{called}{kind}")
+        for called in (
+            f"{name.removesuffix(f'_{scan.suffix}')}_label-lesion_mask",
+            f"{name}_label-lesion_roi",
+        )
+        for kind in IMAGES
+    ]
+    if mask is not None and _BRAIN in Path(mask).name:
+        beside.append(Path(mask).with_name(Path(mask).name.replace(_BRAIN, "_label-lesion_mask")))
+    found = [str(path) for path in dict.fromkeys(beside) if os.path.lexists(path)]
+    if len(found) > 1:
+        cause = f"a lesion mask of the same scan as {found[0]}"
+        raise FileError(found[1], cause, "keep one of them")
+    return found[0] if found else None
+
+
+def unused_columns(found: Sequence[BidsImage]) -> dict[str, str]:
+    """Return the columns of ``participants.tsv`` that cannot be covariates, and why."""
+    names = {name for one in found for name in one.more if name.lower() in _TAKEN}
+    why = "means something else in the list of scans; rename to keep"
+    return dict.fromkeys(sorted(names), why)
+
+
+def site_hints(found: Sequence[BidsImage], root: Path) -> list[str]:
+    """Return columns that may name the sites, where no scan has a site."""
+    if any(one.site for one in found):
+        return []
+    names = sorted({name for one in found for name in one.more if nearest(name) == "site"})
+    table = root / "participants.tsv"
+    return [
+        f"{table}: no site is known, but there is a column {name!r}; if it names the sites, use "
+        f"--site-column {name}"
+        for name in names
+    ]
 
 
 def run_participants(study: Study, root: Path, progress: Progress, *, force: bool) -> Summary:
@@ -109,7 +168,7 @@ def run_participants(study: Study, root: Path, progress: Progress, *, force: boo
         with folder_lock(folder, name=_LIST_LOCK, wait=True):
             tried = {"fit": fitted.tried, "normalise": fitted.tried}
             record_failures(folder, tried, {"fit": fitted.failures})
-    return Summary(len(fitted.done), fitted.kept, fitted.failures)
+    return Summary(len(fitted.done), fitted.kept, fitted.failures, fitted.all_doubts())
 
 
 def run_group(
@@ -139,8 +198,11 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
     """Refuse a folder for the results that is something else; see `run_participants`."""
     folder = study.folder
     check_jobs(study.jobs)
+    refuse_repeats(study.scans)
+    refuse_almost_equal_sites(study.scans)
     check_folder(folder)
     check_dataset(folder, source_root=root, force=force)
+    refuse_replacing(study, images=False)
     if force:
         return
     try:
@@ -152,12 +214,24 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
 
 
 def _inherited(scan: BidsImage) -> dict[str, Any]:
-    """Return what the sidecar of a scan says that holds for its result as well."""
-    with (
-        suppress(FileError, ValueError, RecursionError),
-        open_file(sidecar_of(scan.image)) as file,
-    ):
-        said = json.loads(file.read(1 << 20))
-        if isinstance(said, dict):
-            return {name: said[name] for name in _INHERITED if name in said}
-    return {}
+    """Return what the sidecar of a scan says that holds for its result as well.
+
+    Numbers that JSON does not have (NaN, which some programs write) count as missing.
+    """
+    path = sidecar_of(scan.image)
+    if not os.path.lexists(path):
+        return {}
+    try:
+        said = json.loads(
+            read_text(path, max_bytes=_MAX_SIDECAR), parse_constant=_finite, parse_float=_finite
+        )
+    except (ValueError, RecursionError) as error:
+        raise FileError(path, f"not JSON ({error})", "correct it, or remove it") from None
+    if not isinstance(said, dict):
+        raise FileError(path, "not a sidecar of BIDS: no JSON object", "correct it, or remove it")
+    return {name: said[name] for name in _INHERITED if said.get(name) is not None}
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None

@@ -41,12 +41,13 @@ class Study:
     Attributes
     ----------
     folder : for the results.
-    scans : with names of their own, see `ndflow.study.scan_table.named_scans`.
+    scans : with names of their own, see `ndflow.study.listing.scan_table.named_scans`.
     averaging, fitting, matching, reading, writing : what the user chose.
     given : the path of a reference to use instead of one made from these scans.
     channel : what the images show.
     jobs, scheduler : how many workers, or where they are; see `run_tasks`.
     stop_early : whether the first failure ends the run.
+    table : the table that lists the scans, if there is one.
     """
 
     folder: Path
@@ -61,6 +62,7 @@ class Study:
     jobs: int = 1
     scheduler: str | None = None
     stop_early: bool = False
+    table: str | None = None
 
     @property
     def settings(self) -> dict[str, Any]:

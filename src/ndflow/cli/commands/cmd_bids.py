@@ -97,15 +97,18 @@ def bids(
     from ndflow.bids.query import find_scans
     from ndflow.cli.progress import ProgressDisplay, conclude, write_page
     from ndflow.cli.run_scans import command_line, dry_run_study
+    from ndflow.cli.understood import print_understood
     from ndflow.errors import FileError
     from ndflow.study.from_bids import (
         check_derivative,
         run_group,
         run_participants,
         scans_of_dataset,
+        site_hints,
+        unused_columns,
     )
-    from ndflow.study.passes import check_study
     from ndflow.study.plan import Study
+    from ndflow.study.run import check_cohort
 
     found = find_scans(
         bids_dir,
@@ -135,16 +138,24 @@ def bids(
         stop_early=stop_on_first_failure,
     )
     force, group = writing.force, level == "group"
+    print_understood(
+        study,
+        bids_dir,
+        verbosity=verbosity,
+        unused=unused_columns(found),
+        warnings=[] if site_column else site_hints(found, root),
+    )
     if dry_run:
         check_derivative(study, root, force=force)
         if group:
-            check_study(study)
-        return dry_run_study(study, images=group)
+            check_cohort(study, force=force, prepared=True)
+        return dry_run_study(study, verbosity=verbosity, images=group)
     with ProgressDisplay(verbosity) as progress:
         if group:
             summary = run_group(study, root, progress, command=command_line(), force=force)
         else:
             summary = run_participants(study, root, progress, force=force)
+    page = 0
     if group and not no_report and summary.done:
-        write_page(folder, verbosity, reading.max_bytes)
-    return conclude(summary, study, verbosity)
+        page = write_page(folder, verbosity, reading.max_bytes)
+    return conclude(summary, study, verbosity, page=page)

@@ -63,11 +63,13 @@ def cohort(
     ----------
     table
         TSV or CSV with one row per scan and a column `image`; optionally `subject`, `site` (or
-        `centre`), `mask`, `csf`, `gm`, `wm` and covariates. Paths are relative to the table.
+        `centre`), `mask`, `lesion` (voxels to leave out of the estimate), `csf`, `gm`, `wm` and
+        covariates. Paths are relative to the table. What was understood is printed first.
     out
         The folder for the results.
     from_folder
-        Instead of a table: all images in this folder and its subfolders. The site of a scan is the
+        Instead of a table: all images in this folder and its subfolders, but for results of ndflow
+        and for masks (`*_mask`, `*_probseg`, `*_dseg`, `*_lesion`). The site of a scan is the
         folder that it is in.
     pattern
         With --from-folder: a pattern for the names of the images, such as `*_T1w.nii.gz`.
@@ -79,23 +81,26 @@ def cohort(
     """
     from ndflow.cli.progress import ProgressDisplay, conclude, write_page
     from ndflow.cli.run_scans import command_line, dry_run_study
+    from ndflow.cli.understood import print_understood
     from ndflow.errors import InvalidValueError
+    from ndflow.study.listing.image_folder import scans_in_folder
+    from ndflow.study.listing.scan_table import ScanTable, named_scans, read_table
     from ndflow.study.plan import Study
     from ndflow.study.run import check_cohort, run_cohort
-    from ndflow.study.scan_table import named_scans, read_scans, scans_in_folder
 
     if from_folder is not None and out is None:
         folder = Path(table).absolute()
-        scans = scans_in_folder(Path(from_folder), folder, pattern)
+        found, skipped = scans_in_folder(Path(from_folder), folder, pattern)
+        listed = ScanTable(found)
     elif from_folder is None and out is not None and pattern is None:
-        folder, scans = Path(out).absolute(), read_scans(table)
+        folder, listed, skipped = Path(out).absolute(), read_table(table), {}
     else:
         raise InvalidValueError(
             "give either TABLE OUT, or --from-folder DIR OUT, optionally with --pattern"
         )
     study = Study(
         folder,
-        named_scans(scans, auto_mask=auto_mask),
+        named_scans(listed.scans, auto_mask=auto_mask),
         averaging,
         fitting,
         matching,
@@ -106,12 +111,22 @@ def cohort(
         jobs=jobs,
         scheduler=scheduler,
         stop_early=stop_on_first_failure,
+        table=None if from_folder is not None else table,
+    )
+    print_understood(
+        study,
+        from_folder or table,
+        verbosity=verbosity,
+        unused=listed.unused,
+        skipped=skipped,
+        warnings=listed.warnings,
     )
     if dry_run:
         check_cohort(study, force=writing.force)
-        return dry_run_study(study)
+        return dry_run_study(study, verbosity=verbosity)
     with ProgressDisplay(verbosity) as progress:
         summary = run_cohort(study, progress, command=command_line(), force=writing.force)
+    page = 0
     if not no_report and summary.done:
-        write_page(folder, verbosity, reading.max_bytes)
-    return conclude(summary, study, verbosity)
+        page = write_page(folder, verbosity, reading.max_bytes)
+    return conclude(summary, study, verbosity, page=page)

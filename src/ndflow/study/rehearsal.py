@@ -1,0 +1,186 @@
+"""What a run would do for each scan, and why, without doing it.
+
+A density is kept if its fingerprint is the one that a run would compute, and so is an image; but
+that of an image includes the reference. Where some densities are still to be estimated, the
+reference of a study is not known yet, and what will become of the images depends on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ndflow.errors import FileError
+from ndflow.files.fingerprints import contents, fingerprint_of
+from ndflow.files.stream import open_file, sha256_of
+from ndflow.image.scans import Scan
+from ndflow.methods.modes import Goal
+from ndflow.record import JSON
+from ndflow.scan.reading import selection
+from ndflow.scan.records import MapRecord, ScanModel
+from ndflow.scan.results import hashes
+from ndflow.study.integrity import MAPPED
+from ndflow.study.odd_scans import Doubts, odd_scans
+from ndflow.study.passes import fit_matching
+from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.references import make_references, read_fits
+from ndflow.study.scan_jobs import image_fingerprint, model_settings, uses_tissue_maps
+
+__all__ = ["FIT", "FIT_AND_WRITE", "KEEP", "PERHAPS", "WRITE", "Rehearsed", "rehearse"]
+
+FIT, FIT_AND_WRITE, WRITE, KEEP = "fit", "fit and write", "write", "keep"
+PERHAPS = "keep or write"
+_NEW, _UP_TO_DATE = "new", "up to date"
+_DEPENDS = "depends on the reference, which may change"
+_OTHERWISE = "made with another version of ndflow"
+
+Contents = Mapping[str, Sequence[str]]  # the hashes of files, by what they are
+
+
+class _Goals(NamedTuple):
+    """What scans are brought to, by site, and what is doubtful in comparison, by scan."""
+
+    of_sites: Mapping[str | None, Goal]
+    doubts: Doubts
+
+
+class Rehearsed(NamedTuple):
+    """What a run would do for a scan.
+
+    Attributes
+    ----------
+    scan : the scan.
+    action, why : what would be done, and for what reason.
+    error : what would prevent it.
+    """
+
+    scan: Scan
+    action: str = ""
+    why: str = ""
+    error: FileError | None = None
+
+
+@dataclass(frozen=True)
+class _Density:
+    """The density of a scan: why it has to be estimated, if so, and the hashes of its files."""
+
+    stale: str | None
+    inputs: Contents
+    error: FileError | None = None
+
+
+def rehearse(study: Study, *, images: bool = True) -> list[Rehearsed]:
+    """Return what a run would do for each scan.
+
+    Parameters
+    ----------
+    study : what is to be done.
+    images : whether images would be written; otherwise only densities.
+    """
+    densities = [_density(study, scan) for scan in study.scans]
+    if not images:
+        return [
+            Rehearsed(scan, FIT if one.stale else KEEP, one.stale or _UP_TO_DATE, one.error)
+            for scan, one in zip(study.scans, densities, strict=True)
+        ]
+    goals = _goals(study, densities)
+    return [_rehearsed(study, s, one, goals) for s, one in zip(study.scans, densities, strict=True)]
+
+
+def _density(study: Study, scan: Scan) -> _Density:
+    matching = fit_matching(study)
+    files = scan.files(tissues=uses_tissue_maps(scan, matching))
+    model = study.paths(scan).model
+    try:
+        for names in files.values():
+            for name in names:
+                with open_file(name):
+                    pass
+        if not model.exists():
+            return _Density(_NEW, {})
+        inputs = contents(hashes(files))
+    except FileError as error:
+        with_origin = FileError(error.path, f"{error.cause} ({scan.origin})", error.hint)
+        return _Density(_NEW, {}, with_origin)
+    chosen = model_settings(scan, study.fitting, matching)
+    fingerprint = fingerprint_of(inputs=inputs, settings=chosen)
+    if ScanModel.up_to_date(model, fingerprint) is not None:
+        return _Density(None, inputs)
+    try:
+        before = ScanModel.read(model)
+    except FileError:
+        return _Density("its density is damaged", inputs)
+    changed = _changed(before.settings, chosen, before.sha256, inputs)
+    return _Density(changed or _OTHERWISE, inputs)
+
+
+def _goals(study: Study, densities: Sequence[_Density]) -> _Goals | None:
+    """Return what the scans are brought to; None if that is not known yet."""
+    fresh = [
+        scan
+        for scan, one in zip(study.scans, densities, strict=True)
+        if not (one.stale or one.error)
+    ]
+    complete = len(fresh) == len(study.scans)
+    if not complete and (study.given is None or study.mode.by_site):
+        return None
+    fits = read_fits(study, fresh)
+    models = {name: fit.model for name, fit in fits.items()}
+    # A reference that was given does not depend on the scans.
+    made = make_references(study, fresh, models) if complete else make_references(study, [], {})
+    return _Goals(made.goals, odd_scans(fresh, fits, made.common.mixture))
+
+
+def _rehearsed(study: Study, scan: Scan, density: _Density, goals: _Goals | None) -> Rehearsed:
+    if density.stale or density.error:
+        return Rehearsed(scan, FIT_AND_WRITE, density.stale or "", density.error)
+    paths = study.paths(scan)
+    if not (paths.sidecar.exists() and paths.image.exists()):
+        return Rehearsed(scan, WRITE, "fitted already")
+    if goals is None:
+        return Rehearsed(scan, PERHAPS, _DEPENDS)
+    stale = _stale_image(study, scan, paths, density.inputs, goals)
+    return Rehearsed(scan, WRITE if stale else KEEP, stale or _UP_TO_DATE)
+
+
+def _stale_image(
+    study: Study, scan: Scan, paths: ResultPaths, hashed: Contents, goals: _Goals
+) -> str | None:
+    """Return why an image has to be written again, if so."""
+    inputs = {what: hashed[what] for what in MAPPED if what in hashed}
+    model = ScanModel.read(paths.model).model
+    goal, doubts = study.mode.goal_of(goals.of_sites, scan.site), goals.doubts.get(scan.name, ())
+    fingerprint = image_fingerprint(scan, inputs, model, goal, study.settings, doubts)
+    before = MapRecord.up_to_date(paths.sidecar, fingerprint)
+    if before is not None:
+        return None if before.outputs == (sha256_of(paths.image),) else "its result was changed"
+    try:
+        record = MapRecord.read(paths.sidecar)
+    except FileError:
+        return "its sidecar is damaged"
+    known = {name: study.settings.get(name) for name in record.settings or {}} | selection(scan)
+    read = contents(record.inputs or {})
+    before_hashes = {what: read[what] for what in MAPPED if what in read} or None
+    changed = _changed(record.settings, known, before_hashes, inputs)
+    return changed or f"the reference has changed, or it was {_OTHERWISE}"
+
+
+def _changed(
+    settings: Mapping[str, JSON] | None,
+    chosen: Mapping[str, JSON],
+    hashed: Contents | None,
+    inputs: Contents,
+) -> str | None:
+    """Return which settings or files differ from those of an earlier run, in words."""
+    known = dict(settings or {})
+    names = sorted(n for n in {*known, *chosen} if known.get(n) != _plain(chosen.get(n)))
+    if hashed is not None:
+        kinds = {*hashed, *inputs}
+        names += sorted(k for k in kinds if list(hashed.get(k, ())) != list(inputs.get(k, ())))
+    return f"changed: {', '.join(dict.fromkeys(names))}" if names else None
+
+
+def _plain(value: JSON) -> JSON:
+    """Return a setting as it is read back from JSON."""
+    return list(value) if isinstance(value, tuple) else value
