@@ -1,8 +1,10 @@
-"""What a command prints: results to stdout; errors, warnings and progress to stderr."""
+"""What a command prints: results to stdout; errors, warnings and progress to stderr.
+
+Whatever these lead to, printing does not fail, see `ndflow.cli.standard_streams`.
+"""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
@@ -50,12 +52,9 @@ def print_result(result: str) -> None:
 
 
 def print_text(text: str) -> None:
-    """Print a text to stdout, as long as there is a reader: ``head`` may have seen enough."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    """Print a text to stdout."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def progress(items: Iterable[T], total: int, what: str, *, hidden: bool = False) -> Iterator[T]:

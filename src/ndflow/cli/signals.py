@@ -1,8 +1,11 @@
-"""Stop on Ctrl-C (SIGINT), or when the system asks for it (SIGTERM).
+"""Stop on Ctrl-C (SIGINT), when the system asks for it (SIGTERM), or with the terminal (SIGHUP).
 
 A signal raises an exception wherever the program happens to be. If that is in a destructor, Python
 ignores the exception and the program would continue; so signals are remembered, and
 `raise_if_signalled` raises the exception again after each scan.
+
+A signal that is ignored when the program starts stays ignored: that is how ``nohup`` keeps a run
+alive, and how shells keep Ctrl-C from jobs in the background.
 """
 
 from __future__ import annotations
@@ -19,16 +22,31 @@ __all__ = ["Terminated", "raise_if_signalled", "signals_raised"]
 _received: list[int] = []
 
 
+_NUMBERS = [
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+]
+
+
 class Terminated(BaseException):
-    """The system has asked the program to stop (SIGTERM)."""
+    """The system has asked the program to stop (SIGTERM), or the terminal has gone (SIGHUP).
+
+    Attributes
+    ----------
+    code : the exit code, as shells count: 128 and the number of the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        gone = signal.Signals(number).name == "SIGHUP"
+        super().__init__("the terminal was closed" if gone else "terminated")
+        self.code = 128 + number
 
 
 @contextmanager
 def signals_raised() -> Iterator[None]:
-    """Raise KeyboardInterrupt on SIGINT and Terminated on SIGTERM while the block runs."""
+    """Raise KeyboardInterrupt on SIGINT, and Terminated on the others, while the block runs."""
     _received.clear()
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, _handle) for number in numbers}
+    heeded = [number for number in _NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, _handle) for number in heeded}
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
         yield
@@ -50,7 +68,7 @@ def _handle(number: int, _: FrameType | None) -> None:
 
 
 def _stop(number: int) -> NoReturn:
-    raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
 
 
 def _unraisable(error: Any) -> None:

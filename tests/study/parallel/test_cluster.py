@@ -2,11 +2,13 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -25,18 +27,29 @@ DASK = [sys.executable, "-m", "dask"]
 @pytest.fixture(scope="module")
 def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The scheduler file of a cluster with two workers."""
-    folder = tmp_path_factory.mktemp("cluster")
+    with cluster(tmp_path_factory.mktemp("cluster"), "tcp", workers=2) as file:
+        yield file
+
+
+@contextmanager
+def cluster(folder: Path, protocol: str, *, workers: int, **environment: str) -> Iterator[Path]:
+    """Start a scheduler and workers, and give the file that the scheduler writes."""
     file = folder / "scheduler.json"
-    shared = ["--scheduler-file", str(file), "--no-dashboard"]
+    shared = ["--scheduler-file", str(file), "--no-dashboard", "--host", f"{protocol}://127.0.0.1"]
     commands = [
-        [*DASK, "scheduler", "--host", "127.0.0.1", "--port", "0", *shared],
-        [*DASK, "worker", "--host", "127.0.0.1", "--nworkers", "2", "--nthreads", "1", *shared],
+        [*DASK, "scheduler", "--port", "0", *shared],
+        [*DASK, "worker", "--nworkers", str(workers), "--nthreads", "1", *shared],
     ]
     processes = []
     with (folder / "log").open("w") as log:
         for command in commands:
             started = subprocess.Popen(
-                command, stdout=log, stderr=log, cwd=folder, start_new_session=True
+                command,
+                stdout=log,
+                stderr=log,
+                cwd=folder,
+                start_new_session=True,
+                env=os.environ | environment,
             )
             processes.append(started)
             wait(file.exists)
@@ -98,3 +111,34 @@ def test_a_missing_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> Non
         pytest.raises(FileError, match="no Dask scheduler answers there"),
     ):
         list(run_tasks(len, [Task("a", {"obj": ()})], scheduler="tcp://127.0.0.1:9"))
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+def test_a_cluster_may_be_secured_by_certificates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    made = ["openssl", "req", "-x509", "-nodes", "-newkey", "rsa:2048", "-subj", "/CN=ndflow"]
+    files = ["-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*made, *files], check=True, capture_output=True)
+    tls = "DASK_DISTRIBUTED__COMM__TLS__"
+    secured = {
+        "DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION": "true",
+        f"{tls}CA_FILE": str(certificate),
+        **{f"{tls}{who}__CERT": str(certificate) for who in ("SCHEDULER", "WORKER", "CLIENT")},
+        **{f"{tls}{who}__KEY": str(key) for who in ("SCHEDULER", "WORKER", "CLIENT")},
+    }
+    (tmp_path / "in").mkdir()
+    for seed in range(2):
+        save(tmp_path / "in" / f"scan{seed}.nii.gz", head(seed, shape=(12, 12, 12)))
+    with cluster(tmp_path, "tls", workers=1, **secured) as file:
+        address = json.loads(file.read_text())["address"]
+        assert address.startswith("tls://")
+        words = ("cohort", tmp_path / "out", "--from-folder", tmp_path / "in", "--scheduler")
+        refused = in_a_process(*words, address)
+        assert refused.code == 2
+        assert f"{address}: its connection cannot be secured" in refused.err
+        for name, setting in secured.items():
+            monkeypatch.setenv(name, setting)
+        done = in_a_process(*words, address, "--force")
+        assert done.code == 0, done.err

@@ -149,8 +149,8 @@ def test_failures_are_listed_with_a_line_each(tmp_path: Path) -> None:
     assert lines == [
         "scan\tstage\tcause\ttry",
         "a.nii\tfit\ta.nii: no such file\tlook for it",
-        "tab\\there\tfit\tline\\none\tn/a",
-        "caf\\udce9.nii\tfit\tgrößer\tn/a",
+        "'\\tab\\there\tfit\t'\\line\\none\tn/a",
+        "'\\caf\\udce9.nii\tfit\tgrößer\tn/a",
         "",
     ]
     assert list(tmp_path.iterdir()) == [tmp_path / "failures.tsv"]
@@ -165,9 +165,9 @@ def test_a_scan_leaves_the_list_when_it_succeeds_and_the_others_stay(tmp_path: P
     failures = [Failure(name, "cause", "hint", "", "") for name in names]
     record_failures(tmp_path, {"fit": names}, {"fit": failures})
     record_failures(tmp_path, {"normalise": names}, {"normalise": failures[:1]})
-    assert listed() == [["a\\tb.nii", "fit"], ["c.nii", "fit"], ["a\\tb.nii", "normalise"]]
+    assert listed() == [["'\\a\\tb.nii", "fit"], ["c.nii", "fit"], ["'\\a\\tb.nii", "normalise"]]
     record_failures(tmp_path, {"fit": names[:1]}, {"fit": []})
-    assert listed() == [["c.nii", "fit"], ["a\\tb.nii", "normalise"]]
+    assert listed() == [["c.nii", "fit"], ["'\\a\\tb.nii", "normalise"]]
     record_failures(tmp_path, {"fit": names, "normalise": names}, {})
     assert list(tmp_path.iterdir()) == []
     record_failures(tmp_path, {"normalise": names}, {})

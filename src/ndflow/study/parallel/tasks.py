@@ -10,9 +10,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError, NdflowError
-from ndflow.files.tables import Table, escaped, read_delimited, write_table
+from ndflow.files.tables import read_delimited, write_table
 
-__all__ = ["FAILURES", "Failure", "Outcome", "Task", "check_jobs", "record_failures", "run_tasks"]
+__all__ = [
+    "FAILURES",
+    "Failure",
+    "Outcome",
+    "Task",
+    "check_jobs",
+    "read_failures",
+    "record_failures",
+    "run_tasks",
+]
 
 FAILURES = "failures.tsv"
 
@@ -142,24 +151,53 @@ def record_failures(
     """
     path = folder / FAILURES
     try:
-        old = read_delimited(path, delimiter="\t") if path.exists() else Table([], [])
+        old = _listed(path)
     except FileError:
-        old = Table(["unreadable"], [])
-    if not old.columns and not any(failures.values()):
-        return
-    if old.columns and tuple(old.columns) != _COLUMNS:
         if not any(failures.values()):
             return
-        raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
-    rows: list[Sequence[str]] = []
+        raise
+    if not old and not any(failures.values()):
+        return
+    rows: list[Sequence[str | None]] = []
     if tried is not None:
-        done = {(escaped(scan), stage) for stage in tried for scan in tried[stage]}
-        rows += [cells for _, cells in old.rows if tuple(cells[:2]) not in done]
-    rows += [(f.scan, stage, f.cause, f.hint) for stage in failures for f in failures[stage]]
+        done = {(scan, stage) for stage in tried for scan in tried[stage]}
+        rows += [cells for cells in old if tuple(cells[:2]) not in done]
+    rows += [
+        (failure.scan, stage, failure.cause, failure.hint or None)
+        for stage in failures
+        for failure in failures[stage]
+    ]
     if rows:
         write_table(path, _COLUMNS, rows)
     else:
         path.unlink(missing_ok=True)
+
+
+def read_failures(folder: Path) -> list[tuple[str, str, str]]:
+    """Return the scans that failed in a folder: their names, the causes, and what to try.
+
+    Raises
+    ------
+    FileError
+        Where somebody else's file has the name of the list.
+    """
+    return [(scan, cause, hint) for scan, _, cause, hint in _listed(folder / FAILURES)]
+
+
+def _listed(path: Path) -> list[list[str]]:
+    """Return the rows of a list of failures; none if it does not exist."""
+    if not path.exists():
+        return []
+    foreign = FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
+    try:
+        columns, rows = read_delimited(path, delimiter="\t")
+    except FileError:
+        raise foreign from None
+    if not columns:
+        return []
+    if tuple(columns) != _COLUMNS or any(len(cells) != len(_COLUMNS) for _, cells in rows):
+        raise foreign
+    return [list(cells) for _, cells in rows]
 
 
 def _with_origin(failure: Failure, origin: str) -> Failure:

@@ -3,7 +3,7 @@
 On one machine, a worker that is killed, usually because memory runs out, takes the whole pool with
 it, and there is no telling which of the tasks that were handed out killed it. So each of these is
 repeated in a process of its own, where only the one to blame fails again, and the remaining tasks
-go back to a pool.
+go back to a pool. Workers end with the process that started them, even if that is killed.
 
 A Dask cluster knows which task a worker had, and retries it on another one as often as its
 scheduler is configured to. (joblib has a Dask backend, but joblib 1.6 waits forever for the result
@@ -29,6 +29,7 @@ from joblib.externals.loky import ProcessPoolExecutor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.study.parallel.parent import end_with_parent
 
 __all__ = ["run_in_workers"]
 
@@ -56,7 +57,7 @@ def run_in_workers(
     function : what to apply. It, the tasks and the results are sent between processes, and it must
         not raise.
     tasks : what to apply it to.
-    jobs : the number of processes; -1 for one per core.
+    jobs : the number of processes, of which there are never more than tasks; -1 for one per core.
     killed : returns the result of a task whose process died every time it was tried.
     scheduler : the address or the scheduler file of a Dask cluster to use instead.
 
@@ -75,23 +76,31 @@ def _on_this_machine(
     function: Callable[[T], R], tasks: Sequence[T], jobs: int, killed: Callable[[T], R]
 ) -> Results[R]:
     left = dict.fromkeys(range(len(tasks)))  # a set that keeps its order
-    handed_out = 2 * effective_n_jobs(jobs)
+    jobs = effective_n_jobs(jobs)
+    handed_out = 2 * jobs
     _start_trackers()
     while left:
         parallel = Parallel(
-            n_jobs=jobs,
+            n_jobs=min(jobs, len(left)),
             return_as="generator_unordered",
             pre_dispatch=handed_out,
             batch_size=1,
+            **_watched(),
         )
         work = (delayed(_indexed)(function, index, tasks[index]) for index in list(left))
-        with suppress(BrokenProcessPool), _started(parallel, work) as results:
-            for index, result in results:
-                del left[index]
-                yield index, result
-        for index in list(left)[:handed_out]:  # none, unless a worker was killed
+        if jobs == 1 or len(left) > 1:  # a pool of one worker would be this process
+            with suppress(BrokenProcessPool), _started(parallel, work) as results:
+                for index, result in results:
+                    del left[index]
+                    yield index, result
+        for index in list(left)[:handed_out]:  # the last one, or after a worker was killed
             del left[index]
             yield index, _alone(function, tasks[index], killed)
+
+
+def _watched() -> dict[str, Any]:
+    """Return the options of a pool whose workers watch this process, and end when it does."""
+    return {"initializer": end_with_parent, "initargs": (os.getpid(),)}
 
 
 def _start_trackers() -> None:
@@ -99,13 +108,14 @@ def _start_trackers() -> None:
 
     They would report leaked semaphores on the terminal after our own last line (they still do for
     users who set PYTHONWARNINGS). They are started here, because together with the first worker
-    they would undo the blocking of Ctrl-C in it (`_sigint_blocked`).
+    they would undo the blocking of Ctrl-C in it (`_signals_blocked`).
     """
     before = os.environ.get("PYTHONWARNINGS")
     os.environ["PYTHONWARNINGS"] = "ignore"
     try:
-        resource_tracker.ensure_running()  # that of multiprocessing, which joblib starts too
-        loky_tracker.ensure_running()
+        with _signals_blocked():  # they outlive a terminal that is closed, and end with us
+            resource_tracker.ensure_running()  # that of multiprocessing, which joblib starts too
+            loky_tracker.ensure_running()
     finally:
         if before is None:
             del os.environ["PYTHONWARNINGS"]
@@ -117,24 +127,24 @@ def _start_trackers() -> None:
 def _started(parallel: Parallel, work: Iterator[Any]) -> Iterator[Any]:
     """Start work in processes; leaving the block early kills them."""
     with ExitStack() as stack:
-        with _sigint_blocked():
+        with _signals_blocked():
             results = parallel(work)
             stack.callback(_close, results)
         yield results
 
 
 @contextmanager
-def _sigint_blocked() -> Iterator[None]:
-    """Block Ctrl-C in processes that are started in the block.
+def _signals_blocked() -> Iterator[None]:
+    """Block Ctrl-C, and the end of the terminal, in processes that are started in the block.
 
-    A terminal sends it to all processes, but only the main one should react, after the block, and
-    stop the others. It is blocked from their very beginning, because a process that is interrupted
-    while it imports modules prints a traceback.
+    A terminal sends them to all processes, but only the main one should react, after the block, and
+    stop the others. They are blocked from their very beginning, because a process that is
+    interrupted while it imports modules prints a traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
@@ -155,9 +165,9 @@ def _indexed(function: Callable[[T], R], index: int, task: T) -> tuple[int, R]:
 def _alone(function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
     """Return the result of a task in a process of its own."""
     for _ in range(_ATTEMPTS):
-        pool = ProcessPoolExecutor(max_workers=1)
+        pool = ProcessPoolExecutor(max_workers=1, **_watched())
         try:
-            with _sigint_blocked():
+            with _signals_blocked():
                 future = pool.submit(function, task)
             result: R = future.result()
             return result
@@ -232,3 +242,8 @@ def _client(scheduler: str) -> Any:
     except (OSError, ValueError) as error:
         cause = f"no Dask scheduler answers there ({error})"
         raise FileError(scheduler, cause, "start one: dask scheduler") from None
+    # Certificates are missing, or encryption is required.
+    except (TypeError, RuntimeError) as error:
+        cause = f"its connection cannot be secured as configured ({error})"
+        hint = "check distributed.comm.tls in the configuration of Dask, and use a tls:// address"
+        raise FileError(scheduler, cause, hint) from None
