@@ -1,5 +1,6 @@
 """``--lesions`` and ``--freeze``: lesions keep their contrast, frozen components stay."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,20 @@ def test_a_lesion_is_found_reported_and_keeps_its_contrast(
     run: Run, folder: Path, healthy: Path
 ) -> None:
     plain, spared = folder / "plain.nii.gz", folder / "spared.nii.gz"
-    assert run("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", plain) == (0, "", "")
+    assert run("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", plain).code == 0
     words = ("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", spared)
-    assert run(*words, "--lesions", "auto") == (0, "", "")
+    ran = run(*words, "--lesions", "auto")
     found = record_of(spared)["match"]["lesions"]
+    assert (ran.code, ran.out) == (0, "")
+    (line,) = (part for part in ran.err.splitlines() if "lesion" in part)
+    start = f"warning: {folder / 'ill.nii.gz'}: kept out as a lesion: {found['share']:.1%} of the"
+    assert line.startswith(start)
+    assert f"around intensity {found['intensities'][0]:.4g}" in line
+    assert "kept out of the match as a lesion; check that a lesion has these intensities" in line
+    (doubt,) = (one for one in record_of(spared)["doubts"] if "lesion" in one["kind"])
+    assert doubt["kind"] == "kept out as a lesion"
+    assert f"{doubt['text'].removesuffix('.')}; {doubt['hint']}" in line
+    assert found["overlap"] >= found["needed"]
     assert not found["unlike"]
     assert found["share"] == pytest.approx(lesion().sum() / (radii() < 1).sum(), rel=0.2)
     assert all(abs(mean - BRIGHT) < 40 for mean in found["intensities"])
@@ -87,6 +98,52 @@ def test_no_lesion_is_found_in_a_healthy_scan(run: Run, folder: Path, healthy: P
     assert np.array_equal(*images)
 
 
+def other_scanner() -> Any:
+    """Return a scan with the same lesion, of a scanner with more noise and another contrast."""
+    image = head(30, tissues=((380.0, 110.0), (620.0, 100.0), (1000.0, 90.0)))
+    where = lesion()
+    image[where] = np.rint(np.random.default_rng(1).normal(1700, 30, np.count_nonzero(where)))
+    return image
+
+
+def large_lesion() -> Any:
+    """Return a scan of the same scanner, of which a sixth is bright."""
+    image = scan(31)
+    where = (radii() < 1) & (np.arange(radii().shape[0])[:, None, None] < 8)
+    image[where] = np.rint(np.random.default_rng(2).normal(1500, 30, np.count_nonzero(where)))
+    return image
+
+
+@pytest.mark.parametrize("image", [other_scanner, large_lesion])
+def test_nothing_is_kept_out_of_a_scan_that_is_unlike_the_reference_and_it_says_so(
+    run: Run, folder: Path, healthy: Path, tmp_path: Path, image: Callable[[], Any]
+) -> None:
+    path = save(tmp_path / "odd.nii.gz", image())
+    plain, watched = tmp_path / "plain.nii.gz", tmp_path / "watched.nii.gz"
+    run("normalise", path, "--to", healthy, "-o", plain)
+    ran = run("normalise", path, "--to", healthy, "-o", watched, "--lesions", "auto")
+    assert (ran.code, ran.out) == (0, "")
+    (line,) = (part for part in ran.err.splitlines() if "lesion" in part and "overlap" in part)
+    assert line.startswith(
+        f"warning: {path}: lesions not looked for: it is unlike any healthy scan"
+    )
+    assert "use a reference of healthy scans from the same scanner" in line
+    record = record_of(watched)
+    assert record["match"]["lesions"]["unlike"]
+    assert record["match"]["lesions"]["components"] == []
+    assert "lesions not looked for" in [doubt["kind"] for doubt in record["doubts"]]
+    assert plain.read_bytes() == watched.read_bytes()
+
+
+def test_the_help_calls_it_experimental_and_names_its_limits(run: Run) -> None:
+    for command in ("normalise", "cohort"):
+        words = " ".join(run(command, "--help").out.replace("│", " ").split())
+        assert "Experimental. Find intensities that no healthy scan of the reference" in words
+        assert "at most 10 % of a scan" in words
+    words = " ".join(run("reference", "--help").out.replace("│", " ").split())
+    assert "Experimental. The scans are healthy" in words
+
+
 def test_a_study_of_patients_finds_lesions_with_a_reference_of_healthy_scans(
     run: Run, folder: Path, healthy: Path, tmp_path: Path
 ) -> None:
@@ -100,6 +157,9 @@ def test_a_study_of_patients_finds_lesions_with_a_reference_of_healthy_scans(
     found = [made["match"]["lesions"]["components"] for made in maps]
     assert found[0]
     assert not found[1]
+    doubts = [[doubt["kind"] for doubt in made.get("doubts", ())] for made in maps]
+    assert "kept out as a lesion" in doubts[0]
+    assert not any("lesion" in kind for kind in doubts[1])
     assert run("report", tmp_path / "out").code == 0
     page = (tmp_path / "out/report.html").read_text()
     assert "Kept out of the match as a lesion" in page

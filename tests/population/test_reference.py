@@ -295,6 +295,10 @@ def nested(depth):
         ({"mixture": Affine(2.0, 1.0)}, "mixture must be of the type GaussianMixture"),
         ({"mixture": GaussianMixture([1.0], [0.1], [1.0])}, "zero mean and unit variance"),
         ({"mixture": GaussianMixture([1.0], [0.0], [1.1])}, "zero mean and unit variance"),
+        (
+            {"mixture": GaussianMixture([0.5, 0.5], [0, 1e200], [1, 1])},
+            "zero mean and unit variance",
+        ),
         ({"mixture": PLANE}, "channel_names must be 2 different names"),
         ({"channel_names": "T1w"}, "channel_names must be of the type"),
         ({"channel_names": ["T1w", "T2w"]}, "channel_names must be 1 different names"),

@@ -133,6 +133,16 @@ class Method(ABC):
         """Return further sentences for a methods section, each with a blank before it."""
         return ""
 
+    def shortcoming(self, matching: Matching) -> str:
+        """Return why its results may be further from the target than aligned ones, and what to try.
+
+        For a doubt about a scan.
+        """
+        return (
+            "it matches a few intensities, and what lies between them may come to lie elsewhere: "
+            "compare with --method affine"
+        )
+
     def options(self, matching: Matching) -> list[str]:
         """Return the choices that matter to it, in words, for the report."""
         return []

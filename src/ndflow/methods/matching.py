@@ -48,8 +48,10 @@ class Matching:
         tissues of the reference in the scan's own proportions, which are taken from its tissue
         probability maps (tissue) or are those that need the mildest map (adaptive).
     lesions
-        Find intensities that no healthy scan of the reference has (auto), and keep them out of the
-        match.
+        Experimental. Find intensities that no healthy scan of the reference has (auto), and keep
+        them out of the match: lesions brighter than any healthy tissue on T1w or FLAIR, never those
+        like CSF, and at most 10 % of a scan. Nothing is kept out of a scan that is unlike those of
+        the reference, so it needs healthy scans from the same scanner.
     freeze
         Components of the scan's density that stay where the alignment puts them: an index (3), a
         weight (weight<0.02) or a range of intensities (900:1200). Repeat the option for several

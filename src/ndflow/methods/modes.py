@@ -18,7 +18,7 @@ from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import Solution
-from ndflow.methods.targets import target_rule
+from ndflow.methods.targets import chosen_density, target_rule
 from ndflow.population import pushforward
 from ndflow.transport import Affine, Chain, align
 
@@ -80,6 +80,29 @@ class Goal:
         there = DensityModel(self._after(scan, through_site), tissues=scan.tissues)
         last = method.solve(there, self.reference, self.matching)
         return replace(last, imap=Chain((through_site, last.imap)), affine=whole)
+
+    @property
+    def per_scan(self) -> bool:
+        """Whether each scan is matched by itself."""
+        return self.site is None or self.further
+
+    def matched_density(self, solution: Solution) -> GaussianMixture | None:
+        """Return the density that the result of a scan should have.
+
+        None where it need not have any: its map is a straight line, which fits no shape, its method
+        has units of its own, all scans of its site share one map, or a part of it was kept out of
+        the match.
+        """
+        straight = isinstance(solution.imap, Affine) or method_of(self.matching).own_units
+        partial = solution.frozen or (solution.lesions and solution.lesions.components)
+        if straight or not self.per_scan or partial:
+            return None
+        return chosen_density(solution.target, self.reference)
+
+    @property
+    def shortcoming(self) -> str:
+        """Why a result may be further from its target than after alignment, and what to try."""
+        return method_of(self.matching).shortcoming(self.matching)
 
     def _after(self, scan: DensityModel, through_site: Chain) -> GaussianMixture:
         """Return the density of a scan after the map of its site."""

@@ -33,6 +33,17 @@ from ndflow.transport import (
 __all__ = ["METHODS", "DensityFlow"]
 
 _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
+_SHORTCOMINGS = {
+    "l2": (
+        "the L2 divergence matches peaks rather than amounts, regularisation holds components "
+        "back, and a target with other proportions of tissue pulls them apart; try --objective "
+        "cramer, a target more like the scan"
+    ),
+    "cramer": (
+        "regularisation holds components back, and a target with other proportions of tissue "
+        "pulls them apart; try a smaller --regularisation, a target more like the scan"
+    ),
+}
 _OBJECTIVES = {"l2": "L2 divergence", "cramer": "Cramér distance"}
 
 
@@ -79,7 +90,9 @@ class DensityFlow(Method):
         if matching.lesions:
             words += (
                 " Components of a scan with more mass than any healthy scan of the reference has "
-                "at their intensities were kept out of the match, and moved along with it."
+                "at their intensities were kept out of the match, and moved along with it, unless "
+                "they made up more than 10% of the scan, lay on the side of CSF, or the rest of "
+                "the scan was unlike that of healthy ones."
             )
         if matching.freeze:
             rules = ", ".join(matching.freeze)
@@ -87,6 +100,10 @@ class DensityFlow(Method):
                 f" Components chosen by index, weight or mean intensity ({rules}) stayed fixed."
             )
         return words
+
+    def shortcoming(self, matching: Matching) -> str:
+        """Return why a match may lead away from its target, and what to try."""
+        return f"{_SHORTCOMINGS[matching.objective]}, or compare with --method affine"
 
     def options(self, matching: Matching) -> list[str]:
         """Return the choices that matter to it, in words."""
@@ -111,6 +128,9 @@ def _lesions(source: DensityModel, target: DensityModel, matching: Matching) -> 
         excess=float(found.excesses.max()),
         threshold=target.ceiling.threshold,
         unlike=found.unlike,
+        suspected=found.suspected,
+        overlap=found.overlap,
+        needed=found.needed,
     )
 
 

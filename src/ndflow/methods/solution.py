@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ndflow.density import GaussianMixture
+from ndflow.doubt import Doubt
 from ndflow.record import Record
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap
 
@@ -111,7 +112,11 @@ class KeptLesions(Record):
     intensities : their means, in the units of the scan.
     share : of the voxels in them.
     excess, threshold : the largest excess of any component, and the one that makes a lesion.
-    unlike : whether so much of the scan is unusual that nothing was taken for a lesion.
+    unlike : whether the scan as a whole is so unusual that nothing was taken for a lesion.
+    suspected : the share of the voxels with too large an excess, lesion or not.
+    overlap, needed : that of the scan's density, without lesions, with the most similar healthy
+        scan of the reference, and how much of it a scan needs. These three are not in records of
+        older versions.
     """
 
     components: tuple[int, ...]
@@ -120,17 +125,59 @@ class KeptLesions(Record):
     excess: float
     threshold: float
     unlike: bool
+    suspected: float | None = None
+    overlap: float | None = None
+    needed: float | None = None
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Return a doubt if something was kept out, or if lesions could not be looked for."""
+        if self.unlike:
+            return (
+                Doubt(
+                    "lesions not looked for",
+                    self._why_unlike(),
+                    "use a reference of healthy scans from the same scanner, or give --exclude a "
+                    "mask of the lesion",
+                ),
+            )
+        if not self.components:
+            return ()
+        return (
+            Doubt(
+                "kept out as a lesion",
+                f"{self.share:.1%} of the voxels, around {self._where()}, were kept out of the "
+                f"match as a lesion.",
+                "check that a lesion has these intensities; otherwise leave out --lesions",
+            ),
+        )
 
     def sentence(self) -> str:
         """Say what was found."""
         if self.unlike:
-            return "Unlike any healthy scan of the reference: nothing was treated as a lesion."
+            return self._why_unlike()
         if not self.components:
             return "No lesion was found."
-        where = ", ".join(f"{mean:.4g}" for mean in self.intensities)
         return (
-            f"Kept out of the match as a lesion: {self.share:.1%} of the voxels, around intensity "
-            f"{where}. They follow the map."
+            f"Kept out of the match as a lesion: {self.share:.1%} of the voxels, around "
+            f"{self._where()}. They follow the map."
+        )
+
+    def _where(self) -> str:
+        return f"intensity {', '.join(f'{mean:.4g}' for mean in self.intensities)}"
+
+    def _why_unlike(self) -> str:
+        """Say why nothing was taken for a lesion."""
+        nothing = "so nothing was kept out of the match as a lesion."
+        if self.overlap is None or self.needed is None or self.suspected is None:
+            return f"It is unlike any healthy scan of the reference, {nothing}"
+        if self.overlap < self.needed:
+            return (
+                f"It is unlike any healthy scan of the reference (their densities overlap by "
+                f"{self.overlap:.1%}, and should by {self.needed:.1%}), {nothing}"
+            )
+        return (
+            f"{self.suspected:.0%} of it exceeds what healthy scans of the reference have, which "
+            f"is too much for a lesion, {nothing}"
         )
 
 
@@ -181,14 +228,13 @@ class Solution:
     def warnings(self, path: str) -> list[str]:
         """Return what the user should know about the match of the scan at `path`."""
         found = [] if self.converged else [f"{path}: the match to the target {self.message}"]
-        if self.lesions is not None and self.lesions.unlike:
-            found.append(
-                f"{path}: a quarter of it or more is unlike any healthy scan of the reference, so "
-                f"nothing was treated as a lesion"
-            )
         if self.frozen == ():
             found.append(f"{path}: --freeze chooses none of its components; all of them could move")
         return found
+
+    def doubts(self) -> tuple[Doubt, ...]:
+        """Return what to check by eye about the match."""
+        return self.lesions.doubts() if self.lesions is not None else ()
 
     def record(self, source: GaussianMixture) -> MatchRecord:
         """Return how the map of a scan with this density was found."""

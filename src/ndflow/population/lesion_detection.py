@@ -16,6 +16,22 @@ any component of a training scan has under the ceiling of the *other* training s
 `_CLEARLY`. The probability of a false alarm in another healthy scan of the same kind is therefore
 at most about 1/(n + 1) for n training scans.
 
+Scans of *another* kind, such as those of a scanner that the reference does not know, are another
+matter, and three rules keep them from being taken for ill.
+
+*Not at the end of CSF.* Most false alarms are CSF: how much of it there is depends on age and on
+the mask, and how far it lies from GM and WM depends on the scanner. So components on that side of
+the median of the reference have no excess. CSF is the longer tail of a brain: below the median on
+T1w and FLAIR, above it on T2w. Lesions that look like CSF cannot be found in a histogram anyway.
+
+*Only if the rest is familiar.* The healthy part of the scan, with the mass of its lesions given
+back to the nearest tissue, must overlap with that of some training scan as much as those overlap
+with each other (`ndflow.population.healthy_densities`), less m/2: up to half of what is given back
+may have come from another tissue.
+
+*Never more than a tenth.* Loads of bright lesions reach about 100 ml of the 1400 ml of a brain, or
+7 %. Where more than `_LARGEST` would be a lesion, nothing is.
+
 Aligning moments does not work here, because a lesion moves them, and so does CSF. Scans are aligned
 with the reference as in `ndflow.population.robust_alignment` instead. What remains of the effect of
 a lesion on the alignment vanishes when the lesion is removed: detect, align without what was found,
@@ -32,7 +48,8 @@ from scipy import special
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.population.lesion_preserving import without_components
+from ndflow.population.healthy_densities import HealthyDensities
+from ndflow.population.lesion_preserving import healed, without_components
 from ndflow.population.robust_alignment import robust_align
 from ndflow.transport import Affine
 from ndflow.values import FloatArray, Value, instance, plural, real, real_array, whole
@@ -44,7 +61,10 @@ _AROUND = 3  # nodes to either side: δ, by how much the alignment of a tissue m
 _FAINT = 1e-3  # density: a thousandth of the mass per standard deviation
 _CLEARLY = 0.1  # smallest threshold
 _ROUNDS = 10
-_MOST = 0.25  # of the mass; a scan with more lesions differs from the others as a whole
+_MOST = 0.25  # of the mass, in one round; what is left of a scan could not be aligned
+_LARGEST = 0.1  # share of a scan that may be a lesion
+_TAILS = (0.01, 0.5, 0.99)  # quantiles by which the longer tail is found
+_EVEN = 1e-6  # of their range: tails that differ by less are equal, and CSF is dark
 _SCORES = special.ndtri((np.arange(200) + 0.5) / 200)  # points that carry equal mass
 
 
@@ -58,6 +78,7 @@ class HealthyCeiling(Value):
     log_density : (n,), the logarithm of the highest density that any training scan has there.
     threshold : the excess above which a component is a lesion; with 1, the largest, nothing is.
     scans : the number of training scans.
+    densities : how the training scans look as a whole; None in references of older versions.
 
     Examples
     --------
@@ -69,6 +90,7 @@ class HealthyCeiling(Value):
     log_density: FloatArray
     threshold: float
     scans: int
+    densities: HealthyDensities | None = None
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -83,6 +105,7 @@ class HealthyCeiling(Value):
             raise InvalidValueError(f"threshold must lie between 0 and 1, not {threshold:g}")
         object.__setattr__(self, "threshold", threshold)
         object.__setattr__(self, "scans", whole(self.scans, "scans", 1, 1 << 53))
+        instance(self.densities, "densities", HealthyDensities | None)
 
     def __repr__(self) -> str:
         """Return the number of scans and the threshold."""
@@ -92,7 +115,11 @@ class HealthyCeiling(Value):
         """Return the ceiling in other units, which increase with these."""
         slope = float(affine.matrix[0, 0])
         return HealthyCeiling(
-            affine(self.nodes), self.log_density - np.log(slope), self.threshold, self.scans
+            affine(self.nodes),
+            self.log_density - np.log(slope),
+            self.threshold,
+            self.scans,
+            self.densities and self.densities.transformed(affine),
         )
 
 
@@ -103,31 +130,48 @@ class LesionFinding(Value):
     Attributes
     ----------
     indices : the components that are lesions, in increasing order; often none.
-    excesses : (K,), the excess of every component, see equation (1) of the module.
-    mass : the share of the scan in these components.
-    unlike : whether a quarter of the scan or more would have to be a lesion. Then the scan as a
-        whole differs from the training scans, and nothing is called a lesion.
+    excesses : (K,), the excess of every component, see equation (1) of the module; zero at the end
+        of CSF.
+    mass : the share of the scan in these components, at most a tenth.
+    suspected : the share that exceeds the healthy ceiling, lesion or not.
+    overlap : that of its healthy part with the most similar training scan.
+    needed : the overlap that it should have.
 
     Examples
     --------
-    >>> LesionFinding(indices=(1,), excesses=[0.0, 0.8], mass=0.05, unlike=False)
-    LesionFinding(indices=(1,), excesses=array(2,), mass=0.05, unlike=False)
+    >>> found = LesionFinding((1,), [0.0, 0.8], mass=0.05, suspected=0.05, overlap=0.97, needed=0.9)
+    >>> found
+    LesionFinding(1 of 2 components, mass=0.05)
+    >>> found.unlike
+    False
     """
 
     indices: tuple[int, ...]
     excesses: FloatArray
     mass: float
-    unlike: bool
+    suspected: float
+    overlap: float
+    needed: float
 
     def __post_init__(self) -> None:
         """Validate."""
         excesses = real_array(self.excesses, "excesses", None)
         instance(self.indices, "indices", tuple | list)
         places = tuple(whole(i, "each of indices", 0, excesses.size - 1) for i in self.indices)
-        instance(self.unlike, "unlike", bool)
         object.__setattr__(self, "indices", places)
         object.__setattr__(self, "excesses", excesses)
-        object.__setattr__(self, "mass", real(self.mass, "mass"))
+        for name in ("mass", "suspected", "overlap", "needed"):
+            object.__setattr__(self, name, real(getattr(self, name), name))
+
+    def __repr__(self) -> str:
+        """Return how many components are lesions, and their mass."""
+        count = plural(self.excesses.size, "component")
+        return f"LesionFinding({len(self.indices)} of {count}, mass={self.mass:.3g})"
+
+    @property
+    def unlike(self) -> bool:
+        """Whether the scan as a whole differs from the training scans: nothing is a lesion then."""
+        return self.suspected > _LARGEST or self.overlap < self.needed
 
 
 def learn_ceiling(
@@ -138,9 +182,9 @@ def learn_ceiling(
     Parameters
     ----------
     mixtures : densities of scans without lesions, of one channel, in any units and order. There
-        should be twenty or more, and of all ages: more CSF than any of them has is an alarm. With
-        five training scans, one healthy scan in ten is a false alarm; with one, there are no alarms
-        at all.
+        should be twenty or more, of the scanners on which lesions will be looked for. With five
+        training scans, one healthy scan in ten is a false alarm; with one, there are no alarms at
+        all.
     reference : the density that they are aligned with.
 
     Raises
@@ -170,8 +214,14 @@ def learn_ceiling(
     threshold = _CLEARLY if len(around) > 1 else 1.0
     for i, own in enumerate(aligned):
         others = np.log(np.where(highest == i, second, top))
-        threshold = max(threshold, float(_excesses(own, _NODES, others).max()))
-    return HealthyCeiling(_NODES, np.log(top), min(threshold, 1.0), len(mixtures))
+        threshold = max(threshold, float(_excesses(own, reference, _NODES, others).max()))
+    return HealthyCeiling(
+        _NODES,
+        np.log(top),
+        min(threshold, 1.0),
+        len(mixtures),
+        HealthyDensities.learn(aligned),
+    )
 
 
 def find_lesions(
@@ -198,26 +248,45 @@ def find_lesions(
     ((3,), 0.05)
     """
     instance(ceiling, "ceiling", HealthyCeiling)
+    densities = ceiling.densities or HealthyDensities.of_average(reference)
     found: tuple[int, ...] = ()
     for _ in range(_ROUNDS):
         affine = robust_align(without_components(mixture, found), reference)
         own = mixture.transformed(affine.matrix, affine.offset)
-        healthy = 1 - mixture.weights[list(found)].sum()
-        excesses = _excesses(own, ceiling.nodes, ceiling.log_density + np.log(healthy))
+        log_density = ceiling.log_density + np.log(1 - _share(mixture, found))
+        excesses = _excesses(own, reference, ceiling.nodes, log_density)
         suspects = tuple(np.flatnonzero(excesses > ceiling.threshold).tolist())
-        if mixture.weights[list(suspects)].sum() >= _MOST:
-            return LesionFinding((), excesses, 0.0, unlike=True)
-        if suspects == found:
+        suspected = _share(mixture, suspects)
+        if suspected >= _MOST or suspects == found:
             break
         found = suspects
-    return LesionFinding(found, excesses, float(mixture.weights[list(found)].sum()), unlike=False)
+    overlap = densities.overlap(healed(own, found))
+    needed = densities.least - _share(mixture, found) / 2
+    if suspected > _LARGEST or overlap < needed:
+        found = ()
+    return LesionFinding(
+        found, excesses, _share(mixture, found), suspected, overlap, max(needed, 0.0)
+    )
 
 
-def _excesses(mixture: GaussianMixture, nodes: FloatArray, log_density: FloatArray) -> FloatArray:
-    """Return the excess of each component, equation (1)."""
+def _share(mixture: GaussianMixture, components: tuple[int, ...]) -> float:
+    return float(mixture.weights[list(components)].sum())
+
+
+def _excesses(
+    mixture: GaussianMixture,
+    reference: GaussianMixture,
+    nodes: FloatArray,
+    log_density: FloatArray,
+) -> FloatArray:
+    """Return the excess of each component, equation (1); zero at the end of CSF."""
     x = mixture.means + np.sqrt(mixture.covariances[:, :, 0]) * _SCORES
     log_ratio = np.interp(x, nodes, log_density) - mixture.logpdf(x)
-    result: FloatArray = (1 - np.exp(np.minimum(log_ratio, 0.0))).mean(axis=1)
+    excesses = (1 - np.exp(np.minimum(log_ratio, 0.0))).mean(axis=1)
+    low, middle, high = reference.quantile(_TAILS).tolist()
+    above = mixture.means[:, 0] > middle
+    bright_csf = high + low - 2 * middle > _EVEN * (high - low)
+    result: FloatArray = np.where(above == bright_csf, 0.0, excesses)
     return result
 
 

@@ -76,7 +76,8 @@ class Reference(Value):
     def __post_init__(self) -> None:
         """Validate, and take a copy of the provenance."""
         instance(self.mixture, "mixture", GaussianMixture)
-        mean, variances = self.mixture.mean(), np.diagonal(self.mixture.covariance())
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, variances = self.mixture.mean(), np.diagonal(self.mixture.covariance())
         if not (np.abs(mean) <= _ROUND).all() or not (np.abs(variances - 1) <= _ROUND).all():
             raise InvalidValueError(
                 "mixture must have zero mean and unit variance in each channel; align it first"
