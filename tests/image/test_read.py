@@ -10,6 +10,8 @@ from files_on_disc import SHAPE, VOXELS, altered, each_format, loaded, saved
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.fingerprints import FileHash
+from ndflow.files.stream import sha256_of
 from ndflow.image.read import read_volume
 from ndflow.image.write import write_volume
 
@@ -72,7 +74,8 @@ def test_one_file_of_a_pair_may_be_compressed_but_not_missing(tmp_path: Path) ->
     for name in ("x.hdr", "x.img.gz"):
         volume = read_volume(tmp_path / name)
         assert np.array_equal(volume.stored, VOXELS)
-        assert volume.files == (str(tmp_path / "x.hdr"), str(tmp_path / "x.img.gz"))
+        files = [tmp_path / "x.hdr", tmp_path / "x.img.gz"]
+        assert volume.files == tuple(FileHash(str(file), sha256_of(file)) for file in files)
 
 
 def test_other_files_are_refused(tmp_path: Path) -> None:

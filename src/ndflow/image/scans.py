@@ -81,6 +81,11 @@ class Scan:
             return os.fspath(self.image)
         return next(iter(files_of(self.image)), "the image")
 
+    @property
+    def mask_given(self) -> bool:
+        """Whether it has a mask of its own, and not all voxels but 0, or the foreground."""
+        return self.mask is not None and not is_auto(self.mask)
+
     def files(self, *, tissues: bool = False) -> dict[str, tuple[str, ...]]:
         """Return the files that it is read from, by what they are.
 

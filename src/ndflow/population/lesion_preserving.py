@@ -34,7 +34,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.transport import AlignedMatch, Match, QuantileMap, align_and_match
 from ndflow.values import whole
 
-__all__ = ["match_preserving_lesions", "without_components"]
+__all__ = ["healed", "match_preserving_lesions", "without_components"]
 
 _GRID = np.arange(-512, 513) / 64  # on which modes are searched for, in standard deviations
 _LEVELS = (0.5, 0.25, 0.75, 0.1, 0.9)  # quantiles for c, of which the first away from x* is used
@@ -66,6 +66,31 @@ def without_components(mixture: GaussianMixture, indices: Sequence[int]) -> Gaus
     if keep.all():
         return mixture
     return GaussianMixture(weights / weights.sum(), mixture.means[keep], mixture.precisions[keep])
+
+
+def healed(mixture: GaussianMixture, lesions: Sequence[int]) -> GaussianMixture:
+    """Return the healthy part of a scan, with the mass of each lesion added to the nearest tissue.
+
+    Parameters
+    ----------
+    mixture : the density, of one channel.
+    lesions : indices of the components that are lesions.
+
+    Examples
+    --------
+    >>> scan = GaussianMixture([0.5, 0.4, 0.1], [0.0, 5.0, 8.0], [1.0, 1.0, 1.0])
+    >>> healed(scan, [2]).weights.round(3)
+    array([0.5, 0.5])
+    """
+    keep = _others(mixture, lesions)
+    healthy = without_components(mixture, lesions)
+    if keep.all():
+        return healthy
+    weights = mixture.weights[keep]
+    for k in np.flatnonzero(~keep):
+        peak = _peak(healthy, float(mixture.means[k, 0]))
+        weights = weights + mixture.weights[k] * healthy.responsibilities(peak)
+    return GaussianMixture(weights / weights.sum(), healthy.means, healthy.precisions)
 
 
 def match_preserving_lesions(
@@ -106,7 +131,7 @@ def match_preserving_lesions(
     if mixture.channels != 1:
         raise InvalidValueError(f"mixture must have one channel, not {mixture.channels}")
     keep = _others(mixture, lesions)
-    healthy = without_components(mixture, lesions) if keep.all() else _healed(mixture, keep)
+    healthy = healed(mixture, lesions)
     affine, matched = align_and_match(
         healthy, target, objective=objective, regularisation=regularisation
     )
@@ -131,17 +156,6 @@ def _others(mixture: GaussianMixture, indices: Sequence[int]) -> NDArray[np.bool
     for index in indices:
         keep[whole(index, "each index of a lesion", 0, mixture.components - 1)] = False
     return keep
-
-
-def _healed(mixture: GaussianMixture, keep: NDArray[np.bool_]) -> GaussianMixture:
-    """Return the healthy part, with the mass of each lesion added to the nearest tissue."""
-    lost = np.flatnonzero(~keep).tolist()
-    healthy = without_components(mixture, lost)
-    weights = mixture.weights[keep]
-    for k in lost:
-        peak = _peak(healthy, float(mixture.means[k, 0]))
-        weights = weights + mixture.weights[k] * healthy.responsibilities(peak)
-    return GaussianMixture(weights / weights.sum(), healthy.means, healthy.precisions)
 
 
 def _line(inner: QuantileMap, lesion: float) -> tuple[float, float, float]:
