@@ -23,7 +23,7 @@ class Doubt(Record):
     Examples
     --------
     >>> str(Doubt("whole head", "It seems to show the skull.", "give a mask of the brain"))
-    'It seems to show the skull: give a mask of the brain'
+    'whole head: it seems to show the skull; give a mask of the brain'
     """
 
     kind: str
@@ -31,5 +31,6 @@ class Doubt(Record):
     hint: str
 
     def __str__(self) -> str:
-        """Return the sentence and the hint, for one line about one scan."""
-        return f"{self.text.removesuffix('.')}: {self.hint}"
+        """Return kind, sentence and hint, for one line about one scan."""
+        sentence = self.text[:1].lower() + self.text[1:].removesuffix(".")
+        return f"{self.kind}: {sentence}; {self.hint}"

@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from phantoms import UPRIGHT, UPRIGHT_SPACING, coordinates, save_oriented
 
 from ndflow.errors import FileError
+from ndflow.files.stream import sha256_of
 from ndflow.image.scans import Scan
 from ndflow.reporting.before_after import BeforeAfter, before_after
 from ndflow.scan.records import MapRecord
+from ndflow.scan.results import hashes
+from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import ResultPaths, Study
-from ndflow.study.scan_table import named_scans
 from ndflow.transport import Affine
 
 LIMIT = 1 << 30
@@ -29,7 +31,12 @@ def finished(folder: Path, codes: str = "RAS", mask: Path | None = None) -> File
     paths.image.parent.mkdir(exist_ok=True)
     after = np.where(coordinates() > 0, 2 * coordinates() + 1, 0)
     save_oriented(paths.image, after, codes)
-    record = MapRecord(Affine(np.array([[2.0]]), np.array([1.0])), settings={"mask": "nonzero"})
+    record = MapRecord(
+        Affine(np.array([[2.0]]), np.array([1.0])),
+        settings={"mask": "nonzero"},
+        inputs=hashes(scan.files()),
+        outputs=(sha256_of(paths.image),),
+    )
     return scan, paths, record, LIMIT
 
 

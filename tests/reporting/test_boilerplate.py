@@ -10,8 +10,8 @@ from ndflow.reporting.boilerplate import facts, methods_paragraph
 from ndflow.scan.records import StudyRecord
 from ndflow.scan.settings import Averaging, Matching, Writing
 from ndflow.study.finished import FinishedStudy
+from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import Study
-from ndflow.study.scan_table import named_scans
 
 SCANS = named_scans([Scan(f"/s{number}.nii", site="AB"[number % 2]) for number in range(4)])
 
@@ -24,7 +24,7 @@ def run(scans: Any = SCANS, fitted: int | None = None, **settings: Any) -> Finis
         versions={"ndflow": "9.8.7", "numpy": "2.0"},
         fitted=len(scans) if fitted is None else fitted,
     )
-    return FinishedStudy("out", study, record)
+    return FinishedStudy("out", study, record, "fingerprint")
 
 
 def paragraph(masks: tuple[str, ...] = ("given",), **settings: Any) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ndflow.doubt import Doubt
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.export import svg
 from ndflow.figures.style import colours
@@ -59,7 +60,7 @@ def study() -> Page:
             f"sub-{i + 1}",
             SITES[i % 3],
             [left, 150_000 + i],
-            ["The map is steep: look at the mask."] if i == 4 else [],
+            [Doubt("steep map", "The map is steep.", "look at the mask")] if i == 4 else [],
             picture,
             views if i < 3 else None,
         )

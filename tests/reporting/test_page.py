@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pages import Html
 
+from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.export import svg
@@ -61,7 +62,7 @@ def a_page(name: str = "site", **changes) -> Page:
         sites=[SiteEntry(name, 2, "#0072B2", picture, name)],
         columns=["W1", name],
         scans=[
-            ScanEntry(name, name, [0.25, name], [name], picture, views),
+            ScanEntry(name, name, [0.25, name], [Doubt(name, name, name)], picture, views),
             ScanEntry("plain", name, [None, "x"]),
         ],
         tables=[Numbers(name, name, [name, "b"], [[name, "1"]])],

@@ -10,6 +10,7 @@ from ndflow.image.scans import Scan
 from ndflow.scan.reading import read_masked
 from ndflow.scan.records import MapRecord
 from ndflow.study.finished import mask_used
+from ndflow.study.integrity import refuse_other_image, refuse_other_inputs
 from ndflow.study.plan import ResultPaths
 from ndflow.values import FloatArray
 
@@ -48,7 +49,10 @@ def before_after(scan: Scan, paths: ResultPaths, record: MapRecord, max_bytes: i
     record : its sidecar.
     max_bytes : the largest file to read.
     """
-    volume, inside, _ = read_masked(scan.image, mask_used(scan, record), max_bytes=max_bytes)
+    mask = mask_used(scan, record)
+    volume, inside, _, files = read_masked(scan.image, mask, max_bytes=max_bytes)
     result = read_volume(paths.image, max_bytes=max_bytes)
+    refuse_other_inputs(paths, record, files)
+    refuse_other_image(record, result)
     before, spacing = upright(volume, inside)
     return BeforeAfter(before, upright(result, inside)[0], spacing)

@@ -6,7 +6,7 @@ of scans only, flagged ones first, so the page stays small and quick for a large
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.export import svg
@@ -24,19 +25,18 @@ from ndflow.methods.model import DensityModel
 from ndflow.metrics.site_distance import distance_between_sites, distance_within_sites
 from ndflow.reporting.boilerplate import facts, methods_paragraph
 from ndflow.reporting.content import Headline, Page, Picture, SiteEntry
-from ndflow.reporting.evaluation_section import evaluation_section, rows_of
+from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.reporting.page import render
-from ndflow.reporting.qc import quality_flags
 from ndflow.reporting.scan_section import COLUMNS, EXPLAINED, scan_entry
 from ndflow.reporting.scan_summary import ScanSummary, densities_by_site, scan_summaries
 from ndflow.reporting.viewer import niivue
 from ndflow.scan.settings import Reading
 from ndflow.scan.target import in_units, target_of
-from ndflow.study.finished import FinishedStudy, read_finished, results_fingerprint
-from ndflow.study.folder import REPORT
-from ndflow.study.parallel.tasks import FAILURES
+from ndflow.study.finished import FinishedStudy, unchanging
+from ndflow.study.folder import EVALUATION, REPORT, refuse_foreign_page
+from ndflow.study.parallel.tasks import read_failures
 from ndflow.study.references import read_reference, reference_name
-from ndflow.values import whole
+from ndflow.values import path_like, whole
 
 __all__ = ["check_report", "headline", "report"]
 
@@ -77,12 +77,12 @@ def report(
     Returns
     -------
     Path
-        The page, which replaces one that was there.
+        The page, which replaces an earlier one of ndflow, but no file of anybody else.
 
     Raises
     ------
     FileError
-        Where the folder holds no finished study.
+        Where the folder holds no finished study, or a page that ndflow has not written.
     InvalidValueError
         Where a package is missing that the page needs.
 
@@ -92,20 +92,33 @@ def report(
     >>> ndflow.report("out")  # doctest: +SKIP
     """
     check_report()
+    path_like(out, "out")
     whole(sample, "sample", 0, 1 << 31)
     whole(viewer, "viewer", 0, 1 << 31)
-    (run,) = read_finished([out])
     path = Path(out) / REPORT
-    check_new(path, force=True)
-    scans = scan_summaries(run)
-    warned = quality_flags(scans)
-    target = _target(run)
-    chosen = _sample(scans, warned, sample, viewer)
-    page = _page(run, scans, warned, target, chosen, max_bytes)
+    with unchanging([out]) as (run,):
+        refuse_foreign_page(Path(out))
+        check_new(path, force=True)
+        scans = scan_summaries(run)
+        doubts = {scan.scan.name: _doubts(run, scan) for scan in scans}
+        scans.sort(key=lambda scan: not doubts[scan.scan.name])  # those to check come first
+        target = _target(run)
+        chosen = _sample(scans, doubts, sample, viewer)
+        page = _page(run, scans, doubts, target, chosen, max_bytes)
     text = render(page, bundle=niivue() if chosen.viewer else None)
+    refuse_foreign_page(Path(out))  # again: making the page takes a while
     with new_file(path, force=True) as file:
         file.write(text.encode())
     return path
+
+
+def _doubts(run: FinishedStudy, scan: ScanSummary) -> list[Doubt]:
+    """Return what to check in a scan: what the run found doubtful, and its warnings, each once."""
+    warnings = dict.fromkeys([*scan.model.warnings, *scan.record.warnings])
+    return [
+        *run.record.doubts.get(scan.scan.name, ()),
+        *(Doubt("warning", text, "see what it says") for text in warnings),
+    ]
 
 
 def _target(run: FinishedStudy) -> DensityModel | None:
@@ -120,14 +133,14 @@ def _target(run: FinishedStudy) -> DensityModel | None:
 
 
 def _sample(
-    scans: Sequence[ScanSummary], warned: Sequence[Sequence[str]], count: int, viewer: int
+    scans: Sequence[ScanSummary], doubts: Mapping[str, Sequence[Doubt]], count: int, viewer: int
 ) -> _Sample:
     """Choose scans to show: flagged ones first, then of each site in turn."""
-    flagged = [scan.scan.name for scan, own in zip(scans, warned, strict=True) if own]
+    flagged = [scan.scan.name for scan in scans if doubts[scan.scan.name]]
     turns: dict[str, int] = {}
     others = []
-    for scan, own in zip(scans, warned, strict=True):
-        if not own:
+    for scan in scans:
+        if not doubts[scan.scan.name]:
             turns[scan.site] = turns.get(scan.site, 0) + 1
             others.append((turns[scan.site], scan.site, scan.scan.name))
     odd = flagged[:count]
@@ -140,24 +153,21 @@ def _sample(
 def _page(
     run: FinishedStudy,
     scans: Sequence[ScanSummary],
-    warned: Sequence[Sequence[str]],
+    doubts: Mapping[str, Sequence[Doubt]],
     target: DensityModel | None,
     chosen: _Sample,
     max_bytes: int,
 ) -> Page:
-    failures = rows_of(run.study.folder / FAILURES)
+    failures = read_failures(run.study.folder)
     sites = sorted({scan.site for scan in scans})
     palette = colours(sites)
     named = sorted({scan.scan.site for scan in scans if scan.scan.site})
     masks = {str(scan.record.setting("mask")) for scan in scans}
-    records = {scan.scan.name: scan.record for scan in scans}
-    evaluation = evaluation_section(
-        run.study.folder / "evaluation", results_fingerprint(run, records)
-    )
+    evaluation = evaluation_section(run.study.folder / EVALUATION, run.results)
     return Page(
         title=f"ndflow: {run.name}",
         facts=facts(run, len(failures)),
-        failures=[(row["scan"], row["cause"], row["try"]) for row in failures],
+        failures=failures,
         headline=headline(scans, sites),
         populations=_populations(scans, sites),
         sites=[_site(name, scans, sites) for name in sites] if len(sites) > 1 else [],
@@ -165,14 +175,14 @@ def _page(
         scans=[
             scan_entry(
                 scan,
-                own,
+                doubts[scan.scan.name],
                 target,
                 colour=palette[scan.site],
                 pictured=scan.scan.name in chosen.pictures,
                 viewed=scan.scan.name in chosen.viewer,
                 max_bytes=max_bytes,
             )
-            for scan, own in zip(scans, warned, strict=True)
+            for scan in scans
         ],
         tables=evaluation.tables,
         pictures=evaluation.pictures,

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 
 __all__ = ["Headline", "Numbers", "Page", "Picture", "ScanEntry", "SiteEntry", "Views"]
@@ -73,7 +74,7 @@ class ScanEntry:
     ----------
     name, site : of the scan.
     cells : one per column of the page; None or NaN where there is no value.
-    flags : sentences on what to check; a scan without any is as it should be.
+    flags : what to check; a scan without any is as it should be.
     picture : its density, map and quantiles.
     views : of its voxels.
     notes : other sentences about it.
@@ -82,7 +83,7 @@ class ScanEntry:
     name: str
     site: str
     cells: Sequence[str | float | None]
-    flags: Sequence[str] = ()
+    flags: Sequence[Doubt] = ()
     picture: Picture | None = None
     views: Views | None = None
     notes: Sequence[str] = ()

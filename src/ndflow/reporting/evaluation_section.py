@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ndflow.compare.save import RECORD
 from ndflow.compare.summary import ABOUT, TISSUES_TITLE
 from ndflow.errors import FileError
+from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.reporting.content import Numbers, Picture
 from ndflow.scan.records import EvaluationRecord
+from ndflow.study.folder import EVALUATION_RECORD
 
 __all__ = ["EvaluationSection", "evaluation_section", "rows_of"]
 
@@ -27,6 +28,7 @@ _ABOUT = {
     ),
 }
 _SIGNIFICANT = 0.05
+_AGAIN = "make it anew (ndflow evaluate), or remove it"
 _PICTURES = {
     "tissues": "Tissue quartiles by site, under each condition",
     "predictions": "Entropy and confidence of predicted sites",
@@ -35,11 +37,21 @@ _PICTURES = {
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table; none if it does not exist."""
+    """Return the rows of a table that we wrote; none if it does not exist.
+
+    Raises
+    ------
+    FileError : if the table was cut short.
+    """
     if not path.exists():
         return []
-    columns, rows = read_delimited(path, delimiter="\t")
-    return [dict(zip(columns, cells, strict=False)) for _, cells in rows]
+    try:
+        columns, rows = read_delimited(path, delimiter="\t")
+    except FileError as error:
+        raise FileError(path, error.cause, _AGAIN) from None
+    if not (columns and path.read_bytes().endswith(b"\n")):
+        raise FileError(path, "cut short, or edited", _AGAIN)
+    return [dict(zip(columns, cells, strict=True)) for _, cells in rows]
 
 
 class EvaluationSection(NamedTuple):
@@ -58,11 +70,14 @@ def evaluation_section(folder: Path, fingerprint: str) -> EvaluationSection:
     fingerprint : of the results that are there now; an evaluation of others is not shown.
     """
     try:
-        record = EvaluationRecord.read(folder / RECORD)
+        record = EvaluationRecord.read(folder / EVALUATION_RECORD)
     except FileError:
         return EvaluationSection([], [])
     if fingerprint not in record.results.values():
         return EvaluationSection([], [])
+    for name, sha256 in record.sha256.items():
+        if (folder / name).exists() and sha256_of(folder / name) != sha256:
+            raise FileError(folder / name, "cut short, or edited", _AGAIN)
     pictures = [
         Picture(path.read_bytes(), caption, caption)
         for name, caption in _PICTURES.items()
@@ -76,7 +91,11 @@ def _tables(folder: Path) -> list[Numbers]:
     for name, (title, note) in _ABOUT.items():
         rows = rows_of(folder / f"{name}.tsv")
         if rows:
-            head, cells = (_tissue if name == "tissue" else _plain)(rows)
+            try:
+                head, cells = (_tissue if name == "tissue" else _plain)(rows)
+            except (KeyError, ValueError) as error:
+                cause = f"not a table of an evaluation ({error})"
+                raise FileError(folder / f"{name}.tsv", cause, _AGAIN) from None
             note = f"{note} All digits: evaluation/{name}.tsv."
             found.append(Numbers(title, note, head, cells))
     return found

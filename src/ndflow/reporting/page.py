@@ -22,10 +22,12 @@ from importlib.resources import files
 from itertools import count
 from typing import TYPE_CHECKING
 
+from ndflow._version import __version__
 from ndflow.errors import InvalidValueError
 from ndflow.reporting.content import Page, Picture
 from ndflow.reporting.svg import inline
 from ndflow.reporting.viewer import packed
+from ndflow.study.study_doubts import doubt_counts
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -66,10 +68,12 @@ def render(page: Page, *, bundle: str | None = None) -> str:
         # Browsers read any end of line as \n, and the hash is of what they read.
         viewer = _SOURCE_MAP.sub("", bundle.replace("\r\n", "\n").replace("\r", "\n"))
     scans = list(enumerate(page.scans, 1))
+    doubts = doubt_counts({str(number): scan.flags for number, scan in scans})
     text = environment.from_string(_template("report.html.jinja")).render(
         page=page,
         scans=scans,
         flagged=[(number, scan) for number, scan in scans if scan.flags],
+        doubts=[(count.kind, len(count.scans), count.hint) for count in doubts],
         viewed=[(number, scan) for number, scan in scans if scan.views],
         colours={site.name: site.colour for site in page.sites},
         drawing=drawing,
@@ -77,6 +81,7 @@ def render(page: Page, *, bundle: str | None = None) -> str:
         script=Markup(script),
         viewer=viewer and packed(viewer),
         policy=_policy(script, viewer),
+        version=__version__,
     )
     # File names that are not Unicode come as lone surrogates, which HTML cannot hold.
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -8,6 +8,7 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.export import svg
 from ndflow.figures.slices import slices_figure
@@ -44,7 +45,7 @@ EXPLAINED = (
     ("left", "what remains of that divergence after the match"),
     (
         "flattest, steepest",
-        "slope of the map between the 1st and 99th percentile, as a multiple of the alignment's",
+        "slope of the map where the scan has intensities, as a multiple of the alignment's",
     ),
     ("W1", "Wasserstein distance of the result from its target, in standard deviations"),
 )
@@ -54,7 +55,7 @@ _WINDOW = (0.5, 99.5)  # percentiles of the result that are black and white
 
 def scan_entry(
     scan: ScanSummary,
-    warned: Sequence[str],
+    doubts: Sequence[Doubt],
     reference: DensityModel | None,
     *,
     colour: str,
@@ -66,7 +67,7 @@ def scan_entry(
 
     Parameters
     ----------
-    scan, warned : the scan, and what to check in it.
+    scan, doubts : the scan, and what to check in it.
     reference : in the units of the result; None where there is none.
     colour : of its site.
     pictured, viewed : whether its figures are shown, and whether it can be seen in the viewer.
@@ -76,7 +77,7 @@ def scan_entry(
     choice = match.target if match else None
     target = None if reference is None else chosen_density(choice, reference)
     divergence = match.divergence if match else None
-    slopes = scan.slopes or (None, None)
+    slopes = match.slopes.relative_to_affine if match and match.slopes else (None, None)
     apart = None
     if target is not None:
         off = np.abs(scan.quantiles("result") - target.quantile(QUANTILE_LEVELS)).mean()
@@ -91,7 +92,7 @@ def scan_entry(
         apart,
     ]
     picture = views = None
-    flags = list(warned)
+    flags = list(doubts)
     if pictured:
         try:
             pair = before_after(scan.scan, scan.paths, scan.record, max_bytes)
@@ -99,7 +100,7 @@ def scan_entry(
             views = _views(name, pair, target) if viewed else None
         except (FileError, InvalidValueError) as error:
             picture = views = None
-            flags.append(f"It cannot be shown here: {error}")
+            flags.append(Doubt("not shown", f"It cannot be shown here: {error}", "see its row"))
     notes = [choice.sentence()] if choice else []
     if match is not None and match.lesions is not None:
         notes.append(match.lesions.sentence())

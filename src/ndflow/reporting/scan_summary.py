@@ -18,6 +18,7 @@ from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.image.scans import Scan
 from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.finished import FinishedStudy
+from ndflow.study.integrity import read_results
 from ndflow.study.plan import ResultPaths
 from ndflow.transport import Affine, IntensityMap, align
 from ndflow.values import FloatArray
@@ -26,7 +27,7 @@ __all__ = ["ScanSummary", "densities_by_site", "scan_summaries"]
 
 _POINTS = 400
 _ENDS = (0.001, 0.999)
-_BULK = (0.01, 0.99)
+_DARK = 0.05
 
 
 @dataclass(frozen=True)
@@ -65,20 +66,6 @@ class ScanSummary:
         """Its map to zero mean and unit standard deviation."""
         return align(self.mixture)
 
-    @cached_property
-    def slopes(self) -> tuple[float, float] | None:
-        """The smallest and the largest slope of the map as multiples of the alignment's.
-
-        Between the 1st and the 99th percentile of the scan.
-        """
-        known = self.record.match.slopes if self.record.match else None
-        if known is None:
-            return None
-        own = known.range[0] / known.relative_to_affine[0]  # the slope of the alignment
-        low, high = self.mixture.quantile(_BULK).tolist()
-        slopes = np.exp(self.imap.log_det_jacobian(np.linspace(low, high, _POINTS + 1))) / own
-        return float(slopes.min()), float(slopes.max())
-
     def quantiles(self, condition: str) -> FloatArray:
         """Return the 199 quantiles: ``raw``, ``aligned``, or of the ``result``."""
         return self._through(condition)(self._quantiles)
@@ -105,20 +92,22 @@ def scan_summaries(run: FinishedStudy) -> list[ScanSummary]:
     found = []
     for scan in run.study.scans:
         paths = run.study.paths(scan)
-        model, record = ScanModel.read(paths.model), MapRecord.read(paths.sidecar)
-        found.append(ScanSummary(scan, paths, model, record))
+        found.append(ScanSummary(scan, paths, *read_results(paths)))
     return found
 
 
 def densities_by_site(
     scans: Sequence[ScanSummary], condition: str, *, logarithmic: bool = False
 ) -> tuple[FloatArray, dict[str, list[FloatArray]]]:
-    """Return intensities, and the density of every scan at them by site, under a condition."""
+    """Return intensities, and the density of every scan at them by site, under a condition.
+
+    On a logarithmic axis, only unnormalised scans of which few voxels are not positive.
+    """
     curves = [scan.curve(condition) for scan in scans]
     low, high = min(y[0] for y, _ in curves), max(y[-1] for y, _ in curves)
     if logarithmic:
-        low = max(low, min(float(y[_POINTS // 20]) for y, _ in curves))
-        x = np.geomspace(low, high, _POINTS)
+        dark = min(float(scan.mixture.quantile(_DARK)) for scan in scans)
+        x = np.geomspace(max(low, dark / 2), high, _POINTS)
     else:
         x = np.linspace(low, high, _POINTS)
     by_site: dict[str, list[FloatArray]] = {}

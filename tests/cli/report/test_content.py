@@ -13,9 +13,10 @@ import pytest
 from commands import Run, typed
 from pages import QUOTED, SCRIPT, ReportPage, report_of
 from phantoms import voxels_of
-from studies import SiteStudy
+from studies import SiteStudy, edit
 
 from ndflow._version import __version__
+from ndflow.errors import FileError
 from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.scan.records import EvaluationRecord
 
@@ -27,7 +28,7 @@ def full(study: SiteStudy, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (study.folder / "bad.nii.gz").write_bytes(b"no image")
     odd = study.folder / "odd"
     odd.mkdir()
-    shutil.copy(study.folder / "s5.nii.gz", odd / "s5.nii.gz")
+    shutil.copy(study.folder / "s4.nii.gz", odd / "s5.nii.gz")
     rows = [
         *study.rows[1::2],
         {"image": "bad.nii.gz", "site": "Bonn", "subject": "p9"},
@@ -177,10 +178,41 @@ def test_a_condition_whose_name_is_a_number_keeps_its_name(tmp_path: Path) -> No
     assert evaluation_section(tmp_path, "of other results") == ([], [])
 
 
+TABLES = {
+    "fitness": "condition\tw1\n2.50\t0.123456\nnan\tn/a\n",
+    "tissue": "condition\ttissue\tquartile\tmean\tsd\tpaired_holm\n"
+    + "".join(f"{c}\t{t}\t1\t0.5\t0.01\t0.2\n" for c in "ab" for t in ("GM", "WM")),
+}
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_a_table_of_an_evaluation_that_was_cut_short_is_refused(tmp_path: Path, name: str) -> None:
+    EvaluationRecord(results={"x": "abc"}).write(tmp_path / "evaluation.json")
+    path, content = tmp_path / f"{name}.tsv", TABLES[name]
+    path.write_text(content)
+    assert len(evaluation_section(tmp_path, "abc").tables) == 1
+    for end in range(len(content)):
+        path.write_text(content[:end])
+        if content[:end].endswith("\n"):  # cut between two rows
+            continue
+        with pytest.raises(FileError, match="ndflow evaluate") as caught:
+            evaluation_section(tmp_path, "abc")
+        assert caught.value.path == str(path)
+
+
+def test_the_command_names_the_table_that_was_cut_short(run: Run, flow: Path) -> None:
+    assert run("evaluate", flow, "--trees", 2, "--permutations", 2, "-q").code == 0
+    table = flow / "evaluation" / "fitness.tsv"
+    table.write_bytes(table.read_bytes()[:-9])
+    ran = run("report", flow)
+    assert ran.code == 2
+    assert ran.err.startswith(f"error: {table}: cut short")
+    assert len(ran.err.splitlines()) == 1
+
+
 def test_a_study_of_an_earlier_version_gets_a_report(run: Run, flow: Path) -> None:
     for model in (flow / "models").iterdir():  # earlier versions stored no quantiles of the voxels
-        known = {k: v for k, v in json.loads(model.read_text()).items() if k != "quantiles"}
-        model.write_text(json.dumps(known))
+        edit(model, quantiles=...)
     assert run("report", flow, "--sample", 0).code == 0
     came, aligned, result = (
         float(report_of(flow).facts[name]) for name in ("unnormalised", "aligned", "normalised")
@@ -190,7 +222,7 @@ def test_a_study_of_an_earlier_version_gets_a_report(run: Run, flow: Path) -> No
 
 def test_a_report_can_be_regenerated_byte_for_byte(run: Run, full: Path) -> None:
     before = (full / "report.html").read_bytes()
-    (full / "report.html").write_text("another")
+    (full / "report.html").write_text("<title>ndflow: another</title>")
     ran = run("report", full)
     assert (ran.code, ran.out, ran.err) == (0, f"wrote {full / 'report.html'}\n", "")
     assert (full / "report.html").read_bytes() == before

@@ -1,6 +1,5 @@
 """Which scans and which studies a report shows."""
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 from commands import Run, typed
 from pages import report_of
 from phantoms import head, save
-from studies import SMALL, SiteStudy
+from studies import SMALL, SiteStudy, edit
 
 
 @pytest.fixture
@@ -108,8 +107,7 @@ def test_a_folder_that_holds_no_finished_study_is_named_in_one_line(
 ) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
-    record = json.loads((flow / "provenance.json").read_text())
-    (flow / "provenance.json").write_text(json.dumps(record | {"finished": False}))
+    edit(flow / "provenance.json", finished=False)
     said = {"nowhere": "not a folder", "file": "not a folder", "empty": "holds no study"}
     for name, words in {**said, "flow": "was stopped; run the same command again"}.items():
         before = set(tmp_path.rglob("*"))
@@ -126,7 +124,7 @@ def test_a_missing_scan_is_named_in_the_report(
     shutil.copy(study.folder / "s0.nii.gz", tmp_path / "s0.nii.gz")
     rows = [{"image": tmp_path / "s0.nii.gz"}]
     typed("cohort", study.table("gone", rows, ["image"]), tmp_path / "out", "-q")
-    (tmp_path / "out" / "report.html").write_text("old")
+    (tmp_path / "out" / "report.html").write_text("<title>ndflow: old</title>")
     (tmp_path / "s0.nii.gz").unlink()
     ran = run("report", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")

@@ -90,18 +90,48 @@ def test_scans_that_fail_late_are_counted_in_the_reference(
     assert (failure["scan"], failure["try"]) == ("twofold", "write an index from 0 to 1")
 
 
-def test_a_report_that_cannot_be_written_is_only_a_warning(
+def test_a_report_that_cannot_be_written_is_an_error_though_all_scans_are_done(
     run: Run, study: SiteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NDFLOW_NO_REPORT")
     out = tmp_path / "out"
     (out / "report.html").mkdir(parents=True)
     ran = run("cohort", study.table("one", study.rows[:1]), out, "-q", "--force")
-    assert (ran.code, ran.errors) == (0, [])
+    assert ran.code == 1
     (line,) = ran.err.splitlines()
-    assert line.startswith(f"warning: {out}: no report was written: ")
-    assert "report.html" in line.removeprefix(f"warning: {out}: ")
+    assert line.startswith(f"error: {out / 'report.html'}: could not be written: ")
+    assert "exists, and was not written by ndflow" in line
     assert (out / "images" / "s0.nii.gz").exists()
+
+
+@pytest.mark.parametrize("linked", [False, True])
+def test_a_page_of_anybody_else_is_never_replaced(
+    run: Run, flow: Path, tmp_path: Path, linked: bool
+) -> None:
+    page = tmp_path / "mine.html" if linked else flow / "report.html"
+    page.write_text("<html><head><title>Mine</title></head><body>ndflow: precious</body></html>")
+    if linked:
+        (flow / "report.html").symlink_to(page)
+    before = page.read_text()
+    ran = run("report", flow, "--sample", 0)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [
+        f"error: {flow / 'report.html'}: exists, and was not written by ndflow; move it elsewhere"
+    ]
+    assert page.read_text() == before
+    (flow / "report.html").unlink()
+    assert run("report", flow, "--sample", 0).code == 0
+    assert run("report", flow, "--sample", 1).code == 0  # its own page it does replace
+
+
+def test_a_study_leaves_a_page_of_anybody_else_even_with_force(
+    run: Run, study: SiteStudy, flow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+    (flow / "report.html").write_text("<title>Mine</title>")
+    ran = run("cohort", study.table("all"), flow, "-q", "--mode", "site", "--force")
+    assert f"{flow / 'report.html'}: exists, and was not written by ndflow" in ran.err
+    assert (flow / "report.html").read_text() == "<title>Mine</title>"
 
 
 def test_without_the_packages_for_reports_a_study_is_run_silently(

@@ -1,0 +1,300 @@
+"""What is doubtful about scans is said on the terminal, in records and on the page."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import Ran, Run, typed
+from pages import ReportPage, report_of
+from phantoms import head, save, voxels_of
+from scipy.stats import wasserstein_distance
+from studies import read_json, record_of, write_tsv
+
+import ndflow
+from ndflow.doubt import Doubt
+
+SHAPE = (24, 24, 24)
+COUNT = int(np.prod(SHAPE))
+ODD: dict[str, Callable[[np.random.Generator], Any]] = {
+    "normal": lambda rng: rng.normal(500, 60, COUNT),
+    "bimodal": lambda rng: rng.choice([300, 800], COUNT) + rng.normal(0, 20, COUNT),
+    "uneven": lambda rng: rng.choice([300, 800], COUNT, p=[0.9, 0.1]) + rng.normal(0, 20, COUNT),
+    "uniform": lambda rng: rng.uniform(100, 900, COUNT),
+    "spike": lambda rng: np.where(rng.random(COUNT) < 0.4, 500, rng.normal(500, 150, COUNT)),
+    "spikes": lambda rng: rng.choice([100, 300, 500, 900], COUNT) + rng.normal(0, 2, COUNT),
+    "skewed": lambda rng: 1 + rng.exponential(200, COUNT),
+}
+FAR, WORSE = "still", "further from its target"
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Scans with histograms that no brain has."""
+    folder = tmp_path_factory.mktemp("odd")
+    for seed, name in enumerate(ODD):
+        save(folder / f"{name}.nii.gz", drawn(name, seed))
+    return folder
+
+
+def drawn(name: str, seed: int) -> np.ndarray[Any, Any]:
+    voxels = np.rint(ODD[name](np.random.default_rng(seed))).clip(1).reshape(SHAPE)
+    return voxels.astype(np.int16)
+
+
+def warnings_of(ran: Ran) -> list[str]:
+    return [line for line in ran.err.splitlines() if line.startswith("warning: ")]
+
+
+def apart(one: Path, two: Path) -> float:
+    """Return the distance of two scans in standard deviations of the second."""
+    ours, theirs = (voxels_of(path).ravel() for path in (one, two))
+    return float(wasserstein_distance(ours, theirs) / theirs.std())
+
+
+@pytest.mark.parametrize(
+    ("scan", "target", "words"),
+    [
+        ("normal", "bimodal", [FAR, WORSE]),
+        ("normal", "spike", [FAR, WORSE, "squeezes"]),
+        ("normal", "skewed", [FAR, WORSE]),
+        ("normal", "spikes", [FAR, WORSE]),
+        ("bimodal", "uneven", [FAR, "stretches", "squeezes"]),
+        ("uneven", "bimodal", [FAR, "stretches"]),
+        ("spikes", "uneven", [FAR, "stretches", "the mixture deviates"]),
+    ],
+)
+def test_a_poor_match_is_a_warning_with_the_figures_of_the_result(
+    run: Run, odd: Path, tmp_path: Path, scan: str, target: str, words: list[str]
+) -> None:
+    image, out = odd / f"{scan}.nii.gz", tmp_path / "out.nii.gz"
+    aim = odd / f"{target}.nii.gz"
+    ran = run("normalise", image, "--to", aim, "-o", out)
+    assert (ran.code, ran.errors) == (0, [])
+    own = [line for line in warnings_of(ran) if line.startswith(f"warning: {image}: ")]
+    for word in words:
+        assert [line for line in own if word in line], (word, own)
+    left = apart(out, aim)
+    assert 0.25 < left < 0.9
+    (far,) = (line for line in own if FAR in line)
+    told = float(far.partition(FAR)[2].split()[0])
+    assert told == pytest.approx(left, abs=0.03)
+    assert [
+        f"warning: {image}: {Doubt.from_dict(doubt)}" for doubt in record_of(out)["doubts"]
+    ] == own
+    assert run("normalise", image, "--to", aim, "-o", out, "--force", "-q").err == ""
+
+
+def test_only_where_alignment_comes_nearer_it_is_said(run: Run, odd: Path, tmp_path: Path) -> None:
+    for scan in ("normal", "uniform", "skewed"):
+        for target in ("bimodal", "uniform"):
+            if scan == target:
+                continue
+            image, aim = odd / f"{scan}.nii.gz", odd / f"{target}.nii.gz"
+            ran = run("normalise", image, "--to", aim, "-o", tmp_path / f"{scan}-{target}.nii")
+            run(
+                "normalise",
+                image,
+                "--to",
+                aim,
+                "-o",
+                tmp_path / "a.nii",
+                "--method",
+                "affine",
+                "--force",
+            )
+            nearer = apart(tmp_path / "a.nii", aim) + 0.01 < apart(
+                tmp_path / f"{scan}-{target}.nii", aim
+            )
+            assert (WORSE in ran.err) == nearer
+
+
+def test_an_alignment_is_not_blamed_for_what_it_leaves(run: Run, odd: Path, tmp_path: Path) -> None:
+    words = ("--to", odd / "bimodal.nii.gz", "--method", "affine", "-o", tmp_path / "out.nii")
+    assert run("normalise", odd / "normal.nii.gz", *words).err == ""
+
+
+def test_doubts_about_a_target_are_said_once_and_recorded(
+    run: Run, odd: Path, tmp_path: Path
+) -> None:
+    spike, scans = odd / "spike.nii.gz", [odd / "normal.nii.gz", odd / "uniform.nii.gz"]
+    ran = run("normalise", *scans, "--to", spike, "-o", tmp_path / "out")
+    (line,) = (line for line in warnings_of(ran) if "mixture deviates" in line)
+    assert line.startswith(f"warning: {spike}: ")
+    for scan in scans:
+        record = read_json(tmp_path / "out" / scan.name.replace(".nii.gz", ".json"))
+        assert [doubt["kind"] for doubt in record["target"]["doubts"]] == ["poor fit"]
+        assert "poor fit" not in [doubt["kind"] for doubt in record["doubts"]]
+
+
+def test_fit_and_reference_pass_doubts_on(run: Run, odd: Path, tmp_path: Path) -> None:
+    spike, model = odd / "spike.nii.gz", tmp_path / "spike.json"
+    ran = run("fit", spike, "-o", model)
+    (line,) = warnings_of(ran)
+    assert line.startswith(f"warning: {spike}: poor fit: the mixture deviates")
+    (doubt,) = read_json(model)["doubts"]
+    assert doubt["kind"] == "poor fit"
+    ran = run("reference", model, odd / "normal.nii.gz", "-o", tmp_path / "reference.json")
+    (again,) = warnings_of(ran)
+    assert again == line.replace(str(spike), str(model))
+    ran = run("normalise", odd / "normal.nii.gz", "--to", model, "-o", tmp_path / "out.nii.gz")
+    assert again in warnings_of(ran)
+
+
+# ── studies ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of eight ordinary scans and four odd ones, in the folder of its table."""
+    folder = tmp_path_factory.mktemp("study")
+    rows = []
+    for number in range(8):
+        save(folder / f"s{number}.nii.gz", head(number, shape=(26, 30, 24)))
+        rows.append({"image": f"s{number}.nii.gz", "site": "AB"[number % 2]})
+    for place in (1, 3, 5, 7):
+        image = save(folder / f"odd{place}.nii.gz", drawn("spike", place))
+        rows.insert(place, {"image": image.name, "site": "A"})
+    write_tsv(folder / "table.tsv", rows)
+    ordinary = [folder / f"s{number}.nii.gz" for number in range(8)]
+    typed("reference", *ordinary, "-o", folder / "reference.json", "-q")
+    typed("cohort", folder / "table.tsv", folder / "out", *given(folder), "-q")
+    return folder
+
+
+def given(folder: Path) -> tuple[object, ...]:
+    return ("--reference", folder / "reference.json")
+
+
+def counted(ran: Ran) -> dict[str, str]:
+    """Return the lines about doubts by their kind."""
+    lines = [line.removeprefix("warning: ").partition(": ") for line in warnings_of(ran)]
+    return {kind: rest for kind, _, rest in lines}
+
+
+def test_a_study_counts_its_doubts_in_one_line_per_kind(run: Run, study: Path) -> None:
+    names = ["odd1", "odd3", "odd5", "odd7"]
+    first = run("cohort", study / "table.tsv", study / "new", *given(study))
+    assert first.code == 0
+    found = counted(first)
+    assert found["poor fit"].startswith("4 of 12 scans (odd1, odd3, odd5 and 1 more): look for ")
+    assert found["steep map"].startswith("4 of 12 scans (odd1, odd3, odd5 and 1 more): noise ")
+    assert len(found) == len(warnings_of(first))  # not one per scan
+    kept = run("cohort", study / "table.tsv", study / "new", *given(study), "--jobs", 2)
+    assert counted(kept) == found
+    assert run("cohort", study / "table.tsv", study / "new", *given(study), "-q").err == ""
+    summary = ndflow.cohort(study / "table.tsv", study / "new", reference=study / "reference.json")
+    assert (summary.done, summary.kept) == (12, 12)
+    assert list(summary.doubts) == list(found)
+    assert summary.doubts["poor fit"] == names
+    saved = read_json(study / "new" / "provenance.json")["doubts"]
+    assert list(saved) == names
+    for name in names:
+        kinds = [doubt["kind"] for doubt in saved[name]]
+        single = [
+            doubt["kind"] for doubt in read_json(study / "new" / "maps" / f"{name}.json")["doubts"]
+        ]
+        assert set(single) == set(kinds) - {"unusual divergence"}
+        assert [
+            doubt["kind"]
+            for doubt in read_json(study / "new" / "models" / f"{name}.json")["doubts"]
+        ] == ["poor fit"]
+
+
+def test_a_study_and_a_single_scan_have_the_same_doubts(
+    run: Run, study: Path, tmp_path: Path
+) -> None:
+    reference = study / "out" / "reference.json"
+    typed("normalise", study / "odd3.nii.gz", "--to", reference, "-o", tmp_path / "o.nii", "-q")
+    assert (
+        record_of(tmp_path / "o.nii")["doubts"]
+        == read_json(study / "out" / "maps" / "odd3.json")["doubts"]
+    )
+
+
+def test_ordinary_scans_are_beyond_doubt(run: Run, study: Path, tmp_path: Path) -> None:
+    rows = [{"image": study / f"s{number}.nii.gz"} for number in range(4)]
+    ran = run("cohort", write_tsv(tmp_path / "t.tsv", rows), tmp_path / "out")
+    assert warnings_of(ran) == []
+    assert read_json(tmp_path / "out" / "provenance.json")["doubts"] == {}
+
+
+def test_the_page_counts_doubts_at_its_top_and_shows_those_scans_first(
+    run: Run, study: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    shutil.copytree(study / "out", tmp_path / "out")
+    assert run("report", tmp_path / "out", "--sample", 0).code == 0
+    page: ReportPage = report_of(tmp_path / "out")
+    (overview,) = page.texts("p", **{"class": "overview"})
+    assert overview.startswith("4 of 12 scans to check: ")
+    assert "poor fit (4)" in overview
+    assert page.source.index('class="overview"') < page.source.index('id="run"')
+    assert page.source.index('id="check"') < page.source.index('id="result"')
+    assert list(page.rows)[:5] == ["odd1", "odd3", "odd5", "odd7", "s0"]
+    listed = [text for text in page.texts("li") if text.startswith("odd3 ")]
+    saved = read_json(tmp_path / "out" / "provenance.json")["doubts"]["odd3"]
+    assert len(listed) == 1
+    for doubt in saved:
+        assert doubt["text"] in listed[0]
+        assert doubt["hint"] in page.source.replace("&#39;", "'")
+
+
+# ── pages that were not written ──────────────────────────────────────────────────────────────────
+
+
+def overshooting(scan: np.ndarray[Any, Any], number: int) -> np.ndarray[Any, Any]:
+    """Return a scan with a few clearly negative voxels, on a scale of its own."""
+    flat = scan.ravel() * (1.0 + 4 * number)
+    inside = np.flatnonzero(flat)
+    flat[inside[::100]] *= -0.6
+    return flat.reshape(scan.shape)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        overshooting,
+        lambda scan, number: -scan - 5000.0 * (1 + number),
+        lambda scan, number: (scan - 700.0) / 250 * (1 + 2 * number),
+        lambda scan, number: scan - 80.0,
+    ],
+    ids=["overshoots", "all negative", "z-scores", "offset"],
+)
+def test_studies_with_negative_intensities_have_a_page(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[..., Any]
+) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+    rows = []
+    for number in range(3):
+        scan = head(number).astype(float)
+        mask = save(tmp_path / f"m{number}.nii", (scan > 0).astype(np.uint8))
+        image = np.where(scan > 0, change(scan, number), 0).astype(np.float32)
+        path = save(tmp_path / f"s{number}.nii", image)
+        rows.append({"image": path.name, "mask": mask.name, "site": "ABC"[number]})
+    ran = run("cohort", write_tsv(tmp_path / "t.tsv", rows), tmp_path / "out", "-q")
+    assert (ran.code, ran.err) == (0, "")
+    assert list(report_of(tmp_path / "out").rows) == ["s0", "s1", "s2"]
+
+
+@pytest.mark.parametrize(
+    "content", ["scan\tage\ns0\t7\n", "scan\tstage\tcause\ttry\ns0\tfit\n", 'a\t"b']
+)
+def test_a_list_of_failures_that_is_not_ours_is_refused_by_name(
+    run: Run, study: Path, tmp_path: Path, content: str
+) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    shutil.copytree(study / "out", tmp_path / "out")
+    foreign = tmp_path / "out" / "failures.tsv"
+    foreign.write_text(content)
+    ran = run("report", tmp_path / "out")
+    assert (ran.code, len(ran.errors)) == (2, 1)
+    assert ran.errors[0].startswith(f"error: {foreign}: exists, and was not written by ndflow")
+    assert foreign.read_text() == content
+    assert not (tmp_path / "out" / "report.html").exists()
