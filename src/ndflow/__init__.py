@@ -8,6 +8,7 @@ The verbs of the command line:
     reference(sources)            the average density of many scans: what to bring others to
     cohort(table, out)            a whole study
     evaluate(runs), report(out)   compare finished studies, and show them on a page
+    verify(out)                   check that the files of a study are as they were
     load(path), save(path, model) mixtures, references and intensity maps in files
 
 What they are made of, from an intensity to a common scale:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from ndflow.scan.reference_sources import reference
     from ndflow.scan.results import Result
     from ndflow.study.run import Summary, cohort
+    from ndflow.study.verify import Verification, verify
     from ndflow.transport import (
         Affine,
         Chain,
@@ -93,6 +95,7 @@ _HOMES = {
     "scan.reference_sources": ("reference",),
     "scan.results": ("Result",),
     "study.run": ("Summary", "cohort"),
+    "study.verify": ("Verification", "verify"),
     "transport": (
         "Affine",
         "Chain",
@@ -142,6 +145,7 @@ __all__ = [
     "Tabulated",
     "TissueModel",
     "Tissues",
+    "Verification",
     "adapted_proportions",
     "align",
     "apply",
@@ -163,6 +167,7 @@ __all__ = [
     "stack",
     "tabulate",
     "tissue_model",
+    "verify",
 ]
 
 

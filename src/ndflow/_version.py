@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-__all__ = ["__version__", "versions"]
+__all__ = ["RESULTS", "__version__", "versions"]
 
 __version__ = "0.1.0"
+
+# Raise this with every change that gives any voxel, map or mixture another value: studies made
+# before are then made again, and with a version that changes no result they are not.
+RESULTS = 2
 
 
 def versions() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from ndflow._version import RESULTS
 from ndflow.files.fingerprints import fingerprint_of, is_intact, with_checksum
 
 RESULT = {"fingerprint": "f", "command": "ndflow fit x", "values": [1.5, 2.5]}
@@ -15,9 +16,11 @@ def test_a_fingerprint_depends_on_all_parts_but_not_on_their_order() -> None:
     assert one != fingerprint_of(inputs={"image": ["a"]})
 
 
-def test_a_fingerprint_depends_on_the_version(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fingerprint_depends_on_the_generation_of_results(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = fingerprint_of(x=1)
-    monkeypatch.setattr("ndflow.files.fingerprints.__version__", "0.0.0")
+    monkeypatch.setattr("ndflow.files.fingerprints.RESULTS", RESULTS + 1)
     assert fingerprint_of(x=1) != before
 
 
@@ -31,7 +34,8 @@ def test_the_checksum_covers_everything_except_the_command() -> None:
 @pytest.mark.parametrize("change", [{"values": [1.5]}, {"checksum": "0"}, {"fingerprint": "g"}])
 def test_a_change_is_damage_unless_it_is_the_command(change: dict[str, object]) -> None:
     content = with_checksum(RESULT)
+    assert is_intact(RESULT)  # nothing to check
     assert is_intact(content)
     assert is_intact(content | {"command": "other"})
     assert not is_intact(content | change)
-    assert not is_intact(RESULT)
+    assert not is_intact(content | {"seal": "0"})

@@ -1,5 +1,6 @@
 """Model files: they read back exactly, and anything else is refused and never run."""
 
+import hashlib
 import json
 import os
 import pickle  # noqa: TID251  # to check that it is refused
@@ -13,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.fingerprints import FileHash
 from ndflow.files.json_model import read_model, write_model
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -30,8 +32,9 @@ def test_a_model_reads_back_exactly(
 ) -> None:
     path = tmp_path_factory.mktemp("model") / "m.json"
     write_model(path, kind, payload)
-    assert read_model(path, "mixture", "map") == (kind, payload)
-    assert read_model(path) == (kind, payload)
+    file = FileHash(str(path), hashlib.sha256(path.read_bytes()).hexdigest())
+    assert read_model(path, "mixture", "map") == (kind, payload, file)
+    assert read_model(path) == (kind, payload, file)
 
 
 def test_format_version_kind_and_ndflow_version_are_written(tmp_path: Path) -> None:
@@ -64,7 +67,7 @@ def test_existing_files_and_inputs_are_protected(tmp_path: Path) -> None:
 def test_file_names_that_are_not_utf_8_survive(tmp_path: Path) -> None:
     payload = {"command": ["ndflow", os.fsdecode(b"caf\xe9.nii")], "é": {"x": [[1.5], []]}}
     write_model(tmp_path / "m.json", "map", payload)
-    assert read_model(tmp_path / "m.json") == ("map", payload)
+    assert read_model(tmp_path / "m.json").payload == payload
 
 
 @pytest.mark.parametrize(

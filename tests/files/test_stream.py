@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.errors import FileError
-from ndflow.files.stream import open_stream, read_bytes, sha256_of
+from ndflow.files.stream import open_stream, sha256_of
 
 CONTENT = np.random.default_rng(0).integers(0, 60, 200_000).astype(np.int16).tobytes()
 PACKED = gzip.compress(CONTENT, mtime=0)
@@ -22,6 +22,14 @@ def stored(folder: Path, content: bytes, name: str = "x.nii.gz") -> Path:
     path = folder / name
     path.write_bytes(content)
     return path
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a whole file, and check that it is hashed as it is stored."""
+    with open_stream(path) as stream:
+        content = stream.finish(keep=1 << 30)
+    assert stream.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    return content
 
 
 @pytest.mark.parametrize("name", ["x.nii.gz", "x.nii", "x.bin"])

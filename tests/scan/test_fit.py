@@ -59,6 +59,14 @@ def test_options_are_those_of_the_fit_to_a_histogram(options: dict[str, Any]) ->
     assert found.mixture != FITTED.mixture
 
 
+@pytest.mark.parametrize("options", [{"truncation": 0}, {"truncation": 501}, {"tolerance": -1.0}])
+def test_the_image_is_not_blamed_for_an_invalid_option(options: dict[str, Any]) -> None:
+    (name,) = options
+    for data in (SCAN, COUNTED):
+        with pytest.raises(InvalidValueError, match=f"^{name} must"):
+            ndflow.fit(data, **options)
+
+
 def test_an_image_without_a_density_is_named(tmp_path: Path) -> None:
     flat = save(tmp_path / "flat.nii.gz", np.full((9, 9, 9), 7, np.int16))
     with pytest.raises(FileError, match="all voxels that count have the value 7") as caught:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from mixtures import random_mixture
+from studies import edit
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
@@ -142,10 +143,9 @@ def test_a_value_that_is_not_a_model_cannot_be_saved(tmp_path: Path, model: Any)
 
 
 def damaged(path: Path, **changes: Any) -> Path:
-    """Save a mixture with some entries changed or, where None, left out."""
+    """Save a mixture without its checksum, and some entries changed or, where None, left out."""
     ndflow.save(path, ONE, force=True)
-    data = json.loads(path.read_text(encoding="utf-8")) | changes
-    path.write_text(json.dumps({name: part for name, part in data.items() if part is not None}))
+    edit(path, **{name: ... if part is None else part for name, part in changes.items()})
     return path
 
 

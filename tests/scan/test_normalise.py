@@ -193,7 +193,7 @@ def test_arrays_that_are_no_image_are_refused(array: NDArray[Any], message: str)
 def test_an_argument_that_is_not_an_image_is_refused() -> None:
     with pytest.raises(NdflowError, match="a path, a nibabel image or an array, not list"):
         ndflow.normalise([1, 2], TARGET)  # type: ignore[arg-type]
-    with pytest.raises(NdflowError, match="path must be of the type str"):
+    with pytest.raises(NdflowError, match="path must be a path, not "):
         ndflow.save(TARGET, "r.json")  # type: ignore[arg-type]
 
 

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ndflow.errors import FileError
-from ndflow.scan.outputs import make_folder, outputs_for
+from ndflow.scan.outputs import make_folder, outputs_for, safe_name
 
 
 def same_name(image: str) -> str:
@@ -30,10 +32,10 @@ def test_several_images_go_to_a_folder(tmp_path: Path, existing: bool) -> None:
 
 def test_one_image_goes_to_a_folder_that_exists_or_ends_with_a_slash(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
-    for given in (tmp_path / "there", f"{tmp_path}/there", f"{tmp_path}/new/"):
-        folder, files = outputs_for(["x/a.nii"], given, same_name)
-        assert folder == Path(given)
-        assert files == [Path(given) / "a.nii"]
+    for place in (tmp_path / "there", f"{tmp_path}/there", f"{tmp_path}/new/"):
+        folder, files = outputs_for(["x/a.nii"], place, same_name)
+        assert folder == Path(place)
+        assert files == [Path(place) / "a.nii"]
 
 
 @pytest.mark.parametrize("name", ["out.nii.gz", "out.json", "out.mgz", "out.hdr", "taken"])
@@ -68,3 +70,21 @@ def test_a_folder_is_made_but_not_the_one_it_lies_in(tmp_path: Path) -> None:
     with pytest.raises(FileError):
         make_folder(tmp_path / "file" / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "out"]
+
+
+LONG = st.builds(str.__mul__, st.text("ab脳%~/\0é", min_size=1, max_size=3), st.integers(1, 150))
+
+
+@given(texts=st.lists(LONG, min_size=2, max_size=6, unique=True))
+def test_names_of_files_are_short_and_different_for_different_texts(texts: list[str]) -> None:
+    names = [safe_name(text) for text in texts]
+    assert len(set(names)) == len(texts)
+    assert all(len(name.encode()) <= 200 and name.isprintable() for name in names)
+    again = [safe_name(name) for name in names]
+    assert not set(again) & set(names) or all("%" not in name for name in set(again) & set(names))
+
+
+def test_short_names_stay_as_they_are() -> None:
+    assert safe_name("Köln 2") == "Köln 2"
+    assert safe_name("x" * 200) == "x" * 200
+    assert safe_name("x" * 201) == "x" * 182 + "%~" + safe_name("x" * 201)[-16:]

@@ -12,6 +12,8 @@ from scipy import stats
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.fingerprints import FileHash
+from ndflow.files.stream import sha256_of
 from ndflow.methods.matching import Matching
 from ndflow.scan.settings import Fitting, Reading, Writing
 from ndflow.scan.target import Target, check_units, in_units, read_target
@@ -58,7 +60,7 @@ def test_a_target_comes_in_many_forms(
     target = read(given)
     assert target.model.mixture == mixture
     assert target.has_units == has_units
-    files = [name for names in target.files.values() for name in names]
+    files = [file.file for files in target.files.values() for file in files]
     assert files == ([str(given)] if form.startswith("path") else [])
     assert read(target) is target
 
@@ -70,7 +72,10 @@ def test_the_mask_and_the_settings_of_a_target_image_are_used(tmp_path: Path) ->
     target = read(image, mask, fitting=Fitting(300))
     expected = ndflow.fit(ndflow.histogram(OTHER, inside), effective_count=300).mixture
     assert target.model.mixture == expected
-    assert target.files == {"target": (str(image),), "target_mask": (str(mask),)}
+    assert target.files == {
+        what: (FileHash(str(path), sha256_of(path)),)
+        for what, path in {"target": image, "target_mask": mask}.items()
+    }
 
 
 @pytest.mark.parametrize("model", [FIT.mixture, REFERENCE, FIT])

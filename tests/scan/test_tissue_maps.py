@@ -14,10 +14,10 @@ import ndflow
 from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.methods.matching import Matching
-from ndflow.population import Reference, Tissues
+from ndflow.population import Reference
 from ndflow.scan.reading import read_scan
 from ndflow.scan.settings import Fitting, Reading
-from ndflow.scan.tissue_maps import check_maps, tissues_of
+from ndflow.scan.tissue_maps import ScanTissues, check_maps, tissues_of
 
 SCAN = head(1)
 KINDS = head(1, tissues=((1, 0), (2, 0), (3, 0)))  # the same head: 1 is CSF, 2 GM, 3 WM
@@ -31,7 +31,7 @@ LABELS: dict[str, Any] = {  # each voxel of one tissue
 HARDLY_ANY = 0.3 * (INSIDE & (np.cumsum(INSIDE).reshape(SCAN.shape) <= 4))
 
 
-def read(maps: TissueMaps = MAPS, image: Any = SCAN, **how: Any) -> tuple[Tissues, list[str]]:
+def read(maps: TissueMaps = MAPS, image: Any = SCAN, **how: Any) -> ScanTissues:
     scan = Scan(image, tissues=maps, **how)
     return tissues_of(scan, read_scan(scan, Reading()), Reading(), Fitting())
 
@@ -55,7 +55,7 @@ def test_proportions_are_sums_of_probabilities_inside_the_mask() -> None:
 
 
 def test_densities_are_those_of_voxels_weighted_by_probability() -> None:
-    tissues, _ = read()
+    tissues = read().tissues
     for density, share in zip(tissues.densities, MAPS, strict=True):
         order = np.argsort(SCAN[INSIDE])
         x, weight = SCAN[INSIDE][order].astype(float), share[INSIDE][order]
@@ -79,8 +79,8 @@ def test_the_units_of_a_scan_are_those_of_its_tissues(tmp_path: Path) -> None:
     image = nibabel.Nifti1Image(SCAN, AFFINE)
     image.header.set_slope_inter(0.5, 10.0)
     image.to_filename(tmp_path / "scan.nii.gz")
-    plain, _ = read(mask=INSIDE)
-    scaled, _ = read(image=tmp_path / "scan.nii.gz", mask=INSIDE)
+    plain = read(mask=INSIDE).tissues
+    scaled = read(image=tmp_path / "scan.nii.gz", mask=INSIDE).tissues
     stored = nibabel.load(tmp_path / "scan.nii.gz").get_fdata()[INSIDE]
     slope, inter = np.polynomial.Polynomial.fit(SCAN[INSIDE], stored, 1).convert().coef[::-1]
     for one, other in zip(plain.densities, scaled.densities, strict=True):
@@ -91,10 +91,10 @@ def test_the_units_of_a_scan_are_those_of_its_tissues(tmp_path: Path) -> None:
 def test_nan_in_a_tissue_map_is_ignored() -> None:
     hole = radii() < 0.3
     image = np.where(hole, np.nan, SCAN.astype(float))
-    here, said = read(image=image, mask=INSIDE)
+    here, said, _ = read(image=image, mask=INSIDE)
     np.testing.assert_allclose(here.proportions, amounts(INSIDE & ~hole), rtol=1e-9)
     white = np.where(hole, np.nan, MAPS.wm)
-    there, _ = read(MAPS._replace(wm=white))
+    there = read(MAPS._replace(wm=white)).tissues
     total = np.array([MAPS.csf[INSIDE].sum(), MAPS.gm[INSIDE].sum(), np.nansum(white[INSIDE])])
     np.testing.assert_allclose(there.proportions, total / total.sum(), rtol=1e-9)
     assert said == []
@@ -130,7 +130,7 @@ def test_a_tissue_map_that_lies_elsewhere_is_refused_and_a_small_shift_is_warned
     off = AFFINE.copy()
     off[0, 3] += 0.1 * 2.0  # a tenth of a voxel
     save(maps["wm"], MAPS.wm, off)
-    _, said = read(TissueMaps(**maps), scan)
+    said = read(TissueMaps(**maps), scan).warnings
     assert len(said) == 1
     assert f"{maps['wm']}: lies 0.1 voxels away from {scan}" in said[0]
     off[0, 3] += 20.0

@@ -1,11 +1,14 @@
 """``ndflow``: find the command, run it, and turn errors into one line and an exit code.
 
-| code     | meaning                                           |
-|----------|---------------------------------------------------|
-| 0        | everything was done                               |
-| 1        | some scans failed; all others were done           |
-| 2        | wrong usage, or nothing could be done             |
-| 130, 143 | interrupted (Ctrl-C), or terminated by the system |
+| code          | meaning                                                               |
+|---------------|-----------------------------------------------------------------------|
+| 0             | everything was done                                                   |
+| 1             | some scans failed, or stdout could not be written; the rest was done  |
+| 2             | wrong usage, or nothing could be done                                 |
+| 129, 130, 143 | the terminal was closed, interrupted (Ctrl-C), terminated by the system |
+
+Messages that nobody can read, because stderr is closed or cannot be written, change no code; nor
+does a reader of stdout who has seen enough (``| head``), see `ndflow.cli.standard_streams`.
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from ndflow.cli.commands.cmd_fit import fit
 from ndflow.cli.commands.cmd_normalise import normalise
 from ndflow.cli.commands.cmd_reference import reference
 from ndflow.cli.commands.cmd_report import report
+from ndflow.cli.commands.cmd_verify import verify
 from ndflow.cli.console import print_error
 from ndflow.cli.signals import Terminated, signals_raised
 from ndflow.errors import NdflowError
@@ -43,6 +47,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "apply": apply,
     "evaluate": evaluate,
     "report": report,
+    "verify": verify,
     "demo": demo,
 }
 
@@ -83,9 +88,9 @@ def run() -> int:
     except KeyboardInterrupt:
         print_error(f"interrupted; {_how_to_resume(typed)}")
         return 130
-    except Terminated:
-        print_error(f"terminated; {_how_to_resume(typed)}")
-        return 143
+    except Terminated as stop:
+        print_error(f"{stop}; {_how_to_resume(typed)}")
+        return stop.code
     except Exception as error:
         cause = f"unexpected {type(error).__name__}: {error}"
         print_error(f"{cause}; please report it, with the output of -v", _details(typed))

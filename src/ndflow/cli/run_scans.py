@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from ndflow.cli.console import print_error, print_result, print_warning, progress
+from ndflow.cli.console import print_error, print_line, print_result, print_warning, progress
 from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
-from ndflow.files.stream import open_file
-from ndflow.image.scans import Scan, is_auto
+from ndflow.image.scans import Scan
 from ndflow.scan.outputs import make_folder, preview
 from ndflow.study.parallel.tasks import (
     FAILURES,
@@ -25,8 +25,11 @@ from ndflow.study.parallel.tasks import (
     run_tasks,
 )
 from ndflow.study.plan import Study
+from ndflow.values import plural
 
 __all__ = ["command_line", "dry_run_scans", "dry_run_study", "inputs_of", "run_scans"]
+
+_NAME_WIDTH = 40  # of the names of scans in a dry run
 
 
 def command_line() -> list[str]:
@@ -53,7 +56,8 @@ def run_scans(
     Parameters
     ----------
     stage : the name of the work, for the progress bar and the list of failures.
-    function, tasks, jobs : see `run_tasks`; the result of the function may have warnings.
+    function, tasks, jobs : see `run_tasks`; the result of the function may have warnings, and
+        doubts about the scan.
     verbosity : how much to print.
     folder : the folder for the results and the list of failures; created if it does not exist.
 
@@ -97,7 +101,8 @@ def _print_outcome(outcome: Outcome, verbosity: Verbosity, printed: set[str]) ->
     if outcome.failure:
         print_error(outcome.failure.message, outcome.failure.details if verbosity.verbose else "")
     elif not verbosity.quiet:
-        for warning in getattr(outcome.result, "warnings", ()):
+        doubts = [f"{outcome.scan}: {doubt}" for doubt in getattr(outcome.result, "doubts", ())]
+        for warning in (*getattr(outcome.result, "warnings", ()), *doubts):
             if warning not in printed:
                 print_warning(warning)
                 printed.add(warning)
@@ -136,12 +141,13 @@ def dry_run_scans(
     return code
 
 
-def dry_run_study(study: Study, *, images: bool = True) -> int:
-    """Print which files a study would write, and which of its inputs are missing.
+def dry_run_study(study: Study, *, verbosity: Verbosity, images: bool = True) -> int:
+    """Print what a study would do for each scan, and which of its inputs are missing.
 
     Parameters
     ----------
     study : the study.
+    verbosity : how much to print.
     images : whether images would be written; otherwise only models.
 
     Returns
@@ -149,19 +155,21 @@ def dry_run_study(study: Study, *, images: bool = True) -> int:
     int
         The exit code.
     """
-    missing = 0
-    tissues = study.target_rule.uses_tissue_maps
-    for scan in study.scans:
-        paths = study.paths(scan)
-        output = paths.image if images else paths.model
-        try:
-            for name in (scan.image, scan.mask, *(scan.tissues if tissues else ())):
-                if name is not None and not is_auto(name):
-                    with open_file(str(name)):
-                        pass
-        except FileError as error:
-            print_error(str(FileError(error.path, f"{error.cause} ({scan.origin})", error.hint)))
-            missing += 1
+    from ndflow.study.rehearsal import rehearse
+
+    steps = rehearse(study, images=images)
+    possible = [step for step in steps if step.error is None]
+    width = min(max((len(step.scan.name) for step in possible), default=0), _NAME_WIDTH)
+    actions = Counter(step.action for step in possible)
+    column = max(map(len, actions), default=0)
+    for step in steps:
+        if step.error is not None:
+            print_error(str(step.error))
         else:
-            print_result(f"would write {output} from {scan.image}")
-    return 0 if not missing else 1 if missing < len(study.scans) else 2
+            print_result(f"{step.scan.name:<{width}}  {step.action:<{column}}  {step.why}")
+    missing = len(steps) - len(possible)
+    if not verbosity.quiet:
+        counts = [f"{number} to {action}" for action, number in sorted(actions.items())]
+        lacking = [f"{missing} with missing files"] if missing else []
+        print_line(f"{plural(len(steps), 'scan')}: {', '.join([*counts, *lacking])}")
+    return 0 if not missing else 1 if missing < len(steps) else 2

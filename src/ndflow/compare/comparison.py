@@ -140,6 +140,7 @@ def compare(
     seen, failures = _each(
         partial(measure_scan, max_bytes=max_bytes), tasks, "read", progress, jobs
     )
+    notes += [f"{one.scan}: {_reason(one)}" for one in failures]
     shared = [one for one in shared if one.scan.name in seen]
     if len(shared) < 2:
         raise InvalidValueError("fewer than two scans could be read; there is nothing to compare")
@@ -161,7 +162,7 @@ def compare(
         tasks = _classification_tasks(shared, measures, runs, conditions)
         classify = partial(classify_sites, seed=seed, permutations=permutations, trees=trees)
         classified, lost = _each(classify, tasks, "classify", progress, jobs)
-        notes += [f"no classification of sites for {one.scan}: {one.message}" for one in lost]
+        notes += [f"no classification of sites for {one.scan}: {_reason(one)}" for one in lost]
         failures += lost
     target = average_distribution(affine.distributions)
     return Comparison(
@@ -184,6 +185,10 @@ def _each(
             else:
                 failures.append(outcome.failure)
     return done, failures
+
+
+def _reason(failure: Failure) -> str:
+    return f"{failure.cause}; {failure.hint}" if failure.hint else failure.cause
 
 
 def _left_out(runs: Sequence[FinishedStudy], shared: Sequence[SharedScan]) -> list[str]:

@@ -23,7 +23,9 @@ from ndflow.values import FloatArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["figures"]
+__all__ = ["FIGURES", "figures"]
+
+FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")  # all there may be
 
 _BINS = 200
 _ENDS = (0.0005, 0.9995)

@@ -12,9 +12,10 @@ from ndflow.compare.save import check_evaluation, write_evaluation
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.scan.settings import Reading
-from ndflow.study.finished import read_finished
+from ndflow.study.finished import unchanging
+from ndflow.study.folder import EVALUATION
 from ndflow.study.passes import Progress, Silent
-from ndflow.values import whole
+from ndflow.values import path_like, short, whole
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -84,7 +85,13 @@ def evaluate(
     >>> import ndflow
     >>> print(ndflow.evaluate("out", covariate="age").text)  # doctest: +SKIP
     """
+    if not isinstance(runs, str | os.PathLike | Sequence):
+        raise InvalidValueError(f"runs must be a folder or a list of folders, not {short(runs)}")
     folders = [runs] if isinstance(runs, str | os.PathLike) else list(runs)
+    for one in folders:
+        path_like(one, "each run")
+    if output is not None:
+        path_like(output, "output")
     if not folders:
         raise InvalidValueError("runs must name at least one study")
     seed = whole(seed, "seed", 0, (1 << 32) - 1)
@@ -92,19 +99,19 @@ def evaluate(
     trees = whole(trees, "trees", 1, 1 << 20)
     if output is None and len(folders) != 1:
         raise InvalidValueError("a comparison of several runs needs a folder; give --output DIR")
-    folder = Path(folders[0]) / "evaluation" if output is None else Path(output)
-    finished = read_finished(folders)
-    check_evaluation(folder, force=force)
-    comparison = compare(
-        finished,
-        progress or Silent(),
-        seed=seed,
-        permutations=permutations,
-        trees=trees,
-        covariate=covariate,
-        jobs=jobs,
-        max_bytes=max_bytes,
-    )
+    folder = Path(folders[0]) / EVALUATION if output is None else Path(output)
+    with unchanging(folders) as finished:
+        check_evaluation(folder, force=force)
+        comparison = compare(
+            finished,
+            progress or Silent(),
+            seed=seed,
+            permutations=permutations,
+            trees=trees,
+            covariate=covariate,
+            jobs=jobs,
+            max_bytes=max_bytes,
+        )
     text = write_evaluation(
         comparison,
         folder,

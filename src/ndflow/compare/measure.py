@@ -24,10 +24,10 @@ from ndflow.metrics.distribution import (
 )
 from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.scan.reading import read_masked
-from ndflow.scan.records import MapRecord, ScanModel
-from ndflow.scan.results import contents, hashes
+from ndflow.scan.records import MapRecord
 from ndflow.scan.tissue_maps import probabilities
 from ndflow.study.finished import SharedScan, mask_used
+from ndflow.study.integrity import read_results, refuse_other_image, refuse_other_inputs
 from ndflow.study.plan import ResultPaths
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
@@ -83,14 +83,14 @@ class ScanMeasures(NamedTuple):
 def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
     """Measure a scan under every condition."""
     scan = shared.scan
-    records = [MapRecord.read(paths.sidecar) for paths in shared.paths]
-    _refuse_changed(shared, records)
+    results = [read_results(paths) for paths in shared.paths]
+    records = [one.record for one in results]
     mask = mask_used(scan, records[0])
-    volume, inside_mask, warnings = read_masked(scan.image, mask, max_bytes=max_bytes)
+    volume, inside_mask, warnings, files = read_masked(scan.image, mask, max_bytes=max_bytes)
     raw = volume.values(volume.flat)
     inside = inside_mask[:] & np.isfinite(raw)
     tissues, more = _tissues(scan, volume, inside, max_bytes)
-    mixture = ScanModel.read(shared.paths[0].model).mixture
+    mixture = results[0].model.mixture
     alignment = align(mixture)
     low, high = mixture.quantile(DETERMINED_RANGE).tolist()
     grid = np.linspace(low, high, _SLOPES)
@@ -102,7 +102,8 @@ def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
     voxels = raw[inside]
     runs = []
     for paths, record in zip(shared.paths, records, strict=True):
-        after = _result_voxels(paths, volume, max_bytes)[inside]
+        refuse_other_inputs(paths, record, files)
+        after = _result_voxels(paths, record, volume, max_bytes)[inside]
         runs.append(_measured(after, tissues, slopes(record.map), paths))
     first = shared.paths[0]
     return ScanMeasures(
@@ -135,19 +136,12 @@ def _measured(
     return ConditionMeasures(distribution, found, slopes)
 
 
-def _refuse_changed(shared: SharedScan, records: Sequence[MapRecord]) -> None:
-    """Refuse a scan or a mask that is no longer what a study has read."""
-    scan = shared.scan
-    now = contents(hashes(scan.files()))
-    for paths, record in zip(shared.paths, records, strict=True):
-        if record.inputs is None or contents(record.inputs) != now:
-            cause = f"it, or its mask, is not what {paths.sidecar} was made from"
-            raise FileError(scan.path, cause, "run the study again; compare runs of one table")
-
-
-def _result_voxels(paths: ResultPaths, volume: Volume, max_bytes: int) -> FloatArray:
+def _result_voxels(
+    paths: ResultPaths, record: MapRecord, volume: Volume, max_bytes: int
+) -> FloatArray:
     """Return the voxels of a result, which must have the grid of its scan."""
     result = read_volume(paths.image, max_bytes=max_bytes)
+    refuse_other_image(record, result)
     if result.spatial_shape != volume.spatial_shape:
         cause = f"has the shape {result.spatial_shape}, but the scan {volume.spatial_shape}"
         raise FileError(paths.image, cause, "run the study again")
@@ -164,9 +158,9 @@ def _tissues(
     found = []
     for tissue in TISSUE_ROWS:
         source = getattr(scan.tissues, tissue.lower())
-        share, more = probabilities(source, volume, inside, max_bytes)
-        warnings += more
-        found.append(share)
+        read = probabilities(source, volume, inside, max_bytes)
+        warnings += read.warnings
+        found.append(read.share)
     return found, warnings
 
 

@@ -22,8 +22,8 @@ from ndflow.methods.model import DensityModel
 from ndflow.metrics.distribution import empirical_distribution
 from ndflow.metrics.histogram_fit import histogram_fit
 from ndflow.scan.reading import read_masked
-from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.finished import SharedScan, mask_used
+from ndflow.study.integrity import read_results, refuse_other_inputs
 from ndflow.transport import IntensityMap, align
 from ndflow.values import FloatArray
 
@@ -101,12 +101,14 @@ def _grid(mixture: GaussianMixture) -> FloatArray:
 
 def _read(shared: SharedScan, max_bytes: int) -> _Side:
     scan, paths = shared.scan, shared.paths[0]
-    mask = mask_used(scan, MapRecord.read(paths.sidecar))
-    volume, inside, _ = read_masked(scan.image, mask, max_bytes=max_bytes)
+    model, record = read_results(paths)
+    mask = mask_used(scan, record)
+    volume, inside, _, files = read_masked(scan.image, mask, max_bytes=max_bytes)
+    refuse_other_inputs(paths, record, files)
     picture, spacing = upright(volume, inside)
     slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
     filled = np.isfinite(slice_)
     rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
     cut = slice_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
     voxels = picture[np.isfinite(picture)]
-    return _Side(scan.name, cut, voxels, ScanModel.read(paths.model).model)
+    return _Side(scan.name, cut, voxels, model.model)

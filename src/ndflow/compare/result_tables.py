@@ -22,7 +22,19 @@ from ndflow.metrics.statistics import covariate_effect, paired_t
 from ndflow.metrics.tissue_quartiles import QuartileSummary, tissue_table
 from ndflow.study.finished import covariate_of
 
-__all__ = ["Part", "Table", "tables", "tissue_cells"]
+__all__ = ["TABLES", "Part", "Table", "tables", "tissue_cells"]
+
+TABLES = (  # all there may be
+    "fitness_scans",
+    "fitness",
+    "tissue_scans",
+    "tissue",
+    "sites",
+    "classification",
+    "predictions",
+    "repeats",
+    "covariate",
+)
 
 Part = float | int | str | None
 

@@ -10,31 +10,43 @@ OUT/evaluation.json  what was compared, and how
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
 from ndflow.compare.comparison import Comparison
-from ndflow.compare.draw import figures
-from ndflow.compare.result_tables import Part, tables
+from ndflow.compare.draw import FIGURES, figures
+from ndflow.compare.result_tables import TABLES, Part, tables
 from ndflow.compare.summary import as_text, sections
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.export import png, svg
 from ndflow.files.atomic import new_file
+from ndflow.files.stream import sha256_of
 from ndflow.files.tables import write_table
 from ndflow.record import JSON
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.records import EvaluationRecord
-from ndflow.study.finished import results_fingerprint
+from ndflow.study.folder import EVALUATION_RECORD
 from ndflow.study.parallel.tasks import record_failures
 
-__all__ = ["RECORD", "check_evaluation", "write_evaluation"]
+__all__ = ["add_table", "check_evaluation", "write_evaluation"]
 
-RECORD = "evaluation.json"
+FILES = (
+    "summary.txt",
+    *(f"{name}.tsv" for name in TABLES),
+    *(f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")),
+)
+
+_ELSEWHERE = "move it elsewhere, or choose another folder"
 
 
 def check_evaluation(folder: Path, *, force: bool) -> None:
-    """Say before any work why an evaluation may not be written to a folder, if so."""
+    """Say before any work why an evaluation may not be written to a folder, if so.
+
+    Even with `force`, it replaces nothing but an earlier evaluation.
+    """
     check_folder(folder)
     if folder.exists() and not folder.is_dir():
         raise FileError(folder, "not a folder", "choose another name for the results")
@@ -46,6 +58,7 @@ def check_evaluation(folder: Path, *, force: bool) -> None:
             )
     if not force and folder.is_dir() and any(folder.iterdir()):
         raise FileError(folder, "not empty", "choose another folder, or --force to write there")
+    _former(folder)
 
 
 def write_evaluation(
@@ -68,10 +81,12 @@ def write_evaluation(
     """
     files = ["summary.txt"]
     made = tables(comparison, covariate)
-    lost = [f"{failure.scan}: {failure.message}" for failure in comparison.failures]
-    text = as_text(sections(comparison, made), [*comparison.notes, *lost])
+    text = as_text(sections(comparison, made), comparison.notes)
     make_folder(folder)
-    _remove_former(folder)
+    for name in _former(folder):
+        (folder / name).unlink(missing_ok=True)
+    # Should this process be killed, the next one knows whose files these are.
+    EvaluationRecord(files=FILES).write(folder / EVALUATION_RECORD, force=True)
     for table in made:
         rows = ([_cell(part) for part in row] for row in table.rows)
         write_table(folder / f"{table.name}.tsv", table.columns, rows)
@@ -83,8 +98,9 @@ def write_evaluation(
         files += [f"{name}.svg", f"{name}.png"]
     record_failures(folder, None, {"evaluate": comparison.failures})
     EvaluationRecord(
-        results={run.name: results_fingerprint(run) for run in comparison.runs},
+        results={run.name: run.results for run in comparison.runs},
         files=tuple(sorted(files)),
+        sha256={name: sha256_of(folder / name) for name in sorted(files)},
         command=tuple(command),
         settings=settings,
         runs={run.name: str(run.study.folder) for run in comparison.runs},
@@ -92,15 +108,37 @@ def write_evaluation(
         scans=tuple(scan.name for scan in comparison.scans),
         failed=tuple(failure.scan for failure in comparison.failures),
         notes=tuple(comparison.notes),
-    ).write(folder / RECORD, force=True)
+    ).write(folder / EVALUATION_RECORD, force=True)
     return text
 
 
-def _remove_former(folder: Path) -> None:
-    """Remove what an earlier evaluation has left, which this one may not replace."""
-    if (folder / RECORD).exists():
-        for name in EvaluationRecord.read(folder / RECORD).files:
-            (folder / Path(name).name).unlink(missing_ok=True)
+def add_table(
+    folder: Path, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+) -> None:
+    """Write one more table of an evaluation, and note it in the evaluation's record."""
+    path = folder / name
+    write_table(path, columns, rows)
+    record = EvaluationRecord.read(folder / EVALUATION_RECORD)
+    replace(
+        record,
+        files=tuple(sorted({*record.files, name})),
+        sha256=record.sha256 | {name: sha256_of(path)},
+    ).write(folder / EVALUATION_RECORD, force=True)
+
+
+def _former(folder: Path) -> set[str]:
+    """Return the files of an earlier evaluation in a folder; refuse those of anybody else."""
+    former: set[str] = set()
+    if (folder / EVALUATION_RECORD).exists():
+        try:
+            read = EvaluationRecord.read(folder / EVALUATION_RECORD)
+            former = {Path(name).name for name in read.files}
+        except FileError as error:
+            raise FileError(error.path, error.cause, _ELSEWHERE) from None
+    for name in FILES:
+        if name not in former and os.path.lexists(folder / name):
+            raise FileError(folder / name, "exists, and was not written by ndflow", _ELSEWHERE)
+    return former
 
 
 def _cell(part: Part) -> str | None:

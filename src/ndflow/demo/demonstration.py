@@ -9,27 +9,30 @@ DIR/affine       alignment of mean and standard deviation
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 
 from ndflow.compare.comparison import Comparison
 from ndflow.compare.evaluate import evaluate
+from ndflow.compare.save import add_table
 from ndflow.demo.dataset import recovery_of, write_demo_study
-from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.tables import write_table
+from ndflow.doubt import Doubt
+from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.metrics.site_distance import distance_between_sites
 from ndflow.reporting.build import check_report, report
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.records import MapRecord
 from ndflow.scan.settings import Averaging, Matching
+from ndflow.study.folder import EVALUATION, REPORT
+from ndflow.study.listing.scan_table import named_scans, read_scans
 from ndflow.study.parallel.tasks import Outcome
 from ndflow.study.passes import Progress
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort
-from ndflow.study.scan_table import named_scans, read_scans
 
 __all__ = ["Demonstration", "check_demo", "run_demo"]
 
@@ -66,12 +69,16 @@ class Demonstration(NamedTuple):
     scans : the number of scans.
     apart : the distance between sites by condition, in standard deviations.
     missed : the error of the maps of each study, in standard deviations; see `recovery_of`.
+    doubts : what to check by eye in the first study, by the name of the scan.
+    problem : why the report could not be written, if it could not.
     """
 
     page: Path
     scans: int
     apart: dict[str, float]
     missed: dict[str, float]
+    doubts: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
+    problem: str = ""
 
 
 def check_demo(folder: Path) -> None:
@@ -128,15 +135,17 @@ def run_demo(
     make_folder(folder)
     made = write_demo_study(folder / "data", resolution=resolution, subjects=subjects)
     scans = named_scans(read_scans(made.table))
+    summaries = []
     for name, (averaging, matching) in _RUNS.items():
         study = Study(folder / name, scans, averaging, matching=matching, channel="T1w", jobs=jobs)
         summary = run_cohort(study, _NamedProgress(progress, name), command=command, force=False)
         if summary.failures:
             raise InvalidValueError(f"the demonstration failed: {summary.failures[0].message}")
+        summaries.append(summary)
     first = folder / next(iter(_RUNS))
     evaluation = evaluate(
         [folder / name for name in _RUNS],
-        output=first / "evaluation",
+        output=first / EVALUATION,
         permutations=_PERMUTATIONS,
         trees=_TREES,
         covariate="age",
@@ -151,14 +160,21 @@ def run_demo(
             for scan in made.truths
         }
         recovered[name] = recovery_of(maps, made.truths)
-    write_table(
-        first / "evaluation" / "recovery.tsv",
+    add_table(
+        first / EVALUATION,
+        "recovery.tsv",
         ("condition", "error", "spread"),
         [(name, repr(one.mean), repr(one.spread)) for name, one in recovered.items()],
     )
-    page = report(first)
+    problem = ""
+    try:
+        report(first)
+    except NdflowError as error:  # all else is done
+        problem = str(error)
     missed = {name: one.mean for name, one in recovered.items()}
-    return Demonstration(page, len(scans), _apart(evaluation.comparison), missed)
+    apart = _apart(evaluation.comparison)
+    doubts = summaries[0].doubts_of
+    return Demonstration(first / REPORT, len(scans), apart, missed, doubts, problem)
 
 
 def _apart(comparison: Comparison) -> dict[str, float]:

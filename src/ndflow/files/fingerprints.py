@@ -1,8 +1,9 @@
 """Fingerprints tell whether a result has to be made again; checksums, whether a file is damaged.
 
 The fingerprint of a result is the hash of everything that it depends on: the contents of its input
-files, not their dates or names; the settings; the version of the program. It is kept in the record
-of the result. A run that finds the fingerprint it would write itself leaves the result as it is.
+files, not their dates or names; the settings; the generation of results, a number that rises when
+a new version of the program computes anything differently. It is kept in the record of the result.
+A run that finds the fingerprint it would write itself leaves the result as it is.
 """
 
 from __future__ import annotations
@@ -10,18 +11,37 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ndflow._version import __version__
+from ndflow._version import RESULTS
+from ndflow.record import Record
 
-__all__ = ["fingerprint_of", "is_intact", "with_checksum"]
+__all__ = ["FileHash", "Hashes", "contents", "fingerprint_of", "is_intact", "with_checksum"]
 
-_UNSEALED = ("checksum", "command")
+_SEALS = ("checksum", "seal")  # what it is called, and what version 1 called it
+_UNSEALED = (*_SEALS, "command")
+
+
+@dataclass(frozen=True)
+class FileHash(Record):
+    """A file that was read, and the SHA-256 of what was read from it."""
+
+    file: str
+    sha256: str
+
+
+Hashes = dict[str, tuple[FileHash, ...]]  # the files of a scan, by what they are
+
+
+def contents(hashed: Hashes) -> dict[str, tuple[str, ...]]:
+    """Return what the files hold, by what they are and not by what they are called."""
+    return {what: tuple(file.sha256 for file in files) for what, files in hashed.items()}
 
 
 def fingerprint_of(**parts: Any) -> str:
     """Return one hash for everything that a result depends on, as JSON can hold it."""
-    text = json.dumps({"ndflow": __version__, **parts}, sort_keys=True, allow_nan=False)
+    text = json.dumps({"results": RESULTS, **parts}, sort_keys=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -31,11 +51,16 @@ def with_checksum(payload: Mapping[str, Any]) -> dict[str, Any]:
     The command that the user typed is left out, so that one result has one hash however it was
     asked for.
     """
-    content = {name: part for name, part in payload.items() if name not in _UNSEALED}
-    text = json.dumps(content, sort_keys=True, default=repr)
-    return {**payload, "checksum": hashlib.sha256(text.encode()).hexdigest()}
+    return {**payload, "checksum": _checksum(payload)}
 
 
 def is_intact(payload: Mapping[str, Any]) -> bool:
-    """Tell whether the content of a file is what its checksum says."""
-    return bool(payload.get("checksum") == with_checksum(payload)["checksum"])
+    """Tell whether the content of a file is what its checksum says, if it has one."""
+    sealed = [payload[name] for name in _SEALS if name in payload]
+    return not sealed or sealed == [_checksum(payload)]
+
+
+def _checksum(payload: Mapping[str, Any]) -> str:
+    content = {name: part for name, part in payload.items() if name not in _UNSEALED}
+    text = json.dumps(content, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()

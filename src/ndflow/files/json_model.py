@@ -7,14 +7,17 @@ as data, never run, and refused unless they are exactly what JSON and this forma
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file
+from ndflow.files.fingerprints import FileHash, is_intact
 from ndflow.files.stream import open_file
 from ndflow.files.text import RIGHT_FILE, decoded, read_bounded
 from ndflow.files.upgrade import upgraded
@@ -23,7 +26,9 @@ __all__ = [
     "FORMAT",
     "KINDS",
     "VERSION",
+    "ModelFile",
     "check_new_model",
+    "kind_in",
     "model_bytes",
     "read_model",
     "write_model",
@@ -80,16 +85,30 @@ def check_new_model(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyP
     sidecar that records its acquisition.
     """
     place = check_new(path, force=force, inputs=inputs)
-    if not place.exists():
-        return
-    with open_file(place) as file:
+    data = _peek(place) if place.exists() else None
+    if data and data.get("format") != FORMAT:
+        cause = "exists, and was not written by ndflow"
+        raise FileError(path, cause, "choose another name for the output")
+
+
+def kind_in(path: AnyPath) -> str | None:
+    """Return the kind of a model file; None if there is no such file, or it is not ours."""
+    try:
+        data = _peek(path)
+    except FileError:
+        return None
+    kind = data.get("kind") if data and data.get("format") == FORMAT else None
+    return kind if isinstance(kind, str) else None
+
+
+def _peek(path: AnyPath) -> dict[str, Any] | None:
+    """Return what is in a file, if it is a JSON object of whatever kind."""
+    with open_file(path) as file:
         try:
             data = json.loads(file.read(_MAX_BYTES))
         except (ValueError, RecursionError):
-            return
-    if isinstance(data, dict) and data and data.get("format") != FORMAT:
-        cause = "exists, and was not written by ndflow"
-        raise FileError(path, cause, "choose another name for the output")
+            return None
+    return data if isinstance(data, dict) else None
 
 
 def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
@@ -124,24 +143,35 @@ def _block(begin: str, lines: list[str], end: str, margin: str) -> str:
     return f"{begin}{margin} {inner}{margin}{end}" if lines else begin + end
 
 
-def read_model(path: AnyPath, *kinds: str) -> tuple[str, dict[str, Any]]:
-    """Read a model file.
+class ModelFile(NamedTuple):
+    """What a model file holds.
+
+    Attributes
+    ----------
+    kind : one of `KINDS`.
+    payload : the model, as given to `write_model`.
+    file : the file, and the hash of what was read.
+    """
+
+    kind: str
+    payload: dict[str, Any]
+    file: FileHash
+
+
+def read_model(path: AnyPath, *kinds: str) -> ModelFile:
+    """Read a model file, and check that it is as it was written.
 
     Parameters
     ----------
     path : the file.
     kinds : the kinds that are accepted; by default all of `KINDS`.
 
-    Returns
-    -------
-    kind : which of them it is.
-    payload : the model, as given to `write_model`.
-
     Raises
     ------
-    FileError : if the file cannot be read, or is not such a model.
+    FileError : if the file cannot be read, is not such a model, or has been changed since.
     """
-    data = _parsed(path, _text(path))
+    content = read_bounded(path, max_bytes=_MAX_BYTES)
+    data = _parsed(path, _text(path, content))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise FileError(path, "JSON, but not a model of ndflow", RIGHT_FILE)
     version, kind = data.get("version"), data.get("kind")
@@ -155,11 +185,14 @@ def read_model(path: AnyPath, *kinds: str) -> tuple[str, dict[str, Any]]:
         cause = f"of the kind {kind!r}, where {' or '.join(map(repr, wanted))} is expected"
         raise FileError(path, cause, RIGHT_FILE)
     payload = {name: part for name, part in data.items() if name not in _ENVELOPE}
-    return kind, payload if version == VERSION else upgraded(kind, payload)
+    if not is_intact(payload):
+        cause = "damaged or edited: its content is not what its checksum says"
+        raise FileError(path, cause, "make it again, or restore it from a copy")
+    file = FileHash(os.fspath(path), hashlib.sha256(content).hexdigest())
+    return ModelFile(kind, payload if version == VERSION else upgraded(kind, payload), file)
 
 
-def _text(path: AnyPath) -> str:
-    content = read_bounded(path, max_bytes=_MAX_BYTES)
+def _text(path: AnyPath, content: bytes) -> str:
     if not content:
         raise FileError(path, "an empty file", RIGHT_FILE)
     # Before protocol 2, pickles were text; they end with a full stop, which JSON never does.

@@ -3,7 +3,8 @@
 The reader asks for as many bytes as a header announces; a file that cannot hold that many is
 refused. So a malicious file costs no more memory than an honest one of its size, and a
 decompression bomb is noticed while it is being decompressed. Checksum and length are verified at
-the end of the stream (`Stream.finish`); no content should be trusted before that.
+the end of the stream (`Stream.finish`); no content should be trusted before that. The file is
+hashed while it is read: a record of what was read cannot be about another file of the same name.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError
 from ndflow.files.gzip import BLOCK, GZIP, MOST_INFLATION, decompressed, is_compressed
 
-__all__ = ["DEFAULT_MAX_BYTES", "Stream", "open_file", "open_stream", "read_bytes", "sha256_of"]
+__all__ = ["DEFAULT_MAX_BYTES", "Stream", "open_file", "open_stream", "sha256_of"]
 
 DEFAULT_MAX_BYTES = 4 << 30  # a volume of 1024³ voxels of 32 bits
 
@@ -33,6 +34,19 @@ _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 _NIFTI_SIZES = {size.to_bytes(4, order) for size in (348, 540) for order in ("little", "big")}
 _MGH_VERSION = b"\0\0\0\1"
 _AGAIN = "the file was cut short, or its header is damaged: copy or download it again"
+
+
+class _Hashing:
+    """A file that is hashed while it is read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.digest = file, hashlib.sha256()
+
+    def read(self, most: int) -> bytes:
+        """Return the next bytes, none at the end."""
+        data = self._file.read(most)
+        self.digest.update(data)
+        return data
 
 
 class Stream:
@@ -50,8 +64,9 @@ class Stream:
         size = os.fstat(file.fileno()).st_size
         self.path, self._max_bytes = path, max_bytes
         self.capacity = size * MOST_INFLATION if compressed else size
-        plain = iter(lambda: file.read(BLOCK), b"")
-        self._pieces = decompressed(path, file) if compressed else plain
+        source = self._source = _Hashing(file)
+        plain = iter(lambda: source.read(BLOCK), b"")
+        self._pieces = decompressed(path, source) if compressed else plain
         self._ready, self._taken = memoryview(b""), 0
 
     def read(self, count: int, what: str) -> NDArray[np.uint8]:
@@ -92,6 +107,11 @@ class Stream:
                 raise self._too_large(f"at least {self._taken:,}")
             rest += piece[: keep - len(rest)]
         return bytes(rest)
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the file as it is stored; known when it has been read to its end."""
+        return self._source.digest.hexdigest()
 
     def _next(self, most: int) -> memoryview:
         while not self._ready:
@@ -136,12 +156,6 @@ def open_stream(
         if is_compressed(name) and not head.startswith(GZIP):
             raise _not_compressed(name, head)
         yield Stream(name, file, max_bytes=max_bytes)
-
-
-def read_bytes(path: str | os.PathLike[str], *, max_bytes: int = DEFAULT_MAX_BYTES) -> bytes:
-    """Return the whole content of a small file, decompressed and verified (see `open_stream`)."""
-    with open_stream(path, max_bytes=max_bytes) as stream:
-        return stream.finish(keep=max_bytes)
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError
+from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.read import Source, read_volume
 from ndflow.image.volume import Volume
@@ -44,6 +45,7 @@ class Mask:
     inside : which voxels count, in the spatial shape of the mask.
     affine, placed : see `Volume`.
     warnings : messages for the user.
+    files : see `Volume`.
     """
 
     path: str
@@ -51,6 +53,7 @@ class Mask:
     affine: FloatArray
     placed: bool
     warnings: tuple[str, ...]
+    files: tuple[FileHash, ...] = ()
 
     def on(self, like: Volume) -> list[str]:
         """Check that the mask belongs to an image, and return all warnings.
@@ -109,7 +112,7 @@ def read_mask(
     if found.other_values:
         rule = "values above 0.5" if within else "all values but 0"
         warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
-    return Mask(mask.path, inside, mask.affine, mask.placed, tuple(warnings))
+    return Mask(mask.path, inside, mask.affine, mask.placed, tuple(warnings), mask.files)
 
 
 class Inside(Protocol):

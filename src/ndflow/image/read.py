@@ -12,11 +12,19 @@ from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.fingerprints import FileHash
 from ndflow.files.gzip import is_compressed
-from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, open_stream, read_bytes
+from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, open_stream, sha256_of
 from ndflow.image.formats import pair_names
 from ndflow.image.layout import DAMAGED, Header, Layout, affine_of, describes, shape_problem
-from ndflow.image.mgh import MGH_START, MGH_VERSION, mgh_layout, with_footer
+from ndflow.image.mgh import (
+    MGH_START,
+    MGH_TAIL,
+    MGH_VERSION,
+    mgh_header_with_tail,
+    mgh_layout,
+    refuse_other_type,
+)
 from ndflow.image.nifti import add_extensions, header_size, nifti_header_for, nifti_layout
 from ndflow.image.volume import Volume
 from ndflow.values import FloatArray
@@ -75,8 +83,9 @@ def read_volume(
             block = first + stream.read(MGH_START - 4, "header").tobytes()
             layout = mgh_layout(path, block)
             stored = _voxels(stream, layout)
-            header = with_footer(block, stream.finish())
-    return _volume(path, (path,), layout, stored, header)
+            header = mgh_header_with_tail(path, block, stream.finish(keep=MGH_TAIL))
+            refuse_other_type(path, stored)
+    return _volume(path, (FileHash(path, stream.sha256),), layout, stored, header)
 
 
 def files_of(source: Source) -> tuple[str, ...]:
@@ -113,7 +122,10 @@ def _existing_pair(path: str) -> tuple[str, str] | None:
 
 
 def _from_pair(path: str, head: str, data: str, *, max_bytes: int) -> Volume:
-    content = read_bytes(head, max_bytes=min(max_bytes, _MAX_HEADER_BYTES))
+    most = min(max_bytes, _MAX_HEADER_BYTES)
+    with open_stream(head, max_bytes=most) as stream:
+        content = stream.finish(keep=most)
+        header_file = FileHash(head, stream.sha256)
     size = header_size(content[:4])
     if size is None or len(content) < size:
         raise FileError(head, "not a NIfTI header", "check that it is the right file")
@@ -123,11 +135,12 @@ def _from_pair(path: str, head: str, data: str, *, max_bytes: int) -> Volume:
         stream.read(layout.start, "gap before the voxels")
         stored = _voxels(stream, layout)
         _refuse_surplus(data, stream.finish())
-    return _volume(path, (head, data), layout, stored, layout.header)
+    files = header_file, FileHash(data, stream.sha256)
+    return _volume(path, files, layout, stored, layout.header)
 
 
 def _volume(
-    path: str, files: tuple[str, ...], layout: Layout, stored: NDArray[Any], header: Header
+    path: str, files: tuple[FileHash, ...], layout: Layout, stored: NDArray[Any], header: Header
 ) -> Volume:
     affine = affine_of(path, header)
     return Volume(path, files, stored, layout.slope, layout.inter, header, affine)
@@ -154,10 +167,14 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
     name = image.get_filename() or called
     data: Any = image.dataobj
     slope, inter = 1.0, 0.0
+    files: tuple[FileHash, ...] = ()  # what is in memory may differ from the file it came from
     try:
         if hasattr(data, "get_unscaled"):  # not loaded yet: read it without scaling
+            files = _hashed(image)
             slope, inter = float(data.slope), float(data.inter)
             data = data.get_unscaled()
+            if _hashed(image) != files:
+                raise FileError(name, "changed while it was read", "try again when it is complete")
         array = np.asanyarray(data)
     except (OSError, EOFError, ValueError) as error:
         raise FileError(name, f"cannot be read ({error})", "copy or download it again") from None
@@ -165,7 +182,11 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
     affine = affine_of(name, image.header) if image.affine is None else image.affine
     header = _header_for(image.header, array.shape, np.asarray(affine, dtype=np.float64))
     place = affine_of(name, header)
-    return Volume(name, files_of(image), _fortran(array), slope, inter, header, place)
+    return Volume(name, files, _fortran(array), slope, inter, header, place)
+
+
+def _hashed(image: SpatialImage) -> tuple[FileHash, ...]:
+    return tuple(FileHash(name, sha256_of(name)) for name in files_of(image))
 
 
 def _header_for(header: Header, shape: tuple[int, ...], affine: FloatArray) -> Header:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ndflow.files.fingerprints import FileHash
 from ndflow.image.layout import Header
 from ndflow.values import FloatArray
 
@@ -26,7 +27,7 @@ class Volume:
     Attributes
     ----------
     path : the file, or what messages call an image that has no file.
-    files : all files that it was read from; none for an image in memory.
+    files : all files that it was read from, with their hashes; none for an image in memory.
     stored : the voxels as they are stored, read-only, in Fortran order.
     slope, inter : a value is ``slope · stored + inter``.
     header : nibabel's header.
@@ -35,7 +36,7 @@ class Volume:
     """
 
     path: str
-    files: tuple[str, ...]
+    files: tuple[FileHash, ...]
     stored: NDArray[Any]
     slope: float
     inter: float

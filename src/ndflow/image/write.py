@@ -107,7 +107,7 @@ def write_volume(
         head, stored, tail = mgh_ends(*geometry)
     else:
         head, stored = nifti_head(*geometry, single=len(names) == 1)
-    keep = (*inputs, *like.files)
+    keep = (*inputs, *(read.file for read in like.files))
     clipped = 0
     with ExitStack() as stack:
         files = [stack.enter_context(new_file(n, force=force, inputs=keep)) for n in names]

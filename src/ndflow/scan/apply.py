@@ -7,15 +7,18 @@ from collections.abc import Sequence
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
+from ndflow.files.fingerprints import Hashes
+from ndflow.files.json_model import read_model
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan
 from ndflow.scan.map_voxels import mapped
 from ndflow.scan.parameters import documented
 from ndflow.scan.reading import read_masked, selection
 from ndflow.scan.records import MapRecord
-from ndflow.scan.results import Result, all_files, check_result, deliver, hashes
+from ndflow.scan.results import Result, all_files, check_result, deliver
 from ndflow.scan.settings import DType, Outside, Reading, Writing, flat
 from ndflow.transport import IntensityMap
+from ndflow.values import path_like
 
 __all__ = ["apply", "apply_map"]
 
@@ -26,6 +29,7 @@ def apply(
     imap: IntensityMap | AnyPath,
     *,
     inverse: bool = False,
+    other_image: bool = False,
     mask: Source | None = None,
     output: AnyPath | None = None,
     outside: Outside | None = Writing.outside,
@@ -40,6 +44,8 @@ def apply(
     image : a path, a nibabel image, or an array.
     imap : a map, or the path of one; the sidecar of a normalised image is one.
     inverse : undo the map.
+    other_image : undo it in an image that it did not make, such as an edited copy. By default that
+        is refused where the file of the map says which image it made.
     mask : of the image, like `image`, or ``"auto"``. It only says what is outside. Default: all
         voxels but 0.
     output : where to write the image, with its sidecar beside it. Default: it is returned.
@@ -65,10 +71,15 @@ def apply(
     >>> float(ndflow.apply(scan, double, inverse=True).image.max())
     4.0
     """
+    if not isinstance(imap, IntensityMap):
+        path_like(imap, "imap, where it is not a map,")
+    if output is not None:
+        path_like(output, "output")
     return apply_map(
         Scan(image, mask),
         imap,
         inverse=inverse,
+        other_image=other_image,
         output=output,
         reading=Reading(max_bytes),
         writing=Writing(outside, dtype, force),
@@ -80,6 +91,7 @@ def apply_map(
     imap: IntensityMap | AnyPath,
     *,
     inverse: bool,
+    other_image: bool = False,
     output: AnyPath | None,
     reading: Reading,
     writing: Writing,
@@ -90,30 +102,39 @@ def apply_map(
     Parameters
     ----------
     scan : the image, and its mask.
-    imap, inverse, output : as for `apply`.
+    imap, inverse, other_image, output : as for `apply`.
     reading, writing : what the user chose.
     command : what the user typed, for the record.
     """
     inputs = scan.files()
+    map_file: Hashes = {}
+    made: tuple[str, ...] | None = None
     warnings: list[str] = []
     if isinstance(imap, IntensityMap):
         name = "the map"
     else:
         name = os.fspath(imap)
-        saved = MapRecord.read(name)
+        file = read_model(name, MapRecord.kind)
+        saved = MapRecord.of_payload(name, file.payload)
         if inverse and scan.mask is None and saved.setting("outside") == "keep":
             warnings.append(
                 f"{name}: was made with --outside keep, so voxels outside its mask were not "
                 f"mapped; to undo it, give the same --mask and --outside"
             )
-        inputs["map"], imap = (name,), saved.map
+        inputs["map"], imap, made = (name,), saved.map, saved.outputs
+        map_file = {"map": (file.file,)}
     if imap.channels != 1:
         cause = f"a map of {imap.channels} channels, but an image has one"
         raise FileError(name, cause, "use a map of one channel")
     chosen = imap.inverse() if inverse else imap
     if output is not None:
         check_result(output, all_files(inputs), writing=writing)
-    volume, inside, found = read_masked(scan.image, scan.mask, max_bytes=reading.max_bytes)
+    volume, inside, found, files = read_masked(scan.image, scan.mask, max_bytes=reading.max_bytes)
+    read = tuple(one.sha256 for one in volume.files)
+    if inverse and made and read and made != read and not other_image:
+        cause = f"not the image that {name} made: its content is another"
+        hint = "give the map of this image; for an edited copy, add --other-image"
+        raise FileError(volume.path, cause, hint)
     integers = volume.stored.dtype.kind in "ui"
     if inverse and scan.mask is None and writing.outside is None and integers:
         warnings.append(
@@ -124,7 +145,7 @@ def apply_map(
         chosen,
         command=None if command is None else tuple(command),
         settings={"inverse": inverse, "mask": selection(scan)["mask"], **flat(reading, writing)},
-        inputs=hashes(inputs),
+        inputs=files | map_file,
         warnings=(*warnings, *found),
     )
     return deliver(

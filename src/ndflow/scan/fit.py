@@ -6,23 +6,24 @@ can be shown by the SHA-256 of the image.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from ndflow import density
 from ndflow.density import Fit, GaussianMixture, Histogram, trimmed
-from ndflow.density.binning import QUANTILE_LEVELS
+from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.stream import sha256_of
+from ndflow.files.fingerprints import Hashes, contents
+from ndflow.image.mask_doubts import mask_doubts
+from ndflow.image.mask_figures import MaskFigures, measure_mask
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
-from ndflow.methods.quantile import histogram_quantiles
+from ndflow.scan.match_doubts import VoxelQuantiles, fit_doubts
 from ndflow.scan.model_files import check_model
 from ndflow.scan.reading import ScanVoxels, error_about, read_scan, selection
 from ndflow.scan.records import ScanModel
@@ -40,11 +41,19 @@ class FittedScan(NamedTuple):
     fit : its density.
     model : the density with whatever else the method needs to know.
     warnings : for the user.
+    files : that were read, with their hashes.
+    misfit : the largest difference between the distribution functions of histogram and mixture.
+    mask : what was measured about its mask.
+    doubts : what to check by eye.
     """
 
     fit: Fit
     model: DensityModel
     warnings: tuple[str, ...]
+    files: Hashes
+    misfit: float
+    mask: MaskFigures
+    doubts: tuple[Doubt, ...]
 
 
 def fit(
@@ -112,7 +121,7 @@ def fit(
             raise InvalidValueError("a histogram has no voxels left to mask; leave out the mask")
         return density.fit(data, **options)  # type: ignore[arg-type]
     voxels = read_scan(Scan(data, mask, exclude), Reading(max_bytes))
-    with error_about(voxels.volume.path):
+    with error_about(voxels.volume.path, options=True):
         return density.fit(voxels.histogram, **options)  # type: ignore[arg-type]
 
 
@@ -140,11 +149,16 @@ def fit_voxels(
         landmarks = method.measure(voxels.histogram, matching)
     if not fitted.status.converged:
         warnings.append(f"{path}: the fit of its density is {fitted.status.message}")
-    own = None
+    own, files = None, voxels.files
     if tissues:
-        own, more = tissues_of(scan, voxels, reading, fitting)
+        own, more, maps = tissues_of(scan, voxels, reading, fitting)
         warnings += more
-    return FittedScan(fitted, DensityModel(fitted.mixture, landmarks, own), tuple(warnings))
+        files = files | maps
+    misfit = _misfit(trimmed(voxels.histogram), fitted)
+    model = DensityModel(fitted.mixture, landmarks, own)
+    mask = measure_mask(voxels.volume, voxels.inside)
+    doubts = (*mask_doubts(mask, given=scan.mask_given), *fit_doubts(misfit))
+    return FittedScan(fitted, model, tuple(warnings), files, misfit, mask, doubts)
 
 
 def fit_scan(
@@ -160,24 +174,28 @@ def fit_scan(
     Returns
     -------
     ScanModel
-        The density, with everything about it but its fingerprint and the hashes of its files.
+        The density, with everything about it but its fingerprint.
     """
     voxels = read_scan(scan, reading)
     fitted = fit_voxels(
         scan, voxels, reading=reading, fitting=fitting, matching=matching, tissues=tissues
     )
-    used = trimmed(voxels.histogram)
+    quantiles = VoxelQuantiles.of_histogram(voxels.histogram)
     own = fitted.model.tissues
     return ScanModel(
         fitted.model.mixture,
         fitted.model.landmarks,
         own,  # type: ignore[arg-type]
+        sha256=contents(fitted.files) or None,
         settings=selection(scan) | flat(fitting),
         voxels=voxels.counts,
         fit=fitted.fit.status.message,
-        misfit=_misfit(used, fitted.fit),
-        quantiles=tuple(histogram_quantiles(used, QUANTILE_LEVELS).tolist()),
+        misfit=fitted.misfit,
+        quantiles=tuple(quantiles.inner.tolist()),
+        tails=tuple(quantiles.tails.tolist()),
+        mask=fitted.mask,
         warnings=fitted.warnings,
+        doubts=fitted.doubts,
     )
 
 
@@ -201,8 +219,5 @@ def fit_to_file(
         matching=Matching(),
         tissues=scan.tissues.complete,
     )
-    hashed = [name for name in files if name in ("image", "csf", "gm", "wm")]
-    sha256 = {what: tuple(map(sha256_of, files[what])) for what in hashed}
-    record = replace(made, sha256=sha256)
-    record.write(output, force=force, inputs=inputs)
-    return record
+    made.write(output, force=force, inputs=inputs)
+    return made

@@ -14,7 +14,7 @@ from ndflow.files.json_model import check_new_model, read_model
 from ndflow.population import Reference
 from ndflow.scan.records import FileRecord, MapRecord, ReferenceModel, ScanModel
 from ndflow.transport import IntensityMap
-from ndflow.values import instance, short
+from ndflow.values import path_like, short
 
 __all__ = ["Model", "check_model", "is_model", "load", "save"]
 
@@ -48,7 +48,8 @@ def load(path: AnyPath) -> Model:
     ...     ndflow.load(f"{folder}/mixture.json") == mixture
     True
     """
-    kind, payload = read_model(path, "mixture", "reference", "map")
+    path_like(path, "path")
+    kind, payload, _ = read_model(path, "mixture", "reference", "map")
     if kind == "mixture":
         return ScanModel.of_payload(path, payload).mixture
     if kind == "reference":
@@ -74,7 +75,7 @@ def save(path: AnyPath, model: Model | Fit, *, force: bool = False) -> None:
     --------
     See `load`.
     """
-    instance(path, "path", str | os.PathLike)
+    path_like(path, "path")
     check_model(path, force=force)
     _record_of(model).write(path, force=force)
 

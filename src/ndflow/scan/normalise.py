@@ -9,16 +9,20 @@ from ndflow.image.read import Source
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
+from ndflow.methods.modes import Goal
 from ndflow.methods.registry import MethodName
+from ndflow.population.plausibility import unlike_reference
 from ndflow.scan.fit import fit_voxels
 from ndflow.scan.map_voxels import mapped
+from ndflow.scan.match_doubts import VoxelQuantiles, match_doubts
 from ndflow.scan.parameters import documented
 from ndflow.scan.reading import read_scan, selection
 from ndflow.scan.records import MapRecord, TargetRecord
-from ndflow.scan.results import Result, all_files, check_result, deliver, hashes
+from ndflow.scan.results import Result, all_files, check_result, deliver, names_of
 from ndflow.scan.settings import DType, Fitting, Outside, Reading, Writing, flat
 from ndflow.scan.target import AnyTarget, Target, check_units, in_units, read_target
 from ndflow.scan.tissue_maps import check_maps
+from ndflow.values import path_like
 
 __all__ = ["normalise", "normalise_scan", "normalize"]
 
@@ -103,6 +107,8 @@ def normalise(
     scan = Scan(image, mask, exclude, TissueMaps(csf, gm, wm))
     method_of(matching)  # before the target is read, which takes longer than a wrong option should
     check_maps(scan, matching)
+    if output is not None:
+        path_like(output, "output")
     return normalise_scan(
         scan,
         read_target(to, to_mask, reading=reading, fitting=fitting, matching=matching),
@@ -143,7 +149,7 @@ def normalise_scan(
     check_units(matching, writing, name=target.name, has_units=target.has_units, model=goal)
     check_maps(scan, matching)
     tissues = scan.tissues.complete
-    inputs = scan.files(tissues=tissues) | target.files
+    inputs = scan.files(tissues=tissues) | names_of(target.files)
     if output is not None:
         check_result(output, all_files(inputs), writing=writing)
     voxels = read_scan(scan, reading)
@@ -155,22 +161,31 @@ def normalise_scan(
         solution.imap,
         command=None if command is None else tuple(command),
         settings=selection(scan) | flat(reading, fitting, matching, writing),
-        inputs=hashes(inputs),
+        inputs=fitted.files | target.files,
         target=TargetRecord(
             target.name,
             goal.mixture,
             goal.landmarks,
             goal.tissues,  # type: ignore[arg-type]
             goal.ceiling,
+            target.doubts,
         ),
         mixture=fitted.model.mixture,
         voxels=voxels.counts,
         fit=fitted.fit.status.message,
+        mask=fitted.mask,
         match=solution.record(fitted.model.mixture),
         warnings=(
             *target.warnings,
             *fitted.warnings,
             *solution.warnings(voxels.volume.path),
+        ),
+        doubts=(
+            *fitted.doubts,
+            *(() if target.has_units else unlike_reference(fitted.model.mixture, goal.mixture)),
+            *match_doubts(
+                VoxelQuantiles.of_histogram(voxels.histogram), solution, Goal(goal, matching)
+            ),
         ),
     )
     return deliver(

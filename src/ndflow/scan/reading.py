@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ndflow.density import Histogram, tally, trimmed
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
+from ndflow.files.fingerprints import Hashes
 from ndflow.image.foreground import foreground
 from ndflow.image.mask import MIN_VOXELS, BoolArray, Inside, Nonzero, read_mask
 from ndflow.image.read import Source, read_volume
@@ -20,7 +21,15 @@ from ndflow.image.volume import Volume
 from ndflow.record import Record
 from ndflow.scan.settings import Reading
 
-__all__ = ["ScanVoxels", "VoxelCounts", "error_about", "read_masked", "read_scan", "selection"]
+__all__ = [
+    "MaskedVolume",
+    "ScanVoxels",
+    "VoxelCounts",
+    "error_about",
+    "read_masked",
+    "read_scan",
+    "selection",
+]
 
 _PIECE = 1 << 16  # voxels counted at a time; a histogram of the whole would double the memory
 _FEW_LEVELS = 16
@@ -57,6 +66,7 @@ class ScanVoxels(NamedTuple):
     excluded : how many voxels are inside and finite, but were excluded by the user.
     not_finite : how many voxels of the whole image are NaN or infinite.
     warnings : for the user.
+    files : that were read, with their hashes.
     lesion : which voxels were excluded by the user.
     """
 
@@ -66,6 +76,7 @@ class ScanVoxels(NamedTuple):
     excluded: int
     not_finite: int
     warnings: tuple[str, ...]
+    files: Hashes
     lesion: BoolArray | None = None
 
     @property
@@ -82,9 +93,10 @@ def read_scan(scan: Scan, reading: Reading) -> ScanVoxels:
     excluded = None
     if scan.lesion is not None:
         excluded = read_mask(scan.lesion, fewest=0, max_bytes=limit)
-    volume, inside, warnings = read_masked(scan.image, scan.mask, max_bytes=limit)
+    volume, inside, warnings, files = read_masked(scan.image, scan.mask, max_bytes=limit)
     if excluded is not None:
         warnings += excluded.on(volume)
+        files |= {"lesion": excluded.files} if excluded.files else {}
     lesion = None if excluded is None else _flat(excluded.inside)
     counted, left_out, not_finite = _counted(volume, inside, lesion)
     total = int(counted.total) if counted else 0
@@ -97,13 +109,28 @@ def read_scan(scan: Scan, reading: Reading) -> ScanVoxels:
         warnings.append(
             f"{volume.path}: {_count(not_finite, 'voxel')} NaN or infinite, left out of the fit"
         )
-    return ScanVoxels(volume, inside, counted, left_out, not_finite, tuple(warnings), lesion)
+    return ScanVoxels(volume, inside, counted, left_out, not_finite, tuple(warnings), files, lesion)
 
 
-def read_masked(
-    image: Source, mask: Source | None, *, max_bytes: int
-) -> tuple[Volume, Inside, list[str]]:
-    """Return an image, which of its voxels are inside the mask, and warnings.
+class MaskedVolume(NamedTuple):
+    """An image that was read with its mask.
+
+    Attributes
+    ----------
+    volume : the image.
+    inside : which of its voxels are inside the mask.
+    warnings : for the user.
+    files : that were read, with their hashes.
+    """
+
+    volume: Volume
+    inside: Inside
+    warnings: list[str]
+    files: Hashes
+
+
+def read_masked(image: Source, mask: Source | None, *, max_bytes: int) -> MaskedVolume:
+    """Read an image and its mask.
 
     The mask is read first: its file may be larger than that of the image, and is not kept.
     """
@@ -111,13 +138,15 @@ def read_masked(
     if mask is not None and not is_auto(mask):
         given = read_mask(mask, max_bytes=max_bytes)
     volume = read_volume(image, max_bytes=max_bytes)
+    files = {"image": volume.files} if volume.files else {}
     if given is not None:
-        return volume, _flat(given.inside), given.on(volume)
+        files |= {"mask": given.files} if given.files else {}
+        return MaskedVolume(volume, _flat(given.inside), given.on(volume), files)
     if mask is None:
-        return volume, Nonzero(volume), []
+        return MaskedVolume(volume, Nonzero(volume), [], files)
     with error_about(volume.path):
         found = foreground(_brightness(volume).reshape(volume.spatial_shape))
-    return volume, _flat(found), []
+    return MaskedVolume(volume, _flat(found), [], files)
 
 
 def _flat(shaped: BoolArray) -> BoolArray:
@@ -136,11 +165,20 @@ def _brightness(volume: Volume) -> NDArray[np.generic]:
 
 
 @contextmanager
-def error_about(path: str) -> Iterator[None]:
-    """Name the file in errors of the mathematics, which knows no files."""
+def error_about(path: str, *, options: bool = False) -> Iterator[None]:
+    """Name the file in errors of the mathematics, which knows no files.
+
+    Parameters
+    ----------
+    path : the file.
+    options : whether there are options of the caller that may be invalid; these are not the fault
+        of the file.
+    """
     try:
         yield
     except (DegenerateDataError, InvalidValueError) as error:
+        if options and isinstance(error, InvalidValueError):
+            raise
         cause, semicolon, hint = str(error).rpartition("; ")
         raise FileError(path, *((cause, hint) if semicolon else (hint,))) from error
 

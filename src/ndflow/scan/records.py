@@ -17,14 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 from ndflow.density import GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
-from ndflow.files.fingerprints import is_intact, with_checksum
+from ndflow.files.fingerprints import FileHash, with_checksum
 from ndflow.files.json_model import model_bytes, read_model, write_model
+from ndflow.image.mask_figures import MaskFigures
 from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import MatchRecord
 from ndflow.population import HealthyCeiling, Landmarks, Reference, TissueModel, Tissues
@@ -34,7 +35,6 @@ from ndflow.transport import IntensityMap
 
 __all__ = [
     "EvaluationRecord",
-    "FileHash",
     "FileRecord",
     "InputRecord",
     "MapRecord",
@@ -42,15 +42,23 @@ __all__ = [
     "ScanModel",
     "StudyRecord",
     "TargetRecord",
+    "UpToDate",
 ]
 
 
-@dataclass(frozen=True)
-class FileHash(Record):
-    """A file, and the SHA-256 of its content."""
+class UpToDate(NamedTuple):
+    """What a run that has nothing to do asks of the file of each scan.
 
-    file: str
-    sha256: str
+    Attributes
+    ----------
+    outputs : the SHA-256 of the files that it describes.
+    doubts : what to check by eye.
+    left : what is left of the divergence from the target, in a map that was found by a match.
+    """
+
+    outputs: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
+    left: float | None
 
 
 class FileRecord(Record):
@@ -104,8 +112,7 @@ class FileRecord(Record):
         FileError
             Where the file cannot be read, or is not what it should be.
         """
-        _, payload = read_model(path, cls.kind)
-        return cls.of_payload(path, payload)
+        return cls.of_payload(path, read_model(path, cls.kind).payload)
 
     @classmethod
     def of_payload(cls, path: AnyPath, payload: Mapping[str, JSON]) -> Self:
@@ -118,8 +125,8 @@ class FileRecord(Record):
             ) from None
 
     @classmethod
-    def current_outputs(cls, path: AnyPath, fingerprint: str) -> tuple[str, ...] | None:
-        """Return the hashes of the outputs that a file describes, if it is up to date.
+    def up_to_date(cls, path: AnyPath, fingerprint: str) -> UpToDate | None:
+        """Return what matters about a file, if it is up to date.
 
         The record itself is not built: a run that has nothing to do asks this for every scan.
 
@@ -130,17 +137,22 @@ class FileRecord(Record):
 
         Returns
         -------
-        tuple of str, or None
-            The hashes, none for a file without outputs; None if the file is missing, damaged or out
-            of date, so that the result has to be made again.
+        UpToDate or None
+            None if the file is missing, damaged or out of date, so that the result has to be made
+            again.
         """
         try:
-            _, payload = read_model(path, cls.kind)
+            payload = read_model(path, cls.kind).payload
         except FileError:
             return None
-        if payload.get("fingerprint") != fingerprint or not is_intact(payload):
+        if payload.get("fingerprint") != fingerprint or "checksum" not in payload:
             return None
-        return tuple(payload.get("outputs") or ())
+        divergence = (payload.get("match") or {}).get("divergence") or {}
+        return UpToDate(
+            tuple(payload.get("outputs") or ()),
+            tuple(Doubt.from_dict(doubt) for doubt in payload.get("doubts") or ()),
+            divergence.get("after"),
+        )
 
 
 @dataclass(frozen=True)
@@ -157,6 +169,8 @@ class ScanModel(FileRecord):
     fit : how the fit ended.
     misfit : the largest difference between the distribution functions of histogram and mixture.
     quantiles : of the histogram, at `ndflow.density.binning.QUANTILE_LEVELS`.
+    tails : of the histogram with its outliers, at `ndflow.density.binning.TAIL_LEVELS`.
+    mask : what was measured about its mask.
     warnings : for the user.
     doubts : what to check by eye.
     fingerprint : of everything that the model depends on.
@@ -173,6 +187,8 @@ class ScanModel(FileRecord):
     fit: str | None = None
     misfit: float | None = None
     quantiles: tuple[float, ...] | None = None
+    tails: tuple[float, ...] | None = None
+    mask: MaskFigures | None = None
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
@@ -204,13 +220,14 @@ class ReferenceModel(FileRecord):
 
 @dataclass(frozen=True)
 class TargetRecord(Record):
-    """What a scan was brought to, in the units of the result."""
+    """What a scan was brought to, in the units of the result; and what is doubtful about it."""
 
     name: str
     mixture: GaussianMixture
     landmarks: Landmarks | None = None
     tissues: TissueModel | None = None
     ceiling: HealthyCeiling | None = None
+    doubts: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -227,6 +244,7 @@ class MapRecord(FileRecord):
     site : where the scan was made.
     target : what it was brought to; in a study, see the study's reference.
     mixture, voxels, fit : its density, how many voxels that saw, and how the fit ended.
+    mask : what was measured about its mask.
     match : how the map was found.
     clipped : how many voxels did not fit the data type of the result.
     warnings : for the user.
@@ -246,6 +264,7 @@ class MapRecord(FileRecord):
     mixture: GaussianMixture | None = None
     voxels: VoxelCounts | None = None
     fit: str | None = None
+    mask: MaskFigures | None = None
     match: MatchRecord | None = None
     clipped: int | None = None
     warnings: tuple[str, ...] = ()
@@ -267,11 +286,15 @@ class StudyRecord(FileRecord):
     command : what the user typed.
     versions : of ndflow and what it depends on.
     reference : the reference that was given, if any.
+    inputs : the files that belong to no single scan and were read: references that were given.
+    files : the hashes of the files that were written, but images; their sidecars have those.
     channel : what the images show.
     scans : how many there are.
     sites : how many scans each has.
     finished : whether the run reached its end.
     fitted, normalised, failed : how many scans; known at the end.
+    doubts : what to check by eye, by the name of the scan; also what only shows in comparison with
+        the others.
     """
 
     kind: ClassVar[str] = "study"
@@ -280,6 +303,8 @@ class StudyRecord(FileRecord):
     command: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     reference: str | None = None
+    inputs: tuple[FileHash, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
     channel: str = "intensity"
     scans: int = 0
     sites: dict[str, int] = field(default_factory=dict)
@@ -287,6 +312,7 @@ class StudyRecord(FileRecord):
     fitted: int | None = None
     normalised: int | None = None
     failed: int | None = None
+    doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -297,6 +323,7 @@ class EvaluationRecord(FileRecord):
     ----------
     results : the fingerprint of the results of each study, by its name.
     files : what was written.
+    sha256 : the hashes of these files.
     command : what the user typed.
     settings : what the user chose.
     runs : the folder of each study.
@@ -307,6 +334,7 @@ class EvaluationRecord(FileRecord):
 
     results: dict[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    sha256: dict[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     settings: dict[str, JSON] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)

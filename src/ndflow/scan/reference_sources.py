@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndflow.density import Fit, GaussianMixture
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.json_model import read_model
-from ndflow.files.stream import sha256_of
-from ndflow.image.read import Source, files_of
+from ndflow.image.read import Source
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.build_reference import build_reference
@@ -30,6 +30,7 @@ from ndflow.scan.outputs import stem
 from ndflow.scan.reading import error_about
 from ndflow.scan.records import InputRecord, ReferenceModel, ScanModel
 from ndflow.scan.settings import Average, Fitting, Reading
+from ndflow.values import short
 
 __all__ = [
     "SourceModel",
@@ -48,12 +49,18 @@ class SourceModel(NamedTuple):
     ----------
     model : its density and the other parts.
     settings : how it was estimated, if it was not read from a file.
+    sha256 : the hashes of what was read: of its image, or of the file with its model.
     warnings : for the user.
+    image : the SHA-256 of the image that a model was made from, if it says so.
+    doubts : what to check by eye.
     """
 
     model: DensityModel
     settings: dict[str, JSON]
+    sha256: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    image: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 def reference(
@@ -114,6 +121,8 @@ def reference(
     >>> ndflow.reference([one, two], channel_names="T1w").scans
     2
     """
+    if isinstance(sources, str | os.PathLike) or not isinstance(sources, Sequence):
+        raise InvalidValueError(f"sources must be a list of scans, not {short(sources)}")
     files = [source for source in sources if isinstance(source, str | os.PathLike)]
     if output is not None:
         check_model(output, files, force=force)
@@ -161,17 +170,23 @@ def read_source(
             matching=matching,
             tissues=scan.tissues.complete,
         )
-        return SourceModel(made.model, made.settings or {}, made.warnings)
-    kind, payload = read_model(scan.image, "mixture", "reference")
+        image = (made.sha256 or {}).get("image", ())
+        return SourceModel(
+            made.model, made.settings or {}, image, made.warnings, image, made.doubts
+        )
+    kind, payload, file = read_model(scan.image, "mixture", "reference")
     if kind == "reference":
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
         raise FileError(scan.image, "a reference, which cannot be averaged with scans", hint)
-    saved = ScanModel.of_payload(scan.image, payload).model
+    record = ScanModel.of_payload(scan.image, payload)
+    saved = record.model
     with error_about(os.fspath(scan.image)):
         landmarks = method_of(matching).target_landmarks(
             saved.landmarks, saved.mixture, matching, averaged=False
         )
-    return SourceModel(DensityModel(saved.mixture, landmarks, saved.tissues), {})
+    image = (record.sha256 or {}).get("image", ())
+    known = DensityModel(saved.mixture, landmarks, saved.tissues)
+    return SourceModel(known, {}, (file.sha256,), image=image, doubts=record.doubts)
 
 
 def average_models(
@@ -240,6 +255,10 @@ def write_reference(
             cause = f"a density of {one.model.mixture.channels} channels, not of one"
             raise FileError(source, cause, "fit one channel at a time")
     names = [stem(source) for source in sources]
+    inputs = tuple(
+        InputRecord(name, one.sha256, one.settings) for name, one in zip(names, models, strict=True)
+    )
+    _refuse_same_content(sources, models, inputs)
     made = average_models(
         [one.model for one in models],
         matching,
@@ -249,12 +268,23 @@ def write_reference(
         channel_names=channel,
         lesions=lesions,
     )
-    inputs = tuple(
-        InputRecord(name, tuple(map(sha256_of, files_of(source))), one.settings)
-        for name, source, one in zip(names, sources, models, strict=True)
-    )
     ReferenceModel(made, inputs).write(output, force=force, inputs=sources)
     return made
+
+
+def _refuse_same_content(
+    sources: Sequence[str], models: Sequence[SourceModel], inputs: Sequence[InputRecord]
+) -> None:
+    """Refuse a scan that would count twice: the same content, or models of the same image."""
+    seen: dict[tuple[str, ...], int] = {}
+    for place, (one, file) in enumerate(zip(models, inputs, strict=True)):
+        for content in {file.sha256, one.image} - {()}:
+            first = seen.setdefault(content, place)
+            if first != place:
+                cause = f"the same scan as {sources[first]}"
+                where = f"(arguments {first + 1} and {place + 1})"
+                hint = "give it once; --weights makes a scan count more"
+                raise FileError(sources[place], f"{cause} {where}", hint)
 
 
 def lacking_tissues(sources: Sequence[str], models: Sequence[SourceModel]) -> str | None:

@@ -17,15 +17,17 @@ from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture, Histogram
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
+from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.files.json_model import check_new_model
 from ndflow.files.stream import sha256_of
 from ndflow.image.scans import Scan
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
 from ndflow.scan.outputs import sidecar_of
-from ndflow.scan.records import FileHash, MapRecord
+from ndflow.scan.records import MapRecord
 from ndflow.scan.settings import Writing
 from ndflow.transport import IntensityMap
 from ndflow.values import plural
@@ -35,17 +37,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Files",
-    "Hashes",
     "Result",
     "all_files",
     "check_result",
-    "contents",
     "deliver",
     "hashes",
+    "names_of",
 ]
 
-Files = Mapping[str, Sequence[str]]  # the files that were read, by what they are
-Hashes = dict[str, tuple[FileHash, ...]]
+Files = Mapping[str, Sequence[str]]  # the files of a scan, by what they are
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,11 +83,17 @@ class Result:
         """What the user should know."""
         return self.record.warnings
 
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What to check by eye."""
+        return self.record.doubts
+
     def __repr__(self) -> str:
         """Return one line: what there is, and how the match ended."""
         what = f"written to {self.output}" if self.output is not None else "in memory"
         match = f", {self.record.match.message}" if self.record.match else ""
-        return f"<ndflow Result {what}{match}, {plural(len(self.warnings), 'warning')}>"
+        doubts = f", {plural(len(self.doubts), 'doubt')}" if self.doubts else ""
+        return f"<ndflow Result {what}{match}, {plural(len(self.warnings), 'warning')}{doubts}>"
 
     def _repr_html_(self) -> str:
         """Return the figure of `plot` for notebooks; without matplotlib, the one line."""
@@ -191,7 +197,7 @@ def deliver(
 
 
 def hashes(inputs: Files) -> Hashes:
-    """Return the name and the SHA-256 of every file that was read."""
+    """Return the SHA-256 of every file as it is now; what was read knows its own hashes."""
     return {
         what: tuple(FileHash(name, sha256_of(name)) for name in names)
         for what, names in inputs.items()
@@ -199,9 +205,9 @@ def hashes(inputs: Files) -> Hashes:
     }
 
 
-def contents(hashed: Hashes) -> dict[str, list[str]]:
-    """Return what the files hold, by what they are and not by what they are called."""
-    return {what: [file.sha256 for file in files] for what, files in hashed.items()}
+def names_of(hashed: Hashes) -> dict[str, tuple[str, ...]]:
+    """Return the names of files that were read."""
+    return {what: tuple(file.file for file in files) for what, files in hashed.items()}
 
 
 def all_files(inputs: Files) -> list[str]:

@@ -8,7 +8,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ndflow.density import Fit, GaussianMixture
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.fingerprints import Hashes
 from ndflow.files.json_model import read_model
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan
@@ -49,15 +51,17 @@ class Target(NamedTuple):
     model : what is known about its intensities, in its own units.
     name : what messages call it.
     has_units : whether its intensities mean anything; those of a reference do not.
-    files : everything that was read, by what it is: ``target``, ``target_mask``.
+    files : everything that was read, by what it is: ``target``, ``target_mask``; with hashes.
     warnings : for the user.
+    doubts : what to check by eye, in a target that is a scan.
     """
 
     model: DensityModel
     name: str
     has_units: bool
-    files: dict[str, tuple[str, ...]]
+    files: Hashes
     warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 AnyTarget = Target | Reference | Fit | GaussianMixture | Source
@@ -89,27 +93,50 @@ def read_target(
     if known is not None:
         if mask is not None:
             raise InvalidValueError(f"{name} is not an image; leave out its mask (--to-mask)")
-        files: dict[str, tuple[str, ...]] = {"target": (name,)} if is_model(to) else {}
-        return target_of(*known, name, matching, files=files)
+        found = target_of(known.model, known.averaged, name, matching, files=known.files)
+        return found._replace(doubts=known.doubts)
     scan = Scan(to, mask)  # type: ignore[arg-type]  # nothing else is left
     voxels = read_scan(scan, reading)
     fitted = fit_voxels(scan, voxels, reading=reading, fitting=fitting, matching=matching)
-    files = {("target" if n == "image" else f"target_{n}"): f for n, f in scan.files().items()}
-    return Target(fitted.model, voxels.volume.path, True, files, fitted.warnings)
+    files = {
+        ("target" if what == "image" else f"target_{what}"): read
+        for what, read in voxels.files.items()
+    }
+    return Target(fitted.model, voxels.volume.path, True, files, fitted.warnings, fitted.doubts)
 
 
-def _known_model(to: AnyTarget) -> tuple[DensityModel, bool] | None:
-    """Return what is known about a target, and whether it is an average; None for an image."""
+class _KnownModel(NamedTuple):
+    """A target that need not be fitted.
+
+    Attributes
+    ----------
+    model : what is known about it.
+    averaged : whether it is the average of many scans.
+    files : the file it was read from.
+    doubts : what to check by eye.
+    """
+
+    model: DensityModel
+    averaged: bool
+    files: Hashes
+    doubts: tuple[Doubt, ...] = ()
+
+
+def _known_model(to: AnyTarget) -> _KnownModel | None:
+    """Return what is known about a target; None for an image."""
+    files: Hashes = {}
     if is_model(to):
-        kind, payload = read_model(to, "mixture", "reference")
+        kind, payload, file = read_model(to, "mixture", "reference")
+        files = {"target": (file,)}
         if kind == "mixture":
-            return ScanModel.of_payload(to, payload).model, False
+            scan = ScanModel.of_payload(to, payload)
+            return _KnownModel(scan.model, False, files, scan.doubts)
         to = ReferenceModel.of_payload(to, payload).reference
     if isinstance(to, Reference):
-        return DensityModel.of_reference(to), True
+        return _KnownModel(DensityModel.of_reference(to), True, files)
     if isinstance(to, Fit):
-        return DensityModel(to.mixture), False
-    return (DensityModel(to), False) if isinstance(to, GaussianMixture) else None
+        to = to.mixture
+    return _KnownModel(DensityModel(to), False, files) if isinstance(to, GaussianMixture) else None
 
 
 def target_of(
@@ -118,7 +145,7 @@ def target_of(
     name: str,
     matching: Matching,
     *,
-    files: dict[str, tuple[str, ...]] | None = None,
+    files: Hashes | None = None,
 ) -> Target:
     """Return a target with the parts that the method needs, and no others.
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.density import fit, histogram
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.image.mask import BoolArray, misalignment_warnings
 from ndflow.image.read import Source, read_volume
 from ndflow.image.scans import Scan
@@ -18,7 +21,7 @@ from ndflow.scan.reading import ScanVoxels, error_about
 from ndflow.scan.settings import Fitting, Reading
 from ndflow.values import FloatArray
 
-__all__ = ["check_maps", "probabilities", "tissues_of"]
+__all__ = ["ProbabilityMap", "ScanTissues", "check_maps", "probabilities", "tissues_of"]
 
 _ALIKE = 10.0  # the largest values of the three maps may differ by this factor
 _LEAST = 1e-3  # of any tissue: less is a mistake, or no brain
@@ -36,9 +39,39 @@ def check_maps(scan: Scan, matching: Matching) -> None:
         raise InvalidValueError("--csf, --gm and --wm are for --target tissue only")
 
 
+class ProbabilityMap(NamedTuple):
+    """A tissue probability map that was read.
+
+    Attributes
+    ----------
+    share : the probability of each voxel inside the mask.
+    warnings : for the user.
+    files : that were read, with their hashes.
+    """
+
+    share: FloatArray
+    warnings: list[str]
+    files: tuple[FileHash, ...]
+
+
+class ScanTissues(NamedTuple):
+    """What the tissue probability maps of a scan say about its tissues.
+
+    Attributes
+    ----------
+    tissues : their densities and proportions.
+    warnings : for the user.
+    files : that were read, with their hashes.
+    """
+
+    tissues: Tissues
+    warnings: list[str]
+    files: Hashes
+
+
 def probabilities(
     source: Source, volume: Volume, inside: BoolArray, max_bytes: int
-) -> tuple[FloatArray, list[str]]:
+) -> ProbabilityMap:
     """Read a tissue probability map.
 
     Parameters
@@ -48,9 +81,9 @@ def probabilities(
     inside : which voxels are wanted.
     max_bytes : the largest file to read.
 
-    Returns
-    -------
-    The probability of each voxel inside, and warnings.
+    Raises
+    ------
+    FileError : if it cannot be read, or is no such map of this scan.
     """
     read = read_volume(source, max_bytes=max_bytes, called="the tissue probability map")
     if read.spatial_shape != volume.spatial_shape:
@@ -62,13 +95,11 @@ def probabilities(
     if share.min() < 0 or not share.any():
         cause = "no probability is positive inside the mask, or some are negative"
         raise FileError(read.path, cause, "check that it is a tissue probability map")
-    return share, warnings
+    return ProbabilityMap(share, warnings, read.files)
 
 
-def tissues_of(
-    scan: Scan, voxels: ScanVoxels, reading: Reading, fitting: Fitting
-) -> tuple[Tissues, list[str]]:
-    """Return the densities and proportions of a scan's tissues, and warnings."""
+def tissues_of(scan: Scan, voxels: ScanVoxels, reading: Reading, fitting: Fitting) -> ScanTissues:
+    """Estimate the densities and proportions of a scan's tissues."""
     flat, path = voxels.volume.flat, voxels.volume.path
     inside = voxels.inside[:]
     if flat.dtype.kind == "f":
@@ -77,9 +108,11 @@ def tissues_of(
         inside = inside & ~voxels.lesion
     stored: NDArray[np.generic] = flat[inside]
     densities, amounts, largest, warnings = [], [], [], []
+    files: Hashes = {}
     for name, source in zip(TISSUES, _all_three(scan), strict=True):
-        share, found = probabilities(source, voxels.volume, inside, reading.max_bytes)
+        share, found, read = probabilities(source, voxels.volume, inside, reading.max_bytes)
         warnings += found
+        files |= {name.lower(): read} if read else {}
         amounts.append(float(share.sum()))
         largest.append(float(share.max()))
         with error_about(f"{path} ({name})"):
@@ -95,7 +128,7 @@ def tissues_of(
         lacking = TISSUES[int(np.argmin(proportions))]
         cause = f"hardly any {lacking} ({proportions.min():.2g} of the tissues)"
         raise FileError(path, cause, "check its tissue probability maps")
-    return Tissues(tuple(densities), proportions), warnings
+    return ScanTissues(Tissues(tuple(densities), proportions), warnings, files)
 
 
 def _all_three(scan: Scan) -> tuple[Source, Source, Source]:

@@ -6,21 +6,23 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
+from ndflow.files.json_model import read_model
+from ndflow.files.lock import reading
 from ndflow.image.scans import AUTO, Scan
 from ndflow.metrics.statistics import covariate_effect
 from ndflow.scan.records import MapRecord, StudyRecord
 from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from
 from ndflow.study.folder import PROVENANCE, SCANS
+from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.references import reference_name
-from ndflow.study.scan_table import read_study_scans
 
 __all__ = [
     "FinishedStudy",
@@ -31,6 +33,7 @@ __all__ = [
     "read_finished",
     "results_fingerprint",
     "shared_scans",
+    "unchanging",
 ]
 
 _UNFINISHED = "run the same command again to finish it"
@@ -46,11 +49,13 @@ class FinishedStudy:
     name : what tables call it.
     study : what was done, and how; its scans are those that were normalised.
     record : how it ended.
+    results : the fingerprint of its results when it was read.
     """
 
     name: str
     study: Study
     record: StudyRecord
+    results: str
 
     @property
     def scans(self) -> dict[str, Scan]:
@@ -119,27 +124,37 @@ def _read(folder: Path, name: str) -> FinishedStudy:
         given=None if record.reference is None else str(folder / reference_name(None)),
         channel=record.channel,
     )
-    return FinishedStudy(name, study, record)
+    return FinishedStudy(name, study, record, results_fingerprint(study))
 
 
-def results_fingerprint(run: FinishedStudy, records: Mapping[str, MapRecord] | None = None) -> str:
-    """Return a hash of all results of a study: it changes when they do.
-
-    Parameters
-    ----------
-    run : the study.
-    records : the sidecars by the name of the scan, where they have been read already.
-    """
-    if records is None:
-        records = {}
-        for scan in run.study.scans:
-            with suppress(FileError):  # a damaged sidecar belongs to no result
-                records[scan.name] = MapRecord.read(run.study.paths(scan).sidecar)
-    results = {
-        name: None if record.outputs is None else list(record.outputs)
-        for name, record in records.items()
-    }
+def results_fingerprint(study: Study) -> str:
+    """Return a hash of all results of a study, as its files are now: it changes when they do."""
+    results = {}
+    for scan in study.scans:
+        with suppress(FileError):  # a damaged sidecar belongs to no result
+            file = read_model(study.paths(scan).sidecar, MapRecord.kind)
+            results[scan.name] = file.payload.get("outputs")
     return hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def unchanging(folders: Sequence[AnyPath]) -> Iterator[list[FinishedStudy]]:
+    """Read finished studies, and make sure that they stay as they are while the block runs.
+
+    Other runs are kept away by a lock. Not every system has locks, so the results are compared
+    before and after as well.
+
+    Raises
+    ------
+    FileError : if a folder holds no finished study, a run is at work in it, or its results changed.
+    """
+    with reading(Path(one) for one in folders if (Path(one) / PROVENANCE).exists()):
+        runs = read_finished(folders)
+        yield runs
+        for run in runs:
+            if results_fingerprint(run.study) != run.results:
+                cause = "its results changed while they were read"
+                raise FileError(run.study.folder, cause, "wait for the other run, and try again")
 
 
 def mask_used(scan: Scan, record: MapRecord) -> str | None:

@@ -11,26 +11,39 @@ number of workers: densities are averaged in an order that does not depend on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError
+from ndflow.files.fingerprints import FileHash
 from ndflow.image.scans import Scan
+from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
+from ndflow.study.listing.repeats import without_repeats
+from ndflow.study.odd_scans import Doubts, odd_scans
 from ndflow.study.parallel.tasks import Failure, Outcome, Task, check_jobs, run_tasks
 from ndflow.study.plan import Study
-from ndflow.study.references import check_references, make_references, read_models, write_references
+from ndflow.study.references import (
+    check_references,
+    make_references,
+    read_fits,
+    write_references,
+)
 from ndflow.study.scan_jobs import ScanDone, fit_job, lacks_tissue_maps, normalise_job
+from ndflow.study.study_doubts import Compared, compared_doubts
 
 __all__ = [
     "Pass",
     "Progress",
+    "ReferencePass",
     "Silent",
     "build_references",
     "check_study",
+    "fit_matching",
     "fit_scans",
     "normalise_scans",
 ]
@@ -67,16 +80,45 @@ class Pass:
     done : the names of the scans that did not fail.
     kept : how many of them had been done before.
     failures : of the others that were tried.
+    doubts : about scans that did not fail, by their names.
+    compared : what is compared between scans, by their names.
     """
 
     done: set[str] = field(default_factory=set)
     kept: int = 0
     failures: list[Failure] = field(default_factory=list)
+    doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
+    compared: dict[str, Compared] = field(default_factory=dict)
 
     @property
     def tried(self) -> list[str]:
         """The names of all scans that were tried."""
         return [*self.done, *(failure.scan for failure in self.failures)]
+
+    def all_doubts(self) -> dict[str, tuple[Doubt, ...]]:
+        """Return the doubts about scans, with those that only show in comparison with others."""
+        more = compared_doubts(self.compared)
+        return {
+            name: (*self.doubts.get(name, ()), *more.get(name, ()))
+            for name in self.compared
+            if name in self.doubts or name in more
+        }
+
+
+class ReferencePass(NamedTuple):
+    """What the second pass gave.
+
+    Attributes
+    ----------
+    goals : what scans are brought to, see `References`.
+    doubts : about scans that are unlike the others, or unlike the reference.
+    read, written : the files of references that were given, and the names of those made.
+    """
+
+    goals: dict[str | None, Goal]
+    doubts: Doubts
+    read: Sequence[FileHash]
+    written: Sequence[str]
 
 
 class _Tasks(Sequence[Task]):
@@ -110,32 +152,47 @@ def check_study(study: Study) -> None:
 
 def fit_scans(study: Study, progress: Progress) -> Pass:
     """Do the first pass."""
-    matching = study.matching
-    if study.given is not None and not study.target_rule.needs_tissue_maps:
-        matching = replace(matching, target="average")  # tissue maps of these scans are not used
-    job = partial(fit_job, reading=study.reading, fitting=study.fitting, matching=matching)
+    job = partial(
+        fit_job, reading=study.reading, fitting=study.fitting, matching=fit_matching(study)
+    )
     return _over(study, "fit", job, _Tasks(study, study.scans, lambda _: {}), progress)
 
 
+def fit_matching(study: Study) -> Matching:
+    """Return the settings of the match as far as they concern the densities."""
+    if study.given is not None and not study.target_rule.needs_tissue_maps:
+        return replace(study.matching, target="average")  # tissue maps of these scans are not used
+    return study.matching
+
+
 def normalise_scans(
-    study: Study, done: Container[str], goals: Mapping[str | None, Goal], progress: Progress
+    study: Study,
+    done: Container[str],
+    references: ReferencePass,
+    progress: Progress,
 ) -> Pass:
     """Do the third pass, over the scans of the first that did not fail."""
     job = partial(
         normalise_job, reading=study.reading, writing=study.writing, settings=study.settings
     )
     tasks = _Tasks(
-        study, _done(study, done), lambda scan: {"goal": study.mode.goal_of(goals, scan.site)}
+        study,
+        _done(study, done),
+        lambda scan: {
+            "goal": study.mode.goal_of(references.goals, scan.site),
+            "doubts": references.doubts.get(scan.name, ()),
+        },
     )
     return _over(study, "normalise", job, tasks, progress)
 
 
-def build_references(study: Study, done: Container[str]) -> dict[str | None, Goal]:
-    """Do the second pass: make and write references; return what scans are brought to."""
+def build_references(study: Study, done: Container[str]) -> ReferencePass:
+    """Do the second pass: make and write references, and compare the scans with each other."""
     scans = _done(study, done)
-    references = make_references(study, scans, read_models(study, scans))
-    write_references(study.folder, references)
-    return references.goals
+    fits = read_fits(study, scans)
+    made = make_references(study, scans, {name: fit.model for name, fit in fits.items()})
+    odd = odd_scans(scans, fits, made.common.mixture)
+    return ReferencePass(made.goals, odd, made.read, write_references(study.folder, made))
 
 
 def _done(study: Study, done: Container[str]) -> list[Scan]:
@@ -152,11 +209,14 @@ def _over(
     result = Pass()
     progress.begin(stage, len(tasks))
     with closing(run_tasks(job, tasks, jobs=study.jobs, scheduler=study.scheduler)) as outcomes:
-        for scan, outcome in zip(tasks.scans, outcomes, strict=True):
+        for scan, outcome in without_repeats(tasks.scans, outcomes):
             progress.step(stage, outcome)
             if outcome.failure is None:
                 result.done.add(scan.name)
                 result.kept += outcome.result.kept
+                result.compared[scan.name] = outcome.result.compared
+                if outcome.result.doubts:
+                    result.doubts[scan.name] = outcome.result.doubts
                 continue
             result.failures.append(outcome.failure)
             if study.stop_early:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.fingerprints import FileHash
 from ndflow.files.json_model import read_model
 from ndflow.image.scans import Scan
 from ndflow.methods.build_reference import build_reference
@@ -28,6 +29,7 @@ __all__ = [
     "References",
     "check_references",
     "make_references",
+    "read_fits",
     "read_models",
     "read_reference",
     "reference_name",
@@ -48,11 +50,13 @@ class References(NamedTuple):
     common : the reference of all scans.
     sites : that of each site.
     goals : one per site where the study goes by site, and one for all under None.
+    read : the files that references were read from, where they were given.
     """
 
     common: Reference
     sites: dict[str, Reference]
     goals: dict[str | None, Goal]
+    read: tuple[FileHash, ...] = ()
 
 
 def check_references(study: Study) -> None:
@@ -78,8 +82,13 @@ def check_references(study: Study) -> None:
 
 
 def read_models(study: Study, scans: Sequence[Scan]) -> dict[str, DensityModel]:
-    """Read the models of some scans, each once."""
-    return {scan.name: ScanModel.read(study.paths(scan).model).model for scan in scans}
+    """Read what is known about the intensities of some scans."""
+    return {name: saved.model for name, saved in read_fits(study, scans).items()}
+
+
+def read_fits(study: Study, scans: Sequence[Scan]) -> dict[str, ScanModel]:
+    """Read the models of some scans with all that their files say, each once."""
+    return {scan.name: ScanModel.read(study.paths(scan).model) for scan in scans}
 
 
 def make_references(
@@ -95,9 +104,10 @@ def make_references(
     nested : whether references of sites that other scans of the study went into are made anew.
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
-    common = _average(study, ordered, models) if study.given is None else _given(study)
+    read: list[FileHash] = []
+    common = _average(study, ordered, models) if study.given is None else _read(study.given, read)
     sites = {
-        site: _site_reference(study, site, ordered, models, nested=nested)
+        site: _site_reference(study, site, ordered, models, read, nested=nested)
         for site in sorted({scan.site for scan in ordered if scan.site is not None})
     }
     plain = in_units(_plain_target(study, common), study.matching)
@@ -111,20 +121,31 @@ def make_references(
         common = replace(common, tissues=_tissues(study, ordered, models, common, ways))
     goal = in_units(_target(study, common), study.matching)
     check_units(study.matching, study.writing, name=_OWN, model=goal)
-    return References(common, sites, study.mode.goals(goal, ways, study.matching))
+    goals = study.mode.goals(goal, ways, study.matching)
+    return References(common, sites, goals, tuple(read))
 
 
-def write_references(folder: Path, references: References) -> None:
-    """Write the references and the maps of sites; remove maps left by a run in another mode."""
-    ReferenceModel(references.common).write_if_changed(folder / reference_name(None))
+def write_references(folder: Path, references: References) -> list[str]:
+    """Write the references and the maps of sites; remove maps left by a run in another mode.
+
+    Returns
+    -------
+    list of str
+        The names of the files.
+    """
+    names = [reference_name(None)]
+    ReferenceModel(references.common).write_if_changed(folder / names[0])
     for site, reference in references.sites.items():
-        ReferenceModel(reference).write_if_changed(folder / reference_name(site))
-        path = folder / reference_name(site, "map")
+        names.append(reference_name(site))
+        ReferenceModel(reference).write_if_changed(folder / names[-1])
+        name = reference_name(site, "map")
         goal = references.goals.get(site)
         if goal is None or goal.site is None:
-            path.unlink(missing_ok=True)
+            (folder / name).unlink(missing_ok=True)
         else:
-            MapRecord(goal.site.solution.imap).write_if_changed(path)
+            names.append(name)
+            MapRecord(goal.site.solution.imap).write_if_changed(folder / name)
+    return names
 
 
 def reference_name(site: str | None, kind: str = "reference") -> str:
@@ -134,14 +155,16 @@ def reference_name(site: str | None, kind: str = "reference") -> str:
 
 def read_reference(path: str) -> Reference:
     """Read a reference; refuse a mixture in its place."""
-    kind, payload = read_model(path, "mixture", "reference")
+    return _read(path, [])
+
+
+def _read(path: str, read: list[FileHash]) -> Reference:
+    """Read a reference, and note its file."""
+    kind, payload, file = read_model(path, "mixture", "reference")
     if kind == "mixture":
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
+    read.append(file)
     return ReferenceModel.of_payload(path, payload).reference
-
-
-def _given(study: Study) -> Reference:
-    return read_reference(str(study.given))
 
 
 def _average(study: Study, scans: Sequence[Scan], models: Models) -> Reference:
@@ -155,15 +178,23 @@ def _average(study: Study, scans: Sequence[Scan], models: Models) -> Reference:
 
 
 def _site_reference(
-    study: Study, site: str, scans: Sequence[Scan], models: Models, *, nested: bool
+    study: Study,
+    site: str,
+    scans: Sequence[Scan],
+    models: Models,
+    read: list[FileHash],
+    *,
+    nested: bool,
 ) -> Reference:
     """Return the reference of a site: the one beside the given reference, or one of its scans."""
     beside = None if study.given is None else Path(study.given).with_name(reference_name(site))
     if beside is not None and beside.exists():
-        known = read_reference(str(beside))
+        files: list[FileHash] = []
+        known = _read(str(beside), files)
         used = set(known.provenance.get("names") or ())
         own = {scan.name for scan in study.scans if scan.site == site}
         if not nested or used.isdisjoint(own):
+            read += files
             return known
     return _average(study, [scan for scan in scans if scan.site == site], models)
 

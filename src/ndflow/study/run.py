@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from types import MappingProxyType
+from typing import Any, NamedTuple
+from warnings import warn
 
 from ndflow._version import versions
+from ndflow.doubt import Doubt
 from ndflow.files.atomic import AnyPath
 from ndflow.files.lock import folder_lock
+from ndflow.files.stream import sha256_of
 from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
 from ndflow.methods.registry import MethodName
 from ndflow.scan.outputs import check_folder, make_folder
@@ -34,10 +38,14 @@ from ndflow.study.folder import (
     remove_leftovers,
     remove_page,
 )
+from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
+from ndflow.study.listing.scan_table import named_scans, read_table, write_study_scans
+from ndflow.study.ownership import refuse_replacing
 from ndflow.study.parallel.tasks import Failure, record_failures
 from ndflow.study.passes import (
     Pass,
     Progress,
+    ReferencePass,
     Silent,
     build_references,
     check_study,
@@ -45,7 +53,8 @@ from ndflow.study.passes import (
     normalise_scans,
 )
 from ndflow.study.plan import ANY_CHANNEL, Study
-from ndflow.study.scan_table import named_scans, read_scans, write_study_scans
+from ndflow.study.study_doubts import doubt_counts
+from ndflow.values import path_like
 
 __all__ = ["Summary", "check_cohort", "cohort", "run_cohort"]
 
@@ -57,11 +66,26 @@ class Summary(NamedTuple):
     ----------
     done, kept : scans that were normalised, and those of them that had been before.
     failures : of the others.
+    doubts_of : what to check by eye, by the name of the scan.
     """
 
     done: int
     kept: int
     failures: list[Failure]
+    doubts_of: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
+
+    @property
+    def doubts(self) -> dict[str, list[str]]:
+        """The names of the scans to check by eye, by what is doubtful; the most frequent first."""
+        return {count.kind: count.scans for count in doubt_counts(self.doubts_of)}
+
+
+class Passes(NamedTuple):
+    """What each pass of a study gave."""
+
+    fitted: Pass
+    references: ReferencePass
+    normalised: Pass
 
 
 @documented(Averaging, Matching, Fitting, Writing, Reading)
@@ -109,7 +133,8 @@ def cohort(
     Returns
     -------
     Summary
-        How many scans were normalised, how many of those were up to date already, and which failed.
+        How many scans were normalised, how many of those were up to date already, which failed, and
+        which to check by eye.
 
     Raises
     ------
@@ -121,10 +146,14 @@ def cohort(
     >>> import ndflow
     >>> ndflow.cohort("study.tsv", "out", channel="T1w")  # doctest: +SKIP
     """
-    folder = Path(out).absolute()
+    path_like(table, "table")
+    path_like(out, "out")
+    listed = read_table(table)
+    for text in listed.warnings:
+        warn(text, stacklevel=2)
     study = Study(
-        folder,
-        named_scans(read_scans(table), auto_mask=auto_mask),
+        Path(out).absolute(),
+        named_scans(listed.scans, auto_mask=auto_mask),
         Averaging(mode, average),
         Fitting(effective_count),
         Matching(
@@ -145,6 +174,7 @@ def cohort(
         channel=channel,
         jobs=jobs,
         scheduler=scheduler,
+        table=str(table),
     )
     return run_cohort(study, progress or Silent(), force=force)
 
@@ -176,10 +206,10 @@ def run_cohort(
         write_study_scans(folder / SCANS, study.scans)
         try:
             fitted = fit_scans(study, progress)
-            normalised = Pass()
+            normalised, references = Pass(), ReferencePass({}, {}, (), ())
             if fitted.done and not (fitted.failures and study.stop_early):
-                goals = build_references(study, fitted.done)
-                normalised = normalise_scans(study, fitted.done, goals, progress)
+                references = build_references(study, fitted.done)
+                normalised = normalise_scans(study, fitted.done, references, progress)
         except BaseException:
             remove_leftovers(study)  # of workers that had to stop at once
             raise
@@ -187,34 +217,55 @@ def run_cohort(
         remove_failed(study, fitted.failures, normalised.failures)
         if normalised.kept < len(study.scans):
             remove_page(folder)
-        tried = {"fit": fitted.tried, "normalise": fitted.tried} if study.stop_early else None
-        _record(study, command, fitted, normalised)
+        tried = None
+        if study.stop_early:
+            unfitted = [failure.scan for failure in fitted.failures]
+            tried = {"fit": fitted.tried, "normalise": [*normalised.tried, *unfitted]}
+        _record(study, command, Passes(fitted, references, normalised))
         record_failures(folder, tried, {"fit": fitted.failures, "normalise": normalised.failures})
-    return Summary(len(normalised.done), normalised.kept, failures)
+    return Summary(len(normalised.done), normalised.kept, failures, normalised.all_doubts())
 
 
 def check_cohort(study: Study, *, force: bool, prepared: bool = False) -> None:
     """Raise an error, before any work, if the study cannot be run; see `run_cohort`."""
     check_study(study)
+    refuse_repeats(study.scans)
+    refuse_almost_equal_sites(study.scans)
     check_folder(study.folder)
     if not (prepared or force):
         refuse_foreign(study.folder, study.channel)
     if not force:
         refuse_other_scans(study)
     refuse_inputs_inside(study)
+    refuse_replacing(study)
 
 
-def _record(
-    study: Study,
-    command: Sequence[str],
-    fitted: Pass | None = None,
-    normalised: Pass | None = None,
-) -> None:
+def _written(study: Study, passes: Passes) -> dict[str, str]:
+    """Return the hashes of all that a study has written but images, whose sidecars have theirs."""
+    names = [SCANS, *passes.references.written]
+    for scan in study.scans:
+        if scan.name in passes.fitted.done:
+            model, _, sidecar = study.paths(scan)
+            names.append(model.relative_to(study.folder).as_posix())
+            if scan.name in passes.normalised.done:
+                names.append(sidecar.relative_to(study.folder).as_posix())
+    return {name: sha256_of(study.folder / name) for name in names}
+
+
+def _record(study: Study, command: Sequence[str], passes: Passes | None = None) -> None:
     """Write what is run; at the end, with what came of it."""
-    counts: dict[str, int] = {}
-    if fitted is not None and normalised is not None:
-        failed = len(fitted.failures) + len(normalised.failures)
-        counts = {"fitted": len(fitted.done), "normalised": len(normalised.done), "failed": failed}
+    outcome: dict[str, Any] = {}
+    if passes is not None:
+        fitted, references, normalised = passes
+        outcome = {
+            "inputs": tuple(references.read),
+            "files": _written(study, passes),
+            "finished": True,
+            "fitted": len(fitted.done),
+            "normalised": len(normalised.done),
+            "failed": len(fitted.failures) + len(normalised.failures),
+            "doubts": normalised.all_doubts(),
+        }
     StudyRecord(
         settings=study.settings,
         command=tuple(command),
@@ -223,6 +274,5 @@ def _record(
         channel=study.channel,
         scans=len(study.scans),
         sites=study.site_counts,
-        finished=bool(counts),
-        **counts,
+        **outcome,
     ).write(study.folder / PROVENANCE, force=True)

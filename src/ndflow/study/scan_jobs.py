@@ -6,29 +6,41 @@ was stopped, or whose table has grown, resumes where it left off.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import fingerprint_of
+from ndflow.files.fingerprints import FileHash, Hashes, contents, fingerprint_of
 from ndflow.files.stream import sha256_of
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_of
+from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.methods.targets import target_rule
 from ndflow.record import JSON
 from ndflow.scan.fit import fit_scan
 from ndflow.scan.map_voxels import mapped
+from ndflow.scan.match_doubts import VoxelQuantiles, match_doubts
 from ndflow.scan.reading import read_masked, selection
 from ndflow.scan.records import MapRecord, ScanModel
-from ndflow.scan.results import contents, deliver, hashes
+from ndflow.scan.results import Files, deliver, hashes
 from ndflow.scan.settings import Fitting, Matching, Reading, Writing, flat
+from ndflow.study.integrity import MAPPED
 from ndflow.study.plan import ResultPaths
+from ndflow.study.study_doubts import Compared
 
-__all__ = ["ScanDone", "fit_job", "lacks_tissue_maps", "normalise_job"]
+__all__ = [
+    "ScanDone",
+    "fit_job",
+    "image_fingerprint",
+    "lacks_tissue_maps",
+    "model_settings",
+    "normalise_job",
+    "uses_tissue_maps",
+]
 
 _SHOWN_ELSEWHERE = ("average", "mode", "effective_count")  # in the goal and in the model
 _NO_RESULT = ("force", "max_bytes")  # settings that change no result
@@ -42,11 +54,15 @@ class ScanDone(NamedTuple):
     kept : whether it had been done before.
     warnings : for the user.
     doubts : what to check by eye.
+    content : the SHA-256 of the files of its image, where they were hashed.
+    compared : what is compared with the other scans of the study.
     """
 
     kept: bool
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    content: tuple[str, ...] = ()
+    compared: Compared = Compared()
 
 
 def fit_job(
@@ -59,20 +75,32 @@ def fit_job(
     scan, paths : the scan, and where its results go.
     reading, fitting, matching : what the user chose.
     """
-    rule = target_rule(matching)
-    if rule.needs_tissue_maps and not scan.tissues.complete:
+    if target_rule(matching).needs_tissue_maps and not scan.tissues.complete:
         raise lacks_tissue_maps(scan)
-    tissues = rule.uses_tissue_maps and scan.tissues.complete
-    chosen = selection(scan) | flat(fitting) | method_of(matching).measure_options(matching)
-    fingerprint = fingerprint_of(
-        inputs=contents(hashes(scan.files(tissues=tissues))), settings=chosen
-    )
-    if ScanModel.current_outputs(paths.model, fingerprint) is not None:
-        return ScanDone(kept=True)
+    tissues = uses_tissue_maps(scan, matching)
+    chosen = model_settings(scan, fitting, matching)
+    if paths.model.exists():
+        now = contents(hashes(scan.files(tissues=tissues)))
+        expected = fingerprint_of(inputs=now, settings=chosen)
+        before = ScanModel.up_to_date(paths.model, expected)
+        if before is not None:
+            return ScanDone(kept=True, doubts=before.doubts, content=now["image"])
     made = fit_scan(scan, reading=reading, fitting=fitting, matching=matching, tissues=tissues)
+    inputs = made.sha256 or {}
+    fingerprint = fingerprint_of(inputs=inputs, settings=chosen)
     paths.model.parent.mkdir(parents=True, exist_ok=True)
     replace(made, settings=chosen, fingerprint=fingerprint).write(paths.model, force=True)
-    return ScanDone(kept=False, warnings=made.warnings)
+    return ScanDone(False, made.warnings, made.doubts, inputs["image"])
+
+
+def uses_tissue_maps(scan: Scan, matching: Matching) -> bool:
+    """Tell whether the tissue probability maps of a scan are read."""
+    return target_rule(matching).uses_tissue_maps and scan.tissues.complete
+
+
+def model_settings(scan: Scan, fitting: Fitting, matching: Matching) -> dict[str, JSON]:
+    """Return what was chosen that the density of a scan depends on."""
+    return selection(scan) | flat(fitting) | method_of(matching).measure_options(matching)
 
 
 def lacks_tissue_maps(scan: Scan) -> FileError:
@@ -92,6 +120,7 @@ def normalise_job(
     reading: Reading,
     writing: Writing,
     settings: Mapping[str, JSON],
+    doubts: tuple[Doubt, ...] = (),
 ) -> ScanDone:
     """Bring a scan to the goal of its study, unless that was done before.
 
@@ -101,25 +130,24 @@ def normalise_job(
     goal : what it is brought to.
     reading, writing : how files are read and written.
     settings : everything that the user chose, for the record.
+    doubts : that come from comparing it with other scans.
     """
-    model = ScanModel.read(paths.model).model
-    files = scan.files()
-    inputs = hashes(files)
+    fitted = ScanModel.read(paths.model)
+    model, files = fitted.model, scan.files(tissues=True)
+    voxels = None if fitted.voxels is None else fitted.voxels.fitted
     which = selection(scan)
     chosen = {name: part for name, part in settings.items() if name not in _NO_RESULT}
-    fingerprint = fingerprint_of(
-        inputs=contents(inputs),
-        settings={name: chosen[name] for name in chosen if name not in _SHOWN_ELSEWHERE},
-        mask=which["mask"],
-        **model.to_dict(),
-        goal=goal.to_dict(),
-        site=scan.site,
-        metadata=dict(scan.metadata),
+    if paths.sidecar.exists():
+        now = contents(hashes({what: files[what] for what in MAPPED if what in files}))
+        expected = image_fingerprint(scan, now, model, goal, settings, doubts)
+        before = MapRecord.up_to_date(paths.sidecar, expected)
+        if before is not None and before.outputs == _sha256_of(paths.image):
+            compared = Compared(before.left if goal.per_scan else None, voxels, scan.site)
+            return ScanDone(kept=True, doubts=before.doubts, compared=compared)
+    volume, inside, warnings, inputs = read_masked(
+        scan.image, scan.mask, max_bytes=reading.max_bytes
     )
-    before = MapRecord.current_outputs(paths.sidecar, fingerprint)
-    if before is not None and before == _sha256_of(paths.image):
-        return ScanDone(kept=True)
-    volume, inside, warnings = read_masked(scan.image, scan.mask, max_bytes=reading.max_bytes)
+    _refuse_replaced(scan, inputs, fitted)
     solution = goal.solve(model)
     for folder in {paths.image.parent, paths.sidecar.parent}:
         folder.mkdir(parents=True, exist_ok=True)
@@ -130,19 +158,75 @@ def normalise_job(
         MapRecord(
             solution.imap,
             settings=which | chosen,
-            inputs=inputs,
+            inputs=inputs | _read_before(files, fitted),
             site=scan.site,
             mixture=model.mixture,
+            mask=fitted.mask,
             match=solution.record(model.mixture),
             warnings=(*warnings, *solution.warnings(scan.path)),
-            fingerprint=fingerprint,
+            doubts=(
+                *fitted.doubts,
+                *doubts,
+                *match_doubts(VoxelQuantiles.of_model(fitted), solution, goal),
+            ),
+            fingerprint=image_fingerprint(scan, contents(inputs), model, goal, settings, doubts),
         ),
         output=paths.image,
         sidecar=paths.sidecar,
         inputs=files,
         writing=replace(writing, force=True),  # whatever is there was made by an earlier run
     )
-    return ScanDone(kept=False, warnings=result.warnings)
+    apart = solution.divergence if goal.per_scan else None
+    compared = Compared(None if apart is None else apart.after, voxels, scan.site)
+    return ScanDone(False, result.warnings, result.doubts, compared=compared)
+
+
+def _refuse_replaced(scan: Scan, inputs: Hashes, fitted: ScanModel) -> None:
+    """Refuse an image or a mask that is not the one that the density was estimated from."""
+    known = fitted.sha256 or {}
+    for what, hashed in contents(inputs).items():
+        if known.get(what) != hashed:
+            path = inputs[what][0].file
+            cause = f"replaced after its density was estimated ({scan.origin})"
+            raise FileError(path, cause, "run the same command again when it no longer changes")
+
+
+def _read_before(files: Files, fitted: ScanModel) -> Hashes:
+    """Return what only the density was estimated from: masks of lesions, tissue maps."""
+    return {
+        what: tuple(FileHash(*one) for one in zip(files[what], hashed, strict=True))
+        for what, hashed in (fitted.sha256 or {}).items()
+        if what not in MAPPED
+    }
+
+
+def image_fingerprint(
+    scan: Scan,
+    inputs: Mapping[str, Sequence[str]],
+    model: DensityModel,
+    goal: Goal,
+    settings: Mapping[str, JSON],
+    doubts: Sequence[Doubt] = (),
+) -> str:
+    """Return the fingerprint of everything that the image of a scan depends on.
+
+    Parameters
+    ----------
+    scan, goal, settings, doubts : as for `normalise_job`.
+    inputs : the hashes of its files, by what they are.
+    model : its density.
+    """
+    left_out = (*_NO_RESULT, *_SHOWN_ELSEWHERE)
+    return fingerprint_of(
+        inputs=inputs,
+        settings={name: part for name, part in settings.items() if name not in left_out},
+        mask=selection(scan)["mask"],
+        **model.to_dict(),
+        goal=goal.to_dict(),
+        site=scan.site,
+        metadata=dict(scan.metadata),
+        doubts=[doubt.to_dict() for doubt in doubts],
+    )
 
 
 def _sha256_of(image: Path) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ def apply(
     map: Annotated[str, Parameter(metavar="FILE")],
     output: Output,
     inverse: bool = False,
+    other_image: bool = False,
     mask: Annotated[str | None, Parameter(metavar="FILE|auto")] = None,
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
@@ -48,11 +49,14 @@ def apply(
         The image to write.
     inverse
         Undo the map.
+    other_image
+        With --inverse: undo the map even in an image that it did not make, such as an edited copy.
     mask
         The mask that --outside refers to; or `auto` to find the foreground. Default: all nonzero
         voxels.
     """
     from ndflow.cli.run_scans import command_line, dry_run_scans, run_scans
+    from ndflow.errors import InvalidValueError
     from ndflow.image.scans import Scan
     from ndflow.scan.apply import apply_map
     from ndflow.scan.outputs import outputs_for
@@ -60,6 +64,8 @@ def apply(
     from ndflow.scan.results import check_result
     from ndflow.study.parallel.tasks import Task
 
+    if other_image and not inverse:
+        raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
     outputs = outputs_for([image], output, lambda image: Path(image).name)
     (file,) = outputs.files
     if dry_run:
@@ -74,6 +80,7 @@ def apply(
         "scan": Scan(image, mask),
         "imap": map,
         "inverse": inverse,
+        "other_image": other_image,
         "output": file,
         "reading": reading,
         "writing": writing,

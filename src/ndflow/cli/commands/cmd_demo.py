@@ -31,8 +31,8 @@ def demo(
     dir
         The folder for everything that is written.
     """
-    from ndflow.cli.console import print_result
-    from ndflow.cli.progress import ProgressDisplay
+    from ndflow.cli.console import print_error, print_result
+    from ndflow.cli.progress import ProgressDisplay, print_doubts
     from ndflow.cli.run_scans import command_line
     from ndflow.demo.demonstration import check_demo, run_demo
 
@@ -40,6 +40,7 @@ def demo(
     check_demo(folder)
     with ProgressDisplay(verbosity) as progress:
         done = run_demo(folder, progress, jobs=jobs, command=command_line())
+    print_doubts(done.doubts, done.scans, verbosity)
     apart, missed = done.apart, done.missed
     print_result(
         f"Distance between the histograms of three scanners ({done.scans} scans), in standard "
@@ -53,6 +54,9 @@ def demo(
         f"{missed['individual']:.3f} for ndflow, "
         f"{missed['site']:.3f} for ndflow with one map per scanner."
     )
+    if done.problem:
+        print_error(f"{done.page}: could not be written: {done.problem}")
+        return 1
     print_result(f"Open {done.page} in a browser to see the report.")
     print_result(
         "For your own scans: run ndflow cohort study.tsv OUT, with a table of image, mask and site;"

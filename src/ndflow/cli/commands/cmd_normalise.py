@@ -79,12 +79,13 @@ def normalise(
     wm
         The same for WM.
     """
+    from ndflow.cli.console import print_warning
     from ndflow.cli.run_scans import command_line, dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.methods.base import method_of
     from ndflow.scan.model_files import is_model
     from ndflow.scan.normalise import normalise_scan
-    from ndflow.scan.outputs import outputs_for
+    from ndflow.scan.outputs import outputs_for, refuse_images_of_others
     from ndflow.scan.results import check_result
     from ndflow.scan.target import check_units, in_units, read_target, refuse_image
     from ndflow.scan.tissue_maps import check_maps
@@ -93,6 +94,8 @@ def normalise(
     method_of(matching)
     refuse_image(to, matching)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
+    if writing.force:
+        refuse_images_of_others(outputs)
     scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
     for scan in scans[:1]:
         check_maps(scan, matching)
@@ -109,6 +112,9 @@ def normalise(
             verbosity=verbosity,
             new_folder=outputs.folder is not None,
         )
+    if target is not None and not verbosity.quiet:
+        for doubt in target.doubts:
+            print_warning(f"{target.name}: {doubt}")
     shared = {
         "target": target,
         "reading": reading,

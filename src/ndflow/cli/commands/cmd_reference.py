@@ -82,8 +82,9 @@ def reference(
     average
         Average the densities, as in the paper; or their quantiles, which keeps peaks sharp.
     lesions
-        The scans are healthy: learn how much their densities vary, so that other commands with
-        `--lesions auto` find what lies outside that range. Use at least 20 scans.
+        Experimental. The scans are healthy: learn how much their densities vary, so that other
+        commands with `--lesions auto` find what lies outside that range. Use at least 20 scans, of
+        the scanners on which lesions will be looked for.
     method
         The method that the reference is for: some need landmarks besides the density.
     landmarks
@@ -96,6 +97,7 @@ def reference(
     from ndflow.image.scans import Scan
     from ndflow.methods.base import method_of
     from ndflow.scan.model_files import check_model, is_model
+    from ndflow.scan.outputs import refuse_given_twice
     from ndflow.scan.reference_sources import lacking_tissues, read_source, write_reference
     from ndflow.study.parallel.tasks import Task
 
@@ -103,6 +105,7 @@ def reference(
         raise InvalidValueError(
             f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
         )
+    refuse_given_twice(sources)
     matching = Matching(method=method, landmarks=landmarks)
     method_of(matching)
     images = [source for source in sources if not is_model(source)]

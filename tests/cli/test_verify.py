@@ -1,0 +1,148 @@
+"""``ndflow verify``: what is missing, changed or foreign in a finished study."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from commands import Run, typed
+from phantoms import head, save, tissue_shares
+from studies import SMALL, SiteStudy, sha256
+
+import ndflow
+from ndflow.files.lock import folder_lock
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study with masks, tissue maps and an evaluation, and its scans beside it."""
+    folder = tmp_path_factory.mktemp("made")
+    study = SiteStudy(folder, per_site=2)
+    maps = {
+        tissue: save(folder / f"{tissue}.nii.gz", (100 * share).astype("uint8"))
+        for tissue, share in tissue_shares(SMALL).items()
+    }
+    for number, row in enumerate(study.rows):
+        inside = (head(number, shape=SMALL) != 0).astype("uint8")
+        row |= {name: path.name for name, path in maps.items()}
+        row["mask"] = save(folder / f"mask{number}.nii.gz", inside).name
+    out = study.run("out", "--no-report", "--target", "tissue", "--mode", "two-level")
+    typed("evaluate", out, "-q", "--permutations", 0)
+    return folder
+
+
+def test_a_study_as_it_was_made_is_accepted(run: Run, made: Path) -> None:
+    done = run("verify", made / "out")
+    assert done.code == 0
+    # 6 scans with 3 results, an image and a mask each, which share 3 tissue maps; the record, the
+    # list and the reference of the study, and a reference and a map per site; an evaluation.
+    checked = 6 * 5 + 3 + 3 + 2 * 3 + len(list((made / "out" / "evaluation").iterdir()))
+    assert done.out == f"{made / 'out'}: {checked} files of 6 scans, all as they were\n"
+    assert run("verify", made / "out", "-q") == (0, "", "")
+    assert ndflow.verify(made / "out", jobs=2).findings == ()
+
+
+def append(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\n")
+
+
+def swap(path: Path) -> None:
+    other = next(one for one in sorted(path.parent.iterdir()) if one != path)
+    shutil.copyfile(other, path)
+
+
+@pytest.mark.parametrize("damage", [append, swap, Path.unlink], ids=["append", "swap", "remove"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "out/images/s1.nii.gz",
+        "out/maps/s1.json",
+        "out/models/s1.json",
+        "out/reference.json",
+        "out/reference_Bonn.json",
+        "out/map_Bonn.json",
+        "out/scans.tsv",
+        "out/evaluation/summary.txt",
+        "out/evaluation/evaluation.json",
+    ],
+)
+def test_a_result_that_is_not_as_it_was_is_named(
+    run: Run, made: Path, tmp_path: Path, name: str, damage: Callable[[Path], None]
+) -> None:
+    shutil.copytree(made / "out", tmp_path / "out")
+    damage(tmp_path / name)
+    done = run("verify", tmp_path / "out")
+    if name == "out/scans.tsv" and damage is not append:  # without a list there is no study
+        assert done.code == 2
+        assert str(tmp_path / name) in done.err
+        return
+    if name == "out/evaluation/evaluation.json" and damage is append:
+        assert done.code == 0  # a blank line changes nothing that it says
+        return
+    problem, named = "missing" if damage is Path.unlink else "changed", tmp_path / name
+    if name == "out/evaluation/evaluation.json" and damage is Path.unlink:
+        problem, named = "foreign", named.with_name("summary.txt")  # whose is it?
+    assert done.code == 1
+    assert f"{problem}: {named}: " in done.out
+    assert done.errors[-1].startswith(f"error: {tmp_path / 'out'}: ")
+
+
+@pytest.mark.parametrize("name", ["s1.nii.gz", "mask1.nii.gz", "gm.nii.gz"])
+@pytest.mark.parametrize("problem", ["missing", "changed"])
+def test_an_input_that_is_not_as_it_was_is_named(
+    run: Run, made: Path, tmp_path: Path, name: str, problem: str
+) -> None:
+    """The files of the study itself are all there; only the scans have moved and changed."""
+    shutil.copytree(made, tmp_path / "copy")
+    table = (tmp_path / "copy" / "out" / "scans.tsv").read_text(encoding="utf-8")
+    moved = table.replace(str(made), str(tmp_path / "copy"))
+    (tmp_path / "copy" / "out" / "scans.tsv").write_text(moved, encoding="utf-8")
+    path = tmp_path / "copy" / name
+    append(path) if problem == "changed" else path.unlink()
+    done = run("verify", tmp_path / "copy" / "out")
+    assert done.code == 1
+    assert f"{problem}: {path}: " in done.out
+
+
+def test_a_file_that_nobody_knows_is_foreign(run: Run, made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "out", tmp_path / "out")
+    for name in ("notes.txt", "images/stranger.nii.gz", "evaluation/more.tsv"):
+        (tmp_path / "out" / name).write_text("?")
+    done = run("verify", tmp_path / "out")
+    assert done.code == 1
+    assert [line.split(": ")[:2] for line in done.out.splitlines()] == [
+        ["foreign", str(tmp_path / "out" / name)]
+        for name in ("evaluation/more.tsv", "images/stranger.nii.gz", "notes.txt")
+    ]
+
+
+def test_what_verify_says_is_what_a_second_run_mends(run: Run, made: Path, tmp_path: Path) -> None:
+    shutil.copytree(made / "out", tmp_path / "out")
+    append(tmp_path / "out" / "images" / "s1.nii.gz")
+    (tmp_path / "out" / "models" / "s2.json").unlink()
+    assert run("verify", tmp_path / "out").code == 1
+    words = ("--no-report", "-q", "--target", "tissue", "--mode", "two-level")
+    assert run("cohort", made / "all.tsv", tmp_path / "out", *words).code == 0
+    assert run("verify", tmp_path / "out").code == 0
+    for name in ("images/s1.nii.gz", "models/s2.json"):
+        assert sha256(tmp_path / "out" / name) == sha256(made / "out" / name)
+
+
+def test_a_reference_that_was_given_is_checked(run: Run, made: Path, tmp_path: Path) -> None:
+    given = tmp_path / "given.json"
+    shutil.copyfile(made / "out" / "reference.json", given)
+    words = ("--no-report", "-q", "--reference", given)
+    assert run("cohort", made / "all.tsv", tmp_path / "out", *words).code == 0
+    assert run("verify", tmp_path / "out").code == 0
+    given.unlink()
+    done = run("verify", tmp_path / "out")
+    assert (done.code, done.out) == (1, f"missing: {given}: no such file\n")
+
+
+def test_no_study_and_a_study_at_work_are_refused(run: Run, made: Path, tmp_path: Path) -> None:
+    assert "holds no study" in run("verify", tmp_path).err
+    assert run("verify", tmp_path / "nowhere").code == 2
+    with folder_lock(made / "out"):
+        done = run("verify", made / "out")
+    assert done.code == 2
+    assert "another run of ndflow is at work in it" in done.err
