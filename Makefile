@@ -7,13 +7,21 @@ BIN := .venv/bin
 READY := .venv/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format study bench clean
+.PHONY: help demo test fuzz lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: lint  ## every check, then the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)
+
+CASES ?= 1000
+SEED ?= 0
+FIRST ?= 0
+CLASS ?=
+fuzz: $(READY)  ## try many damaged inputs (CASES=1000 of each class, SEED=0, FIRST=0, CLASS=all)
+	FUZZ_CASES=$(CASES) FUZZ_SEED=$(SEED) FUZZ_FIRST=$(FIRST) $(BIN)/pytest -n $(WORKERS) \
+		--show-capture=no tests/fuzz -k "$(CLASS)"
 
 lint: $(READY)  ## style, types and layers
 	$(BIN)/ruff check

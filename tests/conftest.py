@@ -35,3 +35,17 @@ def small_disc(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("needs the right to mount a disc")
     yield disc
     subprocess.run(["umount", str(disc)], check=True)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """List the cases that the fuzzers have tried, by class."""
+    lines = [
+        str(line)
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        for name, line in getattr(report, "user_properties", ())
+        if name == "fuzz" and report.when == "call"
+    ]
+    if lines:
+        terminalreporter.section("fuzzers")
+        terminalreporter.write_line("\n".join(sorted(lines)))
