@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from phantoms import SHAPE, head, nifti, voxels_of
 from studies import snapshot
 
+from ndflow.doubt import Doubt
+
 HEAD = head()
 INSIDE = HEAD > 0
 TARGET = {  # three tissues, in other units
@@ -73,11 +75,13 @@ class Desk:
     def normalised(
         self, content: bytes | NDArray[Any], *options: object
     ) -> tuple[NDArray[Any], dict[str, Any], list[str]]:
-        """Normalise a scan; return the voxels, the record and what was printed."""
+        """Normalise a scan; return the voxels, the record and what was printed besides doubts."""
         path = self.put("good.nii", content if isinstance(content, bytes) else nifti(content))
         command = ("normalise", path, "--to", self.target, "-o", self.out, "--force", *options)
         ran = self.run(*command)
         assert (ran.code, ran.out, ran.errors) == (0, "", []), ran.err
         record = json.loads((self.folder / "out" / "x.json").read_text())
         assert sorted(path.name for path in self.out.parent.iterdir()) == ["x.json", "x.nii.gz"]
-        return voxels_of(self.out, None), record, ran.err.splitlines()
+        doubts = [f"warning: {path}: {Doubt.from_dict(one)}" for one in record["doubts"]]
+        said = [line for line in ran.err.splitlines() if line not in doubts]
+        return voxels_of(self.out, None), record, said

@@ -91,10 +91,15 @@ def in_the_background(*words: object, **options: Any) -> "subprocess.Popen[str]"
         [*NDFLOW, *map(str, words)],
         stderr=subprocess.PIPE,
         text=True,
-        # Shells make background processes ignore SIGINT.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=_heed_signals,
         **options,
     )
+
+
+def _heed_signals() -> None:
+    """Heed what shells make processes in the background ignore, and nohup."""
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def wait_for_output(child: "subprocess.Popen[str]", folder: Path, pattern: str) -> None:

@@ -15,9 +15,9 @@ from ndflow.compare.comparison import Comparison, compare
 from ndflow.compare.result_tables import tables
 from ndflow.scan.settings import Averaging, Matching
 from ndflow.study.finished import read_finished
+from ndflow.study.listing.scan_table import named_scans, read_scans
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort
-from ndflow.study.scan_table import named_scans, read_scans
 
 NAMES = [f"s{number:02}" for number in range(12)]
 SITE = [site for site in SITES for _ in range(4)]

@@ -6,8 +6,10 @@ import inspect
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import ndflow
@@ -56,6 +58,7 @@ VERBS = {
     "cohort": (Averaging, Matching, Fitting, Writing, Reading),
     "evaluate": (Writing, Reading),
     "report": (Reading,),
+    "verify": (),
 }
 WHOLE = ("normalise", "apply", "cohort")  # those that take every choice of their settings
 # `reference` averages densities, which is another fit than that of a scan; and is told whether its
@@ -91,7 +94,7 @@ def test_defaults_are_those_of_the_settings(verb: str) -> None:
     if verb in WHOLE:
         assert settings.keys() <= given.keys()
     shared = [n for n in settings if n in given and (verb, n) not in OTHERWISE]
-    assert shared
+    assert shared or not settings
     for name in shared:
         assert given[name].default == settings[name], name
         assert type(given[name].default) is type(settings[name]), name
@@ -145,3 +148,31 @@ def test_no_more_is_imported_than_is_used(used: str, heavy: tuple[str, ...]) -> 
     loaded = {name.partition(".")[0] for name in result.stdout.split()}
     assert "ndflow" in loaded
     assert loaded.isdisjoint(heavy)
+
+
+# ── arguments of a wrong type ────────────────────────────────────────────────────────────────────
+
+SCAN = np.arange(1.0, 28.0).reshape(3, 3, 3)
+DOUBLE = ndflow.Affine([[2.0]], [0.0])
+MIXTURE = ndflow.GaussianMixture([0.3, 0.7], [1.0, 20.0], [0.1, 0.1])
+WRONG: list[tuple[str, Callable[[Any], object]]] = [
+    ("imap, where it is not a map, must be a path", lambda wrong: ndflow.apply(SCAN, wrong)),
+    ("output must be a path", lambda wrong: ndflow.apply(SCAN, DOUBLE, output=wrong)),
+    ("output must be a path", lambda wrong: ndflow.normalise(SCAN, MIXTURE, output=wrong)),
+    ("path must be a path", ndflow.load),
+    ("out must be a path", ndflow.report),
+    ("table must be a path", lambda wrong: ndflow.cohort(wrong, "out")),
+    ("out must be a path", lambda wrong: ndflow.cohort("table.tsv", wrong)),
+    ("runs must be a folder or a list of folders", ndflow.evaluate),
+    ("each run must be a path", lambda wrong: ndflow.evaluate([wrong])),
+    ("output must be a path", lambda wrong: ndflow.evaluate("out", output=wrong)),
+    ("sources must be a list of scans", ndflow.reference),
+]
+
+
+@pytest.mark.parametrize(("message", "call"), WRONG)
+def test_what_cannot_be_a_path_is_refused_by_name(
+    message: str, call: Callable[[Any], object]
+) -> None:
+    with pytest.raises(ndflow.InvalidValueError, match=f"^{message}, not 3$"):
+        call(3)

@@ -57,7 +57,7 @@ class Desk:
 
     def done(self, command: str, **more: object) -> None:
         ran = self.run(*self.words(command, **more))
-        assert (ran.code, ran.err) == (0, "")
+        assert (ran.code, ran.errors) == (0, [])  # these phantoms give rise to doubts
 
 
 @pytest.fixture
@@ -134,9 +134,8 @@ def test_scans_in_the_output_folder_are_not_replaced(desk: Desk) -> None:
     before = snapshot(desk.folder)
     ran = desk.run(*desk.words("normalise {scan} {other} --to {target} --force -o {folder}"))
     assert ran.code == 2
-    assert [error.split(": ")[1] for error in ran.errors[:2]] == [str(desk.scan), str(desk.other)]
-    assert "2 of 2 scans failed" in ran.errors[2]
-    assert {k: v for k, v in snapshot(desk.folder).items() if k != "failures.tsv"} == before
+    assert [error.split(": ")[1] for error in ran.errors] == [str(desk.scan)]
+    assert snapshot(desk.folder) == before
 
 
 # ── files that exist already ─────────────────────────────────────────────────────────────────
@@ -410,7 +409,8 @@ def test_unusual_file_names_work_in_any_locale(
     scans = [folder / name for name in (*NAMES, bad)]
     ran = process("normalise", *scans, "--to", desk.target, "-o", out, **locale)
     assert ran.code == 1
-    error, summary = ran.err.splitlines()  # one line each, whatever the name
+    error, summary = ran.errors  # one line each, whatever the name
+    assert all(line.startswith(("error: ", "warning: ")) for line in ran.err.splitlines())
     assert error.startswith("error: /")
     assert re.search(r"/bad\\n.*\.nii\.gz: cut short", error)
     assert "1 of 7 scans failed" in summary
@@ -428,7 +428,7 @@ def test_unusual_file_names_work_in_any_locale(
     # Also as the names of a map, a mask and a result.
     scan = folder / NAMES[1]
     once = process(
-        "apply", scan, "--map", out / NAMES[1].replace("nii.gz", "json"), "--mask", scan,
+        "apply", out / NAMES[1], "--map", out / NAMES[1].replace("nii.gz", "json"), "--mask", scan,
         "-o", folder / NAMES[2].replace("it's", "its"), "--inverse", **locale,
     )  # fmt: skip
     assert once.code == 0, once.err

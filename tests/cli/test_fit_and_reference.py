@@ -378,7 +378,7 @@ def test_hospitals_share_a_reference_without_their_scans(run: Run, tmp_path: Pat
     for number, voxels in enumerate(HEADS):
         output = tmp_path / f"{number}_out.nii.gz"
         done = run("normalise", tmp_path / f"{number}.nii.gz", "--to", reference, "-o", output)
-        assert done == (0, "", "")
+        assert (done.code, done.out, done.errors) == (0, "", [])
         inside = voxels[voxels != 0]
         result = nibabel.load(output).get_fdata()[voxels != 0]
         assert result.mean() == pytest.approx(0, abs=0.05)
@@ -408,6 +408,7 @@ def test_models_record_which_mask_was_used(run: Run, inputs: Path) -> None:
         assert run("fit", scan, "-o", path, *words).code == 0
         assert json.loads(path.read_text())["settings"]["mask"] == kind
     path = inputs / "r.json"
-    assert run("reference", scan, inputs / "auto.json", "-o", path, "--mask", "auto").code == 0
+    words = (inputs / "other.nii.gz", inputs / "auto.json", "-o", path, "--mask", "auto")
+    assert run("reference", *words).code == 0
     settings = [part["settings"] for part in json.loads(path.read_text())["inputs"]]
     assert [chosen.get("mask") for chosen in settings] == ["auto", None]

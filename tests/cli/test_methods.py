@@ -141,7 +141,7 @@ def same(found: NDArray[Any], expected: NDArray[Any]) -> None:
 def test_a_scan_is_brought_to_another(run: Run, desk: Desk, tmp_path: Path, method: str) -> None:
     out = tmp_path / "out.nii.gz"
     done = run("normalise", desk.scan("s0"), "--to", desk.scan("s1"), "--method", method, "-o", out)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.errors) == (0, [])
     same(voxels_of(out), by_hand(method, "s0", "s1"))
 
 

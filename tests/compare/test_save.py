@@ -50,6 +50,7 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     assert next(row["jump"] for row in rows if row["condition"] == "unnormalised") == "n/a"
     record = EvaluationRecord.read(tmp_path / "evaluation.json")
     assert set(record.files) == contents(tmp_path).keys() - {"evaluation.json"}
+    assert set(record.files) <= set(save.FILES)
     assert "covariate.tsv" in record.files
     assert record.runs == {"flow": str(desk.run("flow"))}
     assert record.conditions == ("unnormalised", "affine", "flow")

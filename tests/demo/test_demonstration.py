@@ -12,11 +12,12 @@ from scipy.stats import wasserstein_distance
 from ndflow.cli import main
 from ndflow.demo import demonstration
 from ndflow.demo.demonstration import Demonstration, check_demo, run_demo
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
+from ndflow.study.listing.scan_table import read_scans
 from ndflow.study.parallel.tasks import Failure
 from ndflow.study.run import Summary
-from ndflow.study.scan_table import read_scans
 
 RUNS = ("individual", "site", "nyul", "affine")
 LIMIT = 1 << 30
@@ -195,3 +196,33 @@ def test_help_describes_the_demonstration(
     said = capsys.readouterr().out
     words = ("--jobs", "--quiet", "three scanners", "ndflow demo", "ndflow-demo")
     assert [word for word in words if word not in said] == []
+
+
+def test_a_page_that_cannot_be_written_is_an_error_after_the_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    numbers = dict.fromkeys(("unnormalised", *RUNS), 0.1)
+    page = tmp_path / "individual" / "report.html"
+    doubts = {"Ashford-01_T1w": (Doubt("steep map", "It is steep.", "look at it"),)}
+    done = Demonstration(page, 18, numbers, numbers, doubts, "the disc is full")
+    monkeypatch.setattr(demonstration, "run_demo", lambda *_, **__: done)
+    monkeypatch.setattr(sys, "argv", ["ndflow", "demo", str(tmp_path)])
+    assert main() == 1
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2
+    assert err.splitlines() == [
+        "warning: steep map: 1 of 18 scans (Ashford-01_T1w): look at it",
+        f"error: {page}: could not be written: the disc is full",
+    ]
+
+
+def test_a_page_that_cannot_be_written_does_not_hide_what_was_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(folder: Path) -> Path:
+        raise FileError(folder, "the disc is full", "make room")
+
+    monkeypatch.setattr(demonstration, "report", full)
+    done = run_demo(tmp_path / "out", Recorded(), jobs=1, command=[], resolution=8.0, subjects=2)
+    assert "the disc is full" in done.problem
+    assert done.missed["individual"] > 0

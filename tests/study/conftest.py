@@ -15,9 +15,9 @@ from studies import Silent
 import ndflow
 from ndflow.image.scans import Scan
 from ndflow.scan.settings import Averaging, Matching
+from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import Study
 from ndflow.study.run import Summary, run_cohort
-from ndflow.study.scan_table import named_scans
 
 SITES = {  # contrasts that no affine map makes equal, and a gain
     "Aachen": (((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0)), 1.0),
@@ -89,7 +89,7 @@ def study(scans: list[Scan], tmp_path_factory: pytest.TempPathFactory) -> Callab
             channel="T1w",
         )
         summary = run_cohort(plan, Silent(), command=["test"], force=False)
-        assert summary == Summary(len(chosen), 0, [])
+        assert summary[:3] == (len(chosen), 0, [])
         return Done(chosen, folder, summary)
 
     return done

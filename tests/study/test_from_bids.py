@@ -62,7 +62,11 @@ def test_masks_and_tissue_maps_lie_beside_each_other(tmp_path: Path) -> None:
     [
         ({"SkullStripped": False, "EchoTime": 3}, {"SkullStripped": False}),
         ({"Resolution": "1 mm"}, {"SkullStripped": True, "Resolution": "1 mm"}),
-        (["no object"], {"SkullStripped": True}),
+        ({"SkullStripped": float("nan"), "EchoTime": float("inf")}, {"SkullStripped": True}),
+        (
+            {"Resolution": {"1": "1 mm", "2": float("nan")}},
+            {"SkullStripped": True, "Resolution": {"1": "1 mm", "2": None}},
+        ),
     ],
 )
 def test_the_sidecar_of_a_scan_is_believed_more_than_the_option(
@@ -72,6 +76,27 @@ def test_the_sidecar_of_a_scan_is_believed_more_than_the_option(
     (root / "sub-01" / "anat" / "sub-01_T1w.json").write_text(json.dumps(said))
     (scan,) = scans(root, skull_stripped=True)
     assert {name: scan.metadata[name] for name in scan.metadata if name != "Sources"} == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b'{"SkullStripped": tru', "not JSON"),
+        (b'["no object"]', "no JSON object"),
+        (b"\xff\xfe{\0}\0", "UTF-16"),
+        (b"[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_sidecar_that_is_not_understood_is_refused(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    root = dataset(tmp_path / "in", *anat("sub-01_T1w"))
+    path = root / "sub-01" / "anat" / "sub-01_T1w.json"
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=message) as caught:
+        scans(root)
+    assert caught.value.path == str(path)
+    assert caught.value.hint
 
 
 def test_densities_of_participants_may_be_there_before_a_study(tmp_path: Path) -> None:

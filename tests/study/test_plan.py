@@ -7,8 +7,8 @@ import pytest
 from ndflow.errors import InvalidValueError
 from ndflow.image.scans import Scan
 from ndflow.scan.settings import Averaging, Matching
+from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import ResultPaths, Study
-from ndflow.study.scan_table import named_scans
 
 SCANS = named_scans(
     [Scan("/in/a.nii", site="B"), Scan("/in/b.nii", site="A"), Scan("/in/c.nii", site="B")]

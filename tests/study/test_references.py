@@ -20,11 +20,11 @@ from ndflow.methods import modes, nyul
 from ndflow.methods.ndflow import DensityFlow
 from ndflow.scan.records import ScanModel
 from ndflow.scan.settings import Averaging, Fitting, Matching
+from ndflow.study.listing.scan_table import named_scans, read_scans
 from ndflow.study.parallel.tasks import Outcome
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_models, read_reference, reference_name
 from ndflow.study.run import run_cohort
-from ndflow.study.scan_table import named_scans, read_scans
 from ndflow.transport import align
 
 Runs = Callable[..., Any]

@@ -51,7 +51,7 @@ def test_the_function_writes_the_files_of_the_command(desk: SiteStudy, name: str
     keywords, words = CHOICES[name]
     out = desk.folder / f"function-{name}"
     summary = ndflow.cohort(desk.table("all"), out, **keywords)
-    assert summary == ndflow.Summary(6, 0, [])
+    assert summary[:3] == (6, 0, [])
     assert results_of(out) == results_of(desk.run(f"command-{name}", *words, "--no-report"))
 
 
@@ -68,7 +68,7 @@ def test_the_function_takes_a_reference_and_lesions(desk: SiteStudy) -> None:
 def test_a_second_call_keeps_what_is_there(desk: SiteStudy) -> None:
     out = desk.folder / "twice"
     assert ndflow.cohort(str(desk.table("all")), str(out)).kept == 0
-    assert ndflow.cohort(desk.table("all"), out) == ndflow.Summary(6, 6, [])
+    assert ndflow.cohort(desk.table("all"), out)[:3] == (6, 6, [])
     assert ndflow.cohort(desk.table("all"), out, objective="cramer").kept == 0
 
 
@@ -111,7 +111,7 @@ def test_a_run_that_stops_is_recorded_as_unfinished(desk: SiteStudy, tmp_path: P
     with pytest.raises(KeyboardInterrupt):
         ndflow.cohort(desk.table("all"), tmp_path / "out", progress=Stops())
     assert not read_json(tmp_path / "out" / "provenance.json")["finished"]
-    assert ndflow.cohort(desk.table("all"), tmp_path / "out") == ndflow.Summary(6, 1, [])
+    assert ndflow.cohort(desk.table("all"), tmp_path / "out")[:3] == (6, 1, [])
 
 
 @pytest.mark.parametrize(

@@ -8,21 +8,21 @@ from typing import Any, NamedTuple
 
 import pytest
 from phantoms import head, save
-from studies import read_json
+from studies import edit, read_json, sha256
 
 from ndflow.errors import FileError
+from ndflow.files.fingerprints import contents
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.scan.records import MapRecord, ScanModel
-from ndflow.scan.results import contents, hashes
+from ndflow.scan.results import hashes
 from ndflow.scan.settings import Fitting, Matching, Reading, Writing, flat
+from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.scan_jobs import ScanDone, fit_job, normalise_job
-from ndflow.study.scan_table import named_scans
 
 SHAPE = (14, 16, 12)
-DONE, KEPT = ScanDone(kept=False), ScanDone(kept=True)
 
 
 class Desk(NamedTuple):
@@ -34,7 +34,9 @@ class Desk(NamedTuple):
 
     def fit(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
         settings = {"reading": Reading(), "fitting": Fitting(), "matching": Matching()}
-        return fit_job(scan or self.scan, self.paths, **{**settings, **changes})
+        done = fit_job(scan or self.scan, self.paths, **{**settings, **changes})
+        assert done.content == (sha256(Path((scan or self.scan).path)),)
+        return done._replace(content=())
 
     def normalise(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
         settings = {
@@ -54,10 +56,10 @@ def desk(tmp_path: Path) -> Desk:
     other = save(tmp_path / "other.nii.gz", head(1, shape=SHAPE, gain=2))
     settings: Any = {"reading": Reading(), "fitting": Fitting(), "matching": Matching()}
     target = tmp_path / "target.json"
-    assert fit_job(Scan(str(other)), paths._replace(model=target), **settings) == DONE
+    assert not fit_job(Scan(str(other)), paths._replace(model=target), **settings).kept
     made = Desk(scan, paths, Goal(ScanModel.read(target).model, Matching()))
-    assert made.fit() == DONE
-    assert made.normalise() == DONE
+    assert not made.fit().kept
+    assert not made.normalise().kept
     return made
 
 
@@ -73,8 +75,8 @@ def moved(desk: Desk) -> Scan:
 
 def test_what_is_there_already_is_kept(desk: Desk) -> None:
     before = {path: path.stat().st_mtime_ns for path in desk.paths}
-    assert desk.fit() == KEPT
-    assert desk.normalise() == KEPT
+    assert desk.fit().kept
+    assert desk.normalise().kept
     assert {path: path.stat().st_mtime_ns for path in desk.paths} == before
 
 
@@ -82,8 +84,8 @@ def test_a_file_counts_by_its_content_and_not_by_its_name(desk: Desk) -> None:
     here = contents(hashes(desk.scan.files()))
     scan = moved(desk)
     assert contents(hashes(scan.files())) == here
-    assert desk.fit(scan) == KEPT
-    assert desk.normalise(scan) == KEPT
+    assert desk.fit(scan).kept
+    assert desk.normalise(scan).kept
 
 
 @pytest.mark.parametrize(
@@ -93,7 +95,6 @@ def test_a_file_counts_by_its_content_and_not_by_its_name(desk: Desk) -> None:
         lambda desk: desk.fit(fitting=Fitting(500)),
         lambda desk: desk.fit(matching=Matching("nyul")),
         lambda desk: desk.fit(replace(desk.scan, mask=desk.scan.image)),
-        lambda desk: desk.normalise(changed_image(desk)),
         lambda desk: desk.normalise(replace(desk.scan, site="B")),
         lambda desk: desk.normalise(replace(desk.scan, metadata={"SkullStripped": True})),
         lambda desk: desk.normalise(goal=Goal(ScanModel.read(desk.paths.model).model, Matching())),
@@ -106,10 +107,19 @@ def test_whatever_a_result_depends_on_makes_it_again(
     assert not change(desk).kept
 
 
+def test_an_image_that_was_replaced_after_the_fit_is_refused(desk: Desk) -> None:
+    before = [path.read_bytes() for path in desk.paths]
+    with pytest.raises(FileError, match="replaced after its density was estimated"):
+        desk.normalise(changed_image(desk))
+    assert [path.read_bytes() for path in desk.paths] == before
+    assert not desk.fit().kept
+    assert not desk.normalise().kept
+
+
 def test_settings_that_change_no_result_do_not_count(desk: Desk) -> None:
     for more in ({"force": True}, {"max_bytes": 1 << 20}):
         settings = flat(Fitting(), Matching(), Writing()) | more
-        assert desk.normalise(settings=settings) == KEPT
+        assert desk.normalise(settings=settings).kept
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "changed", "another"])
@@ -127,19 +137,23 @@ def test_a_damaged_file_is_written_again(desk: Desk, damage: str) -> None:
             path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
         else:
             path.write_bytes(desk.paths[path == desk.paths.model].read_bytes())
-        assert again() == DONE
+        assert not again().kept
     assert [path.read_bytes() for path in desk.paths] == intact
 
 
 def test_a_record_is_current_if_it_is_intact_and_has_the_fingerprint(desk: Desk) -> None:
     path = desk.paths.sidecar
     fingerprint = str(MapRecord.read(path).fingerprint)
-    assert MapRecord.current_outputs(path, fingerprint) == MapRecord.read(path).outputs
-    assert MapRecord.current_outputs(path, "other") is None
-    assert ScanModel.current_outputs(path, fingerprint) is None
-    path.write_text(json.dumps(read_json(path) | {"site": "elsewhere"}))
+    record = MapRecord.read(path)
+    assert record.match is not None
+    assert record.match.divergence is not None
+    current = MapRecord.up_to_date(path, fingerprint)
+    assert current == (record.outputs, record.doubts, record.match.divergence.after)
+    assert MapRecord.up_to_date(path, "other") is None
+    assert ScanModel.up_to_date(path, fingerprint) is None
+    edit(path, site="elsewhere")
     assert MapRecord.read(path).site == "elsewhere"
-    assert MapRecord.current_outputs(path, fingerprint) is None
+    assert MapRecord.up_to_date(path, fingerprint) is None
 
 
 def test_the_sidecar_says_how_the_image_was_made(desk: Desk) -> None:
@@ -154,7 +168,7 @@ def test_the_sidecar_says_how_the_image_was_made(desk: Desk) -> None:
 
 def test_tissue_maps_are_read_only_where_the_target_uses_them(desk: Desk) -> None:
     missing = TissueMaps("c.nii", "g.nii", "w.nii")
-    assert desk.fit(replace(desk.scan, tissues=missing)) == KEPT
+    assert desk.fit(replace(desk.scan, tissues=missing)).kept
     with pytest.raises(FileError, match=r"c\.nii"):
         desk.fit(replace(desk.scan, tissues=missing), matching=Matching(target="tissue"))
     with pytest.raises(FileError, match=r"not all of its tissues are known \(row 2\)") as caught:

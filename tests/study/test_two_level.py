@@ -19,9 +19,9 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.population import TISSUES
 from ndflow.scan.settings import Averaging, Matching
+from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import Study
 from ndflow.study.run import Summary, run_cohort
-from ndflow.study.scan_table import named_scans
 
 SHAPE = (16, 18, 14)
 LOOKS = {
@@ -70,7 +70,7 @@ def done(scans: list[Scan], tmp_path_factory: pytest.TempPathFactory) -> Callabl
     @cache
     def folder(mode: str, target: str = "average") -> Path:
         out = tmp_path_factory.mktemp("study") / "out"
-        assert run(scans, out, mode, target) == Summary(len(scans), 0, [])
+        assert run(scans, out, mode, target)[:3] == (len(scans), 0, [])
         return out
 
     return folder
@@ -166,11 +166,11 @@ def test_a_second_run_keeps_everything_and_two_workers_make_the_same(
     scans: list[Scan], done: Callable[..., Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    assert run(scans, out, "two-level", "tissue", jobs=2) == Summary(6, 0, [])
+    assert run(scans, out, "two-level", "tissue", jobs=2)[:3] == (6, 0, [])
     made = contents(out)
     assert made == contents(done("two-level", "tissue"))
     when = {name: (out / name).stat().st_mtime_ns for name in made}
-    assert run(scans, out, "two-level", "tissue") == Summary(6, 6, [])
+    assert run(scans, out, "two-level", "tissue")[:3] == (6, 6, [])
     assert {name: (out / name).stat().st_mtime_ns for name in made} == when
     # The order of the scans does not matter.
     assert run(scans[::-1], tmp_path / "turned", "two-level", "tissue").done == 6
@@ -187,7 +187,7 @@ def test_another_mode_or_target_is_done_again_and_leaves_no_trace(
         ("two-level", "average"),
         ("site", "average"),
     ):
-        assert run(scans, out, mode, target) == Summary(6, 0, [])
+        assert run(scans, out, mode, target)[:3] == (6, 0, [])
         assert contents(out) == contents(done(mode, target))
 
 

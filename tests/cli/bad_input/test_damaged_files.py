@@ -1,11 +1,13 @@
 """Images that are damaged, or whose headers make no sense, are refused by name."""
 
 import gzip
+import struct
 from typing import Any
 
 import numpy as np
 import pytest
 from bad_input import HEAD, Desk
+from nibabel.freesurfer.mghformat import MGHImage
 from phantoms import nifti
 from studies import snapshot
 
@@ -138,3 +140,30 @@ def test_without_a_slope_voxels_are_unscaled(desk: Desk, slope: float, inter: fl
     plain = desk.out.read_bytes()
     desk.normalised(nifti(HEAD, scl_slope=slope, scl_inter=inter))
     assert desk.out.read_bytes() == plain
+
+
+# ── MGH ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def mgh(at: int, content: bytes) -> bytes:
+    """Return the bytes of an MGH file of a head, with some of them replaced."""
+    whole = bytearray(MGHImage(HEAD, np.eye(4)).to_bytes())
+    whole[at : at + len(content)] = content
+    return bytes(whole)
+
+
+@pytest.mark.parametrize(
+    ("at", "content", "message"),
+    [
+        (20, bytes(4), "more than the voxels.*; its header is damaged"),  # uint8 for int16
+        (4, (8).to_bytes(4), "more than the voxels.*; its header is damaged"),  # 8 for 24
+        (30, struct.pack(">f", np.inf), "its orientation is invalid.*; its header is damaged"),
+        (78, struct.pack(">f", np.inf), "its orientation is invalid.*; its header is damaged"),
+    ],
+)
+def test_an_mgh_header_that_makes_no_sense_is_refused(
+    desk: Desk, at: int, content: bytes, message: str
+) -> None:
+    good, bad = desk.put("good.mgh", mgh(0, b"")), desk.put("bad.mgh", mgh(at, content))
+    desk.refused(bad, message, "normalise", bad, "--to", desk.target, "-o", desk.out)
+    assert desk.run("normalise", good, "--to", desk.target, "-o", desk.out).code == 0

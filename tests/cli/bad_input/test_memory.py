@@ -1,10 +1,11 @@
 """Headers that claim too much and compression bombs cost no memory."""
 
 import gzip
+import json
 import re
 from typing import Any
 
-from bad_input import HEAD, Desk
+from bad_input import HEAD, TARGET, Desk, model
 from commands import measured, needs_proc
 from nibabel.freesurfer.mghformat import MGHHeader
 from nibabel.nifti2 import Nifti2Header
@@ -22,7 +23,8 @@ def grown(desk: Desk, *commands: list[object]) -> tuple[list[int], list[int], li
     good: list[object] = ["normalise", desk.scan, "--to", desk.target, "-o", desk.out]
     (first, *codes), (least, *peaks), err = measured(good, *commands)
     assert first == 0, err
-    return codes, [(peak - least) >> 20 for peak in peaks], err.splitlines()
+    errors = [line for line in err.splitlines() if line.startswith("error: ")]
+    return codes, [(peak - least) >> 20 for peak in peaks], errors
 
 
 @needs_proc
@@ -83,3 +85,19 @@ def test_the_limit_can_be_raised(desk: Desk) -> None:
     limit = len(content) - 1
     desk.refused_scan(content, f"{limit + 1:,} bytes.*raise.*--max-bytes", "--max-bytes", limit)
     desk.normalised(content, "--max-bytes", limit + 1)
+
+
+@needs_proc
+def test_a_mixture_of_very_many_components_costs_no_memory(desk: Desk) -> None:
+    count = 10_000
+    mixture = TARGET | {
+        "weights": [1 / count] * count,
+        "means": [[float(number)] for number in range(count)],
+        "precisions": [[[1e-4]]] * count,
+    }
+    path = desk.put("many.json", json.dumps(model("mixture", mixture=mixture)))
+    commands = ["normalise", desk.scan, "--to", path, "-o", desk.folder / "out" / "new.nii.gz"]
+    codes, more, errors = grown(desk, commands)
+    assert codes == [2]
+    assert re.search("of 10,000 weights, where at most 512", errors[0])
+    assert more[0] < 40

@@ -12,6 +12,8 @@ import pytest
 from bad_input import HEAD, INSIDE, MAP, TARGET, Desk, model
 from phantoms import nifti, voxels_of
 
+import ndflow
+
 PACKED = gzip.compress(nifti(HEAD), mtime=0)
 
 
@@ -115,6 +117,23 @@ def test_a_damaged_model_is_refused(
 WIDE = [[[1.0, 0.0], [0.0, 1.0]]]
 
 
+def many(count: int) -> str:
+    """Return a mixture of many components."""
+    means = [[float(number)] for number in range(count)]
+    return text("mixture", weights=[1 / count] * count, means=means, precisions=[[[1e-4]]] * count)
+
+
+def long(count: int) -> str:
+    """Return a chain of many maps."""
+    return json.dumps(model("map", map={"type": "Chain", "maps": [MAP] * count}))
+
+
+def flow(steps: int) -> str:
+    """Return a flow of many steps, all of which would be kept in memory."""
+    ends = {"source": TARGET, "target": TARGET}
+    return json.dumps(model("map", map={"type": "Flow", **ends, "steps": steps}))
+
+
 @pytest.mark.parametrize(
     ("kind", "content", "message"),
     [
@@ -132,6 +151,10 @@ WIDE = [[[1.0, 0.0], [0.0, 1.0]]]
         ("map", text("map", matrix=[[0.0]]), "matrix must be invertible"),
         ("map", text("map", matrix=WIDE[0], offset=[0, 0]), "2 channels"),
         ("map", json.dumps(model("map", map={"type": "Chain", "maps": []})), "at least one map"),
+        ("mixture", many(513), "of 513 weights, where at most 512 may be stored"),
+        ("mixture", many(10_000), "of 10,000 weights, where at most 512 may be stored"),
+        ("map", long(101), "a Chain of 101 maps, where at most 100 may be stored"),
+        ("map", flow(100_000), "steps must lie between 1 and 10000"),
     ],
 )
 def test_a_model_of_the_wrong_kind_is_refused(
@@ -164,3 +187,18 @@ def test_values_that_overflow_in_a_map_are_clipped_and_counted(desk: Desk, facto
     assert np.array_equal(voxels_of(desk.out, None), INSIDE * limit)
     count = f"{np.count_nonzero(INSIDE):,} voxels did not fit the type float32"
     assert [count in line for line in ran.err.splitlines()] == [True]
+
+
+def test_as_many_components_as_may_be_stored_are_read(desk: Desk) -> None:
+    path = desk.put("many.json", many(512))
+    assert desk.run("normalise", desk.scan, "--to", path, "-o", desk.out).code == 0
+    chain = desk.put("long.json", long(3))
+    assert desk.run("apply", desk.scan, "--map", chain, "-o", desk.out, "--force").code == 0
+
+
+def test_what_could_not_be_read_again_is_not_written(desk: Desk) -> None:
+    count = 513
+    mixture = ndflow.GaussianMixture([1 / count] * count, np.arange(count), np.ones(count))
+    with pytest.raises(ndflow.InvalidValueError, match="of 513 weights, where at most 512"):
+        ndflow.save(desk.folder / "new.json", mixture)
+    assert not (desk.folder / "new.json").exists()

@@ -10,6 +10,8 @@ from commands import Run
 from phantoms import AFFINE, head, radii, save
 from studies import SMALL, SiteStudy, contents, read_json, read_tsv
 
+from ndflow.errors import InvalidValueError
+
 QUICK = ("--trees", 5, "--permutations", 2)
 
 
@@ -138,6 +140,24 @@ def test_a_scan_that_fails_is_named_and_the_others_are_compared(
     assert made["failed"] == ["s4"]
     assert made["scans"] == [f"s{number}" for number in range(9) if number != 4]
     assert len(read_tsv(flow / "evaluation" / "fitness_scans.tsv")) == 3 * 8
+    said = [line for line in ran.out.splitlines() if line.startswith("s4: ")]
+    assert said == [f"s4: {ran.errors[0].removeprefix('error: ')}"]
+
+
+def test_a_condition_that_cannot_be_classified_is_named_once(
+    run: Run, flow: Path, unseen: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(**_: object) -> None:
+        raise InvalidValueError("the forest is on fire; call the rangers")
+
+    monkeypatch.setattr("ndflow.compare.comparison.classify_sites", fail)
+    ran = run("evaluate", flow, *QUICK)
+    assert ran.code == 1
+    _, _, notes = ran.out.partition("Not done\n")
+    assert notes.splitlines() == [
+        f"no classification of sites for {name}: the forest is on fire; call the rangers"
+        for name in ("unnormalised", "affine", "flow")
+    ]
 
 
 def test_the_exit_code_is_2_where_all_scans_fail(run: Run, flow: Path, unseen: None) -> None:
@@ -165,7 +185,8 @@ def test_a_scan_that_changed_since_the_study_is_left_out(
     save(after, other.astype(np.int16))
     ran = run("evaluate", first, "-o", tmp_path / "out", *QUICK)
     assert (ran.code, len(ran.errors)) == (1, 1)
-    assert f"{after}: it, or its mask, is not what" in ran.errors[0]
+    sidecar = first / "maps" / "s0.json"
+    assert f"{after}: not the image that {sidecar} was made from" in ran.errors[0]
     assert "s0" not in record(tmp_path / "out")["scans"]
 
 

@@ -1,8 +1,10 @@
 """``ndflow evaluate``: the tables, figures and record that it writes."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
 from commands import Run
 from studies import SiteStudy, contents, read_json, read_tsv
 
@@ -92,6 +94,50 @@ def test_files_of_an_earlier_evaluation_are_removed(run: Run, flow: Path, unseen
     assert record(flow / "evaluation")["settings"]["covariate"] is None
     assert not (flow / "evaluation" / "covariate.tsv").exists()
     assert (flow / "evaluation" / "mine.txt").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["fitness.svg", "summary.txt", "tissue.tsv"])
+def test_files_of_anybody_else_are_never_replaced(
+    run: Run, flow: Path, tmp_path: Path, unseen: None, name: str
+) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / name).write_text("precious")
+    ran = run("evaluate", flow, "-o", out, *QUICK, "--force")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.splitlines() == [  # before any work
+        f"error: {out / name}: exists, and was not written by ndflow; "
+        "move it elsewhere, or choose another folder"
+    ]
+    assert contents(out) == {name: b"precious"}
+
+
+def test_a_damaged_record_is_noticed_before_any_work(run: Run, flow: Path, unseen: None) -> None:
+    assert run("evaluate", flow, *QUICK).code == 0
+    made = flow / "evaluation" / "evaluation.json"
+    made.write_text(made.read_text()[:-20])
+    before = contents(flow)
+    ran = run("evaluate", flow, *QUICK, "--force")
+    assert (ran.code, len(ran.err.splitlines())) == (2, 1)
+    assert ran.errors[0].startswith(f"error: {made}: ")
+    assert ran.errors[0].endswith("; move it elsewhere, or choose another folder")
+    assert contents(flow) == before
+
+
+def test_an_evaluation_that_was_stopped_while_writing_is_replaced(
+    run: Run, flow: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(_: object) -> Iterator[Any]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("ndflow.compare.save.figures", stop)
+    assert run("evaluate", flow, *QUICK).code == 130
+    assert (flow / "evaluation" / "summary.txt").exists()
+    assert record(flow / "evaluation")["results"] == {}  # so that no report shows it
+    monkeypatch.setattr("ndflow.compare.save.figures", lambda _: [])
+    assert run("evaluate", flow, *QUICK, "--force").code == 0
+    assert record(flow / "evaluation")["results"] != {}
 
 
 def test_without_permutations_there_is_no_chance_level(run: Run, flow: Path, unseen: None) -> None:

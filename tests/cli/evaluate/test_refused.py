@@ -1,13 +1,12 @@
 """``ndflow evaluate``: what is refused before anything is computed."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import Run
-from studies import SiteStudy, contents
+from studies import SiteStudy, contents, edit
 
 QUICK = ("--trees", 5, "--permutations", 2)
 
@@ -68,9 +67,7 @@ def test_a_covariate_needs_tissue_maps(run: Run, studies: SiteStudy) -> None:
 def test_a_study_that_is_unfinished_or_damaged_is_refused(
     run: Run, flow: Path, change: dict[str, Any], said: str
 ) -> None:
-    path = flow / "provenance.json"
-    known = json.loads(path.read_text()) | change
-    path.write_text(json.dumps({name: part for name, part in known.items() if part is not ...}))
+    edit(flow / "provenance.json", **change)
     ran = run("evaluate", flow, *QUICK)
     assert (ran.code, ran.out) == (2, "")
     assert ran.errors[0].startswith(f"error: {flow}")

@@ -19,7 +19,7 @@ def test_masks_belong_to_the_scans_in_order(run: Run, target: Path, tmp_path: Pa
         chosen.append(radii() < cut)
         masks.append(save(tmp_path / f"mask{number}.nii.gz", chosen[-1].astype(np.uint8)))
     done = run("normalise", *images, "--to", target, "-o", tmp_path / "out", "--mask", *masks)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.errors) == (0, [])
     for number, inside in enumerate(chosen):
         record = record_of(tmp_path / "out" / f"scan{number}.nii.gz")
         assert record["voxels"]["fitted"] == np.count_nonzero(inside)
@@ -62,7 +62,7 @@ def test_the_mask_of_a_target_image_chooses_its_voxels(
     mask = save(tmp_path / "other_mask.nii.gz", inside.astype(np.uint8))
     output = tmp_path / "out.nii.gz"
     done = run("normalise", scan, "--to", other, "--to-mask", mask, "-o", output)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.errors) == (0, [])
     record = record_of(output)
     density = ndflow.GaussianMixture.from_dict(record["target"]["mixture"])
     assert density == fitted(OTHER, inside).mixture
@@ -83,7 +83,7 @@ def test_the_foreground_is_found_where_air_is_noisy(
     image, to = (noisy, clean) if automatic == "--mask" else (clean, noisy)
     output = tmp_path / "out.nii.gz"
     done = run("normalise", image, "--to", to, "-o", output, automatic, "auto")
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.errors) == (0, [])
     record = record_of(output)
     if automatic == "--mask":
         assert record["voxels"]["fitted"] == pytest.approx(np.count_nonzero(inside), rel=0.02)

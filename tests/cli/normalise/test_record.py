@@ -29,7 +29,7 @@ def test_the_record_holds_settings_and_checksums_of_inputs(
     words += ["--to-mask", masks["to_mask"], "--exclude", masks["exclude"]]
     words += ["--range", "0", "100", "--outside", "zero"]
     done = run(*words)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.errors) == (0, [])
     record = record_of(output)
     assert (record["format"], record["version"], record["kind"]) == ("ndflow", 2, "map")
     assert record["ndflow"] == ndflow.__version__

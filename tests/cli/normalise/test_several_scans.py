@@ -163,7 +163,11 @@ def test_existing_results_are_kept_and_the_others_are_made(
     assert f"error: {folder / '1.json'}: exists already; " in done.err
     assert "--force" in done.err
 
-    assert run("normalise", *study, "--to", target, "-o", folder, "--force").code == 0
+    words = ("normalise", *study, "--to", target, "-o", folder, "--force")
+    assert run(*words).code == 2  # not even by force, because it is not ours
+    assert (folder / "0.nii.gz").read_bytes() == b"mine"
+    (folder / "0.nii.gz").unlink()
+    assert run(*words).code == 0
     assert voxels_of(folder / "0.nii.gz").shape == SHAPE
 
 

@@ -88,7 +88,7 @@ def test_voxels_outside_the_mask_are_treated_as_asked(
     options += ["--outside", outside] if outside else []
     output = tmp_path / "out.nii.gz"
     done = run("normalise", image, "--to", target, "-o", output, *options)
-    assert (done.code, done.err) == (0, "")
+    assert (done.code, done.errors) == (0, [])
     result = voxels_of(output)
 
     exact = ndflow.normalising_map(fitted(voxels, inside), TARGET)(voxels)
