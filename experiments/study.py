@@ -17,6 +17,7 @@ from collections import Counter
 from pathlib import Path
 
 import lesion_study
+import scanner_study
 import tissue_study
 
 HERE = Path(__file__).parent
@@ -56,6 +57,7 @@ def main() -> None:
         sections = {
             "targets": tissue_study.section(folder, table, ndflow, DOCS / "figures"),
             **lesion_study.sections(cohort, DOCS / "figures"),
+            "unknown_scanners": scanner_study.section(cohort, cohort.parent / "scans"),
         }
         scans = read(table)
         names = ("tissue", "fitness", "sites", "classification", "covariate")
