@@ -1,11 +1,14 @@
 """``ndflow``: find the command, run it, and turn errors into one line and an exit code.
 
-| code          | meaning                                                               |
-|---------------|-----------------------------------------------------------------------|
-| 0             | everything was done                                                   |
-| 1             | some scans failed, or stdout could not be written; the rest was done  |
-| 2             | wrong usage, or nothing could be done                                 |
-| 129, 130, 143 | the terminal was closed, interrupted (Ctrl-C), terminated by the system |
+| code | meaning                                                                        |
+|------|--------------------------------------------------------------------------------|
+| 0    | everything was done                                                            |
+| 1    | some scans failed, or something else could not be made or was not as it should |
+|      | be; the rest was done                                                          |
+| 2    | wrong usage, or nothing could be done                                          |
+| 129  | the terminal was closed                                                        |
+| 130  | interrupted (Ctrl-C)                                                           |
+| 143  | terminated by the system                                                       |
 
 Messages that nobody can read, because stderr is closed or cannot be written, change no code; nor
 does a reader of stdout who has seen enough (``| head``), see `ndflow.cli.standard_streams`.
