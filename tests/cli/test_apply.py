@@ -250,7 +250,12 @@ def test_nothing_is_replaced_without_force(
     assert "--force" in done.errors[0]
     assert (tmp_path / taken).read_bytes() == b"mine"
     assert sorted(tmp_path.iterdir()) == before
-    assert run(*command, "--force") == (0, "", "")
+    done = run(*command, "--force")
+    assert (done.code, (tmp_path / taken).read_bytes()) == (2, b"mine")  # it is not ours
+    assert f"{tmp_path / taken}: exists, and was not written by ndflow" in done.errors[0]
+    (tmp_path / taken).unlink()
+    for force in ((), ("--force",)):
+        assert run(*command, *force) == (0, "", "")
     assert record_of(tmp_path / "out.nii.gz")["kind"] == "map"
 
 

@@ -153,6 +153,9 @@ def test_existing_files_are_replaced_only_by_force(desk: Desk, command: str, the
     old = desk.out / there
     old.write_text("precious")
     desk.refused(old, "exists already; .*choose another name, or --force to replace it", command)
+    desk.refused(old, "exists, and was not written by ndflow; ", command + " --force")
+    old.unlink()
+    desk.done(command)
     desk.done(command + " --force")
     assert set(snapshot(desk.out)) == {"x.nii.gz", "x.json"}
     assert nibabel.load(desk.out / "x.nii.gz").shape == HEAD.shape
@@ -164,6 +167,9 @@ def test_a_model_that_exists_is_replaced_only_by_force(desk: Desk, command: str)
     new = desk.out / "x.json"
     new.write_text("precious")
     desk.refused(new, "exists already; .*--force", command, new=new)
+    desk.refused(new, "exists, and was not written by ndflow; ", command + " --force", new=new)
+    new.unlink()
+    desk.done(command, new=new)
     desk.done(command + " --force", new=new)
     assert json.loads(new.read_text())["format"] == "ndflow"
 
@@ -240,7 +246,7 @@ def test_a_symbolic_link_is_followed_and_kept(desk: Desk, old: bool) -> None:
     link = desk.out / "x.nii.gz"
     link.symlink_to(archive / "real.nii.gz")
     if old:
-        (archive / "real.nii.gz").write_text("precious")
+        desk.done(NORMALISE + " --range 0 50", new=link)
         desk.refused(link, "exists already; .*--force", NORMALISE, new=link)
     desk.done(NORMALISE + (" --force" if old else ""), new=link)
     assert link.is_symlink()
@@ -299,8 +305,7 @@ def test_a_full_disc_leaves_no_half_written_image(
     desk.done(NORMALISE, new=desk.out / name)
     written = list(snapshot(desk.out))
     if precious:
-        for part in written:
-            (small_disc / part).write_text(f"precious {part}")
+        desk.done(NORMALISE + " --range 0 50", new=small_disc / name)
     leave(small_disc, sum(pages(desk.out / part) for part in holds))  # room for these files only
     before = snapshot(small_disc)
     ran = desk.run(*desk.words(NORMALISE + " --force" * precious, new=small_disc / name))
@@ -315,7 +320,7 @@ def test_a_full_disc_leaves_no_half_written_image(
 
 @pytest.mark.parametrize("command", ["fit {scan} -o {new}", "reference {target} -o {new}"])
 def test_a_full_disc_keeps_the_old_model(desk: Desk, small_disc: Path, command: str) -> None:
-    (small_disc / "x.json").write_text("precious")
+    desk.done(command, new=small_disc / "x.json")
     leave(small_disc, 0)
     desk.refused(small_disc / "x.json", FULL, command + " --force", new=small_disc / "x.json")
 
@@ -348,8 +353,7 @@ def test_a_command_that_is_stopped_leaves_nothing_half_written(
     desk: Desk, number: signal.Signals, code: int, said: str, precious: bool
 ) -> None:
     if precious:
-        for name in ("x.nii.gz", "x.json"):
-            (desk.out / name).write_text("precious")
+        desk.done(NORMALISE + " --range 0 50", new=desk.out / "x.nii.gz")
     old = snapshot(desk.out)
     child = started(desk, desk.out / "x.nii.gz")
     child.send_signal(number)
@@ -452,5 +456,5 @@ def test_a_sidecar_of_the_acquisition_survives_force(run: Run, inputs: Path, com
     words = command.format(inputs).split()
     done = run(*words, *([] if "-o" in words else ["-o", f"{inputs}/"]), "--force")
     assert done.code == 2
-    assert "x.json: exists, and was not written by ndflow" in done.errors[0]
+    assert ": exists, and was not written by ndflow" in done.errors[0]
     assert json.loads(acquisition.read_text()) == {"EchoTime": 0.003}

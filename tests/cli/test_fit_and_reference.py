@@ -140,7 +140,12 @@ def test_a_fit_replaces_nothing_without_force(run: Run, images: list[Path], tmp_
     assert done.code == 2
     assert done.errors[0].startswith(f"error: {output}: exists already; ")
     assert output.read_bytes() == b"mine"
-    assert run("fit", images[0], "-o", output, "--force") == (0, "", "")
+    done = run("fit", images[0], "-o", output, "--force")
+    assert (done.code, output.read_bytes()) == (2, b"mine")  # it is not ours
+    assert f"{output}: exists, and was not written by ndflow" in done.errors[0]
+    output.unlink()
+    for force in ((), ("--force",)):
+        assert run("fit", images[0], "-o", output, *force) == (0, "", "")
     assert ndflow.load(output) == MIXTURES[0]
 
 
@@ -356,7 +361,11 @@ def test_a_reference_replaces_nothing_without_force_and_never_a_source(
     assert done.code == 2
     assert done.errors[0].startswith(f"error: {output}: exists already; ")
     assert output.read_bytes() == b"mine"
-    assert run("reference", *models, "-o", output, "--force").code == 0
+    assert run("reference", *models, "-o", output, "--force").code == 2  # it is not ours
+    assert output.read_bytes() == b"mine"
+    output.unlink()
+    for force in ((), ("--force",)):
+        assert run("reference", *models, "-o", output, *force).code == 0
 
     kept = models[1].read_bytes()
     done = run("reference", *models, "-o", models[1], "--force")

@@ -217,7 +217,12 @@ def test_nothing_is_replaced_without_force(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="exists already"):
         ndflow.apply(SCAN, ndflow.Affine(2.0, 1.0), output=output)
     assert output.read_bytes() == b"mine"
-    ndflow.normalise(SCAN, TARGET, output=output, force=True)
+    with pytest.raises(FileError, match="exists, and was not written by ndflow"):
+        ndflow.normalise(SCAN, TARGET, output=output, force=True)
+    assert output.read_bytes() == b"mine"
+    output.write_bytes(b"")  # nothing to lose
+    for _ in range(2):
+        ndflow.normalise(SCAN, TARGET, output=output, force=True)
     assert nibabel.load(output).shape == SHAPE
 
 

@@ -78,15 +78,28 @@ def write_model(
         file.write(content)
 
 
-def check_new_model(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> None:
-    """Raise a FileError if a model may not be written to a file; parameters as for `write_model`.
+def check_new_model(
+    path: AnyPath,
+    *,
+    force: bool = False,
+    inputs: Iterable[AnyPath] = (),
+    may_be_damaged: bool = True,
+) -> None:
+    """Raise a FileError if a model may not be written to a file.
 
     Even with `force`, JSON that we did not write is never replaced: beside an image it may be the
     sidecar that records its acquisition.
+
+    Parameters
+    ----------
+    path, force, inputs : as for `write_model`.
+    may_be_damaged : whether a file that is not JSON may be one of ours that was damaged, and so be
+        replaced; an empty one may in any case.
     """
     place = check_new(path, force=force, inputs=inputs)
     data = _peek(place) if place.exists() else None
-    if data and data.get("format") != FORMAT:
+    strange = data is None and not may_be_damaged and place.exists() and place.stat().st_size > 0
+    if strange or (data and data.get("format") != FORMAT):
         cause = "exists, and was not written by ndflow"
         raise FileError(path, cause, "choose another name for the output")
 

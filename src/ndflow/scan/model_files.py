@@ -84,7 +84,7 @@ def check_model(path: AnyPath, inputs: Sequence[AnyPath] = (), *, force: bool = 
     """Say now why a model may not be written, for the files that it is made from."""
     if not is_model(path):
         raise FileError(path, "a model is written as JSON", "let its name end with .json")
-    check_new_model(path, force=force, inputs=inputs)
+    check_new_model(path, force=force, inputs=inputs, may_be_damaged=False)
 
 
 def is_model(source: object) -> TypeGuard[AnyPath]:

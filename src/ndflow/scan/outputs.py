@@ -132,11 +132,7 @@ def refuse_given_twice(files: Sequence[str]) -> None:
 
 
 def refuse_images_of_others(outputs: Outputs) -> None:
-    """Refuse a folder in which images that we did not write have the names of the results.
-
-    A single output is named by the user, who may replace it by force. In a folder, results are
-    called like the scans, and so may be the scans of somebody else.
-    """
+    """Refuse, before any work, a folder in which images of others have the names of the results."""
     for file in outputs.files if outputs.folder is not None else ():
         if file.is_file() and kind_in(sidecar_of(file)) != MapRecord.kind:
             cause = "exists, and was not written by ndflow"

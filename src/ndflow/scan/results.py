@@ -23,6 +23,7 @@ from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.files.json_model import check_new_model
 from ndflow.files.stream import sha256_of
+from ndflow.image.read import files_of
 from ndflow.image.scans import Scan
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
@@ -42,6 +43,7 @@ __all__ = [
     "check_result",
     "deliver",
     "hashes",
+    "is_result",
     "names_of",
 ]
 
@@ -126,13 +128,29 @@ class Result:
 
 
 def check_result(output: AnyPath, given: Sequence[str], *, writing: Writing) -> None:
-    """Say now what `deliver` would say at the end, for the files that were read."""
+    """Say now what `deliver` would say at the end, for the files that were read.
+
+    Not even by force is an image replaced that we did not write, unless it is empty.
+    """
     check_output(output, dtype=writing.dtype, force=writing.force, inputs=given)
+    there = [name for name in files_of(output) if Path(name).exists() and Path(name).stat().st_size]
+    if there and not is_result(output, sidecar_of(output)):
+        cause = "exists, and was not written by ndflow"
+        raise FileError(there[0], cause, "choose another name for the output, or move it")
     try:
-        check_new_model(sidecar_of(output), force=writing.force, inputs=given)
+        check_new_model(sidecar_of(output), force=writing.force, inputs=given, may_be_damaged=False)
     except FileError as error:
         hint = f"it would be the sidecar of {Path(output).name}: {error.hint}"
         raise FileError(error.path, error.cause, hint) from None
+
+
+def is_result(image: AnyPath, sidecar: AnyPath) -> bool:
+    """Tell whether an image is the one that its sidecar describes, and so is ours."""
+    try:
+        written = MapRecord.read(sidecar).outputs
+        return written == tuple(sha256_of(name) for name in files_of(image))
+    except FileError:
+        return False
 
 
 def deliver(

@@ -87,7 +87,7 @@ class Writing:
     dtype
         The data type of the result.
     force
-        Replace files that exist already.
+        Replace results that exist already; but never a file that ndflow did not write.
     """
 
     outside: Outside | None = None

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from ndflow.errors import FileError
 from ndflow.files.json_model import kind_in
-from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel, StudyRecord
+from ndflow.scan.results import is_result
 from ndflow.study.folder import PROVENANCE, SCANS
 from ndflow.study.listing.columns import OURS
 from ndflow.study.listing.scan_table import read_study_scans
@@ -82,16 +82,8 @@ def _foreign_results(paths: ResultPaths, *, images: bool) -> Iterator[Path]:
         yield paths.model
     if images and paths.sidecar.is_file() and kind_in(paths.sidecar) != MapRecord.kind:
         yield paths.sidecar
-    if images and paths.image.is_file() and not _is_result(paths):
+    if images and paths.image.is_file() and not is_result(paths.image, paths.sidecar):
         yield paths.image
-
-
-def _is_result(paths: ResultPaths) -> bool:
-    """Tell whether an image is the one that its sidecar describes."""
-    try:
-        return MapRecord.read(paths.sidecar).outputs == (sha256_of(paths.image),)
-    except FileError:
-        return False
 
 
 def _is_list_of_scans(path: Path) -> bool:

@@ -167,6 +167,9 @@ def test_existing_results_are_kept_and_the_others_are_made(
     assert run(*words).code == 2  # not even by force, because it is not ours
     assert (folder / "0.nii.gz").read_bytes() == b"mine"
     (folder / "0.nii.gz").unlink()
+    assert run(*words).code == 1
+    assert (folder / "1.json").read_bytes() == b"mine too"
+    (folder / "1.json").unlink()
     assert run(*words).code == 0
     assert voxels_of(folder / "0.nii.gz").shape == SHAPE
 
