@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from commands import typed
+from mask_doubt_kinds import kinds
 from numpy.typing import NDArray
 from phantoms import save
 from studies import read_json, record_of, write_tsv
@@ -14,18 +15,6 @@ AFFINE = np.diag([4.0, 4.0, 4.0, 1.0])  # mm: a coarse image of human size
 SHAPE = (48, 56, 48)
 BRAIN, SCALP = (66.0, 82.0, 62.0), 20.0  # mm: its semi-axes, and how far the head goes beyond it
 BONE = 8.0
-
-# What other checks find in these scans is tested elsewhere.
-MASKS = {
-    "whole head",
-    "mask too wide",
-    "mask too small",
-    "mask touches the border",
-    "zeros inside the mask",
-    "mask in pieces",
-    "unlike the reference",
-    "unlike the others",
-}
 
 
 def depth() -> NDArray[np.float64]:
@@ -100,11 +89,6 @@ def arguments(folder: Path, case: str) -> list[Any]:
     image, mask, _ = CASES[case]
     given = [] if mask is None else ["--mask", mask if mask == "auto" else folder / mask]
     return [folder / f"{image}.nii.gz", *given]
-
-
-def kinds(record: dict[str, Any]) -> list[str]:
-    found = [doubt["kind"] for doubt in record.get("doubts", [])]
-    return [kind for kind in found if kind in MASKS]
 
 
 @pytest.mark.parametrize("case", sorted(CASES))

@@ -117,7 +117,7 @@ def test_an_image_of_another_scan_is_not_evaluated(run: Run, out: Path) -> None:
     shutil.copyfile(out / "images" / "s1.nii.gz", out / "images" / "s0.nii.gz")
     done = run("evaluate", out, "--permutations", 0)
     assert done.code == 1
-    assert f"{out / 'images' / 's0.nii.gz'}: not the image that the study has written" in done.err
+    assert f"{out / 'images' / 's0.nii.gz'}: not the image that the study wrote" in done.err
     assert run("report", out).code == 0
     assert "It cannot be shown here" in (out / "report.html").read_text(encoding="utf-8")
 

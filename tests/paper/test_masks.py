@@ -1,35 +1,18 @@
 """Masks of real scans: those that are right are not doubted, those that are wrong are."""
 
 from pathlib import Path
-from typing import Any
 
 import nibabel
 import numpy as np
 import pytest
 from commands import typed
+from mask_doubt_kinds import kinds
 from phantoms import save
 from scipy import ndimage
 from studies import read_json, record_of
 
 SUBJECTS = ("sub-HH001", "sub-HH030", "sub-NSK001", "sub-NSK024", "sub-UCLA001", "sub-UCLA014")
 HEADS = ("sub-HH027", "sub-UCLA003")
-
-# What other checks find in these scans is tested elsewhere.
-MASKS = {
-    "whole head",
-    "mask too wide",
-    "mask too small",
-    "mask touches the border",
-    "zeros inside the mask",
-    "mask in pieces",
-    "unlike the reference",
-    "unlike the others",
-}
-
-
-def kinds(record: dict[str, Any]) -> list[str]:
-    found = [doubt["kind"] for doubt in record.get("doubts", [])]
-    return [kind for kind in found if kind in MASKS]
 
 
 def files_of(cohort_folder: Path, subject: str) -> tuple[Path, Path]:

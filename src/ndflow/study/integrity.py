@@ -55,7 +55,7 @@ def refuse_other_model(paths: ResultPaths, model: ScanModel, record: MapRecord) 
 
 
 def refuse_other_inputs(paths: ResultPaths, record: MapRecord, read: Hashes) -> None:
-    """Refuse an image or a mask that is no longer what the study has read."""
+    """Refuse an image or a mask that is no longer what the study read."""
     expected, now = _mapped(contents(record.inputs or {})), _mapped(contents(read))
     for what in sorted(now, reverse=True):  # a mask is the likelier one to be changed
         if expected.get(what) != now[what]:
@@ -67,9 +67,9 @@ def refuse_other_inputs(paths: ResultPaths, record: MapRecord, read: Hashes) -> 
 
 
 def refuse_other_image(record: MapRecord, image: Volume) -> None:
-    """Refuse a normalised image that is not the one that the study has written."""
+    """Refuse a normalised image that is not the one that the study wrote."""
     if record.outputs != tuple(file.sha256 for file in image.files):
-        raise FileError(image.path, "not the image that the study has written", _AGAIN)
+        raise FileError(image.path, "not the image that the study wrote", _AGAIN)
 
 
 def _mapped(files: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

@@ -241,7 +241,7 @@ def check_cohort(study: Study, *, force: bool, prepared: bool = False) -> None:
 
 
 def _written(study: Study, passes: Passes) -> dict[str, str]:
-    """Return the hashes of all that a study has written but images, whose sidecars have theirs."""
+    """Return the hashes of all that a study wrote except images, whose sidecars hold theirs."""
     names = [SCANS, *passes.references.written]
     for scan in study.scans:
         if scan.name in passes.fitted.done:

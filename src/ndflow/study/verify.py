@@ -79,7 +79,7 @@ class _Checked(NamedTuple):
 
 
 def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> Verification:
-    """Check that every file a study has read and written is still as it was.
+    """Check that every file that a study read or wrote is still as it was.
 
     Parameters
     ----------
@@ -151,13 +151,13 @@ def _check_scan(scan: Scan, paths: ResultPaths) -> _Checked:
         except FileError as error:
             found.append(Finding("changed", str(paths.model), error.cause))
     written = [FileHash(str(paths.image), sha256) for sha256 in record.outputs or ()]
-    found += _compared(written, "not what the study has written")
+    found += _compared(written, "not what the study wrote")
     for what, known in (record.inputs or {}).items():
         # The study may have moved together with its scans: names are those of its list.
         names = scan.files(tissues=True).get(what) or tuple(file.file for file in known)
         files += names
         read = [FileHash(n, file.sha256) for n, file in zip(names, known, strict=False)]
-        found += _compared(read, f"not the {what} that the study has read")
+        found += _compared(read, f"not the {what} that the study read")
     return _Checked(files, found)
 
 
@@ -165,8 +165,8 @@ def _check_study(folder: Path, record: StudyRecord) -> tuple[list[str], list[Fin
     """Check the files whose hashes the study itself has recorded, and those it was given."""
     written = [FileHash(str(folder / name), sha256) for name, sha256 in record.files.items()]
     found = [
-        *_compared(written, "not what the study has written"),
-        *_compared(record.inputs, "not the reference that the study has read"),
+        *_compared(written, "not what the study wrote"),
+        *_compared(record.inputs, "not the reference that the study read"),
     ]
     names = [str(folder / PROVENANCE), *(file.file for file in (*written, *record.inputs))]
     return names, found
@@ -182,7 +182,7 @@ def _check_evaluation(study: Study) -> tuple[list[str], list[Finding]]:
     except FileError as error:
         return [str(path)], [_broken(path, error)]
     written = [FileHash(str(folder / name), sha256) for name, sha256 in record.sha256.items()]
-    found = [*_compared(written, "not what the evaluation has written")]
+    found = [*_compared(written, "not what the evaluation wrote")]
     if results_fingerprint(study) not in record.results.values():
         found.append(Finding("changed", str(path), "an evaluation of other results"))
     return [str(path), *(file.file for file in written)], found

@@ -18,7 +18,7 @@ def verify(
     jobs: Jobs = 1,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Check that all files a study has read and written are still as they were.
+    """Check that all files that a study read and wrote are still as they were.
 
     Every file is hashed again and compared with the records of the study. Files that are missing,
     changed or foreign (not of this study) are listed, one per line, and the exit code is 1. The
