@@ -50,6 +50,7 @@ STUDIES: dict[str, tuple[str, ...]] = {
     "adaptive": ("--target", "adaptive", "--objective", "cramer"),
     "adaptive-two-level": ("--target", "adaptive", "--mode", "two-level"),
     "rk4": ("--solver", "rk4", "--regularisation", "1e-2"),
+    "standard": ("--scale", "standard"),
     "range": ("--range", "0", "1000", "--dtype", "int16", "--outside", "zero"),
     "freeze": ("--freeze", "weight<0.05", "--outside", "keep"),
     "nyul-7": ("--method", "nyul", "--landmarks", "7"),

@@ -58,8 +58,12 @@ def snapshot(folder: Path) -> dict[str, Any]:
 
 
 def results_of(out: Path) -> dict[str, bytes]:
-    """Return the content of every file of a study, apart from the command that was run."""
+    """Return the content of every file of a study, apart from the command that was run.
+
+    Boilerplate is left out too: the command writes it, but not the Python function.
+    """
     found = contents(out)
+    found.pop("logs/CITATION.md", None)
     provenance = json.loads(found["provenance.json"])
     del provenance["command"]
     return found | {"provenance.json": json.dumps(provenance).encode()}
@@ -93,6 +97,11 @@ SITES = {  # mean of CSF, mean of GM, and gain: contrasts that no affine map mak
     "Bonn": (250.0, 820.0, 2.5),
     "Celle": (400.0, 600.0, 0.6),
 }
+
+
+def positive(z: Any) -> Any:
+    """Return intensities on the scale of results, given those on the scale of a reference."""
+    return 500 + 125 * z
 
 
 class Silent:

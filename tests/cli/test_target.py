@@ -8,7 +8,7 @@ import pytest
 from commands import Run, typed
 from numpy.typing import NDArray
 from phantoms import head, radii, save, voxels_of
-from studies import read_json, sha256
+from studies import positive, read_json, sha256
 
 import ndflow
 from ndflow.population import TissueModel, Tissues, tissue_model, tissues_from_components
@@ -163,13 +163,15 @@ def test_scans_normalised_one_by_one_equal_those_of_the_study(
 
 def test_other_units_change_nothing_else(run: Run, desk: Desk, tmp_path: Path) -> None:
     words = ("normalise", desk.scan("new"), "--to", desk.reference(), "--target", "tissue")
-    for name, units in (("plain", ()), ("range", ("--range", 0, 1000))):
+    chosen = {"plain": (), "standard": ("--scale", "standard"), "range": ("--range", 0, 1000)}
+    for name, units in chosen.items():
         out = tmp_path / f"{name}.nii.gz"
         assert run(*words, *desk.maps("new"), *units, "-o", out).code == 0
     low, high = ndflow.load(desk.reference()).mixture.quantile([0.001, 0.999])
-    plain, scaled = (voxels_of(tmp_path / f"{name}.nii.gz") for name in ("plain", "range"))
+    plain, standard, scaled = (voxels_of(tmp_path / f"{name}.nii.gz") for name in chosen)
     inside = plain != 0
-    expected = 1000 * (plain[inside] - low) / (high - low)
+    np.testing.assert_allclose(plain[inside], positive(standard[inside]), atol=0.01)
+    expected = 1000 * (standard[inside] - low) / (high - low)
     np.testing.assert_allclose(scaled[inside], expected, atol=0.5)
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from compared_runs import Desk, Rows, alike, compared, numbers
 from phantoms import head, save
 from studies import SMALL, Silent
@@ -18,6 +19,17 @@ def test_units_do_not_matter(desk: Desk) -> None:
     one, other = desk.run("flow"), desk.run("ranged", range=(100.0, 5000.0))
     found = [numbers(compared(out), "age") for out in (one, other)]
     alike(*found, {"flow": "ranged", "affine": "affine"}, rel=2e-3, abs=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["individual", "two-level"])
+def test_the_scale_does_not_matter(desk: Desk, mode: str) -> None:
+    """Neither for the tables of a study, nor for studies of different scales side by side."""
+    runs = [desk.run(f"{s} {mode}", mode=mode, scale=s) for s in ("standard", "positive")]
+    names = {f"standard {mode}": f"positive {mode}", "affine": "affine"}
+    alone = [numbers(compared(out), "age") for out in runs]
+    alike(*alone, names, rel=1e-4, abs=1e-5)
+    both = numbers(compared(*runs), "age")
+    alike(both, both, names, rel=1e-4, abs=1e-5)
 
 
 def test_the_affine_condition_equals_a_study_run_with_the_affine_method(desk: Desk) -> None:

@@ -120,7 +120,7 @@ def test_what_was_kept_out_is_a_doubt_and_nothing_found_is_none() -> None:
     (doubt,) = Solution(AFFINE, AFFINE, "aligned", lesions=KEPT).doubts()
     assert f"{doubt.text} {doubt.hint}" == (
         "4.3% of the voxels, around intensity 900, 1234, were kept out of the match as a lesion. "
-        "check that a lesion has these intensities; otherwise leave out --lesions"
+        "check that a lesion has these intensities; otherwise leave out --find-lesions"
     )
     assert doubt.kind == "kept out as a lesion"
     assert Solution(AFFINE, AFFINE, "aligned", lesions=NOTHING).doubts() == ()

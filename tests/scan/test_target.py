@@ -1,5 +1,6 @@
 """Targets: the forms in which they may be given, and the units of the result."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import sha256_of
 from ndflow.methods.matching import Matching
 from ndflow.scan.settings import Fitting, Reading, Writing
-from ndflow.scan.target import Target, check_units, in_units, read_target
+from ndflow.scan.target import SCALES, Target, check_units, in_units, read_target, with_scale
 
 FIT = fitted(OTHER)
 REFERENCE = ndflow.reference([FIT.mixture])
@@ -101,18 +102,79 @@ def test_a_map_is_refused_as_a_target(tmp_path: Path) -> None:
 # ── units ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_units_are_the_targets_own_unless_others_are_asked_for() -> None:
-    for model in (FIT.mixture, REFERENCE):
-        target = read(model)
-        assert in_units(target, Matching()).mixture == target.model.mixture
-    assert in_units(read(FIT.mixture), Matching(scale="target")).mixture == FIT.mixture
+def test_units_are_those_of_a_target_scan_unless_others_are_asked_for() -> None:
+    for matching in (Matching(), Matching(scale="target")):
+        assert in_units(read(FIT.mixture), matching).mixture == FIT.mixture
 
 
-def test_the_standard_scale_has_zero_mean_and_unit_variance() -> None:
-    for model in (FIT.mixture, REFERENCE):
-        density = in_units(read(model), Matching(scale="standard")).mixture
-        assert density.mean()[0] == pytest.approx(0, abs=1e-12)
-        assert density.covariance()[0, 0] == pytest.approx(1, abs=1e-12)
+def test_a_reference_is_on_the_standard_scale_and_results_on_the_positive_one() -> None:
+    assert in_units(read(REFERENCE), Matching(scale="standard")).mixture == REFERENCE.mixture
+    chosen = in_units(read(REFERENCE), Matching(scale="positive")).mixture
+    assert in_units(read(REFERENCE), Matching()).mixture == chosen
+
+
+@pytest.mark.parametrize(
+    ("scale", "mean", "variance"), [("standard", 0, 1), ("positive", 500, 125**2)]
+)
+@pytest.mark.parametrize("model", [FIT.mixture, REFERENCE])
+def test_a_scale_is_the_mean_and_the_variance_of_the_target(
+    model: Any, scale: Any, mean: float, variance: float
+) -> None:
+    density = in_units(read(model), Matching(scale=scale)).mixture
+    assert density.mean()[0] == pytest.approx(mean, abs=1e-10)
+    assert density.covariance()[0, 0] == pytest.approx(variance, rel=1e-12)
+
+
+def test_the_help_names_the_numbers() -> None:
+    words = " ".join((Matching.__doc__ or "").split())
+    for scale, (mean, sd) in SCALES.items():
+        assert re.search(
+            rf"{scale}: [^.]*a mean of {mean:g} and a standard deviation of {sd:g}\b", words
+        )
+
+
+def test_the_scale_in_use_is_named() -> None:
+    reference = {"ndflow": "positive", "affine": "positive", "nyul": "positive"}
+    for method, scale in (reference | {"zscore": "standard", "kde": None}).items():
+        assert with_scale(Matching(method), has_units=False).scale == scale  # type: ignore[arg-type]
+    assert with_scale(Matching(), has_units=True).scale == "target"
+    assert with_scale(Matching("zscore", scale="positive"), has_units=False).scale == "positive"
+    for chosen in (Matching(range=(0, 1)), Matching(scale="standard")):
+        assert with_scale(chosen, has_units=False) == with_scale(chosen, has_units=True) == chosen
+
+
+@pytest.mark.parametrize(
+    ("choices", "dtype", "message"),
+    [
+        ({}, "int16", None),
+        ({}, "uint16", None),
+        ({"scale": "positive", "method": "zscore"}, "int16", None),
+        (
+            {"scale": "standard"},
+            "int16",
+            "of 1 only; .*--scale positive or --range 0 1000",
+        ),
+        ({"method": "zscore"}, "int16", "deviation of 1 only; .*--scale positive"),
+        ({}, "uint8", "uint8 ends at 255, but .* a mean of 500; .*--range 0 255"),
+        ({}, "int8", "int8 ends at 127, but .* a mean of 500; .*--range -128 127"),
+        ({"range": (0, 255)}, "uint8", None),
+        ({"range": (-900, -100)}, "uint16", "uint16 ends at 0, but .* a mean of -"),
+        ({"range": (0, 1)}, "int16", "a standard deviation of 0"),
+    ],
+)
+def test_integers_must_be_able_to_hold_the_result(
+    choices: dict[str, Any], dtype: Any, message: str | None
+) -> None:
+    matching = Matching(**choices)
+    target = read(REFERENCE, matching=matching)
+    goal = in_units(target, matching)
+    # Before a study has made its reference, a range cannot be judged.
+    for model in (goal, None) if "range" not in choices else (goal,):
+        if message is None:
+            check_units(matching, Writing(dtype=dtype), name="x", model=model)
+        else:
+            with pytest.raises(InvalidValueError, match=message):
+                check_units(matching, Writing(dtype=dtype), name="x", model=model)
 
 
 def test_a_reference_has_no_units_of_its_own(tmp_path: Path) -> None:

@@ -18,14 +18,14 @@ from typing import ClassVar
 
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.errors import InvalidValueError
-from ndflow.methods.matching import Matching
+from ndflow.methods.matching import Matching, Scale
 from ndflow.methods.model import DensityModel
 from ndflow.methods.registry import METHODS
 from ndflow.methods.solution import Solution
 from ndflow.population import Landmarks
 from ndflow.transport import Affine
 
-__all__ = ["Method", "method_of"]
+__all__ = ["Method", "method_called", "method_of"]
 
 _EVERY_METHOD = {"method", "scale", "range"}  # options that no method needs to list
 
@@ -50,6 +50,7 @@ class Method(ABC):
     name : what users call it.
     uses : the options of `Matching` that it uses; the others are refused.
     own_units : whether results are in units of its own, not in those of a reference.
+    usual_scale : the scale of results where the target is a reference and no other is chosen.
     matches_densities : whether it matches densities to each other, so that the reference of a site
         can be matched to the common one as well.
     only_aligns : whether it is the plain alignment that evaluations compare others with.
@@ -59,6 +60,7 @@ class Method(ABC):
     name: str
     uses: ClassVar[frozenset[str]] = frozenset()
     own_units: ClassVar[bool] = False
+    usual_scale: ClassVar[Scale] = "positive"
     matches_densities: ClassVar[bool] = False
     only_aligns: ClassVar[bool] = False
     bibtex: ClassVar[str] = _PAPER
@@ -150,12 +152,13 @@ class Method(ABC):
 
 def method_of(matching: Matching) -> Method:
     """Return the method that the user chose; refuse options that it would ignore."""
-    method = _loaded(matching.method)
+    method = method_called(matching.method)
     method.check(matching)
     return method
 
 
-def _loaded(name: str) -> Method:
+def method_called(name: str) -> Method:
+    """Return the method of a name, whatever its options are."""
     module = import_module(f"ndflow.methods.{METHODS[name]}")
     found: Method = next(method for method in module.METHODS if method.name == name)
     return found

@@ -27,7 +27,7 @@ __all__ = [
 
 Lesions = Literal["auto"]
 Objective = Literal["l2", "cramer"]
-Scale = Literal["standard", "target"]
+Scale = Literal["positive", "standard", "target"]
 Solver = Literal["exact", "rk4"]
 TargetKind = Literal["average", "tissue", "adaptive"]
 
@@ -39,35 +39,37 @@ class Matching:
     Attributes
     ----------
     method
-        The density flow (ndflow); or mean and standard deviation alone, of the density (affine) or
-        of the voxels (zscore); or a method to compare with: percentiles matched one by one (nyul),
-        whole distributions (quantile), a polynomial through the means of five classes (hellier), or
-        one from the package intensity-normalization (whitestripe, kde, fcm, lsq).
+        The density flow (ndflow); mean and standard deviation alone, of the density (affine) or of
+        the voxels (zscore); or a method to compare with: percentiles (nyul), the whole distribution
+        (quantile), the means of five classes (hellier), or one from the package
+        intensity-normalization (whitestripe, kde, fcm, lsq).
     target
-        What a scan is matched to: the average density of the reference, as in the paper; or the
-        tissues of the reference in the scan's own proportions, which are taken from its tissue
-        probability maps (tissue) or are those that need the mildest map (adaptive).
+        Match a scan to the average density of the reference (average); or to the tissues of the
+        reference in the scan's own proportions, which are known from its tissue probability maps
+        (tissue) or estimated (adaptive).
     lesions
         Experimental. Find intensities that no healthy scan of the reference has (auto), and keep
         them out of the match: lesions brighter than any healthy tissue on T1w or FLAIR, never those
         like CSF, and at most 10 % of a scan. Nothing is kept out of a scan that is unlike those of
         the reference, so it needs healthy scans from the same scanner.
     freeze
-        Components of the scan's density that stay where the alignment puts them: an index (3), a
-        weight (weight<0.02) or a range of intensities (900:1200). Repeat the option for several
-        rules.
+        Keep components of the scan's density where the alignment puts them: by index (3), weight
+        (weight<0.02) or intensity (900:1200). Repeat the option for several rules. Default: none.
     objective
-        What the match minimises: the paper's L2 divergence, or the Cramér distance, which is
-        sensitive to light tails too.
+        What the match minimises: the L2 divergence of the paper (l2), or the Cramér distance
+        (cramer), which is sensitive to light tails too.
     regularisation
-        How strongly the components of the scan are held back from moving.
+        How strongly the components of the scan are held back from moving, from 0 (not at all).
     solver
-        Compute the flow in closed form, or integrate it step by step as in the paper.
+        Compute the flow in closed form (exact), or integrate it step by step as in the paper (rk4).
     landmarks
         How many percentiles nyul matches, from the 1st to the 99th.
     scale
-        The units of the result: zero mean and unit standard deviation, or those of the target
-        image. Default: the latter if the target is an image.
+        The units of the result. positive: the target has a mean of 500 and a standard deviation of
+        125, so practically all of a brain lies above 0, the background. standard: a mean of 0 and a
+        standard deviation of 1. target: the units of the target image. Default: positive for a
+        reference (standard with zscore), target for an image. The methods whitestripe, kde, fcm and
+        lsq have units of their own instead.
     range
         Two numbers, LOW and HIGH: where the 0.1st and 99.9th percentiles of the target lie in the
         result.

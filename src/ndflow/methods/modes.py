@@ -144,7 +144,7 @@ class Mode:
             )
         if self.by_site and (matching.lesions or matching.freeze):
             raise InvalidValueError(
-                f"--lesions and --freeze are about the densities of single scans; leave out "
+                f"--find-lesions and --freeze are about the densities of single scans; leave out "
                 f"--mode {self.name}"
             )
         if not self.per_scan and target_rule(matching).needs_tissue_model:

@@ -147,7 +147,7 @@ class KeptLesions(Record):
                 "kept out as a lesion",
                 f"{self.share:.1%} of the voxels, around {self._where()}, were kept out of the "
                 f"match as a lesion.",
-                "check that a lesion has these intensities; otherwise leave out --lesions",
+                "check that a lesion has these intensities; otherwise leave out --find-lesions",
             ),
         )
 

@@ -18,6 +18,7 @@ class ZScore(LandmarkMethod):
     name = "zscore"
     count = 2
     fixed = (0.0, 1.0)
+    usual_scale = "standard"  # otherwise results would not be z-scores
 
     def landmarks_of(self, histogram: Histogram, matching: Matching) -> FloatArray:
         """Return the mean, and the intensity one standard deviation above."""

@@ -22,9 +22,10 @@ from ndflow.density import QUANTILE_LEVELS, GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.values import FloatArray
 
-__all__ = ["FEWEST", "density_distance", "far_from", "unlike_others", "unlike_reference"]
+__all__ = ["FEWEST", "UNLIKE", "density_distance", "far_from", "unlike_others", "unlike_reference"]
 
 FEWEST = 6  # scans, to know what is usual among them
+UNLIKE = ("unlike the reference", "unlike the others")  # kinds of doubt
 _FAR = 0.3  # standard deviations, from a reference
 _LEAST = 0.1  # less than this is nothing to worry about, however similar the other scans are
 _TIMES = 4.0  # as far as usual
@@ -53,7 +54,7 @@ def unlike_reference(mixture: GaussianMixture, reference: GaussianMixture) -> tu
         f"Aligned, its density is {apart:.2f} sd from that of the reference; other scanners alone "
         f"explain about 0.2 sd."
     )
-    return (Doubt("unlike the reference", text, _HINT),)
+    return (Doubt(UNLIKE[0], text, _HINT),)
 
 
 def unlike_others(mixtures: Sequence[GaussianMixture]) -> list[tuple[Doubt, ...]]:
@@ -76,7 +77,7 @@ def unlike_others(mixtures: Sequence[GaussianMixture]) -> list[tuple[Doubt, ...]
     bound = max(_TIMES * usual, _LEAST)
     text = "Aligned, its density is {:.2f} sd from that of the other scans, where {:.2f} is usual."
     return [
-        (Doubt("unlike the others", text.format(far, usual), _HINT),) if far > bound else ()
+        (Doubt(UNLIKE[1], text.format(far, usual), _HINT),) if far > bound else ()
         for far in apart.tolist()
     ]
 

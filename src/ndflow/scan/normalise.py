@@ -20,7 +20,7 @@ from ndflow.scan.reading import read_scan, selection
 from ndflow.scan.records import MapRecord, TargetRecord
 from ndflow.scan.results import Result, all_files, check_result, deliver, names_of
 from ndflow.scan.settings import DType, Fitting, Outside, Reading, Writing, flat
-from ndflow.scan.target import AnyTarget, Target, check_units, in_units, read_target
+from ndflow.scan.target import AnyTarget, Target, check_units, in_units, read_target, with_scale
 from ndflow.scan.tissue_maps import check_maps
 from ndflow.values import path_like
 
@@ -145,6 +145,7 @@ def normalise_scan(
     command : what the user typed, for the record.
     """
     method = method_of(matching)
+    matching = with_scale(matching, has_units=target.has_units)
     goal = in_units(target, matching)
     check_units(matching, writing, name=target.name, has_units=target.has_units, model=goal)
     check_maps(scan, matching)

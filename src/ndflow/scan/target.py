@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +17,7 @@ from ndflow.files.fingerprints import Hashes
 from ndflow.files.json_model import read_model
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan
-from ndflow.methods.base import method_of
+from ndflow.methods.base import method_called, method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.targets import target_rule
@@ -27,6 +30,7 @@ from ndflow.scan.settings import Fitting, Reading, Writing
 from ndflow.transport import Affine, align
 
 __all__ = [
+    "SCALES",
     "AnyTarget",
     "Target",
     "check_units",
@@ -35,7 +39,15 @@ __all__ = [
     "refuse_image",
     "target_of",
     "units_of",
+    "with_scale",
 ]
+
+# The mean and the standard deviation of the target on each scale. A reference itself is on the
+# scale "standard", z. On the scale "positive", 500 + 125 z, air (0) is four standard deviations
+# below the mean brain, where there is hardly any voxel of a brain, and integers are fine enough.
+SCALES: Mapping[str, tuple[float, float]] = MappingProxyType(
+    {"standard": (0.0, 1.0), "positive": (500.0, 125.0)}
+)
 
 _ENDS = (0.001, 0.999)  # percentiles that `range` is about
 _LEAST, _MOST = 1e-100, 1e100
@@ -159,8 +171,8 @@ def target_of(
     """
     mixture, method = model.mixture, method_of(matching)
     if matching.lesions and model.ceiling is None:
-        cause = "was not made with --lesions auto, so it does not know what is healthy"
-        hint = "make a reference of them with 'ndflow reference --lesions auto', or use --exclude"
+        cause = "was not made with --healthy, so it does not know what is healthy"
+        hint = "make a reference of them with 'ndflow reference --healthy', or use --exclude"
         raise FileError(name, cause, hint)
     if mixture.channels != 1:
         cause = f"a density of {mixture.channels} channels, but an image has one"
@@ -186,7 +198,7 @@ def refuse_image(to: AnyTarget, matching: Matching) -> None:
         raise FileError(name, cause, "give a reference, or leave out --target")
     if matching.lesions:
         cause = "an image, which does not know what is healthy"
-        raise FileError(name, cause, "give a reference, or leave out --lesions")
+        raise FileError(name, cause, "give a reference, or leave out --find-lesions")
 
 
 def check_units(
@@ -196,33 +208,41 @@ def check_units(
     name: str,
     has_units: bool = False,
     model: DensityModel | None = None,
-    sd: float | None = None,
 ) -> None:
-    """Refuse units that the target does not have, and integers that could not tell tissues apart.
+    """Refuse units that the target does not have, and integers that cannot hold the result.
 
     Parameters
     ----------
     matching, writing : what the user chose.
     name : what messages call the target.
     has_units : whether its intensities mean anything.
-    model : the target in the units of the result; or
-    sd : the standard deviation of the target before a --range is applied, where that is all there
-        is to know before any work.
+    model : the target in the units of the result; None for a reference that is yet to be made.
     """
-    method_of(matching)
+    own_units = method_of(matching).own_units
     if matching.scale == "target" and not has_units:
         raise InvalidValueError(
-            f"{name}: a reference has no units of its own for --scale target; "
-            f"use --scale standard, or choose units with --range LOW HIGH"
+            f"{name}: a reference has no units of its own for --scale target; use --scale positive "
+            f"or --scale standard, or choose units with --range LOW HIGH"
         )
-    if model is not None:
-        sd = float(np.sqrt(model.mixture.covariance()[0, 0]))
-    elif matching.range is not None:
+    if "int" not in writing.dtype or (model is None and matching.range is not None):
         return
-    if "int" in writing.dtype and sd is not None and sd < _COARSEST:
+    if model is None:
+        scale = with_scale(matching, has_units=False).scale
+        mean, sd = SCALES[scale or "standard"]
+    else:
+        mean, sd = float(model.mixture.mean()[0]), float(np.sqrt(model.mixture.covariance()[0, 0]))
+    limits = np.iinfo(writing.dtype)
+    if sd < _COARSEST:
+        units = "" if own_units else "choose units with --scale positive or --range 0 1000, or "
         raise InvalidValueError(
             f"{writing.dtype} holds integers, but the result would have a standard deviation of "
-            f"{sd:.2g} only; choose units with --range 0 1000, for example, or --dtype float32"
+            f"{sd:.2g} only; {units}use --dtype float32"
+        )
+    if not (own_units or limits.min <= mean <= limits.max):
+        raise InvalidValueError(
+            f"{writing.dtype} ends at {limits.min if mean < 0 else limits.max}, but the result "
+            f"would have a mean of {mean:.4g}; use --dtype float32, or choose units with "
+            f"--range {limits.min} {limits.max}"
         )
 
 
@@ -242,11 +262,32 @@ def in_units(target: Target, matching: Matching) -> DensityModel:
     return target.model if units is None else target.model.transformed(units)
 
 
+def with_scale(matching: Matching, *, has_units: bool) -> Matching:
+    """Return the same choices, with the scale that is used where the user chose no units.
+
+    It remains None with a --range, and with a method that has units of its own.
+
+    Parameters
+    ----------
+    matching : what the user chose.
+    has_units : whether the intensities of the target mean anything.
+    """
+    method = method_called(matching.method)
+    if matching.scale is not None or matching.range is not None or method.own_units:
+        return matching
+    return replace(matching, scale="target" if has_units else method.usual_scale)
+
+
 def units_of(target: Target, matching: Matching) -> Affine | None:
     """Return the map from the target's units to those of the result; None if they are the same."""
     mixture, ends = target.model.mixture, matching.range
     if ends is None:
-        return align(mixture) if matching.scale == "standard" else None
+        scale = with_scale(matching, has_units=target.has_units).scale
+        if scale in (None, "target") or (scale == "standard" and not target.has_units):
+            return None
+        mean, sd = SCALES[scale]
+        z = align(mixture) if target.has_units else Affine(np.eye(1), np.zeros(1))
+        return Affine(sd * z.matrix, mean + sd * z.offset)
     low, high = mixture.quantile(_ENDS).tolist()
     factor = (ends[1] - ends[0]) / (high - low)
     if not (_LEAST < factor < _MOST and abs(ends[0]) < _MOST):

@@ -24,7 +24,7 @@ def test_several_scans_go_to_a_folder(
     folder = tmp_path / place
     output = f"{folder}/" if place.endswith("/") else folder
     done = run("normalise", *study, "--to", target, "-o", output)
-    assert done == (0, "", "")
+    assert done.well
     expected = sorted(f"{n}{end}" for n in range(3) for end in (".json", ".nii.gz"))
     assert sorted(path.name for path in folder.iterdir()) == expected
 
@@ -32,7 +32,7 @@ def test_several_scans_go_to_a_folder(
 def test_one_scan_goes_to_a_folder_under_its_own_name(
     run: Run, scan: Path, target: Path, tmp_path: Path
 ) -> None:
-    assert run("normalise", scan, "--to", target, "-o", f"{tmp_path}/new/") == (0, "", "")
+    assert run("normalise", scan, "--to", target, "-o", f"{tmp_path}/new/").well
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
         "scan.json",
         "scan.nii.gz",
@@ -55,7 +55,7 @@ def test_any_number_of_workers_gives_the_same_bytes(
     folders = [tmp_path / "one", tmp_path / "two"]
     for jobs, folder in enumerate(folders, start=1):
         done = run("normalise", *study, "--to", target, "-o", folder, "-j", jobs)
-        assert done == (0, "", "")
+        assert done.well
     for image in study:
         first, second = (folder / image.name for folder in folders)
         assert first.read_bytes() == second.read_bytes()
@@ -135,7 +135,7 @@ def test_the_list_of_failures_is_removed_once_nothing_fails(
     assert run("normalise", *study, missing, "--to", target, "-o", folder).code == 1
     save(missing, head(3))
     done = run("normalise", *study, missing, "--to", target, "-o", folder, "--force")
-    assert done == (0, "", "")
+    assert done.well
     assert not (folder / "failures.tsv").exists()
     assert (folder / "3.nii.gz").exists()
 

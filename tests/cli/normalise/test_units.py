@@ -9,6 +9,7 @@ from commands import Run
 from numpy.typing import NDArray
 from one_scan import CLOSE, OTHER, SCAN, TARGET, TARGET_SD, fitted
 from phantoms import head, save, voxels_of
+from studies import record_of
 
 import ndflow
 
@@ -26,7 +27,12 @@ def is_like_the_target(result: NDArray[Any]) -> bool:
     )
 
 
-@pytest.mark.parametrize("scale", [None, "standard", "target"])
+def is_positive(result: NDArray[Any]) -> bool:
+    inside = result[SCAN != 0]
+    return abs(inside.mean() - 500) < 3 and abs(inside.std() - 125) < 3
+
+
+@pytest.mark.parametrize("scale", [None, "positive", "standard", "target"])
 @pytest.mark.parametrize("kind", ["reference", "mixture", "image"])
 def test_the_units_of_the_result_depend_on_target_and_scale(
     run: Run, scan: Path, tmp_path: Path, kind: str, scale: str | None
@@ -43,15 +49,48 @@ def test_the_units_of_the_result_depend_on_target_and_scale(
         assert done.code == 2
         (message,) = done.errors
         assert message.startswith(f"error: {to}: a reference has no units of its own")
-        assert "--scale standard" in message
+        assert "use --scale positive or --scale standard" in message
         assert "--range LOW HIGH" in message
         assert not output.exists()
         assert not output.with_name("out.json").exists()
         return
     assert (done.code, done.err) == (0, "")
-    standard = scale == "standard" or (scale is None and kind == "reference")
-    assert is_standard(voxels_of(output)) == standard
-    assert is_like_the_target(voxels_of(output)) != standard
+    wanted = scale or ("positive" if kind == "reference" else "target")
+    result = voxels_of(output)
+    assert is_standard(result) == (wanted == "standard")
+    assert is_positive(result) == (wanted == "positive")
+    assert is_like_the_target(result) == (wanted == "target")
+    assert not result[SCAN == 0].any()
+    assert record_of(output)["settings"]["scale"] == wanted
+
+
+def test_hardly_a_voxel_of_a_brain_is_lost_above_0(run: Run, scan: Path, tmp_path: Path) -> None:
+    to, out = tmp_path / "reference.json", tmp_path / "out.nii.gz"
+    ndflow.save(to, ndflow.reference([TARGET]))
+    assert run("normalise", scan, "--to", to, "-o", out).code == 0
+    assert np.mean(voxels_of(out)[SCAN != 0] > 0) > 0.999
+
+
+@pytest.mark.parametrize("method", ["ndflow", "affine"])
+def test_the_scale_is_undone_with_the_map(
+    run: Run, scan: Path, tmp_path: Path, method: str
+) -> None:
+    to, out, back = (tmp_path / name for name in ("to.json", "out.nii.gz", "back.nii.gz"))
+    ndflow.save(to, ndflow.reference([TARGET]))
+    assert run("normalise", scan, "--to", to, "-o", out, "--method", method).code == 0
+    words = ("--map", tmp_path / "out.json", "--inverse", "--dtype", "int16")
+    done = run("apply", out, *words, "-o", back)
+    assert (done.code, done.errors) == (0, [])
+    assert np.array_equal(voxels_of(back), SCAN)
+
+
+def test_integers_are_the_rounded_floats_by_default(run: Run, scan: Path, tmp_path: Path) -> None:
+    to, plain, rounded = (tmp_path / name for name in ("to.json", "plain.nii", "rounded.nii"))
+    ndflow.save(to, ndflow.reference([TARGET]))
+    for out, words in ((plain, ()), (rounded, ("--dtype", "int16"))):
+        done = run("normalise", scan, "--to", to, "-o", out, *words)
+        assert (done.code, done.err) == (0, "")
+    assert np.array_equal(voxels_of(rounded), np.rint(voxels_of(plain)))
 
 
 def test_the_standard_scale_is_the_targets_own_made_standard(normalised: Run) -> None:

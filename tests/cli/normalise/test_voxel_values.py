@@ -101,9 +101,10 @@ def test_voxels_outside_the_mask_are_treated_as_asked(
 
 def test_integers_too_coarse_to_tell_tissues_apart_are_refused(run: Run, inputs: Path) -> None:
     words = ("normalise", inputs / "scan.nii.gz", "--to", inputs / "reference.json", "-o")
-    done = run(*words, inputs / "x.nii.gz", "--dtype", "int16")
+    standard = (*words, inputs / "x.nii.gz", "--dtype", "int16", "--scale", "standard")
+    done = run(*standard)
     assert done.code == 2
-    assert "--range 0 1000" in done.errors[0]
-    assert run(*words, inputs / "x.nii.gz", "--dtype", "int16", "--dry-run") == done
+    assert "--scale positive or --range 0 1000" in done.errors[0]
+    assert run(*standard, "--dry-run") == done
     assert run(*words, inputs / "x.nii.gz", "--dtype", "int16", "--range", 0, 1000).code == 0
     assert len(np.unique(nibabel.load(inputs / "x.nii.gz").dataobj)) > 500
