@@ -27,7 +27,7 @@ Normalised = Callable[[str, str, str], Path]
 
 
 def ndflow(*words: object) -> None:
-    assert in_a_process(*words) == (0, "", "")
+    assert in_a_process(*words).well
 
 
 def voxels(image: Path, mask: Path | None = None) -> NDArray[np.float64]:

@@ -89,6 +89,63 @@ def test_densities_are_compared_with_the_others_and_the_reference() -> None:
     assert kinds(scans, models) == {"A2": ["unlike the others", "unlike the reference"]}
 
 
+# ── scales ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def scaled(models: dict[str, ScanModel], **factors: float) -> dict[str, ScanModel]:
+    """Return the models with the intensities of some scans multiplied."""
+    return models | {
+        name: replace(models[name], mixture=BRAIN.transformed([[factor]], [0.0]))
+        for name, factor in factors.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("factor", "words"),
+    [
+        (2.7, "are 2.7 times those of the other scans of B."),
+        (0.58, "are 0.58 times those"),
+        (0.002, "are 0.002 times those"),
+        (1234.0, "are 1,234 times those"),
+    ],
+)
+def test_a_scan_of_another_scale_is_named_with_its_factor(factor: float, words: str) -> None:
+    scans, models = study("A", "B")
+    found = odd_scans(scans, scaled(models, B3=factor), BRAIN)
+    assert list(found) == ["B3"]
+    (doubt,) = found["B3"]
+    assert doubt.kind == "other scale"
+    assert words in doubt.text
+    assert "same scanner and protocol" in doubt.hint
+
+
+def test_the_usual_differences_in_scale_are_not_odd() -> None:
+    scans, models = study("A")
+    assert kinds(scans, scaled(models, A0=0.84, A1=0.93, A2=1.05, A4=1.21)) == {}
+    # What is usual at a site can be seen: where scales vary, a factor of two is not odd.
+    wide = dict(zip((scan.name for scan in scans), (0.5, 0.7, 0.9, 1.1, 1.4, 2.0), strict=True))
+    assert kinds(scans, scaled(models, **wide)) == {}
+
+
+def test_scales_are_compared_within_a_named_site_of_six_scans_only() -> None:
+    scans, models = study("A", "B")
+    all_of_b = scaled(models, **{f"B{number}": 20.0 for number in range(6)})
+    assert kinds(scans, all_of_b) == {}
+    odd = scaled(models, A3=5.0)
+    assert kinds([scan for scan in scans if scan.name != "A0"], odd) == {}
+    assert kinds([replace(scan, site=None) for scan in scans], odd) == {}
+
+
+def test_scans_that_are_partly_negative_or_empty_have_a_scale_too() -> None:
+    scans, models = study("A")
+    centred = BRAIN.transformed([[1.0]], [-75.0])
+    models = {name: replace(model, mixture=centred) for name, model in models.items()}
+    odd = replace(models["A2"], mixture=centred.transformed([[4.0]], [0.0]))
+    assert kinds(scans, models | {"A2": odd}) == {"A2": ["other scale"]}
+    nothing = replace(models["A2"], quantiles=(0.0,) * 199)
+    assert kinds(scans, models | {"A2": nothing}) == {}
+
+
 def test_models_without_figures_are_accepted() -> None:
     scans, models = study("A")
     assert kinds(scans, {name: ScanModel(BRAIN) for name in models}) == {}

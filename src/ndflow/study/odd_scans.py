@@ -1,8 +1,11 @@
-"""Scans of a study that are unlike the others: in their density, or in what their masks cover.
+"""Scans of a study that are unlike the others: in density, in scale, or in what their masks cover.
 
 A scan is compared with the scans of its site, or where these are few with all scans of the study.
 What is usual is a median, so that a few wrong scans do not matter; where most masks of a study are
 wrong in the same way, only the fixed bounds of `ndflow.image.mask_doubts` can find them.
+
+Scales are compared only within a site that is named and has enough scans: every scanner has a scale
+of its own, so between sites they may differ by any factor.
 """
 
 from __future__ import annotations
@@ -18,10 +21,12 @@ from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
 from ndflow.image.scans import Scan
 from ndflow.population.plausibility import (
     FEWEST,
+    UNLIKE,
     far_from,
     unlike_others,
     unlike_reference,
 )
+from ndflow.scan.match_doubts import VoxelQuantiles
 from ndflow.scan.records import ScanModel
 
 __all__ = ["Doubts", "odd_scans"]
@@ -30,6 +35,7 @@ Doubts = dict[str, tuple[Doubt, ...]]  # by the name of the scan
 
 _RIM = 0.08  # the least difference in the brightness of the rim that matters: 1 mm of mask
 _VOLUMES = (0.6, 1.6)  # of the median; at one site, adults have from 0.79 to 1.23
+_FACTOR = 1.5  # of the median scale; at one site, scans of one protocol have from 0.84 to 1.21
 
 
 def odd_scans(
@@ -57,9 +63,16 @@ def odd_scans(
         found = {name: own for name, own in _among(scans, models).items() if name in few}
     for some in by_site.values():
         found |= _among(some, models) if len(some) >= FEWEST else {}
+    scales: Doubts = {}
+    for site, some in by_site.items():
+        scales |= _scales(site, [scan.name for scan in some], models) if site is not None else {}
     for scan in scans:
-        if own := unlike_reference(models[scan.name].mixture, reference):
-            found[scan.name] = (*found.get(scan.name, ()), *own)
+        unlike = unlike_reference(models[scan.name].mixture, reference)
+        own = (*found.get(scan.name, ()), *unlike)
+        if not any(doubt.kind in UNLIKE for doubt in own):  # another contrast has another scale
+            own += scales.get(scan.name, ())
+        if own:
+            found[scan.name] = own
     return found
 
 
@@ -70,6 +83,32 @@ def _among(scans: Sequence[Scan], models: Mapping[str, ScanModel]) -> Doubts:
     odd = unlike_others([models[name].mixture for name in names])
     found = {name: (*masks.get(name, ()), *own) for name, own in zip(names, odd, strict=True)}
     return {name: own for name, own in found.items() if own}
+
+
+def _scales(site: str, names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
+    """Return doubts about scans of a site whose intensities are much larger or smaller than usual.
+
+    The scale of a scan is the median of the absolute values of its intensities. In a raw scan,
+    where all are positive, that is their median; but it is also known where some are negative.
+    """
+    inner = {name: VoxelQuantiles.of_model(models[name]).inner for name in names}
+    scales = {name: float(np.median(np.abs(quantiles))) for name, quantiles in inner.items()}
+    known = {name: np.log(scale) for name, scale in scales.items() if scale > 0}
+    if len(known) < FEWEST:
+        return {}
+    away = far_from(np.array(list(known.values())), least=float(np.log(_FACTOR)))
+    hint = (
+        "check that it is from the same scanner and protocol and was exported with the same "
+        "scaling, and give it a site of its own if not; a factor alone does no harm, since each "
+        "scan is aligned by itself"
+    )
+    found: Doubts = {}
+    for name, factor in zip(known, np.exp(away).tolist(), strict=True):
+        if factor != 1:
+            times = f"{factor:,.0f}" if factor > 10 else f"{factor:.2g}"
+            text = f"Its intensities are {times} times those of the other scans of {site}."
+            found[name] = (Doubt("other scale", text, hint),)
+    return found
 
 
 def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
