@@ -59,8 +59,9 @@ def test_a_change_of_settings_is_named(run: Run, study: Path) -> None:
     words = ("--effective-count", 5000)
     assert rehearsed(run, study, *words) == [("fit and write", "changed: effective_count")] * 4
     words = ("--range", 0, 1000, "--dtype", "int16")
-    assert rehearsed(run, study, *words) == [("write", "changed: dtype, range")] * 4
-    assert {name.split("/")[0] for name in changed(run, study, *words)} == {"images", "maps"}
+    assert rehearsed(run, study, *words) == [("write", "changed: dtype, range, scale")] * 4
+    folders = {name.split("/")[0] for name in changed(run, study, *words)}
+    assert folders == {"images", "maps", "figures", "logs"}
     assert rehearsed(run, study, *words) == [("keep", "up to date")] * 4
 
 
@@ -83,7 +84,8 @@ def test_with_a_reference_the_others_do_not_depend_on_a_new_scan(run: Run, study
     kept = ("keep", "up to date")
     assert rehearsed(run, study, *words) == [kept, kept, ("fit and write", "new"), kept]
     assert changed(run, study, *words) == {f"{kind}/s2.json" for kind in ("maps", "models")} | {
-        "images/s2.nii.gz"
+        "images/s2.nii.gz",
+        "figures/s2.png",
     }
 
 
@@ -98,4 +100,4 @@ def test_results_that_were_lost_or_damaged_are_made_again(run: Run, study: Path)
         ("keep", "up to date"),
     ]
     written = {name.partition(".")[0] for name in changed(run, study)}
-    assert written == {f"{kind}/s{n}" for kind in ("images", "maps") for n in range(3)}
+    assert written == {f"{kind}/s{n}" for kind in ("images", "maps", "figures") for n in range(3)}

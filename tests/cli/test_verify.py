@@ -34,9 +34,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_study_as_it_was_made_is_accepted(run: Run, made: Path) -> None:
     done = run("verify", made / "out")
     assert done.code == 0
-    # 6 scans with 3 results, an image and a mask each, which share 3 tissue maps; the record, the
+    # 6 scans with 4 results, an image and a mask each, which share 3 tissue maps; the record, the
     # list and the reference of the study, and a reference and a map per site; an evaluation.
-    checked = 6 * 5 + 3 + 3 + 2 * 3 + len(list((made / "out" / "evaluation").iterdir()))
+    checked = 6 * 6 + 3 + 3 + 2 * 3 + len(list((made / "out" / "evaluation").iterdir()))
     assert done.out == f"{made / 'out'}: {checked} files of 6 scans, all as they were\n"
     assert run("verify", made / "out", "-q") == (0, "", "")
     assert ndflow.verify(made / "out", jobs=2).findings == ()

@@ -18,7 +18,10 @@ SCANS = named_scans(
 def test_results_go_to_folders_of_the_study() -> None:
     study = Study(Path("/out"), SCANS)
     assert study.paths(SCANS[1]) == ResultPaths(
-        Path("/out/models/b.json"), Path("/out/images/b.nii.gz"), Path("/out/maps/b.json")
+        Path("/out/models/b.json"),
+        Path("/out/images/b.nii.gz"),
+        Path("/out/maps/b.json"),
+        Path("/out/figures/b.png"),
     )
 
 

@@ -245,7 +245,7 @@ def named(*given: Sequence[str | None], folder: str = "/out") -> list[str]:
     ]
     study = Study(Path(folder), named_scans(scans))
     for scan in study.scans:
-        kinds = {"models": ".json", "images": ".nii.gz", "maps": ".json"}
+        kinds = {"models": ".json", "images": ".nii.gz", "maps": ".json", "figures": ".png"}
         expected = [Path(folder) / kind / (scan.name + end) for kind, end in kinds.items()]
         assert list(study.paths(scan)) == expected
         assert not {"/", "\\", "\0", "\n"} & set(scan.name)

@@ -12,7 +12,7 @@ from ndflow.image.mask import Inside
 from ndflow.image.volume import Volume
 from ndflow.values import FloatArray
 
-__all__ = ["fullest", "slice_at", "small_volume", "upright"]
+__all__ = ["fullest", "slice_at", "small_volume", "square", "upright"]
 
 _MAX_LENGTH = 56  # voxels along each axis of a small volume
 _DISPLAY_RANGE = (0.5, 99.5)  # percentiles that become black and white
@@ -60,10 +60,10 @@ def slice_at(picture: FloatArray, spacing: tuple[float, ...], axis: int, place: 
         on the right.
     """
     first, second = (size for other, size in enumerate(spacing) if other != axis)
-    return np.rot90(_square(np.take(picture, place, axis=axis), first, second))
+    return np.rot90(square(np.take(picture, place, axis=axis), first, second))
 
 
-def _square(plane: FloatArray, first: float, second: float) -> FloatArray:
+def square(plane: FloatArray, first: float, second: float) -> FloatArray:
     """Resample a plane of this spacing to square pixels, each that of the nearest voxel."""
     unit = min(first, second)
     rows, columns = (

@@ -3,7 +3,7 @@
 A folder whose ``provenance.json`` is ours belongs to a study, with all files at its top that we
 write, and with the results of the scans that its ``scans.tsv`` lists. Any other file that a study
 would write must show by its content that it is ours: a model by what it says, an image by the
-sidecar that holds its hash.
+sidecar that holds its hash, a preview by the note in it.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from pathlib import Path
 from ndflow.errors import FileError
 from ndflow.files.json_model import kind_in
 from ndflow.files.tables import read_delimited
+from ndflow.image.png import is_ours
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel, StudyRecord
 from ndflow.scan.results import is_result
-from ndflow.study.folder import PROVENANCE, SCANS
+from ndflow.study.folder import PROVENANCE, SCANS, refuse_foreign_citation
 from ndflow.study.listing.columns import OURS
 from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.plan import ResultPaths, Study
@@ -35,6 +36,7 @@ def refuse_replacing(study: Study, *, images: bool = True) -> None:
     images : whether images and references are written; otherwise only densities.
     """
     _refuse_inputs(study)
+    refuse_foreign_citation(study.folder)
     for path in _foreign(study, images=images):
         cause = "exists, and was not written by ndflow"
         raise FileError(path, cause, "move it, or choose another folder for the results")
@@ -84,6 +86,8 @@ def _foreign_results(paths: ResultPaths, *, images: bool) -> Iterator[Path]:
         yield paths.sidecar
     if images and paths.image.is_file() and not is_result(paths.image, paths.sidecar):
         yield paths.image
+    if images and paths.preview.is_file() and not is_ours(paths.preview):
+        yield paths.preview
 
 
 def _is_list_of_scans(path: Path) -> bool:

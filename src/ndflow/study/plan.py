@@ -13,6 +13,7 @@ from ndflow.methods.base import Method, method_of
 from ndflow.methods.modes import MODES, Mode
 from ndflow.methods.targets import TargetRule, target_rule
 from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing, flat
+from ndflow.scan.target import with_scale
 
 __all__ = ["ANY_CHANNEL", "ResultPaths", "Study"]
 
@@ -27,11 +28,13 @@ class ResultPaths(NamedTuple):
     model : its density.
     image : the normalised image.
     sidecar : the JSON that describes the image.
+    preview : slices of the scan before and after, for the report.
     """
 
     model: Path
     image: Path
     sidecar: Path
+    preview: Path
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,8 @@ class Study:
     jobs, scheduler : how many workers, or where they are; see `run_tasks`.
     stop_early : whether the first failure ends the run.
     table : the table that lists the scans, if there is one.
+    title : of the report, if the user gave one.
+    within : the folder of several studies that this one is part of, if it is; made with them.
     """
 
     folder: Path
@@ -63,6 +68,12 @@ class Study:
     scheduler: str | None = None
     stop_early: bool = False
     table: str | None = None
+    title: str | None = None
+    within: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Name the scale of the results, which are brought to a reference."""
+        object.__setattr__(self, "matching", with_scale(self.matching, has_units=False))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -92,5 +103,9 @@ class Study:
 
     def paths(self, scan: Scan) -> ResultPaths:
         """Return where the results of a scan go."""
-        model = self.folder / "models" / f"{scan.name}.json"
-        return ResultPaths(model, self.folder / scan.output, self.folder / scan.sidecar)
+        return ResultPaths(
+            self.folder / "models" / f"{scan.name}.json",
+            self.folder / scan.output,
+            self.folder / scan.sidecar,
+            self.folder / "figures" / f"{scan.name}.png",
+        )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
 from ndflow.files.stream import open_file, sha256_of
+from ndflow.image.png import is_ours
 from ndflow.image.scans import Scan
 from ndflow.methods.modes import Goal
 from ndflow.record import JSON
@@ -136,7 +137,7 @@ def _rehearsed(study: Study, scan: Scan, density: _Density, goals: _Goals | None
     if density.stale or density.error:
         return Rehearsed(scan, FIT_AND_WRITE, density.stale or "", density.error)
     paths = study.paths(scan)
-    if not (paths.sidecar.exists() and paths.image.exists()):
+    if not (paths.sidecar.exists() and paths.image.exists() and is_ours(paths.preview)):
         return Rehearsed(scan, WRITE, "fitted already")
     if goals is None:
         return Rehearsed(scan, PERHAPS, _DEPENDS)

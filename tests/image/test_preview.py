@@ -1,0 +1,139 @@
+"""Previews: the slices that a reader expects, in any orientation, before and after."""
+
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
+
+from ndflow.errors import FileError
+from ndflow.image.preview import Preview, preview_of, read_preview, write_preview
+from ndflow.image.read import read_volume
+from ndflow.transport import Affine
+
+SHAPE = (21, 25, 17)
+DOUBLED = Affine(np.array([[2.0]]), np.array([10.0]))
+
+
+def head() -> tuple[np.ndarray, np.ndarray]:
+    """A bright box in a dark one: values rise to the right, more to the front, most upwards."""
+    x, y, z = np.indices(SHAPE)
+    values = np.float32(100 + x + 30 * y + 900 * z)
+    inside = np.zeros(SHAPE, bool)
+    inside[4:15, 3:20, 5:12] = True
+    return values, inside
+
+
+def preview(values: np.ndarray, inside: np.ndarray, affine: np.ndarray | None = None) -> Preview:
+    affine = np.eye(4) if affine is None else affine
+    volume = read_volume(nibabel.Nifti1Image(values, affine))
+    return preview_of(volume, inside.reshape(-1, order="F"), DOUBLED)
+
+
+def panels(greys: np.ndarray, widths: tuple[int, ...]) -> list[np.ndarray]:
+    """Return each slice, without what is empty around it."""
+    found, start = [], 0
+    for width in widths:
+        plane = greys[:, start : start + width]
+        rows, columns = (np.flatnonzero((plane > 0).any(axis=axis)) for axis in (1, 0))
+        found.append(plane[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1])
+        start += width + 2
+    assert start - 2 == greys.shape[1]
+    return found
+
+
+def test_slices_are_axial_coronal_and_sagittal_upright_and_cropped_to_the_mask() -> None:
+    values, inside = head()
+    found = preview(values, inside)
+    axial, coronal, sagittal = panels(found.before, found.widths)
+    # Rows from top to bottom: the front of an axial slice, and up in the others, is at the top.
+    assert (axial.shape, coronal.shape, sagittal.shape) == ((17, 11), (7, 11), (7, 17))
+    for plane in (axial, coronal, sagittal):
+        assert (np.diff(plane.astype(int), axis=0) <= 0).all()
+        assert (np.diff(plane.astype(int), axis=1) >= 0).all()
+        assert plane[0, -1] > plane[-1, 0]
+
+
+@pytest.mark.parametrize("axes", ["LPS", "SRA", "PIR", "ASL"])
+def test_the_preview_is_the_same_however_the_voxels_are_stored(axes: str) -> None:
+    values, inside = head()
+    affine = np.diag([1.0, 2.0, 1.5, 1.0])
+    expected = preview(values, inside, affine)
+    change = ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(axes))
+    turned = nibabel.Nifti1Image(values, affine).as_reoriented(change)
+    mask = nibabel.Nifti1Image(inside.astype(np.uint8), affine).as_reoriented(change)
+    stored = np.ascontiguousarray(turned.get_fdata(dtype=np.float32))
+    np.testing.assert_allclose(turned.affine, affine @ inv_ornt_aff(change, SHAPE))
+    found = preview(stored, np.asarray(mask.dataobj).astype(bool), turned.affine)
+    assert found.widths == expected.widths
+    np.testing.assert_array_equal(found.before, expected.before)
+    np.testing.assert_array_equal(found.after, expected.after)
+
+
+def test_pixels_are_square_whatever_the_voxels_are() -> None:
+    values, inside = head()
+    found = preview(values, inside, np.diag([1.0, 2.0, 3.0, 1.0]))
+    shapes = [plane.shape for plane in panels(found.before, found.widths)]
+    assert shapes == [(34, 11), (21, 11), (11, 17)]  # the last in units of 2 mm: 7 · 3 / 2
+
+
+def test_greys_are_intensities_in_the_window_and_the_result_is_mapped() -> None:
+    values, inside = head()
+    found = preview(values, inside)
+    for greys, window, truth in (
+        (found.before, found.before_window, values),
+        (found.after, found.after_window, 10 + 2 * values),
+    ):
+        low, high = window
+        axial = panels(greys, found.widths)[0]
+        shown = low + (high - low) * (axial - 1.0) / 254
+        off = [
+            np.abs(shown - np.clip(truth[4:15, 3:20, z].T[::-1], low, high)).max()
+            for z in range(SHAPE[2])
+        ]
+        assert min(off) < (high - low) / 254
+        assert 7 <= np.argmin(off) <= 10
+    assert found.after_window == pytest.approx([10 + 2 * end for end in found.before_window])
+
+
+def test_without_a_mask_slices_go_through_the_head_not_through_the_noise() -> None:
+    values = np.random.default_rng(0).uniform(1, 5, SHAPE).astype(np.float32)
+    values[6:14, 12:20, 9:15] += 1000
+    found = preview(values, values > 0)
+    for plane in panels(found.before, found.widths):
+        assert np.mean(plane > 200) > 0.05
+
+
+def test_a_slice_is_never_empty_however_few_voxels_are_inside() -> None:
+    values = np.ones((120, 120, 120), np.float32)
+    inside = np.zeros(values.shape, bool)
+    inside[7, 13, 101] = inside[111, 3, 9] = True  # between the two there is nothing
+    found = preview(values, inside)
+    assert all((plane > 0).any() for plane in panels(found.before, found.widths))
+
+
+def test_voxels_that_are_all_alike_or_not_finite_have_a_preview_too() -> None:
+    values, inside = head()
+    for odd in (np.full(SHAPE, 7.0, np.float32), np.full(SHAPE, np.nan, np.float32)):
+        found = preview(odd, inside)
+        assert found.before_window[0] < found.before_window[1]
+        assert found.before.shape == found.after.shape
+    values[8, 8, 8] = np.inf
+    assert np.isfinite(preview(values, inside).before_window).all()
+
+
+def test_a_preview_is_read_as_it_was_written_and_damage_is_named(tmp_path: Path) -> None:
+    found = preview(*head())
+    path = tmp_path / "a.png"
+    write_preview(path, found)
+    again = read_preview(path)
+    np.testing.assert_array_equal(again.before, found.before)
+    np.testing.assert_array_equal(again.after, found.after)
+    assert (again.before_window, again.after_window) == (found.before_window, found.after_window)
+    assert again.widths == found.widths
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(FileError, match=r"a\.png"):
+        read_preview(path)
+    with pytest.raises(FileError, match=r"b\.png"):
+        read_preview(tmp_path / "b.png")
