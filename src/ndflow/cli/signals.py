@@ -2,7 +2,8 @@
 
 A signal raises an exception wherever the program happens to be. If that is in a destructor, Python
 ignores the exception and the program would continue; so signals are remembered, and
-`raise_if_signalled` raises the exception again after each scan.
+`raise_if_signalled` raises the exception again after each scan. Libraries may turn it into another
+exception; what fails after a signal counts as stopped by it.
 
 A signal that is ignored when the program starts stays ignored: that is how ``nohup`` keeps a run
 alive, and how shells keep Ctrl-C from jobs in the background.
@@ -50,6 +51,9 @@ def signals_raised() -> Iterator[None]:
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
     try:
         yield
+    except Exception:
+        raise_if_signalled()  # what fails after a signal fails because of it
+        raise
     finally:
         sys.unraisablehook = hook
         for number, handler in before.items():
