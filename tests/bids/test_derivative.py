@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from phantoms import head, save
 
-from ndflow.bids.derivative import derivative_path, source_uri, write_dataset_files
+from ndflow.bids.derivative import derivative_path, source_uris, write_dataset_files
 from ndflow.bids.query import BidsImage, find_scans
 from ndflow.errors import FileError, InvalidValueError
 
@@ -83,7 +83,7 @@ def test_desc_may_be_another_label_but_not_a_path() -> None:
 
 def test_the_source_uri_is_relative_to_its_dataset() -> None:
     one = scan("sub-01/anat/sub-01_T1w.nii.gz")
-    assert source_uri(one) == "bids:raw:sub-01/anat/sub-01_T1w.nii.gz"
+    assert source_uris(one) == ["bids:raw:sub-01/anat/sub-01_T1w.nii.gz"]
 
 
 # ── descriptions ─────────────────────────────────────────────────────────────────────────────────
@@ -295,7 +295,7 @@ def written(folder: Path, **sidecar: Any) -> Path:
         image = out / derivative_path(one)
         image.parent.mkdir(parents=True, exist_ok=True)
         save(image, head().astype(np.float32))
-        side = {"Sources": [source_uri(one)], "SkullStripped": False, "format": "ndflow", **sidecar}
+        side = {"Sources": source_uris(one), "SkullStripped": False, "format": "ndflow", **sidecar}
         if "res" in one.entities:
             side["Resolution"] = "2 mm"
         image.with_name(image.name.replace(".nii.gz", ".json")).write_text(json.dumps(side))

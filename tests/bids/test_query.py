@@ -319,7 +319,7 @@ def test_five_hundred_subjects_take_less_than_a_second(tmp_path: Path) -> None:
     root = dataset(tmp_path, *scans, participants=f"participant_id\tsite\n{rows}")
     stored = dataset(tmp_path / "masks", *masks)
     begin = time.process_time()
-    found = find_scans(root, masks=stored)
+    found = find_scans(root, derivatives=[stored])
     assert time.process_time() - begin < 1  # 0.06 s on two slow cores
     assert len({scan.mask for scan in found}) == 500
 

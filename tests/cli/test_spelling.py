@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from phantoms import head, save
 from studies import read_json
 
-from ndflow.cli.app import in_our_spelling
+from ndflow.cli.spelling import in_our_spelling
 
 
 def test_the_american_spelling_does_the_same(run: Run, inputs: Path) -> None:
     scan, target, outputs = inputs / "scan.nii.gz", inputs / "reference.json", []
     for verb in ("normalise", "normalize"):
         outputs.append(inputs / f"{verb}.nii.gz")
-        assert run(verb, scan, "--to", target, "-o", outputs[-1]) == (0, "", "")
+        assert run(verb, scan, "--to", target, "-o", outputs[-1]).well
     assert outputs[0].read_bytes() == outputs[1].read_bytes()
 
 
@@ -69,6 +69,16 @@ def test_regularisation_may_be_spelt_with_a_z(
         ("normalise --regularization=1e-2 x", "normalise --regularisation=1e-2 x"),
         ("normalise --regularizations", "normalise --regularizations"),
         ("fit -- --regularization --mode centre", "fit -- --regularization --mode centre"),
+        ("bids a b group --participant_label x_y", "bids a b group --participant-label x_y"),
+        ("bids a b group --n_cpus=2 --nprocs 3", "bids a b group --jobs=2 --jobs 3"),
+        ("bids a b group --masks m --auto-mask", "bids a b group --derivatives m --mask=auto"),
+        ("cohort --auto-mask --masks m", "cohort --mask=auto --masks m"),
+        ("fit a --auto-mask", "fit a --auto-mask"),
+        ("normalize --lesions auto a", "normalise --find-lesions a"),
+        ("cohort --lesions=auto --mode", "cohort --find-lesions --mode"),
+        ("reference --lesions auto auto", "reference --healthy auto"),
+        ("cohort --lesions x", "cohort --lesions x"),
+        ("cohort --mode -- --auto-mask", "cohort --mode -- --auto-mask"),
         ("", ""),
     ],
 )

@@ -45,7 +45,7 @@ def test_facts_say_what_was_run_on_what() -> None:
     assert found["Images"] == "T1w"
     assert found["Reference"] == "made from 4 scans"
     assert found["Versions"] == "ndflow 9.8.7, numpy 2.0"
-    for words in ("method ndflow", "mode individual", "objective l2", "solver exact"):
+    for words in ("method ndflow", "mode individual", "objective l2", "scale positive"):
         assert words in found["Settings"]
 
 
@@ -111,6 +111,9 @@ def test_the_paragraph_says_which_voxels_were_used(masks: Any, words: str) -> No
         ({"matching": Matching(target="adaptive")}, "the mildest map"),
         ({"matching": Matching(lesions="auto"), "given": "r"}, "than any healthy scan"),
         ({"matching": Matching(freeze=("weight<0.1",))}, "(weight<0.1) stayed fixed"),
+        ({}, "the reference has a mean of 500 and a standard deviation of 125."),
+        ({"matching": Matching(scale="standard")}, "mean of 0 and a standard deviation of 1."),
+        ({"matching": Matching("zscore")}, "mean of 0 and a standard deviation of 1."),
         ({"matching": Matching(range=(0, 50))}, "lie at 0 and 50."),
         ({"given": "r.json"}, "to a given reference"),
         ({"matching": Matching("nyul", landmarks=7)}, "Scans were normalised by 7 percentiles"),

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
+from ndflow.bids.masks import RAW
 from ndflow.bids.names import check_label, without_desc
 from ndflow.bids.query import DESCRIPTION, OURS, BidsImage
 from ndflow.errors import FileError, InvalidValueError
@@ -26,13 +29,13 @@ __all__ = [
     "check_dataset",
     "derivative_path",
     "is_our_derivative",
-    "source_uri",
+    "source_uris",
     "write_dataset_files",
 ]
 
 Description = dict[str, Any]  # the content of a dataset_description.json
 
-_LINK = "raw"  # the name of the source dataset in our BIDS URIs
+_NO_LINKS: Mapping[str, Path] = MappingProxyType({})
 _TOOL = "ndflow"
 _BIDS_VERSION = "1.10.0"
 _MAX_BYTES = 16 << 20
@@ -46,22 +49,27 @@ density flows. Geometry and background are those of the images that they were ma
 
 - sub-*/: the images, desc-ndflow; the JSON beside each one says what it was made from, and how
 - models/: what was found for each scan: the mixture of its intensities
+- figures/: slices of each scan before and after, for the report
 - reference*.json, map_*.json: what the scans were matched to
 - scans.tsv, failures.tsv: all scans, and those that could not be normalised, and why
 - provenance.json, report.html, evaluation/: how it was done, and how it went
+- logs/CITATION.md: a paragraph for the methods section of a paper, and what to cite
 
 Only the images are described by BIDS; .bidsignore lists the rest.
 """
 _IGNORED = (
     "/models",
+    "/figures",
     "/maps",
     "/evaluation",
+    "/logs",
     "/reference*.json",
     "/map_*.json",
     "/provenance.json",
     "/failures.tsv",
     "/scans.tsv",
     "/report.html",
+    "/report-*.html",
     ".ndflow-*",
 )
 
@@ -81,9 +89,13 @@ def derivative_path(scan: BidsImage, *, desc: str = OURS) -> str:
     return f"{folder}/{stem}_{scan.suffix}.nii.gz"
 
 
-def source_uri(scan: BidsImage) -> str:
-    """Return the BIDS URI of a scan, for the sidecar of the image made from it."""
-    return f"bids:{_LINK}:{scan.relative}"
+def source_uris(scan: BidsImage, derivatives: Mapping[str, Path] = _NO_LINKS) -> list[str]:
+    """Return the BIDS URIs of a scan and of its mask, if that lies in one of the derivatives."""
+    uris = [f"bids:{RAW}:{scan.relative}"]
+    for name, folder in derivatives.items():
+        if scan.mask is not None and Path(scan.mask).is_relative_to(folder):
+            uris.append(f"bids:{name}:{Path(scan.mask).relative_to(folder).as_posix()}")
+    return uris[:2]
 
 
 def write_dataset_files(
@@ -92,6 +104,7 @@ def write_dataset_files(
     source_root: AnyPath,
     name: str = _TOOL,
     version: str,
+    derivatives: Mapping[str, Path] = _NO_LINKS,
     force: bool = False,
 ) -> None:
     """Write ``dataset_description.json``, ``README`` and ``.bidsignore`` of a derivative.
@@ -106,6 +119,7 @@ def write_dataset_files(
     source_root : the dataset that the scans come from.
     name : the name of the derivative.
     version : the version of ndflow.
+    derivatives : the folders with masks, by the names that URIs use for them.
     force : whether to replace the description altogether, even if the derivative was made from
         another dataset.
 
@@ -116,6 +130,8 @@ def write_dataset_files(
     place, source = Path(folder), Path(source_root)
     check_dataset(place, source_root=source, force=force)
     ours = _description(_read(source / DESCRIPTION), _location(source, place), name, version)
+    for other, root in derivatives.items():
+        ours["DatasetLinks"][other] = _location(root, place)
     path, ignored = place / DESCRIPTION, place / ".bidsignore"
     fresh = force or not os.path.lexists(path)
     content = ours if fresh else _updated(_read(path), ours)
@@ -165,7 +181,7 @@ def _description(source: Description, location: str, name: str, version: str) ->
         "DatasetType": "derivative",
         "GeneratedBy": [{"Name": _TOOL, "Version": version}],
         "SourceDatasets": [known if "DOI" in known else {**known, "URL": location}],
-        "DatasetLinks": {_LINK: location},
+        "DatasetLinks": {RAW: location},
     }
 
 
@@ -175,8 +191,8 @@ def _check_old(path: Path, old: Description, ours: Description, *, force: bool) 
         cause = "describes a dataset that is not ours"
         raise FileError(path, cause, "choose another folder for the output")
     links = old.get("DatasetLinks")
-    was = links.get(_LINK) if isinstance(links, dict) else None
-    same = was == ours["DatasetLinks"][_LINK] or _identity(old) == _identity(ours) != [{}]
+    was = links.get(RAW) if isinstance(links, dict) else None
+    same = was == ours["DatasetLinks"][RAW] or _identity(old) == _identity(ours) != [{}]
     if not force and not same:
         cause = f"made from another dataset, {was}"
         raise FileError(path, cause, "choose another folder, or --force to replace it")

@@ -1,26 +1,35 @@
-"""Brain masks in a BIDS dataset or its derivatives: ``…_desc-brain_mask.nii.gz``.
+"""Brain masks and tissue probability maps in a BIDS dataset or its derivatives.
 
-A mask fits an image if all its entities except ``desc`` are entities of the image too, and it lies
-in the same space.
+They are called ``…_desc-brain_mask.nii.gz`` and ``…_label-GM_probseg.nii.gz`` (CSF, GM and WM). A
+file fits an image if all its other entities are entities of the image too, and it lies in the same
+space.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from ndflow.bids.names import IMAGES, Entities, entities_of, is_labelled, without_desc
-from ndflow.errors import FileError
+from ndflow.bids.names import IMAGES, Entities, entities_of, is_labelled
+from ndflow.errors import FileError, InvalidValueError
 
-__all__ = ["Masks", "fitting_mask"]
+__all__ = ["RAW", "Derivative", "fitting_mask", "named_derivatives"]
 
-_ENDINGS = tuple(f"_desc-brain_mask{kind}" for kind in IMAGES)
+RAW = "raw"  # the name of the source dataset in our BIDS URIs
+
+_MASKS = tuple(f"_desc-brain_mask{kind}" for kind in IMAGES)
+_TISSUES = {
+    tissue: tuple(f"_label-{tissue.upper()}_probseg{kind}" for kind in IMAGES)
+    for tissue in ("csf", "gm", "wm")
+}
+_NAME = re.compile(r"[0-9A-Za-z_.+-]+")
 _GRID = ("space", "cohort", "res")  # these must be the same, or both absent
 
 
-class Masks:
-    """The masks in a derivatives folder.
+class Derivative:
+    """A derivatives folder with masks, tissue probability maps or both.
 
     Parameters
     ----------
@@ -30,13 +39,13 @@ class Masks:
     def __init__(self, root: Path) -> None:
         if not root.is_dir():
             what = "not a folder" if os.path.lexists(root) else "no such folder"
-            raise FileError(root, what, "give a derivatives folder with masks")
+            raise FileError(root, what, "give a derivatives folder, with --derivatives")
         if not any(is_labelled(name, "sub-") for name in _names(root)):
             hint = "give the folder of one pipeline, for example derivatives/fmriprep"
             raise FileError(root, "holds no folders sub-…, and so no masks", hint)
         self._root = root
 
-    def of(self, folder: str, entities: Entities) -> str | None:
+    def mask(self, folder: str, entities: Entities) -> str | None:
         """Return the mask of an image, or of all sessions of its subject; None if there is neither.
 
         Parameters
@@ -44,11 +53,58 @@ class Masks:
         folder : the folder of the image, relative to its own dataset.
         entities : the entities of the image.
         """
+        found = (fitting_mask(place, _names(place), entities) for place in self._places(folder))
+        return next(filter(None, found), None)
+
+    def tissues(self, folder: str, entities: Entities) -> dict[str, str]:
+        """Return the tissue probability maps of an image by tissue, looked up as its mask is."""
+        for place in self._places(folder):
+            names = _names(place)
+            found = {
+                tissue: path
+                for tissue, endings in _TISSUES.items()
+                if (path := _fitting(place, names, entities, endings))
+            }
+            if found:
+                return found
+        return {}
+
+    def _places(self, folder: str) -> Iterable[Path]:
         subject, *_, datatype = folder.split("/")
-        for place in dict.fromkeys((self._root / folder, self._root / subject / datatype)):
-            if mask := fitting_mask(place, _names(place), entities):
-                return mask
-        return None
+        return dict.fromkeys((self._root / folder, self._root / subject / datatype))
+
+
+def named_derivatives(given: Iterable[str]) -> dict[str, Path]:
+    """Return derivatives folders by their names.
+
+    Parameters
+    ----------
+    given : each ``NAME=PATH``, or a path, whose last part then is the name.
+
+    Raises
+    ------
+    InvalidValueError : if a name is taken, or a path is empty.
+
+    Examples
+    --------
+    >>> list(named_derivatives(["prep=/data/fmriprep-24", "synthstrip"]))
+    ['prep', 'synthstrip']
+    """
+    folders: dict[str, Path] = {}
+    for text in given:
+        name, equals, path = text.partition("=")
+        if not (equals and _NAME.fullmatch(name)) or Path(text).is_dir():
+            path = text
+            name = re.sub(rf"[^{_NAME.pattern[1:-2]}]", "-", Path(text).absolute().name)
+        if not path:
+            raise InvalidValueError(f"--derivatives {text!r} names no folder; give NAME=PATH")
+        if name in folders or name == RAW:
+            cause = "names the dataset itself" if name == RAW else "is given twice"
+            raise InvalidValueError(
+                f"--derivatives: {name!r} {cause}; choose another name, as in NAME=PATH"
+            )
+        folders[name] = Path(path)
+    return folders
 
 
 def fitting_mask(
@@ -71,18 +127,34 @@ def fitting_mask(
     ------
     FileError : if several masks fit equally well.
     """
-    image = without_desc(entities)
+    return _fitting(folder, names, entities, _MASKS, exactly=exactly)
+
+
+def _fitting(
+    folder: Path,
+    names: Iterable[str],
+    entities: Entities,
+    endings: tuple[str, ...],
+    *,
+    exactly: bool = False,
+) -> str | None:
+    image = _acquired(entities)
     fitting: dict[str, int] = {}
     for name in names:
-        mask = without_desc(entities_of(name) or {}) if name.endswith(_ENDINGS) else {}
-        same_grid = all(mask.get(key) == image.get(key) for key in _GRID)
-        if mask and same_grid and (mask == image if exactly else mask.items() <= image.items()):
-            fitting[name] = len(mask)
+        own = _acquired(entities_of(name) or {}) if name.endswith(endings) else {}
+        same_grid = all(own.get(key) == image.get(key) for key in _GRID)
+        if own and same_grid and (own == image if exactly else own.items() <= image.items()):
+            fitting[name] = len(own)
     best = sorted(name for name, length in fitting.items() if length == max(fitting.values()))
     if len(best) > 1:
-        hint = "remove one of the masks"
+        hint = "remove one of the two"
         raise FileError(folder / best[0], f"fits the same scan as {best[1]}", hint)
     return str(folder / best[0]) if best else None
+
+
+def _acquired(entities: Entities) -> Entities:
+    """Return entities without those that say how an image was processed, or what it shows."""
+    return {key: label for key, label in entities.items() if key not in ("desc", "label")}
 
 
 def _names(folder: Path) -> list[str]:

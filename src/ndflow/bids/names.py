@@ -12,7 +12,9 @@ from collections.abc import Iterable
 from ndflow.errors import InvalidValueError
 
 __all__ = [
+    "ENTITIES",
     "IMAGES",
+    "INDICES",
     "VALIDATOR",
     "Entities",
     "check_label",
@@ -26,6 +28,18 @@ __all__ = [
 
 IMAGES = (".nii", ".nii.gz")
 VALIDATOR = "for details, run the BIDS validator: bids-validator-deno"
+
+# The short names of entities, by the names that people use for them: those of BIDS and of pybids.
+_LONG = """
+subject sub, session ses, sample sample, task task, tracer trc, acquisition acq, ceagent ce,
+staining stain, reconstruction rec, direction dir, run run, modality mod, echo echo, flip flip,
+inversion inv, mtransfer mt, part part, processing proc, hemisphere hemi, space space,
+cohort cohort, split split, recording recording, chunk chunk, segmentation seg, resolution res,
+density den, label label, description desc
+"""
+ENTITIES = dict(pair.split() for pair in _LONG.split(","))
+ENTITIES |= {key: key for key in ENTITIES.values()}
+INDICES = ("run", "echo", "flip", "inv", "split", "chunk")  # entities whose labels are numbers
 
 Entities = dict[str, str]
 

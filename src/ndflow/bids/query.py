@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from ndflow.bids.masks import Masks, fitting_mask
+from ndflow.bids.filters import Filter
+from ndflow.bids.masks import Derivative, fitting_mask
 from ndflow.bids.names import (
     IMAGES,
     VALIDATOR,
@@ -55,6 +56,7 @@ class BidsImage:
     suffix : the kind of image, for example ``T1w``.
     site : where it was acquired, if known.
     mask : the file of its brain mask, if there is one.
+    tissues : the files of its tissue probability maps in derivatives, by tissue.
     more : the other columns of ``participants.tsv`` for its subject, such as age.
     """
 
@@ -64,6 +66,7 @@ class BidsImage:
     suffix: str
     site: str | None = None
     mask: str | None = None
+    tissues: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -74,7 +77,8 @@ def find_scans(
     participants: Iterable[str] = (),
     sessions: Iterable[str] = (),
     site_column: str | None = None,
-    masks: AnyPath | None = None,
+    derivatives: Iterable[AnyPath] = (),
+    chosen: Filter | None = None,
 ) -> list[BidsImage]:
     """Find the scans of a dataset.
 
@@ -87,9 +91,12 @@ def find_scans(
     participants, sessions : labels, with or without ``sub-`` and ``ses-``; by default all.
     site_column : the column of ``participants.tsv`` and ``sub-*_sessions.tsv`` (which takes
         precedence) that holds the site; by default ``site``, ``centre``, ``center`` or ``site_id``.
-    masks : a derivatives folder with ``desc-brain_mask`` images, for example of fMRIPrep. For a
-        scan without a mask of its own, the mask of all runs or all sessions is taken. Without this
-        folder, or a mask in it, a mask beside the image is taken if all its entities are the same.
+    derivatives : folders with masks (``desc-brain_mask``) and tissue probability maps
+        (``label-GM_probseg``), for example of fMRIPrep; the first folder that has them is taken.
+        For a scan without a mask of its own, the mask of all runs or all sessions is taken. Where
+        these folders hold no mask, a mask beside the image is taken if all its entities are the
+        same.
+    chosen : which of these images; by default all.
 
     Returns
     -------
@@ -103,28 +110,34 @@ def find_scans(
     """
     top = Path(root)
     check_label("suffix", suffix)
-    chosen = labels_of("participant", "sub-", participants), labels_of("session", "ses-", sessions)
+    named = labels_of("participant", "sub-", participants), labels_of("session", "ses-", sessions)
     tree = _Tree(top)
-    derived = None if masks is None else Masks(Path(masks))
+    derived = [Derivative(Path(folder)) for folder in derivatives]
     sites = Sites(top, site_column)
     scans: list[BidsImage] = []
     suffixes: set[str] = set()
-    for place in _places(tree, *chosen):
+    for place in _places(tree, *named):
         folder = top / place.folder
         names = [name for name in tree.listing(place.folder).files if name.endswith(IMAGES)]
         suffixes.update(map(suffix_of, names))
-        for name, entities in _images(folder, place, names, suffix).items():
-            mask = derived.of(place.folder, entities) if derived else None
+        for name, entities in _images(folder, place, names, suffix, chosen).items():
+            masks = (pipeline.mask(place.folder, entities) for pipeline in derived)
+            maps = (pipeline.tissues(place.folder, entities) for pipeline in derived)
             scan = BidsImage(
                 image=str(folder / name),
                 relative=f"{place.folder}/{name}",
                 entities=entities,
                 suffix=suffix,
                 site=sites.of(place.subject, place.session),
-                mask=mask or fitting_mask(folder, names, entities, exactly=True),
+                mask=next(filter(None, masks), None)
+                or fitting_mask(folder, names, entities, exactly=True),
+                tissues=next(filter(None, maps), {}),
                 more=sites.more_of(place.subject),
             )
             scans.append(scan)
+    if not scans and chosen is not None and suffix in suffixes:
+        cause = f"the query {chosen.name!r} fits none of the {suffix} images"
+        raise FileError(chosen.path, cause, "correct it; null stands for an entity that is absent")
     if not scans:
         raise _no_scans(top, suffix, suffixes - {suffix})
     sites.check()
@@ -224,7 +237,9 @@ def _check_known(root: Path, what: str, named: set[str], known: Collection[str |
         raise FileError(root, f"no {what} {', '.join(missing[:_MAX_LISTED])}", hint)
 
 
-def _images(folder: Path, place: _Place, names: Sequence[str], suffix: str) -> dict[str, Entities]:
+def _images(
+    folder: Path, place: _Place, names: Sequence[str], suffix: str, chosen: Filter | None
+) -> dict[str, Entities]:
     """Return the images that are scans, one for each acquisition, with their entities."""
     scans: dict[frozenset[tuple[str, str]], tuple[str, Entities]] = {}
     for name in sorted(names, key=lambda name: "_desc-" in name):
@@ -238,6 +253,8 @@ def _images(folder: Path, place: _Place, names: Sequence[str], suffix: str) -> d
             cause = f"its name does not belong in the folder {place.folder}"
             raise FileError(folder / name, cause, f"rename or move it; {VALIDATOR}")
         if entities.get("desc") == OURS:
+            continue
+        if chosen is not None and not chosen.accepts(folder.name, name, entities):
             continue
         acquisition = frozenset(without_desc(entities).items())
         other, others = scans.setdefault(acquisition, (name, entities))

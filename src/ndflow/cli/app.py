@@ -22,7 +22,13 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 
-from cyclopts import App, CycloptsError, MissingArgumentError, Parameter, UnusedCliTokensError
+from cyclopts import (
+    CycloptsError,
+    MissingArgumentError,
+    Parameter,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 from ndflow._version import __version__
 from ndflow.cli.commands.cmd_apply import apply
@@ -36,7 +42,9 @@ from ndflow.cli.commands.cmd_reference import reference
 from ndflow.cli.commands.cmd_report import report
 from ndflow.cli.commands.cmd_verify import verify
 from ndflow.cli.console import print_error
+from ndflow.cli.options import GroupedApp, shown_default
 from ndflow.cli.signals import Terminated, signals_raised
+from ndflow.cli.spelling import in_our_spelling, meant
 from ndflow.errors import NdflowError
 
 __all__ = ["app", "run"]
@@ -54,22 +62,18 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "demo": demo,
 }
 
-_OPTIONS = {"--regularization": "--regularisation"}
-_MODES = {"centre": "site", "center": "site"}
+_USAGE = {"cohort": "Usage: ndflow cohort [OPTIONS] TABLE OUT"}
 
-app = App(
+app = GroupedApp(
     name="ndflow",
     help="Make MRI intensities comparable across scanners.",
     version=__version__,
-    default_parameter=Parameter(
-        negative=(),
-        show_default=lambda value: None if value in (None, ()) or value is False else str(value),
-    ),
+    default_parameter=Parameter(negative=(), show_default=shown_default),
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
 for _position, (_name, _command) in enumerate(COMMANDS.items()):
-    app.command(_command, name=_name, sort_key=_position)
+    app.command(_command, name=_name, sort_key=_position, usage=_USAGE.get(_name))
 
 
 def run() -> int:
@@ -100,35 +104,6 @@ def run() -> int:
         return 2
 
 
-def in_our_spelling(words: Sequence[str]) -> list[str]:
-    """Return the command line with American and former spellings replaced by those of the options.
-
-    Only the command itself, names of options and the value of ``--mode`` are replaced; file names
-    and the values of other options stay as they are.
-
-    Examples
-    --------
-    >>> in_our_spelling(["normalize", "normalize", "--regularization=0.01"])
-    ['normalise', 'normalize', '--regularisation=0.01']
-    >>> in_our_spelling(["cohort", "centre", "center", "--mode", "centre"])
-    ['cohort', 'centre', 'center', '--mode', 'site']
-    """
-    typed: list[str] = []
-    for position, word in enumerate(words):
-        if word == "--":  # what follows are names of files
-            return [*typed, *words[position:]]
-        option, equals, value = word.partition("=")
-        if position == 0:
-            typed.append("normalise" if word == "normalize" else word)
-        elif words[position - 1] == "--mode":
-            typed.append(_MODES.get(word, word))
-        elif option == "--mode":
-            typed.append(f"{option}{equals}{_MODES.get(value, value)}")
-        else:
-            typed.append(f"{_OPTIONS.get(option, option)}{equals}{value}")
-    return typed
-
-
 def _how_to_resume(typed: Sequence[str]) -> str:
     if typed[:1] in (["cohort"], ["bids"]):
         return "run the same command again to resume where it left off"
@@ -144,6 +119,8 @@ def _usage_error(error: CycloptsError, typed: Sequence[str]) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, MissingArgumentError) and "Did you mean" not in text:
         text = _missing(error, text)
+    elif isinstance(error, UnknownOptionError):
+        text = _unknown(error, text)
     elif isinstance(error, UnusedCliTokensError):
         text = f"Unexpected argument: {shlex.join(error.unused_tokens or ())}"
     if not text.endswith("..."):  # of a list that is cut short
@@ -163,12 +140,25 @@ def _missing(error: MissingArgumentError, text: str) -> str:
     return text.removeprefix(f'Command "{" ".join(error.command_chain or ())}" parameter ')
 
 
+def _unknown(error: UnknownOptionError, text: str) -> str:
+    """Return which option is unknown, and what may be meant."""
+    typed = error.token.keyword or error.token.value
+    names = {name for argument in error.argument_collection for name in argument.names}
+    suggested = meant(typed.partition("=")[0], names)
+    if suggested is None:
+        return text
+    unknown = f"Unknown option: {typed}."
+    if suggested.startswith("-"):
+        return f"{unknown} Did you mean {suggested}?"
+    return f"{unknown} {suggested} is typed without an option, in its place"
+
+
 def _order_hint(error: CycloptsError, typed: Sequence[str]) -> str:
-    """Return a hint if an option that takes several files may have swallowed the images too."""
-    lists = {"--mask", "--exclude", "--weights", "--csf", "--gm", "--wm"} & {
-        word.partition("=")[0] for word in typed
-    }
+    """Return a hint if an option that takes several values may have swallowed the arguments too."""
     argument = error.argument if isinstance(error, MissingArgumentError) else None
-    if not lists or argument is None or argument.name.startswith("-"):
+    if argument is None or argument.name.startswith("-") or typed[0] not in COMMANDS:
         return ""
-    return f"it goes before {' and '.join(sorted(lists))}; "
+    given = {word.partition("=")[0] for word in typed}
+    known = app[typed[0]].assemble_argument_collection()
+    lists = [one.name for one in known if one.parameter.consume_multiple and given & {*one.names}]
+    return f"it goes before {' and '.join(sorted(lists))}; " if lists else ""

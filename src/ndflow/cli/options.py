@@ -1,24 +1,27 @@
-"""Options that several commands share."""
+"""Options that several commands share, and how the help of a command shows them.
+
+The help has two groups of options: those that most people need (`COMMON`), and all others.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from cyclopts import Group, Parameter
+from cyclopts import App, ArgumentCollection, Group, Parameter
 
 from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing
 
 __all__ = [
-    "METHOD",
-    "RESULT",
-    "RUN",
-    "AutoMask",
+    "COMMON",
     "AveragingOptions",
+    "BoilerplateOnly",
     "DryRun",
     "Excludes",
+    "FindLesions",
     "FittingOptions",
     "Force",
+    "GroupedApp",
     "Images",
     "Jobs",
     "Masks",
@@ -28,50 +31,122 @@ __all__ = [
     "ReadingOptions",
     "Scheduler",
     "StopEarly",
+    "SubjectPages",
     "TissueFiles",
+    "Title",
+    "Unmasked",
+    "UnmaskedScans",
     "Verbosity",
     "VerbosityOptions",
     "WritingOptions",
+    "shown_default",
 ]
 
-METHOD = Group("Method", sort_key=1)
-RESULT = Group("Result", sort_key=2)
-RUN = Group("Run", sort_key=3)
+# What most people need, in the order of the help; all other options of a command are advanced.
+COMMON: dict[str, tuple[str, ...]] = {
+    "normalise": (
+        *("--to", "--output", "--mask", "--exclude", "--scale", "--dtype"),
+        *("--jobs", "--dry-run", "--force", "--quiet"),
+    ),
+    "cohort": (
+        *("--from-folder", "--mask", "--channel", "--reference", "--mode", "--target"),
+        *("--title", "--jobs", "--dry-run", "--quiet"),
+    ),
+    "bids": (
+        *("--participant-label", "--session-label", "--suffix", "--derivatives", "--mask"),
+        *("--mode", "--title", "--jobs", "--dry-run", "--quiet"),
+    ),
+    "reference": (
+        *("--output", "--mask", "--exclude", "--channel", "--average", "--weights"),
+        *("--jobs", "--dry-run", "--force", "--quiet"),
+    ),
+    "fit": ("--output", "--mask", "--exclude", "--jobs", "--dry-run", "--force", "--quiet"),
+    "apply": ("--map", "--output", "--inverse", "--mask", "--dtype", "--force", "--quiet"),
+    "evaluate": ("--output", "--covariate", "--jobs", "--force", "--quiet"),
+    "report": ("--title", "--sample", "--viewer", "--subject-pages", "--quiet"),
+    "verify": ("--jobs", "--quiet"),
+    "demo": ("--jobs", "--quiet"),
+}
+
+_OPTIONS = Group("Options", sort_key=1)
+_ADVANCED = Group("Advanced options", sort_key=2)
+_METAVARS = {  # of settings, whose classes know nothing about the command line
+    "--freeze": "RULE",
+    "--regularisation": "NUMBER",
+    "--landmarks": "N",
+    "--range": "LOW HIGH",
+    "--effective-count": "N",
+    "--max-bytes": "N",
+}
+_PYTHON_ONLY = ("--lesions",)  # --find-lesions is the option
+
+Unmasked = Literal["none", "auto"]
 
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
 Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
 Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=1)]
 Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE|none...", consume_multiple=1)]
-TissueFiles = Annotated[
-    tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=1, group=METHOD)
+TissueFiles = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=1)]
+Force = Annotated[
+    bool,
+    Parameter(
+        help="Replace results that exist already, but never a file that ndflow did not write."
+    ),
 ]
-Force = Annotated[bool, Parameter(group=RESULT, help="Replace files that exist already.")]
 Jobs = Annotated[
     int,
     Parameter(
         name=("--jobs", "-j"),
         metavar="N",
-        group=RUN,
-        help="How many scans to process at a time; -1 for one per core.",
+        help="How many scans to process at a time, each on one core; -1 for one per core.",
     ),
 ]
 Scheduler = Annotated[
     str | None,
     Parameter(
         metavar="ADDRESS",
-        group=RUN,
-        help="Run on a Dask cluster: the address of its scheduler, or its scheduler file.",
+        help="Run on a Dask cluster: the address of its scheduler, or its scheduler file. "
+        "Default: this machine.",
     ),
 ]
-StopEarly = Annotated[bool, Parameter(group=RUN, help="Stop as soon as a scan fails.")]
-AutoMask = Annotated[
-    bool, Parameter(group=METHOD, help="Find the foreground of scans that have no mask.")
+StopEarly = Annotated[
+    bool, Parameter(help="Stop as soon as a scan fails. Default: continue with the others.")
+]
+UnmaskedScans = Annotated[
+    Unmasked,
+    Parameter(
+        help="For scans without a mask: find the foreground (auto), or use all nonzero voxels "
+        "(none)."
+    ),
+]
+FindLesions = Annotated[
+    bool,
+    Parameter(
+        help="Experimental. Find intensities brighter than in any healthy scan of the reference, "
+        "and keep them out of the match: at most 10 % of a scan. The reference must have been made "
+        "with `ndflow reference --healthy`, from scans of the same scanner."
+    ),
+]
+Title = Annotated[
+    str | None,
+    Parameter(metavar="TEXT", help="The title of the report. Default: the name of the study."),
+]
+SubjectPages = Annotated[
+    bool,
+    Parameter(help="Write a report of each subject too, OUT/report-SUBJECT.html."),
 ]
 NoReport = Annotated[
     bool,
-    Parameter(group=RUN, env_var="NDFLOW_NO_REPORT", help="Do not write OUT/report.html."),
+    Parameter(env_var="NDFLOW_NO_REPORT", help="Do not write the report, OUT/report.html."),
 ]
-DryRun = Annotated[bool, Parameter(group=RUN, help="Only show what would be done.")]
+BoilerplateOnly = Annotated[
+    bool,
+    Parameter(
+        help="Only print the paragraph for the methods section of a paper, and write it to "
+        "OUT/logs/CITATION.md; no scan is processed."
+    ),
+]
+DryRun = Annotated[bool, Parameter(help="Only show what would be done; nothing is written.")]
 
 
 @dataclass(frozen=True)
@@ -90,9 +165,43 @@ class Verbosity:
     verbose: Annotated[bool, Parameter(name=("--verbose", "-v"))] = False
 
 
-AveragingOptions = Annotated[Averaging, Parameter(name="*", group=METHOD)]
-FittingOptions = Annotated[Fitting, Parameter(name="*", group=METHOD)]
-MatchingOptions = Annotated[Matching, Parameter(name="*", group=METHOD)]
-WritingOptions = Annotated[Writing, Parameter(name="*", group=RESULT)]
-ReadingOptions = Annotated[Reading, Parameter(name="*", group=RUN)]
-VerbosityOptions = Annotated[Verbosity, Parameter(name="*", group=RUN)]
+AveragingOptions = Annotated[Averaging, Parameter(name="*")]
+FittingOptions = Annotated[Fitting, Parameter(name="*")]
+MatchingOptions = Annotated[Matching, Parameter(name="*")]
+WritingOptions = Annotated[Writing, Parameter(name="*")]
+ReadingOptions = Annotated[Reading, Parameter(name="*")]
+VerbosityOptions = Annotated[Verbosity, Parameter(name="*")]
+
+
+class GroupedApp(App):
+    """An application whose commands show their options in two groups."""
+
+    def assemble_argument_collection(
+        self, *, default_parameter: Parameter | None = None, parse_docstring: bool = False
+    ) -> ArgumentCollection:
+        """Return the arguments of a command, each in its group, in the order of the help."""
+        found = super().assemble_argument_collection(
+            default_parameter=default_parameter, parse_docstring=parse_docstring
+        )
+        common = COMMON.get(self.name[0], ())
+        arguments = [one for one in found if one.name not in _PYTHON_ONLY]
+        for argument in arguments:
+            if argument.index is None:
+                group = _OPTIONS if argument.name in common else _ADVANCED
+                label = _METAVARS.get(argument.name)
+                shown = [Parameter(group=group), *([Parameter(metavar=label)] if label else [])]
+                argument.parameter = Parameter.combine(argument.parameter, *shown)
+        last = len(common)
+        places = {name: place for place, name in enumerate(common)}
+        arguments.sort(key=lambda one: -1 if one.index is not None else places.get(one.name, last))
+        found[:] = arguments
+        return found
+
+
+def shown_default(value: Any) -> str | None:
+    """Return a default value for the help; None where a sentence explains it."""
+    if value is None or value is False or value == ():
+        return None
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

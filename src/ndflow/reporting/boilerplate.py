@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Collection, Sequence
 
 from ndflow._version import __version__
+from ndflow.scan.records import StudyRecord
+from ndflow.scan.target import SCALES
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import ANY_CHANNEL, Study
 
-__all__ = ["facts", "methods_paragraph"]
+__all__ = ["facts", "methods_paragraph", "planned_paragraph"]
 
 _MASKS = {
     "given": "inside its mask",
@@ -44,6 +46,7 @@ def _settings(study: Study) -> list[str]:
     words += [f"effective count {study.fitting.effective_count:g}"]
     if matching.range is not None:
         words += [f"range {matching.range[0]:g} to {matching.range[1]:g}"]
+    words += [f"scale {matching.scale}"] if matching.scale else []
     words += [f"outside {writing.outside}"] if writing.outside else []
     return [*words, f"dtype {writing.dtype}"]
 
@@ -57,7 +60,14 @@ def methods_paragraph(run: FinishedStudy, sites: Sequence[str], masks: Collectio
     sites : those that are known.
     masks : how voxels were chosen, as the sidecars say: ``given``, ``auto``, ``nonzero``.
     """
-    study, record, scans = run.study, run.record, len(run.study.scans)
+    return planned_paragraph(run.study, run.record, sites, masks)
+
+
+def planned_paragraph(
+    study: Study, record: StudyRecord, sites: Sequence[str], masks: Collection[str]
+) -> str:
+    """Return such a paragraph for a study that need not be finished; see `methods_paragraph`."""
+    scans = len(study.scans)
     method, matching = study.method, study.matching
     kind = "" if study.channel == ANY_CHANNEL else f"{study.channel} "
     many = f"{scans} {kind}image{'' if scans == 1 else 's'}"
@@ -103,6 +113,13 @@ def _reference(study: Study, fitted: int | None, scans: int) -> str:
 
 
 def _units(study: Study) -> str:
+    scale = study.matching.scale
+    if scale is not None and scale in SCALES:
+        mean, sd = SCALES[scale]
+        return (
+            f" Results are in units in which the reference has a mean of {mean:g} and a standard "
+            f"deviation of {sd:g}."
+        )
     if study.matching.range is None:
         return ""
     low, high = study.matching.range

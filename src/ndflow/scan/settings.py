@@ -46,7 +46,7 @@ class Reading:
     Attributes
     ----------
     max_bytes
-        Refuse files with more bytes than this when decompressed.
+        The largest file that is read, in bytes after decompression.
     """
 
     max_bytes: int = 4 << 30
@@ -63,7 +63,7 @@ class Fitting:
     Attributes
     ----------
     effective_count
-        How many independent voxels a scan is worth at most; larger values let the density follow
+        How many independent voxels a scan counts as at most; larger numbers let the density follow
         finer detail of the histogram.
     """
 
@@ -81,13 +81,12 @@ class Writing:
     Attributes
     ----------
     outside
-        What becomes of voxels outside the mask: 0 (zero), unchanged (keep), or mapped like the
-        others (map). Default: zeros stay zero and the rest is mapped. NaN and infinity stay as
-        they are, except outside the mask with zero.
+        Voxels outside the mask become 0 (zero), stay as they are (keep), or are mapped like the
+        others (map). Default: zeros stay zero and the rest is mapped.
     dtype
-        The data type of the result.
+        The data type of the voxels of the result.
     force
-        Replace results that exist already; but never a file that ndflow did not write.
+        Replace results that exist already, but never a file that ndflow did not write.
     """
 
     outside: Outside | None = None
@@ -109,12 +108,12 @@ class Averaging:
     Attributes
     ----------
     mode
-        Match each scan to the common reference, which makes scans as alike as possible
-        (individual); or match the reference of each site to the common one and apply that one map
-        to all scans of the site, which keeps the variation within it (site); or first the map of
-        the site, then one of the scan's own (two-level).
+        Match each scan to the common reference (individual); match only the average of each site,
+        which keeps the differences between its scans (site); or first the site, then each scan
+        (two-level).
     average
-        Average the densities, as in the paper; or their quantiles, which keeps peaks sharp.
+        Average the densities, as in the paper (density); or their quantiles, which keeps peaks
+        sharp (quantile).
     """
 
     mode: ModeName = "individual"

@@ -10,15 +10,16 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ndflow._version import __version__
-from ndflow.bids.derivative import check_dataset, derivative_path, source_uri, write_dataset_files
-from ndflow.bids.names import IMAGES
+from ndflow.bids.derivative import check_dataset, derivative_path, source_uris, write_dataset_files
+from ndflow.bids.names import IMAGES, check_label
 from ndflow.bids.query import BidsImage
-from ndflow.errors import FileError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.lock import folder_lock
 from ndflow.files.text import read_text
 from ndflow.image.scans import AUTO, Scan, TissueMaps
@@ -34,11 +35,13 @@ from ndflow.study.run import Summary, run_cohort
 
 __all__ = [
     "check_derivative",
+    "folders_of_suffixes",
     "run_group",
     "run_participants",
     "scans_of_dataset",
     "site_hints",
     "unused_columns",
+    "unused_derivatives",
 ]
 
 _INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
@@ -47,11 +50,33 @@ _TAKEN = {*FILES, *TEXTS, *OURS, "centre", "center", "exclude"}
 _BRAIN = "_desc-brain_mask"
 _DESCRIPTION = "dataset_description.json"
 _MAX_SIDECAR = 1 << 20
+_NONE: Mapping[str, Path] = MappingProxyType({})
 _LIST_LOCK, _DATASET_LOCK = ".ndflow-failures-lock", ".ndflow-dataset-lock"
 
 
+def folders_of_suffixes(out: Path, suffixes: Sequence[str]) -> dict[str, Path]:
+    """Return the folder for the results of each suffix.
+
+    One suffix is a study in the folder itself; each of several is a study, and a derivative of its
+    own, in a folder called like the suffix.
+    """
+    names = {check_label("suffix", name) for name in suffixes}
+    if len({name.lower() for name in names}) < len(suffixes):
+        raise InvalidValueError(f"--suffix: {' '.join(suffixes)}: the same twice; leave one out")
+    if len(suffixes) == 1:
+        return {suffixes[0]: out}
+    if (out / PROVENANCE).exists() or (out / _DESCRIPTION).exists():
+        cause = "holds a dataset, but each of several suffixes needs a folder of its own in it"
+        raise FileError(out, cause, "choose another folder, or give one --suffix at a time")
+    return {name: out / name for name in suffixes}
+
+
 def scans_of_dataset(
-    found: Sequence[BidsImage], *, auto_mask: bool, skull_stripped: bool
+    found: Sequence[BidsImage],
+    *,
+    auto_mask: bool,
+    skull_stripped: bool,
+    derivatives: Mapping[str, Path] = _NONE,
 ) -> list[Scan]:
     """Return the images of a dataset as the scans of a study.
 
@@ -61,6 +86,7 @@ def scans_of_dataset(
     auto_mask : whether to find the foreground of scans without a mask.
     skull_stripped : whether the images show the brain alone, unless their own sidecar says so or
         the contrary.
+    derivatives : the folders in which masks and tissue probability maps were looked up, by name.
     """
     scans: dict[str, Scan] = {}
     for one in found:
@@ -74,7 +100,7 @@ def scans_of_dataset(
             str(Path(one.image).absolute()),
             mask or (AUTO if auto_mask else None),
             _lesion_mask(one, mask),
-            _tissue_maps(mask),
+            _tissue_maps(one, mask),
             subject=f"sub-{one.entities['sub']}",
             site=one.site,
             name=name,
@@ -83,7 +109,7 @@ def scans_of_dataset(
             output=output,
             sidecar=str(sidecar_of(output)),
             metadata={
-                "Sources": [source_uri(one)],
+                "Sources": source_uris(one, derivatives),
                 "SkullStripped": skull_stripped,
                 **_inherited(one),
             },
@@ -91,8 +117,10 @@ def scans_of_dataset(
     return list(scans.values())
 
 
-def _tissue_maps(mask: str | None) -> TissueMaps:
-    """Return the tissue probability maps beside a mask that are named like it."""
+def _tissue_maps(scan: BidsImage, mask: str | None) -> TissueMaps:
+    """Return the tissue probability maps in derivatives, or beside the mask and named like it."""
+    if scan.tissues:
+        return TissueMaps(**{t: str(Path(path).absolute()) for t, path in scan.tissues.items()})
     if mask is None or _BRAIN not in Path(mask).name:
         return TissueMaps()
     beside = {
@@ -136,6 +164,16 @@ def unused_columns(found: Sequence[BidsImage]) -> dict[str, str]:
     return dict.fromkeys(sorted(names), why)
 
 
+def unused_derivatives(found: Sequence[BidsImage], derivatives: Mapping[str, Path]) -> list[str]:
+    """Return which derivatives folders no scan takes a mask or a tissue probability map from."""
+    files = {str(one.mask) for one in found} | {f for one in found for f in one.tissues.values()}
+    return [
+        f"{folder}: no mask or tissue probability map of these scans is taken from it"
+        for folder in derivatives.values()
+        if not any(Path(file).is_relative_to(folder) for file in files)
+    ]
+
+
 def site_hints(found: Sequence[BidsImage], root: Path) -> list[str]:
     """Return columns that may name the sites, where no scan has a site."""
     if any(one.site for one in found):
@@ -149,7 +187,14 @@ def site_hints(found: Sequence[BidsImage], root: Path) -> list[str]:
     ]
 
 
-def run_participants(study: Study, root: Path, progress: Progress, *, force: bool) -> Summary:
+def run_participants(
+    study: Study,
+    root: Path,
+    progress: Progress,
+    *,
+    derivatives: Mapping[str, Path] = _NONE,
+    force: bool,
+) -> Summary:
     """Estimate the densities of some scans of a dataset.
 
     Parameters
@@ -157,13 +202,14 @@ def run_participants(study: Study, root: Path, progress: Progress, *, force: boo
     study : which scans, and how.
     root : the dataset.
     progress : follows how far the run has come.
+    derivatives : the folders in which masks were looked up, by name.
     force : whether the folder of the results may hold something else.
     """
     folder = study.folder
     check_derivative(study, root, force=force)
     make_folder(folder)
     with folder_lock(folder, shared=True):
-        _describe(folder, root, force=force)
+        _describe(folder, root, derivatives, force=force)
         fitted = fit_scans(study, progress)
         with folder_lock(folder, name=_LIST_LOCK, wait=True):
             tried = {"fit": fitted.tried, "normalise": fitted.tried}
@@ -177,6 +223,7 @@ def run_group(
     progress: Progress,
     *,
     command: Sequence[str],
+    derivatives: Mapping[str, Path] = _NONE,
     force: bool,
 ) -> Summary:
     """Make references and normalise; parameters as for `run_participants` and `run_cohort`."""
@@ -184,14 +231,20 @@ def run_group(
     check_study(study)
     make_folder(study.folder)
     with folder_lock(study.folder, shared=True):
-        _describe(study.folder, root, force=force)
+        _describe(study.folder, root, derivatives, force=force)
     return run_cohort(study, progress, command=command, force=force, prepared=True)
 
 
-def _describe(folder: Path, root: Path, *, force: bool) -> None:
+def _describe(folder: Path, root: Path, derivatives: Mapping[str, Path], *, force: bool) -> None:
     """Make a folder a BIDS derivative; many runs may start at the same time."""
     with folder_lock(folder, name=_DATASET_LOCK, wait=True):
-        write_dataset_files(folder, source_root=root, version=__version__, force=force)
+        write_dataset_files(
+            folder,
+            source_root=root,
+            version=__version__,
+            derivatives=derivatives,
+            force=force,
+        )
 
 
 def check_derivative(study: Study, root: Path, *, force: bool) -> None:
@@ -200,7 +253,7 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
     check_jobs(study.jobs)
     refuse_repeats(study.scans)
     refuse_almost_equal_sites(study.scans)
-    check_folder(folder)
+    check_folder(study.within or folder)
     check_dataset(folder, source_root=root, force=force)
     refuse_replacing(study, images=False)
     if force:

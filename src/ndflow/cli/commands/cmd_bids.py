@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from cyclopts import Group, Parameter
+from cyclopts import Parameter
 
 from ndflow.cli.options import (
-    METHOD,
-    AutoMask,
     AveragingOptions,
+    BoilerplateOnly,
     DryRun,
+    FindLesions,
     FittingOptions,
     Jobs,
     MatchingOptions,
@@ -19,51 +22,64 @@ from ndflow.cli.options import (
     ReadingOptions,
     Scheduler,
     StopEarly,
+    SubjectPages,
+    Title,
+    UnmaskedScans,
     Verbosity,
     VerbosityOptions,
     WritingOptions,
 )
 from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing
 
+if TYPE_CHECKING:
+    from ndflow.study.plan import Study
+
 __all__ = ["bids"]
 
-_DATASET = Group("Dataset", sort_key=0)
-
-Labels = Annotated[
-    tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1, group=_DATASET)
-]
+Level = Literal["participant", "group"]
+Only = Literal["report", "boilerplate"] | None
+Several = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1)]
 
 
 def bids(
     bids_dir: Annotated[str, Parameter(metavar="BIDS_DIR")],
     out: Annotated[str, Parameter(metavar="OUT")],
-    level: Literal["participant", "group"],
+    level: Level,
     /,
     *,
-    participant_label: Labels = (),
-    session_label: Labels = (),
-    suffix: Annotated[str, Parameter(metavar="NAME", group=_DATASET)] = "T1w",
-    site_column: Annotated[str | None, Parameter(metavar="NAME", group=_DATASET)] = None,
-    masks: Annotated[str | None, Parameter(metavar="DIR", group=_DATASET)] = None,
-    auto_mask: AutoMask = False,
-    skull_stripped: Annotated[bool, Parameter(group=_DATASET)] = False,
+    participant_label: Several = (),
+    session_label: Several = (),
+    suffix: Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1)] = ("T1w",),
+    bids_filter_file: Annotated[str | None, Parameter(metavar="FILE")] = None,
+    derivatives: Annotated[
+        tuple[str, ...],
+        Parameter(name=("--derivatives", "-d"), metavar="[NAME=]DIR...", consume_multiple=1),
+    ] = (),
+    mask: UnmaskedScans = "none",
+    site_column: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    skull_stripped: bool = False,
+    reference: Annotated[str | None, Parameter(metavar="R.json")] = None,
     averaging: AveragingOptions = Averaging(),
-    reference: Annotated[str | None, Parameter(metavar="R.json", group=METHOD)] = None,
     matching: MatchingOptions = Matching(),
+    find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
+    title: Title = None,
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
     stop_on_first_failure: StopEarly = False,
     no_report: NoReport = False,
+    subject_pages: SubjectPages = False,
+    reports_only: bool = False,
+    boilerplate_only: BoilerplateOnly = False,
     dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Normalise all scans of a BIDS dataset to a reference, as a BIDS App.
 
-    OUT becomes a BIDS derivative, whose images are labelled desc-ndflow. A run that was stopped
-    resumes where it left off, as with `ndflow cohort`.
+    OUT becomes a BIDS derivative, whose images are labelled desc-ndflow; with several suffixes,
+    OUT/T1w and so on do, each with a reference of its own. Run the same command again to resume.
 
     Example: `ndflow bids BIDS_DIR OUT group --jobs 4`
 
@@ -77,85 +93,221 @@ def bids(
         `participant` estimates densities, and can run for many participants at the same time;
         `group` makes the references and normalises all scans.
     participant_label
-        Only these participants, with or without sub-.
+        Only these participants, with or without sub-. Default: all.
     session_label
-        Only these sessions, with or without ses-.
+        Only these sessions, with or without ses-. Default: all.
     suffix
-        The suffix of the images, such as T1w or FLAIR.
+        The suffix of the images, such as T1w or FLAIR. Each of several is a study of its own, in
+        OUT/SUFFIX.
+    bids_filter_file
+        A JSON file that chooses images by their entities, as for fMRIPrep, such as {"t1w":
+        {"acquisition": "mprage", "run": null}}. Default: all images.
+    derivatives
+        Derivatives folders with brain masks (desc-brain_mask) and tissue probability maps
+        (label-GM_probseg), such as that of fMRIPrep. Default: masks next to the images.
     site_column
         The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
         Default: site, centre, center or site_id.
-    masks
-        A derivatives folder with brain masks (desc-brain_mask), such as that of fMRIPrep.
-        Default: masks next to the images.
     skull_stripped
         Record in the sidecars of the results that the images are skull-stripped, unless the
         sidecar of a scan already says whether it is.
     reference
-        Use this reference instead of making one; see `ndflow cohort --help`.
+        The reference to match scans to; with --mode site, those of sites (`reference_SITE.json`)
+        are looked for beside it. Default: references made from these scans.
+    reports_only
+        Only write the report of a finished study again; no scan is processed.
     """
+    from ndflow.bids.filters import read_filters
+    from ndflow.bids.masks import named_derivatives
     from ndflow.bids.query import find_scans
-    from ndflow.cli.progress import ProgressDisplay, conclude, write_page
+    from ndflow.errors import FileError, InvalidValueError
+    from ndflow.study.from_bids import (
+        folders_of_suffixes,
+        scans_of_dataset,
+        site_hints,
+        unused_columns,
+        unused_derivatives,
+    )
+    from ndflow.study.plan import Study
+
+    root, place = Path(bids_dir).absolute(), Path(out).absolute()
+    folders = folders_of_suffixes(place, suffix)
+    if reference is not None and len(folders) > 1:
+        raise InvalidValueError("--reference is of one contrast; give one --suffix at a time")
+    if (reports_only or boilerplate_only) and level != "group":
+        option = "--reports-only" if reports_only else "--boilerplate-only"
+        raise InvalidValueError(f"{option} is about a whole study; use it with the level group")
+    if find_lesions:
+        matching = replace(matching, lesions="auto")
+    pipelines = named_derivatives(derivatives)
+    filters = None if bids_filter_file is None else read_filters(bids_filter_file, [*folders])
+    hints = []
+    if filters and filters.unused:
+        listed = ", ".join(filters.unused)
+        hints = [f"{bids_filter_file}: queries for other images are not used: {listed}"]
+    runs = []
+    for name, folder in folders.items():
+        found = find_scans(
+            bids_dir,
+            suffix=name,
+            participants=participant_label,
+            sessions=session_label,
+            site_column=site_column,
+            derivatives=pipelines.values(),
+            chosen=filters and filters.of[name],
+        )
+        unmasked = [scan.relative for scan in found if scan.mask is None]
+        if pipelines and unmasked and mask != "auto":
+            cause = f"no mask for {len(unmasked)} of {len(found)} scans, such as {unmasked[0]}"
+            first = next(iter(pipelines.values()))
+            raise FileError(first, cause, "add --mask auto to find their foreground")
+        study = Study(
+            folder,
+            scans_of_dataset(
+                found,
+                auto_mask=mask == "auto",
+                skull_stripped=skull_stripped,
+                derivatives=pipelines,
+            ),
+            averaging,
+            fitting,
+            matching,
+            reading,
+            writing,
+            given=reference,
+            channel=name,
+            jobs=jobs,
+            scheduler=scheduler,
+            stop_early=stop_on_first_failure,
+            title=title,
+            within=place if folder != place else None,
+        )
+        warnings = [*([] if site_column else site_hints(found, root)), *hints]
+        warnings += unused_derivatives(found, pipelines)
+        runs.append(_Run(study, unused_columns(found), warnings))
+    only: Only = "report" if reports_only else "boilerplate" if boilerplate_only else None
+    codes = [
+        _run(
+            one,
+            bids_dir,
+            out,
+            level,
+            derivatives=pipelines,
+            no_report=no_report,
+            subject_pages=subject_pages,
+            only=only,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
+        for one in runs
+    ]
+    return codes[0] if len({*codes}) == 1 else 1
+
+
+class _Run(NamedTuple):
+    """The study of one suffix, the columns that it does not use, and what to warn of."""
+
+    study: Study
+    unused: Mapping[str, str]
+    warnings: Sequence[str]
+
+
+def _run(
+    run: _Run,
+    bids_dir: str,
+    out: str,
+    level: Level,
+    *,
+    derivatives: Mapping[str, Path],
+    no_report: bool,
+    subject_pages: bool,
+    only: Only,
+    dry_run: bool,
+    verbosity: Verbosity,
+) -> int:
+    """Run the study of one suffix, and return the exit code."""
+    from ndflow.cli.cite import print_boilerplate, write_boilerplate
+    from ndflow.cli.endings import conclude, conclude_fits
+    from ndflow.cli.progress import ProgressDisplay
+    from ndflow.cli.report_page import PageOutcome, write_page
     from ndflow.cli.run_scans import command_line, dry_run_study
     from ndflow.cli.understood import print_understood
-    from ndflow.errors import FileError
+    from ndflow.scan.outputs import make_folder
+    from ndflow.study.finished import refuse_other_study
     from ndflow.study.from_bids import (
         check_derivative,
         run_group,
         run_participants,
-        scans_of_dataset,
-        site_hints,
-        unused_columns,
     )
-    from ndflow.study.plan import Study
     from ndflow.study.run import check_cohort
 
-    found = find_scans(
-        bids_dir,
-        suffix=suffix,
-        participants=participant_label,
-        sessions=session_label,
-        site_column=site_column,
-        masks=masks,
-    )
-    unmasked = [scan.relative for scan in found if scan.mask is None]
-    if masks is not None and unmasked and not auto_mask:
-        cause = f"no mask for {len(unmasked)} of {len(found)} scans, such as {unmasked[0]}"
-        raise FileError(masks, cause, "add --auto-mask to find their foreground")
-    root, folder = Path(bids_dir).absolute(), Path(out).absolute()
-    study = Study(
-        folder,
-        scans_of_dataset(found, auto_mask=auto_mask, skull_stripped=skull_stripped),
-        averaging,
-        fitting,
-        matching,
-        reading,
-        writing,
-        given=reference,
-        channel=suffix,
-        jobs=jobs,
-        scheduler=scheduler,
-        stop_early=stop_on_first_failure,
-    )
-    force, group = writing.force, level == "group"
+    study, root = run.study, Path(bids_dir).absolute()
+    folder, reading = study.folder, study.reading
+    force, group = study.writing.force, level == "group"
     print_understood(
         study,
         bids_dir,
         verbosity=verbosity,
-        unused=unused_columns(found),
-        warnings=[] if site_column else site_hints(found, root),
+        unused=run.unused,
+        warnings=run.warnings,
     )
-    if dry_run:
+    if only == "report":
+        refuse_other_study(study, "--reports-only")
+        return _renewed(study, subject_pages=subject_pages, dry_run=dry_run, verbosity=verbosity)
+    if dry_run or only == "boilerplate":
         check_derivative(study, root, force=force)
         if group:
             check_cohort(study, force=force, prepared=True)
+    if not dry_run:
+        make_folder(study.within)
+    if only == "boilerplate":
+        return print_boilerplate(study, dry_run=dry_run)
+    if dry_run:
         return dry_run_study(study, verbosity=verbosity, images=group)
+    shared: dict[str, Any] = {"derivatives": derivatives, "force": force}
     with ProgressDisplay(verbosity) as progress:
-        if group:
-            summary = run_group(study, root, progress, command=command_line(), force=force)
-        else:
-            summary = run_participants(study, root, progress, force=force)
-    page = 0
-    if group and not no_report and summary.done:
-        page = write_page(folder, verbosity, reading.max_bytes)
-    return conclude(summary, study, verbosity, page=page)
+        if not group:
+            summary = run_participants(study, root, progress, **shared)
+            again = _of_the_group(bids_dir, out, command_line()[2:])
+            return conclude_fits(summary, study, verbosity, again=again)
+        summary = run_group(study, root, progress, command=command_line(), **shared)
+        page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
+        if summary.done and not no_report:
+            page = write_page(folder, progress, reading.max_bytes, subject_pages=subject_pages)
+    if summary.done and write_boilerplate(study):
+        page = page._replace(code=1)
+    return conclude(summary, study, verbosity, page)
+
+
+def _of_the_group(bids_dir: str, out: str, typed: Sequence[str]) -> str:
+    """Return the command for the whole group: with the same options, but for all participants."""
+    options: list[str] = []
+    kept = False
+    for word in typed:
+        if word.startswith("-"):
+            name = word.partition("=")[0].replace("_", "-")
+            kept = name not in ("--participant-label", "--quiet", "-q")
+        if kept and word not in ("participant", bids_dir, out):
+            options.append(word)
+    return shlex.join(["ndflow", "bids", bids_dir, out, "group", *options])
+
+
+def _renewed(study: Study, *, subject_pages: bool, dry_run: bool, verbosity: Verbosity) -> int:
+    """Write the report of a finished study again."""
+    from ndflow.cli.cite import write_boilerplate
+    from ndflow.cli.console import print_result
+    from ndflow.reporting.build import report
+    from ndflow.study.folder import REPORT
+
+    if dry_run:
+        print_result(f"would write {study.folder / REPORT}")
+        return 0
+    path = report(
+        study.folder,
+        title=study.title,
+        subject_pages=subject_pages,
+        max_bytes=study.reading.max_bytes,
+    )
+    if not verbosity.quiet:
+        print_result(f"wrote {path}")
+    return write_boilerplate(study)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
-    METHOD,
-    AutoMask,
     AveragingOptions,
+    BoilerplateOnly,
     DryRun,
+    FindLesions,
     FittingOptions,
     Jobs,
     MatchingOptions,
@@ -19,6 +20,8 @@ from ndflow.cli.options import (
     ReadingOptions,
     Scheduler,
     StopEarly,
+    Title,
+    UnmaskedScans,
     Verbosity,
     VerbosityOptions,
     WritingOptions,
@@ -35,27 +38,31 @@ def cohort(
     *,
     from_folder: Annotated[str | None, Parameter(metavar="DIR")] = None,
     pattern: Annotated[str | None, Parameter(metavar="PATTERN")] = None,
-    averaging: AveragingOptions = Averaging(),
-    reference: Annotated[str | None, Parameter(metavar="R.json", group=METHOD)] = None,
+    mask: UnmaskedScans = "none",
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
-    auto_mask: AutoMask = False,
+    reference: Annotated[str | None, Parameter(metavar="R.json")] = None,
+    averaging: AveragingOptions = Averaging(),
     matching: MatchingOptions = Matching(),
+    find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
+    title: Title = None,
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
     stop_on_first_failure: StopEarly = False,
     no_report: NoReport = False,
+    boilerplate_only: BoilerplateOnly = False,
     dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Normalise all scans of a study to a reference, made from them or given.
 
     OUT will hold the images, intensity maps, models and references, a list of failures, and a
-    report, report.html (requires pip install 'ndflow[report]'). A run that was stopped resumes
-    where it left off. If the table has grown or the settings have changed, only what is missing or
-    out of date is done again.
+    report, report.html (requires pip install 'ndflow[report]'). Run the same command again to
+    resume: only what is missing or out of date is done.
+
+    First correct bias fields and make brain masks; docs/before-you-start.md says what else matters.
 
     Example: `ndflow cohort study.tsv OUT --jobs 4`
 
@@ -68,18 +75,21 @@ def cohort(
     out
         The folder for the results.
     from_folder
-        Instead of a table: all images in this folder and its subfolders, but for results of ndflow
-        and for masks (`*_mask`, `*_probseg`, `*_dseg`, `*_lesion`). The site of a scan is the
-        folder that it is in.
+        Instead of TABLE: all images in this folder and its subfolders, without masks and results
+        of ndflow. The site of a scan is the folder that it is in.
     pattern
-        With --from-folder: a pattern for the names of the images, such as `*_T1w.nii.gz`.
-    reference
-        Use this reference instead of making one. With --mode site or two-level, the reference of a
-        site is read from `reference_SITE.json` next to it, or made from the scans of the site.
+        With --from-folder: a pattern for the names of the images, such as `*_T1w.nii.gz`. Default:
+        all images.
     channel
-        The contrast of the images, such as T1w.
+        The contrast of the images, such as T1w, which the reference and the report name.
+    reference
+        The reference to match scans to; with --mode site, those of sites (`reference_SITE.json`)
+        are looked for beside it. Default: references made from these scans.
     """
-    from ndflow.cli.progress import ProgressDisplay, conclude, write_page
+    from ndflow.cli.cite import print_boilerplate, write_boilerplate
+    from ndflow.cli.endings import conclude
+    from ndflow.cli.progress import ProgressDisplay
+    from ndflow.cli.report_page import PageOutcome, write_page
     from ndflow.cli.run_scans import command_line, dry_run_study
     from ndflow.cli.understood import print_understood
     from ndflow.errors import InvalidValueError
@@ -98,9 +108,11 @@ def cohort(
         raise InvalidValueError(
             "give either TABLE OUT, or --from-folder DIR OUT, optionally with --pattern"
         )
+    if find_lesions:
+        matching = replace(matching, lesions="auto")
     study = Study(
         folder,
-        named_scans(listed.scans, auto_mask=auto_mask),
+        named_scans(listed.scans, auto_mask=mask == "auto"),
         averaging,
         fitting,
         matching,
@@ -112,6 +124,7 @@ def cohort(
         scheduler=scheduler,
         stop_early=stop_on_first_failure,
         table=None if from_folder is not None else table,
+        title=title,
     )
     print_understood(
         study,
@@ -121,12 +134,17 @@ def cohort(
         skipped=skipped,
         warnings=listed.warnings,
     )
+    if boilerplate_only:
+        check_cohort(study, force=writing.force)
+        return print_boilerplate(study, dry_run=dry_run)
     if dry_run:
         check_cohort(study, force=writing.force)
         return dry_run_study(study, verbosity=verbosity)
     with ProgressDisplay(verbosity) as progress:
         summary = run_cohort(study, progress, command=command_line(), force=writing.force)
-    page = 0
-    if not no_report and summary.done:
-        page = write_page(folder, verbosity, reading.max_bytes)
-    return conclude(summary, study, verbosity, page=page)
+        page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
+        if summary.done and not no_report:
+            page = write_page(folder, progress, reading.max_bytes)
+    if summary.done and write_boilerplate(study):
+        page = page._replace(code=1)
+    return conclude(summary, study, verbosity, page)

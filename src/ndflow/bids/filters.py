@@ -1,0 +1,150 @@
+"""Filter files of BIDS Apps: which images to read of each kind.
+
+A file such as ``{"t1w": {"session": "02", "acquisition": null, "run": [1, 2]}}`` holds one query
+for each kind of image. A query names entities, and ``datatype``, ``suffix`` or ``extension``; each
+with the label that the image must have, a list of labels, or null if it must have none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ndflow.bids.names import ENTITIES, INDICES, Entities, check_label, suffix_of
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.atomic import AnyPath
+from ndflow.files.text import read_text
+
+__all__ = ["Filter", "FilterFile", "read_filters"]
+
+_MAX_BYTES = 1 << 20
+_OTHER_KEYS = ("datatype", "suffix", "extension")
+# Queries of other BIDS Apps, which may share a file with us; they are about images we do not read.
+_QUERIES = ("t1w", "t2w", "flair", "bold", "sbref", "fmap", "roi", "asl", "m0scan", "dwi", "pet")
+_FORMAT = 'write for example {"t1w": {"session": "02", "acquisition": null}}'
+
+
+@dataclass(frozen=True)
+class Filter:
+    """One query of a filter file.
+
+    Attributes
+    ----------
+    path : the file.
+    name : the name of the query in it, for example ``t1w``.
+    wanted : the labels that each entity may have; None stands for its absence.
+    """
+
+    path: str
+    name: str
+    wanted: Mapping[str, tuple[str | None, ...]]
+
+    def accepts(self, datatype: str, name: str, entities: Entities) -> bool:
+        """Tell whether an image fits the query.
+
+        Parameters
+        ----------
+        datatype : the folder that the image lies in, such as ``anat``.
+        name : the name of its file.
+        entities : the entities of the image.
+        """
+        suffix, extension = suffix_of(name), f".{name.partition('.')[2]}"
+        known = {**entities, "datatype": datatype, "suffix": suffix, "extension": extension}
+        return all(
+            any(_same(key, known.get(key), label) for label in labels)
+            for key, labels in self.wanted.items()
+        )
+
+
+class FilterFile(NamedTuple):
+    """The queries in a filter file.
+
+    Attributes
+    ----------
+    of : the query for each suffix.
+    unused : the names of queries for other images.
+    """
+
+    of: dict[str, Filter]
+    unused: list[str]
+
+
+def read_filters(path: AnyPath, suffixes: Sequence[str]) -> FilterFile:
+    """Read a filter file.
+
+    Parameters
+    ----------
+    path : the file.
+    suffixes : of the images that are read; the name of a query is a suffix, in any case.
+
+    Raises
+    ------
+    FileError : if it is not a filter file, names something unknown, or lacks a query for one of the
+        suffixes.
+    """
+    try:
+        content = json.loads(read_text(path, max_bytes=_MAX_BYTES))
+    except (ValueError, RecursionError) as error:
+        raise FileError(path, f"not JSON ({error})", _FORMAT) from None
+    if not (isinstance(content, dict) and all(isinstance(q, dict) for q in content.values())):
+        raise FileError(path, "not a filter file: no object of queries", _FORMAT)
+    filters: dict[str, Filter] = {}
+    unused = []
+    for name, query in content.items():
+        wanted = _wanted(path, name, query)
+        fitting = [suffix for suffix in suffixes if suffix.lower() == name.lower()]
+        for suffix in fitting:
+            filters[suffix] = Filter(str(path), name, wanted)
+        if not fitting and name.lower() not in _QUERIES:
+            known = ", ".join(dict.fromkeys((*map(str.lower, suffixes), *_QUERIES)))
+            raise FileError(path, f"unknown query {name!r}", f"name it after a suffix: {known}")
+        if not fitting:
+            unused.append(name)
+    if missing := [suffix for suffix in suffixes if suffix not in filters]:
+        cause = f"has no query for {missing[0]} images"
+        raise FileError(path, cause, f"add {missing[0].lower()!r}, or leave out the file")
+    return FilterFile(filters, unused)
+
+
+def _wanted(path: AnyPath, name: str, query: dict[str, Any]) -> dict[str, tuple[str | None, ...]]:
+    """Return the labels that a query asks for, by the short names of the entities."""
+    wanted: dict[str, tuple[str | None, ...]] = {}
+    for entity, value in query.items():
+        key = entity if entity in _OTHER_KEYS else ENTITIES.get(entity)
+        if key is None:
+            known = ", ".join((*dict.fromkeys(ENTITIES.values()), *_OTHER_KEYS))
+            cause = f"unknown entity {entity!r} in the query {name!r}"
+            raise FileError(path, cause, f"there are {known}")
+        if key in wanted:
+            cause = f"{key!r} is given twice in the query {name!r}"
+            raise FileError(path, cause, "leave one out")
+        labels = value if isinstance(value, list) else [value]
+        try:
+            wanted[key] = tuple(_label(key, label) for label in labels)
+        except InvalidValueError as error:
+            hint = "give a label, a list of labels, or null for none"
+            raise FileError(path, f"query {name!r}: {error}", hint) from None
+        if not labels:
+            cause = f"query {name!r}: the list of {entity} is empty"
+            raise FileError(path, cause, "give a label, a list of labels, or null for none")
+    return wanted
+
+
+def _label(key: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise InvalidValueError(f"{key} must be a label, not {json.dumps(value)}")
+    text = str(value)
+    if key == "extension":
+        return f".{text.removeprefix('.')}"
+    return check_label(key, text.removeprefix(f"{key}-"))
+
+
+def _same(key: str, label: str | None, wanted: str | None) -> bool:
+    """Compare labels: those of runs and the like are numbers, so that 1 and 01 are the same."""
+    if label is not None and wanted is not None and key in INDICES:
+        return label.lstrip("0") == wanted.lstrip("0")
+    return label == wanted

@@ -1,0 +1,71 @@
+"""The boilerplate of a study as a file, ``OUT/logs/CITATION.md``, as other BIDS Apps write it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from ndflow._version import versions
+from ndflow.errors import FileError
+from ndflow.files.atomic import new_file
+from ndflow.reporting.boilerplate import planned_paragraph
+from ndflow.scan.outputs import make_folder
+from ndflow.scan.reading import selection
+from ndflow.scan.records import StudyRecord
+from ndflow.study.folder import CITATION, CITATION_MARK, PROVENANCE, refuse_foreign_citation
+from ndflow.study.plan import Study
+
+__all__ = ["citation", "finished_citation", "write_citation"]
+
+
+def citation(study: Study, record: StudyRecord | None = None) -> str:
+    """Return the boilerplate of a study, in Markdown.
+
+    Parameters
+    ----------
+    study : what was done, or is to be done; its scans are those that count.
+    record : how it ended; None if it has not been run.
+    """
+    known = record or StudyRecord(settings=study.settings, versions=versions())
+    masks = {str(selection(scan)["mask"]) for scan in study.scans}
+    paragraph = planned_paragraph(study, known, list(study.site_counts), masks)
+    return (
+        f"{CITATION_MARK} -->\n# Boilerplate\n\n"
+        f"For the methods section of a paper; use and change it as you like.\n\n"
+        f"{paragraph}\n\n## References\n\n```bibtex\n{study.method.bibtex}\n```\n"
+    )
+
+
+def finished_citation(study: Study) -> str:
+    """Return the boilerplate of a study that was run: of its scans that were normalised."""
+    done = [scan for scan in study.scans if study.paths(scan).sidecar.exists()]
+    return citation(replace(study, scans=done), StudyRecord.read(study.folder / PROVENANCE))
+
+
+def write_citation(study: Study, text: str) -> Path:
+    """Write the boilerplate of a study, unless it is there already.
+
+    Parameters
+    ----------
+    study : the study.
+    text : its boilerplate.
+
+    Returns
+    -------
+    Path
+        The file, which replaces an earlier one of ndflow, but no file of anybody else.
+    """
+    refuse_foreign_citation(study.folder)
+    path, content = study.folder / CITATION, text.encode()
+    try:
+        if path.read_bytes() == content:
+            return path
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise FileError(path, f"cannot be read ({error.strerror})", "move it elsewhere") from None
+    make_folder(study.folder)
+    make_folder(path.parent)
+    with new_file(path, force=True) as file:
+        file.write(content)
+    return path

@@ -1,0 +1,328 @@
+"""``ndflow bids`` takes the options of other BIDS Apps, and means by them what they mean."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import Run, typed
+from phantoms import head, save, tissue_shares
+from studies import contents, read_json, read_tsv
+
+import ndflow
+
+SHAPE = (14, 16, 12)
+
+
+def scan(path: Path, seed: int, gain: float = 1.0) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return save(path, head(seed, shape=SHAPE, gain=gain))
+
+
+def image(root: Path, name: str) -> Path:
+    return root / name.split("_")[0] / "anat" / f"{name}.nii.gz"
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three subjects at two sites, with T1w images and FLAIR; tests must not change it."""
+    raw = tmp_path_factory.mktemp("data") / "raw"
+    for number, subject in enumerate(("sub-a", "sub-b", "sub-c")):
+        scan(image(raw, f"{subject}_T1w"), number)
+        scan(image(raw, f"{subject}_FLAIR"), 10 + number, gain=0.5)
+    scan(image(raw, "sub-a_acq-x_T1w"), 20)
+    (raw / "dataset_description.json").write_text('{"Name": "Two sites", "BIDSVersion": "1.10.0"}')
+    table = "participant_id\tsite\nsub-a\tA\nsub-b\tA\nsub-c\tB\n"
+    (raw / "participants.tsv").write_text(table)
+    return raw
+
+
+@pytest.fixture(scope="module")
+def done(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study of the dataset, which tests must not change."""
+    out = tmp_path_factory.mktemp("done") / "out"
+    typed("bids", dataset, out, "group", "-q", "--title", "Our two sites")
+    return out
+
+
+def names(out: Path) -> list[str]:
+    return [row["name"] for row in read_tsv(out / "scans.tsv")]
+
+
+# ── which images ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_filter_file_chooses_images(run: Run, dataset: Path, tmp_path: Path) -> None:
+    path, out = tmp_path / "filter.json", tmp_path / "out"
+    path.write_text('{"t1w": {"acquisition": null}, "bold": {"task": "rest"}}')
+    ran = run("bids", dataset, out, "group", "--bids-filter-file", path)
+    assert (ran.code, ran.errors) == (0, [])
+    assert names(out) == ["sub-a_T1w", "sub-b_T1w", "sub-c_T1w"]
+    assert f"warning: {path}: queries for other images are not used: bold" in ran.err
+
+
+def test_labels_may_be_written_with_an_underscore(run: Run, dataset: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("--participant_label", "sub-b", "c", "--n_cpus", 2, "-q")
+    assert run("bids", dataset, out, "group", *words) == (0, "", "")
+    assert names(out) == ["sub-b_T1w", "sub-c_T1w"]
+
+
+def test_the_command_for_the_group_has_the_options_that_matter(
+    run: Run, dataset: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    words = ("--effective-count", 5000, dataset, out, "participant", "--suffix", "FLAIR")
+    ran = run("bids", "--mask", "auto", *words, "--participant_label", "a", "-j", 2)
+    (last,) = (line for line in ran.out.splitlines() if "ndflow bids" in line)
+    options = "--mask auto --effective-count 5000 --suffix FLAIR -j 2"
+    assert last.endswith(f"ndflow bids {dataset} {out} group {options}")
+
+
+@pytest.mark.parametrize("option", ["--nprocs", "--n-cpus", "--n_cpus", "--jobs"])
+def test_the_number_of_cores_has_several_names(
+    run: Run, dataset: Path, tmp_path: Path, option: str
+) -> None:
+    ran = run("bids", dataset, tmp_path / "out", "participant", option, 0)
+    assert (ran.code, "jobs must be" in ran.err) == (2, True)
+
+
+# ── several suffixes ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_of_several_suffixes_is_a_study_of_its_own(
+    run: Run, dataset: Path, done: Path, tmp_path: Path
+) -> None:
+    out, words = tmp_path / "out", ("--suffix", "T1w", "FLAIR", "--title", "Our two sites")
+    dry = run("bids", dataset, out, "group", *words, "--dry-run")
+    assert (dry.code, len(dry.out.splitlines()), out.exists()) == (0, 7, False)
+    words = (*words, "-q")
+    assert run("bids", dataset, out, "group", *words) == (0, "", "")
+    alone = tmp_path / "FLAIR"
+    assert run("bids", dataset, alone, "group", "-q", "--suffix", "FLAIR").code == 0
+    for suffix, expected in (("T1w", done), ("FLAIR", alone)):
+        found = contents(out / suffix)
+        assert found.keys() == contents(expected).keys()
+        for name in ("reference.json", "sub-b/anat/sub-b_desc-ndflow_" + suffix + ".nii.gz"):
+            assert found[name] == (expected / name).read_bytes()
+        assert ndflow.load(out / suffix / "reference.json").channel_names == (suffix,)
+    assert sorted(path.name for path in out.iterdir()) == ["FLAIR", "T1w"]
+    before = contents(out)
+    assert run("bids", dataset, out, "group", *words) == (0, "", "")
+    assert contents(out) == before
+
+
+def test_the_exit_code_of_several_studies_is_that_of_all(
+    run: Run, dataset: Path, tmp_path: Path
+) -> None:
+    raw = shutil.copytree(dataset, tmp_path / "raw")
+    for subject in ("sub-a", "sub-b", "sub-c"):
+        image(raw, f"{subject}_FLAIR").write_bytes(b"")
+    ran = run("bids", raw, tmp_path / "out", "group", "--suffix", "T1w", "FLAIR")
+    assert ran.code == 1
+    assert len(names(tmp_path / "out" / "T1w")) == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--suffix", "T1w", "T2w"), "no scans sub-…_T2w"),
+        (("--suffix", "T1w", "T1w"), "the same twice"),
+        (("--suffix", "T1w", "FLAIR", "--reference", "r.json"), "--reference is of one contrast"),
+        (("--suffix", "T1w", "../x"), "suffix must be letters and digits"),
+    ],
+)
+def test_suffixes_that_make_no_sense_are_refused_before_any_work(
+    run: Run, dataset: Path, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    ran = run("bids", dataset, tmp_path / "out", "group", *words)
+    assert (ran.code, len(ran.errors), said in ran.err) == (2, 1, True)
+    assert not (tmp_path / "out").exists()
+
+
+def test_several_suffixes_do_not_go_into_the_folder_of_one(
+    run: Run, dataset: Path, done: Path
+) -> None:
+    before = contents(done)
+    ran = run("bids", dataset, done, "group", "--suffix", "T1w", "FLAIR")
+    assert (ran.code, f"{done}: holds a dataset" in ran.err) == (2, True)
+    assert contents(done) == before
+
+
+# ── derivatives ──────────────────────────────────────────────────────────────────────────────────
+
+
+def test_masks_and_tissue_maps_are_looked_up_in_several_derivatives(
+    run: Run, dataset: Path, tmp_path: Path
+) -> None:
+    strip, prep, out = (tmp_path / name for name in ("strip", "prep", "out"))
+    for number, subject in enumerate(("sub-a", "sub-b", "sub-c")):
+        mask = image(strip, f"{subject}_desc-brain_mask")
+        mask.parent.mkdir(parents=True)
+        save(mask, (head(number, shape=SHAPE) > 400).astype(np.uint8))
+        for tissue, share in tissue_shares(SHAPE).items():
+            path = image(prep, f"{subject}_label-{tissue.upper()}_probseg")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            save(path, share.astype(np.float32))
+    words = ("-d", f"synthstrip={strip}", prep, "--target", "tissue")
+    ran = run("bids", dataset, out, "group", *words)
+    assert (ran.code, ran.errors) == (0, [])
+    row = read_tsv(out / "scans.tsv")[-1]
+    assert row["mask"] == str(image(strip, "sub-c_desc-brain_mask"))
+    assert row["gm"] == str(image(prep, "sub-c_label-GM_probseg"))
+    links = read_json(out / "dataset_description.json")["DatasetLinks"]
+    named = {"raw": dataset, "synthstrip": strip, "prep": prep}
+    assert {name: (out / link).resolve() for name, link in links.items()} == {
+        name: path.resolve() for name, path in named.items()
+    }
+    sources = read_json(out / "sub-c/anat/sub-c_desc-ndflow_T1w.json")["Sources"]
+    assert sources == [
+        "bids:raw:sub-c/anat/sub-c_T1w.nii.gz",
+        "bids:synthstrip:sub-c/anat/sub-c_desc-brain_mask.nii.gz",
+    ]
+
+
+def test_derivatives_that_are_of_no_use_are_named(run: Run, dataset: Path, tmp_path: Path) -> None:
+    prep, out = tmp_path / "prep", tmp_path / "out"
+    scan(image(prep, "sub-a_space-MNI_desc-brain_mask"), 0)
+    ran = run("bids", dataset, out, "participant", "-d", prep, "--mask", "auto")
+    assert ran.code == 0
+    assert f"warning: {prep}: no mask or tissue probability map of these scans" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("no",), "no: no such folder"),
+        (("x=no",), "no: no such folder"),
+        (("x=",), "names no folder"),
+        (("x=a", "x=b"), "'x' is given twice"),
+        (("raw=a",), "'raw' names the dataset itself"),
+    ],
+)
+def test_derivatives_that_make_no_sense_are_refused(
+    run: Run, dataset: Path, tmp_path: Path, given: tuple[str, ...], said: str
+) -> None:
+    ran = run("bids", dataset, tmp_path / "out", "group", "--derivatives", *given)
+    assert (ran.code, len(ran.errors), said in ran.err) == (2, 1, True)
+
+
+# ── reports and boilerplate ──────────────────────────────────────────────────────────────────────
+
+
+def test_boilerplate_is_written_at_the_end(run: Run, done: Path) -> None:
+    text = (done / "logs" / "CITATION.md").read_text()
+    assert f"4 T1w images from 2 sites were normalised with ndflow {ndflow.__version__}." in text
+    assert "@inproceedings{castro2018," in text
+    assert run("verify", done).code == 0
+
+
+def test_boilerplate_alone_is_that_of_the_run(
+    run: Run, dataset: Path, done: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    expected = (done / "logs" / "CITATION.md").read_text()
+    dry = run("bids", dataset, out, "group", "--boilerplate-only", "--dry-run", "-q")
+    assert (dry.code, dry.out in expected, out.exists()) == (0, True, False)
+    ran = run("bids", dataset, out, "group", "--boilerplate-only", "-q")
+    assert (ran.code, ran.out, ran.err) == (0, dry.out, "")
+    assert {name: text.decode() for name, text in contents(out).items()} == {
+        "logs/CITATION.md": expected
+    }
+    assert run("bids", dataset, out, "group", "-q") == (0, "", "")  # the folder is not foreign
+
+
+def test_boilerplate_of_another_study_is_refused(run: Run, dataset: Path, done: Path) -> None:
+    before = contents(done)
+    ran = run("bids", dataset, done, "group", "--boilerplate-only", "--mode", "site")
+    assert (ran.code, "was made with another mode" in ran.err) == (2, True)
+    assert contents(done) == before
+
+
+def test_boilerplate_counts_the_scans_that_did_not_fail(
+    run: Run, dataset: Path, tmp_path: Path
+) -> None:
+    raw, out = shutil.copytree(dataset, tmp_path / "raw"), tmp_path / "out"
+    image(raw, "sub-c_T1w").write_bytes(b"")
+    assert run("bids", raw, out, "group", "-q").code == 1
+    expected = "Intensities of 3 T1w images were normalised"
+    assert expected in (out / "logs" / "CITATION.md").read_text()
+    assert expected in run("bids", raw, out, "group", "-q", "--boilerplate-only").out
+
+
+def test_boilerplate_of_a_table(run: Run, dataset: Path, tmp_path: Path) -> None:
+    table, out = tmp_path / "t.tsv", tmp_path / "out"
+    rows = [f"{image(dataset, f'{name}_T1w')}\n" for name in ("sub-a", "sub-b")]
+    table.write_text("image\n" + "".join(rows))
+    words = ("cohort", table, out, "--method", "nyul", "-q")
+    ran = run(*words, "--boilerplate-only")
+    assert (ran.code, "@article{nyul2000," in ran.out) == (0, True)
+    before = (out / "logs" / "CITATION.md").read_bytes()
+    assert run(*words) == (0, "", "")
+    assert (out / "logs" / "CITATION.md").read_bytes() == before
+
+
+def test_boilerplate_of_another_program_is_never_replaced(
+    run: Run, dataset: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    (out / "logs").mkdir(parents=True)
+    (out / "logs" / "CITATION.md").write_text("Results were preprocessed")
+    before = contents(out)
+    for words in ((), ("--force",), ("--force", "--boilerplate-only")):
+        ran = run("bids", dataset, out, "group", *words)
+        assert (ran.code, len(ran.errors)) == (2, 1)
+        assert contents(out) == before
+
+
+@pytest.fixture
+def reported(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv("NDFLOW_NO_REPORT", raising=False)
+    return shutil.copytree(done, tmp_path / "out")
+
+
+def test_the_report_alone_is_written_again(run: Run, dataset: Path, reported: Path) -> None:
+    before = contents(reported)
+    ran = run("bids", dataset, reported, "group", "--reports-only")
+    assert (ran.code, ran.out) == (0, f"wrote {reported / 'report.html'}\n")
+    after = contents(reported)
+    page = after.pop("report.html").decode()
+    assert after == before
+    assert "<title>Our two sites</title>" in page
+    words = ("--reports-only", "--title", "Another & title", "-q")
+    assert run("bids", dataset, reported, "group", *words) == (0, "", "")
+    assert "<title>Another &amp; title</title>" in (reported / "report.html").read_text()
+    assert run("report", reported, "-q").code == 0
+    assert "<title>Our two sites</title>" in (reported / "report.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--mode", "site"), "was made with another mode, 'individual'"),
+        (("--suffix", "FLAIR"), "holds a study of 'T1w', not of 'FLAIR'"),
+        (("--participant-label", "a"), "was made from other scans"),
+    ],
+)
+def test_the_report_of_another_study_is_refused(
+    run: Run, dataset: Path, done: Path, words: tuple[str, ...], said: str
+) -> None:
+    before = contents(done)
+    ran = run("bids", dataset, done, "group", "--reports-only", *words)
+    assert (ran.code, len(ran.errors), said in ran.err) == (2, 1, True)
+    assert contents(done) == before
+
+
+@pytest.mark.parametrize("option", ["--reports-only", "--boilerplate-only"])
+def test_participants_have_no_report_of_their_own(
+    run: Run, dataset: Path, tmp_path: Path, option: str
+) -> None:
+    ran = run("bids", dataset, tmp_path / "out", "participant", option)
+    assert (ran.code, f"{option} is about a whole study" in ran.err) == (2, True)
+
+
+def test_the_title_is_in_the_record(done: Path) -> None:
+    record: dict[str, Any] = json.loads((done / "provenance.json").read_text())
+    assert record["title"] == "Our two sites"
