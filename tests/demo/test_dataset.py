@@ -1,4 +1,4 @@
-"""The scans of the demonstration, and how well maps recover what its scanners did."""
+"""The scans of the demonstration."""
 
 import csv
 import sys
@@ -7,17 +7,14 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 from studies import contents
 
-from ndflow.demo.dataset import DemoStudy, Truth, recovery_of, write_demo_study
+from ndflow.demo.dataset import DemoStudy, write_demo_study
 from ndflow.demo.simulate import MEANS
 from ndflow.demo.template import grid_over, load_anatomy
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.study.listing.scan_table import read_scans
-from ndflow.transport import Affine, Chain, IntensityMap, PiecewiseLinear
 
 SUBJECTS = 3
 
@@ -31,10 +28,6 @@ def load(study: DemoStudy, name: str, kind: str) -> NDArray[np.float64]:
     subject = name.removesuffix("_T1w")
     path = study.table.parent / "scans" / f"{subject}_{kind}.nii.gz"
     return np.asarray(nib.load(path).dataobj)
-
-
-def line(slope: float, start: float) -> Affine:
-    return Affine(np.array([[slope]]), np.array([start]))
 
 
 def test_the_table_lists_all_scans_of_three_sites(study: DemoStudy) -> None:
@@ -195,53 +188,3 @@ def test_without_nilearn_the_extra_is_named(
     with pytest.raises(InvalidValueError, match=r"pip install 'ndflow\[report\]'"):
         write_demo_study(tmp_path / "new")
     assert not (tmp_path / "new").exists()
-
-
-@given(slope=st.floats(0.01, 100), start=st.floats(-100, 100))
-def test_the_inverse_curves_recover_the_truth_in_any_units(
-    study: DemoStudy, slope: float, start: float
-) -> None:
-    maps = {n: Chain((t.curve.inverse(), line(slope, start))) for n, t in study.truths.items()}
-    found = recovery_of(maps, study.truths)
-    assert found.per_scan.keys() == study.truths.keys()
-    assert max(found.mean, found.spread, *found.per_scan.values()) < 1e-6
-
-
-def test_alignment_recovers_some_of_what_the_scanners_did(study: DemoStudy) -> None:
-    raw: dict[str, IntensityMap] = {name: line(1, 0) for name in study.truths}
-    aligned: dict[str, IntensityMap] = {}
-    for name in study.truths:
-        inside = load(study, name, "T1w")[load(study, name, "mask") == 1]
-        aligned[name] = line(1 / inside.std(), -inside.mean() / inside.std())
-    before, after = (recovery_of(maps, study.truths) for maps in (raw, aligned))
-    assert before.mean > 3 * after.mean > 0.1
-    assert before.spread > 3 * after.spread > 0.1
-
-
-def test_two_scans_shifted_apart_are_each_off_by_half() -> None:
-    c = np.linspace(0.2, 0.9, 99)
-    straight = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-    truths = {name: Truth("A", straight, c, 0) for name in "ab"}
-    found = recovery_of({"a": line(2, 0.3), "b": line(2, -0.1)}, truths)
-    expected = 0.2 / (2 * c.std())
-    assert found.per_scan == pytest.approx({"a": expected, "b": expected})
-    assert (found.mean, found.spread) == pytest.approx((expected, expected))
-
-
-def test_a_bend_shared_by_all_scans_is_an_error_but_not_variation() -> None:
-    c = np.linspace(0.0, 1.0, 99)
-    bend = PiecewiseLinear(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.2, 1.0]))
-    straight = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
-    truths = {name: Truth("A", straight, c, 0) for name in "ab"}
-    found = recovery_of({"a": bend, "b": bend}, truths)
-    r = np.corrcoef(c, bend(c))[0, 1]
-    # The residual of a regression, relative to what it explains.
-    assert found.mean == pytest.approx(np.sqrt(1 / r**2 - 1))
-    assert found.spread == pytest.approx(0, abs=1e-12)
-
-
-def test_maps_of_unknown_scans_are_refused(study: DemoStudy) -> None:
-    with pytest.raises(InvalidValueError, match="Nowhere-01"):
-        recovery_of({"Nowhere-01": line(1, 0)}, study.truths)
-    with pytest.raises(InvalidValueError, match="no scan at all"):
-        recovery_of({}, study.truths)

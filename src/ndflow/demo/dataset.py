@@ -1,14 +1,8 @@
 """The dataset of the demonstration: three sites, real anatomy, and known true intensities.
 
-The scanner of each site has a contrast curve of its own, so it is known for every scan i how the
-canonical intensities c, common to all scanners, became those of the scan: by its curve f_i. An
-intensity map n_i that normalises the scan should undo that. The common scale is arbitrary up to one
-affine map for the whole study, so `recovery_of` evaluates the composites ``g_i = n_i ∘ f_i`` at
-the quantiles of c, fits one line ``a + b c`` to their mean, and defines the error of a scan as
-
-    e_i = rms_c(g_i(c) − a − b c) / (b sd(c)),
-
-and the spread of the study in the same way, from ``g_i(c) − mean_j g_j(c)`` over all scans.
+The scanner of each site has a contrast curve of its own, so it is known for every scan how the
+canonical intensities, common to all scanners, became those of the scan. See `ndflow.demo.recovery`
+for how well maps undo that.
 """
 
 from __future__ import annotations
@@ -29,10 +23,10 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import check_new, new_file
 from ndflow.files.gzip import gzip_writer
 from ndflow.files.tables import write_table
-from ndflow.transport import IntensityMap, PiecewiseLinear
+from ndflow.transport import PiecewiseLinear
 from ndflow.values import FloatArray, real, whole
 
-__all__ = ["DemoStudy", "Recovery", "Truth", "recovery_of", "write_demo_study"]
+__all__ = ["DemoStudy", "Truth", "write_demo_study"]
 
 _COLUMNS = ("subject", "site", "image", "mask", "gm", "wm", "csf", "age", "has_lesion")
 _FINEST, _COARSEST = 0.5, 8.0  # mm
@@ -96,21 +90,6 @@ class DemoStudy(NamedTuple):
 
     table: Path
     truths: dict[str, Truth]
-
-
-class Recovery(NamedTuple):
-    """How well maps recover the canonical intensities, in units of their standard deviation.
-
-    Attributes
-    ----------
-    per_scan : the error of each scan.
-    mean : the mean of these errors.
-    spread : the root mean square deviation between scans at the same canonical intensity.
-    """
-
-    per_scan: dict[str, float]
-    mean: float
-    spread: float
 
 
 def write_demo_study(
@@ -177,33 +156,6 @@ def write_demo_study(
             rows.append((name, scanner.site, *files.values(), str(age), "yes" if lesion else "no"))
     write_table(table, _COLUMNS, rows)
     return DemoStudy(table, truths)
-
-
-def recovery_of(maps: Mapping[str, IntensityMap], truths: Mapping[str, Truth]) -> Recovery:
-    """Return how well intensity maps undo the contrast curves of the scanners.
-
-    Parameters
-    ----------
-    maps : the intensity map that normalises each scan, by the name of the scan.
-    truths : of these scans, and possibly of others.
-
-    Returns
-    -------
-    Recovery
-        The errors; 0 for maps that undo the curves exactly, in any units.
-    """
-    if not maps or not maps.keys() <= truths.keys():
-        unknown = ", ".join(sorted(maps.keys() - truths.keys())) or "no scan at all"
-        raise InvalidValueError(f"maps must be of scans of the demo, not of {unknown}")
-    c = np.mean([truths[name].canonical for name in maps], axis=0)
-    composites = np.array([imap(truths[name].curve(c)) for name, imap in maps.items()])
-    mean = composites.mean(axis=0)
-    slope, intercept = np.polyfit(c, mean, 1)
-    unit = slope * c.std()
-    errors = np.sqrt(((composites - intercept - slope * c) ** 2).mean(axis=1)) / unit
-    spread = np.sqrt(((composites - mean) ** 2).mean()) / unit
-    per_scan = dict(zip(maps, errors.tolist(), strict=True))
-    return Recovery(per_scan, float(errors.mean()), float(spread))
 
 
 def _write_scan(

@@ -1,0 +1,101 @@
+"""How well the scans of the demonstration agree: closed forms, and what must not matter."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ndflow.demo.dataset import Truth
+from ndflow.demo.recovery import recovery_of
+from ndflow.errors import InvalidValueError
+from ndflow.transport import Affine, Chain, IntensityMap, PiecewiseLinear
+
+C = np.linspace(0.2, 0.9, 99)
+STRAIGHT = PiecewiseLinear(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+CURVES = (
+    PiecewiseLinear(np.array([0.0, 0.4, 1.1]), np.array([5.0, 300.0, 500.0])),
+    PiecewiseLinear(np.array([0.0, 0.6, 1.1]), np.array([1.0, 90.0, 300.0])),
+    PiecewiseLinear(np.array([0.0, 0.3, 0.7, 1.1]), np.array([0.0, 200.0, 900.0, 1000.0])),
+)
+
+
+def line(slope: float, start: float) -> Affine:
+    return Affine(np.array([[slope]]), np.array([start]))
+
+
+def truths_of(*curves: PiecewiseLinear) -> dict[str, Truth]:
+    return {f"scan {n}": Truth("A", curve, C, 0) for n, curve in enumerate(curves)}
+
+
+def maps_of(*maps: IntensityMap) -> dict[str, IntensityMap]:
+    return {f"scan {n}": imap for n, imap in enumerate(maps)}
+
+
+def then(maps: Mapping[str, IntensityMap], last: IntensityMap) -> dict[str, IntensityMap]:
+    return {name: Chain((imap, last)) for name, imap in maps.items()}
+
+
+@st.composite
+def increasing(draw: st.DrawFn) -> PiecewiseLinear:
+    """Increasing maps with slopes that differ by up to four orders of magnitude."""
+    steps = draw(st.lists(st.floats(0.01, 100), min_size=2, max_size=6))
+    knots = np.linspace(-1, 2, len(steps) + 1)
+    return PiecewiseLinear(knots, draw(st.floats(-100, 100)) + np.cumsum([0.0, *steps]))
+
+
+@given(slope=st.floats(0.01, 100), start=st.floats(-100, 100))
+def test_the_inverse_curves_recover_the_truth_in_any_units(slope: float, start: float) -> None:
+    undone = maps_of(*(curve.inverse() for curve in CURVES))
+    found = recovery_of(then(undone, line(slope, start)), truths_of(*CURVES))
+    assert max(found) < 1e-6
+
+
+def test_scans_shifted_apart_disagree_by_the_shift() -> None:
+    found = recovery_of(maps_of(line(2, 0.3), line(2, -0.1)), truths_of(STRAIGHT, STRAIGHT))
+    # Equal values are 0.2 apart in truth: each scan is 0.1 from the mean of both.
+    expected = 0.1 / C.std()
+    assert found.spread == pytest.approx(expected)
+    assert found.error == pytest.approx(expected)
+
+
+def test_scans_of_different_gain_disagree_as_the_closed_form_says() -> None:
+    gains = np.array([0.8, 1.0, 1.3, 1.7])
+    maps = maps_of(*(line(gain, 0) for gain in gains))
+    found = recovery_of(maps, truths_of(*[STRAIGHT] * 4))
+    expected = (1 / gains).std() / (1 / gains).mean() * np.sqrt((C**2).mean()) / C.std()
+    assert found.spread == pytest.approx(expected)
+
+
+@given(bend=increasing())
+def test_one_increasing_map_for_all_scans_changes_no_spread(bend: PiecewiseLinear) -> None:
+    maps = maps_of(line(1 / 400, 0.1), line(1 / 250, 0.05), line(1 / 900, 0.2))
+    truths = truths_of(*CURVES)
+    plain = recovery_of(maps, truths).spread
+    assert plain > 0.1
+    assert recovery_of(then(maps, bend), truths).spread == pytest.approx(plain, rel=1e-6)
+
+
+def test_a_bend_shared_by_all_scans_is_an_error_but_no_spread() -> None:
+    bend = PiecewiseLinear(np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.2, 1.0]))
+    found = recovery_of(maps_of(bend, bend), truths_of(STRAIGHT, STRAIGHT))
+    r = np.corrcoef(C, bend(C))[0, 1]
+    # The residual of a regression, relative to what it explains.
+    assert found.error == pytest.approx(np.sqrt(1 / r**2 - 1))
+    assert found.spread == pytest.approx(0, abs=1e-12)
+
+
+def test_shrinking_is_no_agreement() -> None:
+    # Far apart to begin with, then all of it made a thousand times smaller.
+    maps = maps_of(*(line(1 / 400, 0) for _ in CURVES))
+    truths = truths_of(*CURVES)
+    small = recovery_of(then(maps, line(1e-3, 0)), truths)
+    assert small == pytest.approx(recovery_of(maps, truths))
+
+
+def test_maps_of_unknown_scans_are_refused() -> None:
+    with pytest.raises(InvalidValueError, match="Nowhere-01"):
+        recovery_of({"Nowhere-01": line(1, 0)}, truths_of(STRAIGHT))
+    with pytest.raises(InvalidValueError, match="no scan at all"):
+        recovery_of({}, truths_of(STRAIGHT))
