@@ -1,15 +1,77 @@
-"""Pages of HTML, taken apart."""
+"""Pages of HTML: one that is made up, and any taken apart."""
 
+import io
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from PIL import Image
+
+from ndflow.doubt import Doubt
+from ndflow.reporting.content import (
+    Column,
+    Curves,
+    Grey,
+    Headline,
+    Montage,
+    Numbers,
+    Page,
+    Picture,
+    ScanEntry,
+    SiteEntry,
+    Slices,
+    Verdict,
+    Volumes,
+)
+
 # Names of sites and subjects that must not become markup.
 SCRIPT = "<script>alert(1)</script>"
 QUOTED = """o'x"y"><b>&amp;"""
-_VOID = {"meta", "link", "br", "input"}  # elements that have no end tag
+_VOID = {"meta", "link", "br", "input", "img"}  # elements that have no end tag
+
+
+def png(grey: Any) -> bytes:
+    file = io.BytesIO()
+    Image.fromarray(np.asarray(grey, np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
+    """Return a page with every part once, and the same name wherever there is one."""
+    picture = Picture(drawing, name, name)
+    grey = Grey(png(np.full((5, 4), 90)), name)
+    slices = Slices(f"figures/{name}.png", png(np.full((6, 9), 40)), 9, 3, (0, 10), (-1, 1))
+    rising = [0.0, 1.0, 2.0]
+    curves = Curves(rising, rising, rising, rising, rising, rising, rising)
+    volumes = Volumes(b"before" + bytes(range(256)), b"after")
+    flags = [Doubt(name, name, name)]
+    page = Page(
+        title=name,
+        date=name,
+        headline=Headline(name, [(name, name)]),
+        montage=Montage([name], [name], [grey], [grey], name),
+        failures=[(name, name, name)],
+        populations=[picture, picture],
+        sites=[SiteEntry(name, 2, "#0072B2", [picture], name)],
+        columns=[Column("W1", name, shown=True), Column(name, name)],
+        scans=[
+            ScanEntry(name, name, [0.25, name], flags, grey.png, slices, curves, volumes, [name]),
+            ScanEntry("plain", name, [None, "x"]),
+        ],
+        windows=((0, 20), (-2, 2)),
+        verdicts=[Verdict(name, [(name, [name, name])])],
+        tables=[Numbers(name, name, [name, "b"], [[name, "1"]])],
+        pictures=[picture],
+        methods=name,
+        citation=name,
+        facts=[(name, name)],
+        study=name,
+    )
+    return replace(page, **changes)
 
 
 class Html(HTMLParser):
@@ -59,16 +121,35 @@ class ReportPage(Html):
 
     @property
     def rows(self) -> dict[str, list[str]]:
-        """The cells of the row of each scan."""
+        """The cells of the row of each scan, without its thumbnail."""
         bodies = re.findall(r'<tbody id="scan-.*?</tbody>', self.source, re.DOTALL)
+        bodies = [re.sub(r'<td class="thumb">.*?</td>', "", body) for body in bodies]
         parts = [ReportPage(body) for body in bodies]
         return {part.texts("th")[0]: part.texts("td") for part in parts}
 
+    @property
+    def data(self) -> dict[str, Any]:
+        """What the scripts of the page read."""
+        found = re.search(r'<script type="application/json" id="data">(.*?)<', self.source)
+        return json.loads(found[1]) if found else {"scans": []}
+
     def pictured(self) -> set[str]:
-        """The scans with figures."""
-        alts = [own["aria-label"] for name, own, _ in self.elements if name == "svg"]
-        ends = ": histogram and mixture, intensity map, and histogram of the result"
-        return {alt.removesuffix(ends) for alt in alts if alt.endswith(ends)}
+        """The scans with curves."""
+        return {scan["name"] for scan in self.data["scans"] if "curves" in scan}
+
+    def sliced(self) -> set[str]:
+        """The scans with slices."""
+        return {scan["name"] for scan in self.data["scans"] if "slices" in scan}
+
+    def embedded(self) -> set[str]:
+        """The scans whose slices are in the page, and do not only lie beside it."""
+        end = ": slices before (above) and after normalisation (below)"
+        pictures = [own for tag, own, _ in self.elements if tag == "img"]
+        return {
+            own["alt"].removesuffix(end)
+            for own in pictures
+            if own["alt"].endswith(end) and own["src"].startswith("data:")
+        }
 
     def viewed(self) -> set[str]:
         """The scans whose volumes are in the page."""

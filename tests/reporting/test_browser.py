@@ -5,18 +5,34 @@ import io
 import json
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 import pytest
+from pages import png
 from PIL import Image
 
 from ndflow.doubt import Doubt
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.export import svg
 from ndflow.figures.style import colours
-from ndflow.reporting.content import Headline, Numbers, Page, Picture, ScanEntry, SiteEntry, Views
+from ndflow.reporting.content import (
+    Column,
+    Curves,
+    Grey,
+    Headline,
+    Montage,
+    Numbers,
+    Page,
+    Picture,
+    ScanEntry,
+    SiteEntry,
+    Slices,
+    Verdict,
+    Volumes,
+)
 from ndflow.reporting.page import render
 from ndflow.reporting.viewer import niivue
 
@@ -48,37 +64,94 @@ def volume(gain: float, shift: float) -> bytes:
     return gzip.compress(image.to_bytes(), mtime=0)
 
 
+def strip(number: int) -> np.ndarray:
+    """Return slices of a scan, before above and after below: ramps of grey on black."""
+    picture = np.zeros((80, 120))
+    picture[4:36, 10:110] = np.linspace(1, 255, 100).round()
+    picture[44:76, 10:110] = np.linspace(255, 1 + number, 100).round()
+    return picture
+
+
 def study() -> Page:
     x = np.linspace(-3, 3, 60)
     lines = {site: [np.exp(-((x - 0.2 * i) ** 2))] for i, site in enumerate(SITES)}
     picture = Picture(
         svg(density_figure([DensityPanel("as scanned", x, lines)] * 3)), "densities", "Below."
     )
-    views = Views(volume(1, 0), volume(0.5, 120), Picture(picture.svg, "slices", "Slices."))
+    density = np.exp(-(x**2))
+    curves = Curves(100 * x + 400, density, density, x, x / 2, x, density, density)
+    grey = [Grey(png(np.full((60, 50), 80 * i)), f"brain {i}") for i in range(1, 4)]
     scans = [
         ScanEntry(
             f"sub-{i + 1}",
             SITES[i % 3],
             [left, 150_000 + i],
             [Doubt("steep map", "The map is steep.", "look at the mask")] if i == 4 else [],
-            picture,
-            views if i < 3 else None,
+            grey[i % 3].png,
+            Slices(
+                f"figures/sub {i + 1}.png",
+                png(strip(i)) if i < 3 else None,
+                *(120, 40),
+                *((100, 200), (0, 50)),
+            ),
+            curves,
+            Volumes(volume(1, 0), volume(0.5, 120)) if i < 3 else None,
+            ["It was matched to a reference."],
         )
         for i, left in enumerate(LEFT)
     ]
     return Page(
         title="A study of three sites",
-        facts=[("Command", "ndflow cohort " + "a_rather_long_name_without_a_space" * 3)],
+        date="17 November 2026",
+        headline=Headline("Alike.", [("before", "0.41 sd"), ("after", "0.05 sd")]),
+        montage=Montage(SITES, ["sub-1", "sub-2", "sub-3"], grey, grey, "One slice of each."),
         failures=[("sub-9", "The mask is empty.", "Give another mask.")],
-        headline=Headline("Alike.", [("before", "0.41 sd"), ("after", "0.05 sd")], picture),
-        populations=picture,
-        sites=[SiteEntry(s, 3, colours(SITES)[s], picture, "Near.") for s in SITES],
-        columns=["W1 left", "Voxels"],
+        populations=[picture] * 3,
+        sites=[SiteEntry(s, 3, colours(SITES)[s], [picture] * 2, "Near.") for s in SITES],
+        columns=[
+            Column("W1 left", "What remains of the distance.", shown=True),
+            Column("Voxels", "How many were used."),
+        ],
         scans=scans,
+        windows=((50, 250), (-25, 75)),
+        verdicts=[Verdict("flow, compared with alignment", [("What it cost", ["Little."])])],
         tables=[Numbers("Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]])],
         pictures=[picture],
         methods="Intensities were normalised. " * 20,
         citation="@misc{x, title = {" + "A long line of BibTeX " * 6 + "}}",
+        facts=[("Command", "ndflow cohort " + "a_rather_long_name_without_a_space" * 3)],
+        study="made up",
+    )
+
+
+def of_long_names() -> Page:
+    long = "a_rather_long_name_without_a_space" * 3
+    page = study()
+    return replace(
+        page,
+        title=long,
+        montage=replace(page.montage, sites=[f"{site}{long}" for site in SITES]),
+        sites=[replace(site, name=f"{site.name}{long}") for site in page.sites],
+        scans=[
+            replace(scan, name=f"{scan.name}{long}", site=f"{scan.site}{long}")
+            for scan in page.scans
+        ],
+    )
+
+
+def of_one_subject() -> Page:
+    return replace(
+        study(),
+        title="sub-2",
+        headline=Headline("Nothing to compare it with.", []),
+        montage=None,
+        failures=[],
+        populations=[],
+        sites=[],
+        scans=study().scans[1:2],
+        verdicts=[],
+        tables=[],
+        pictures=[],
     )
 
 
@@ -87,6 +160,11 @@ def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     (folder / "report.html").write_text(render(study(), bundle=niivue()), encoding="utf-8")
     (folder / "still.html").write_text(render(study()), encoding="utf-8")
+    (folder / "subject.html").write_text(render(of_one_subject()), encoding="utf-8")
+    (folder / "long.html").write_text(render(of_long_names()), encoding="utf-8")
+    (folder / "figures").mkdir()
+    for i in range(3, 7):  # those of the last scan are lost
+        (folder / "figures" / f"sub {i + 1}.png").write_bytes(png(strip(i)))
     return folder
 
 
@@ -106,7 +184,7 @@ def browser(folder) -> Iterator[webdriver.Chrome]:
 def opened(browser, folder):
     """Open a page; after the test, it must have logged no errors and loaded nothing."""
 
-    def open_page(name="report.html", width=1400, scheme="light"):
+    def open_page(name="report.html", width=1400, scheme="light", fresh=True):
         features = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}
         features = [{"name": key, "value": value} for key, value in features.items()]
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -116,6 +194,10 @@ def opened(browser, folder):
         browser.get(address)  # may return before the page is complete on a busy machine
         whole = "return document.readyState == 'complete' && location.href == arguments[0]"
         wait(browser, lambda b: b.execute_script(whole, address))
+        if fresh and browser.execute_script(
+            "const n = localStorage.length; localStorage.clear(); return n"
+        ):
+            return open_page(name, width, scheme)
         return browser
 
     browser.get("about:blank")
@@ -134,7 +216,7 @@ def opened(browser, folder):
 
 
 def shown(browser) -> list[str]:
-    rows = browser.find_elements(By.CSS_SELECTOR, "#table tbody > tr:first-child > th")
+    rows = browser.find_elements(By.CSS_SELECTOR, "#table .scan > tr:first-child > th")
     return [row.text for row in rows if row.is_displayed()]
 
 
@@ -145,6 +227,14 @@ def pixels(element) -> np.ndarray:
 
 def inner(canvas) -> np.ndarray:
     return pixels(canvas)[10:-10, 10:-10]  # without the round corners and the mark of the focus
+
+
+def open_row(browser, number):
+    """Open the row of a scan, and return it when it is complete."""
+    row = browser.find_element(By.ID, f"scan-{number}")
+    row.find_element(By.TAG_NAME, "th").click()
+    wait(browser, lambda _: row.find_elements(By.CLASS_NAME, "tools"))
+    return row
 
 
 def wait(browser, condition):
@@ -159,7 +249,7 @@ def test_a_hostile_name_is_read_as_a_name(opened):
 
 def test_the_table_sorts_by_any_column_both_ways_with_unknown_values_last(opened):
     browser = opened()
-    head = browser.find_elements(By.CSS_SELECTOR, "#table thead th")[2]
+    head = browser.find_elements(By.CSS_SELECTOR, "#table thead th")[2]  # after scan and site
     names = [f"sub-{i + 1}" for i in range(8)]
     order = sorted((v, n) for v, n in zip(LEFT, names, strict=True) if v is not None)
     head.find_element(By.TAG_NAME, "button").click()
@@ -188,26 +278,247 @@ def test_the_table_filters_by_words_by_site_and_by_flag(opened):
     assert shown(browser) == []
 
 
+def test_more_columns_are_shown_on_demand(opened):
+    browser = opened()
+    voxels = browser.find_element(By.CSS_SELECTOR, "#scan-1 [data-column=Voxels]")
+    assert not voxels.is_displayed()
+    more = browser.find_element(By.ID, "wider")
+    more.send_keys(Keys.ENTER)
+    assert voxels.is_displayed()
+    assert voxels.text == "150,000"
+    more.click()
+    assert not voxels.is_displayed()
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_every_head_of_the_table_is_explained_on_hover_and_on_focus(opened, width):
+    browser = opened(width=width)
+    tip = browser.find_element(By.ID, "tip")
+    heads = browser.find_elements(By.CSS_SELECTOR, "#table thead button")
+    assert all(head.get_attribute("data-tip") for head in heads)
+    assert len(heads) == 6  # scan, site, two columns, to check, rating
+    button = next(head for head in heads if head.text == "W1 left")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
+    assert not tip.is_displayed()
+    webdriver.ActionChains(browser).move_to_element(button).perform()
+    wait(browser, lambda _: tip.text == "What remains of the distance.")
+    assert tip.rect["x"] >= 0
+    assert tip.rect["x"] + tip.rect["width"] <= width
+    button.send_keys(Keys.ESCAPE)
+    assert not tip.is_displayed()
+    browser.execute_script("arguments[0].blur(); arguments[0].focus()", button)
+    assert tip.is_displayed()
+    described = button.get_attribute("aria-describedby")
+    assert browser.find_element(By.ID, described).get_attribute("textContent") == tip.text
+
+
 def test_rows_open_by_mouse_by_keyboard_and_by_the_link_of_a_flag(opened):
     browser = opened()
-    pictures = browser.find_elements(By.CSS_SELECTOR, ".scan svg")
-    assert len(pictures) == 8
-    assert not any(picture.is_displayed() for picture in pictures)
+    details = browser.find_elements(By.CSS_SELECTOR, ".more details")
+    assert not browser.find_elements(By.CSS_SELECTOR, ".chart")
     browser.find_element(By.CSS_SELECTOR, "#scan-1 th").click()
     browser.find_element(By.CSS_SELECTOR, "#scan-2 summary").send_keys(Keys.ENTER)
-    browser.find_element(By.CSS_SELECTOR, ".flagged a").send_keys(Keys.ENTER)
-    wait(browser, lambda _: pictures[4].is_displayed())  # links are followed in their own time
-    assert [n for n in range(8) if pictures[n].is_displayed()] == [0, 1, 4]
+    browser.find_element(By.CSS_SELECTOR, ".cards p a").send_keys(Keys.ENTER)
+    note = browser.find_element(By.CSS_SELECTOR, "#scan-5 .note")
+    wait(browser, lambda _: note.is_displayed())  # links are followed in their own time
+    assert [n for n in range(8) if details[n].get_attribute("open")] == [0, 1, 4]
+    # Rating a scan does not open its row.
+    good = browser.find_element(By.CSS_SELECTOR, "#scan-3 .rate")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", good)
+    good.click()
+    assert not details[2].get_attribute("open")
+
+
+def test_an_open_row_shows_slices_and_draws_curves_with_axes(opened):
+    browser = opened()
+    browser.find_element(By.CSS_SELECTOR, "#scan-4 th").click()
+    wait(browser, lambda b: len(b.find_elements(By.CSS_SELECTOR, "#scan-4 .chart")) == 3)
+    charts = browser.find_elements(By.CSS_SELECTOR, "#scan-4 .chart")
+    assert [chart.get_attribute("aria-label") for chart in charts] == [
+        "As scanned: voxels, mixture; intensity as scanned from 100 to 700",
+        "Intensity map: alignment alone, map; intensity as scanned from 100 to 700",
+        "After: voxels, target; intensity after normalisation from −3 to 3",
+    ]
+    words = [[text.text for text in c.find_elements(By.TAG_NAME, "text")] for c in charts]
+    assert words[0] == [*("200", "400", "600"), "intensity as scanned", "density"]
+    assert words[1][3:] == [*("−2", "0", "2"), "intensity as scanned", "after normalisation"]
+    # The map goes from the lower left to the upper right corner of the axes.
+    line = charts[1].find_element(By.CSS_SELECTOR, "path[stroke-width='2']")
+    ends = [line.get_attribute("d")[1:].split("L")[k].split() for k in (0, -1)]
+    assert [[float(v) for v in end] for end in ends] == [[46, 164], [330, 8]]
+    picture = browser.find_element(By.CSS_SELECTOR, "#scan-4 .slices img")
+    wait(browser, lambda b: b.execute_script("return arguments[0].naturalWidth", picture) == 120)
+    browser.find_element(By.CSS_SELECTOR, "#scan-8 th").click()
+    wait(browser, lambda b: b.find_elements(By.CSS_SELECTOR, "#scan-8 .missing"))
+    lost = browser.find_element(By.CSS_SELECTOR, "#scan-8 .missing")
+    assert lost.text == "figures/sub 8.png is not beside this page."
+    logged = [line["message"] for line in browser.get_log("browser")]
+    assert all("sub%208.png" in message for message in logged)
+
+
+def rated(browser) -> str:
+    return browser.find_element(By.ID, "rated-count").text
+
+
+def test_ratings_are_counted_kept_filtered_and_exported(opened, folder):
+    browser = opened()
+    assert rated(browser) == "0 of 8 rated"
+    assert not browser.find_element(By.ID, "rated-export").is_enabled()
+    good, _, bad = browser.find_elements(By.CSS_SELECTOR, "#scan-2 .brief .rate")
+    good.click()
+    bad.send_keys(Keys.ENTER)  # a change of mind
+    open_row(browser, 2).find_element(By.CLASS_NAME, "note-of").send_keys('motion, "ringing" <b>')
+    twice = browser.find_element(By.CSS_SELECTOR, "#scan-6 .brief .rate")
+    twice.click()
+    twice.click()  # takes it back
+    browser.find_element(By.CSS_SELECTOR, "#scan-7 .brief .rate[value=doubtful]").click()
+    assert rated(browser) == "2 of 8 rated"
+    browser = opened(fresh=False)
+    assert rated(browser) == "2 of 8 rated"
+    pressed = browser.find_elements(By.CSS_SELECTOR, ".brief .rate[aria-pressed=true]")
+    assert [button.get_attribute("value") for button in pressed] == ["bad", "doubtful"]
+    browser.find_element(By.ID, "filter-rating").send_keys("bad")
+    assert shown(browser) == ["sub-2"]
+    where = {"behavior": "allow", "downloadPath": str(folder)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", where)
+    browser.find_element(By.ID, "rated-export").click()
+    file = folder / "ratings.tsv"
+    wait(browser, lambda _: file.exists())
+    assert file.read_text("utf-8") == (
+        "scan\tsite\trating\tnote\n"
+        f'sub-2\t{SITES[1]}\tbad\tmotion, "ringing" <b>\n'
+        f"sub-7\t{SITES[0]}\tdoubtful\tn/a\n"
+    )
+    browser = opened()
+    assert rated(browser) == "0 of 8 rated"
+    browser.find_element(By.ID, "rated-import").send_keys(str(file))
+    wait(browser, lambda _: rated(browser) == "2 of 8 rated")
+    assert browser.find_element(By.ID, "rated-state").text == "2 ratings imported."
+    browser.find_element(By.ID, "rated-import").send_keys(str(folder / "report.html"))
+    wait(
+        browser, lambda b: "no columns scan and rating" in b.find_element(By.ID, "rated-state").text
+    )
+
+
+def test_ratings_work_where_nothing_can_be_kept(opened):
+    browser = opened()
+    source = "Storage.prototype.setItem = Storage.prototype.getItem = () => { throw Error() }"
+    command = "Page.addScriptToEvaluateOnNewDocument"
+    script = browser.execute_cdp_cmd(command, {"source": source})
+    browser.refresh()
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
+    for number in (1, 2):
+        browser.find_element(By.CSS_SELECTOR, f"#scan-{number} .brief .rate").click()
+    assert rated(browser) == "2 of 8 rated"
+    assert "export them" in browser.find_element(By.ID, "rated-state").text
+
+
+def choose(browser, name, value):
+    field = browser.find_element(By.CSS_SELECTOR, f"#view [name={name}][value='{value}']")
+    browser.execute_script("arguments[0].click()", field)
+
+
+def frame(browser, side) -> np.ndarray:
+    """Return what a frame of the viewer shows, at its own resolution, once its picture is there."""
+    element = browser.find_element(By.CSS_SELECTOR, f"#frame-{side} .frame")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", element)
+    wait(browser, lambda _: pixels(element).max() > 20)
+    return pixels(element)[:, :, 0]
+
+
+@pytest.mark.parametrize("number", [2, 5])  # one within the page, one beside it
+def test_slices_are_shown_pixel_by_pixel_in_their_own_and_in_the_shared_window(opened, number):
+    browser = opened()
+    open_row(browser, number).find_element(By.CLASS_NAME, "show").click()
+    choose(browser, "size", 1)
+    halves = np.split(strip(number - 1), 2)
+    for side, half in zip(("before", "after"), halves, strict=True):
+        assert np.abs(frame(browser, side) - half).max() <= 1
+    choose(browser, "window", "shared")
+    said = browser.find_element(By.ID, "view-windows")
+    wait(browser, lambda _: "the same for all" in said.text)
+    assert said.text.startswith("From black to white: 50 to 250 before, −25 to 75 after")
+    sides = zip(("before", "after"), halves, ((100, 200), (0, 50)), study().windows, strict=True)
+    for side, half, (low, high), (black, white) in sides:
+        truth = 255 * (low + (high - low) * half / 255 - black) / (white - black)
+        truth = np.where(half > 0, truth.clip(0, 255), 0)  # the background stays black
+        assert np.abs(frame(browser, side) - truth).max() <= 2
+    choose(browser, "size", 4)
+    assert frame(browser, "before").shape == (160, 480)
+    assert len(np.unique(frame(browser, "before")[80, ::4])) >= 100  # no pixel is blurred away
+
+
+def test_before_and_after_are_compared_by_swiping_and_by_blinking(opened):
+    browser = opened()
+    browser.find_element(By.CSS_SELECTOR, ".montage a").click()
+    choose(browser, "size", 1)
+    before, after = np.split(strip(0), 2)
+    frame(browser, "before")
+    choose(browser, "way", "swipe")
+    slider = browser.find_element(By.ID, "swipe")
+    slider.send_keys(Keys.HOME, Keys.ARROW_RIGHT, *[Keys.PAGE_UP] * 2)
+    share = int(slider.get_attribute("value")) / 100
+    assert 0.1 < share < 0.4
+    edge = round(120 * share)
+    seen = frame(browser, "after")
+    assert np.abs(seen[:, : edge - 2] - before[:, : edge - 2]).max() <= 1
+    assert np.abs(seen[:, edge + 2 :] - after[:, edge + 2 :]).max() <= 1
+    choose(browser, "way", "blink")
+    switch = browser.find_element(By.ID, "blink-switch")
+    assert browser.find_element(By.ID, "blink-play").text == "Play"  # motion is not wanted
+    assert np.abs(frame(browser, "after") - after).max() <= 1
+    switch.click()
+    assert np.abs(frame(browser, "after") - before).max() <= 1
+    browser.find_element(By.ID, "frames").send_keys(Keys.SPACE)
+    assert np.abs(frame(browser, "after") - after).max() <= 1
+
+
+def test_nothing_moves_when_the_viewer_comes_into_sight(opened):
+    browser = opened()
+    top = "return document.getElementById('evaluation').getBoundingClientRect().top + scrollY"
+    wait(browser, lambda b: b.find_element(By.ID, "view-count").text)
+    place = browser.execute_script(top)
+    image = browser.find_element(By.CSS_SELECTOR, "#frame-after image")
+    assert not image.get_attribute("href")
+    browser.execute_script("document.getElementById('viewer').scrollIntoView()")
+    wait(browser, lambda _: image.get_attribute("href"))
+    assert browser.execute_script(top) == place
+
+
+def test_the_viewer_steps_through_all_scans_and_says_which_picture_is_missing(opened):
+    browser = opened()
+    scan = browser.find_element(By.ID, "view-scan")
+    browser.execute_script("arguments[0].scrollIntoView()", scan)
+    state = browser.find_element(By.ID, "view-count")
+    wait(browser, lambda _: state.text == "1 of 8, Hamburg")
+    frames = browser.find_element(By.ID, "frames")
+    frames.send_keys(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT, Keys.ARROW_LEFT, Keys.ARROW_RIGHT)
+    wait(browser, lambda _: state.text.startswith("3 of 8"))
+    frames.send_keys("3")
+    assert browser.find_element(By.ID, "scan-3").get_attribute("data-rating") == "bad"
+    following = browser.find_element(By.ID, "view-next")
+    for _ in range(5):
+        following.click()
+    wait(browser, lambda _: state.text.startswith("8 of 8"))
+    assert not following.is_enabled()
+    lost = browser.find_element(By.ID, "view-missing")
+    wait(browser, lambda _: lost.text == "figures/sub 8.png is not beside this page.")
+    assert not frames.is_displayed()
+    browser.get_log("browser")  # says so too
+    browser.find_element(By.ID, "view-previous").click()
+    wait(browser, lambda _: frames.is_displayed() and not lost.is_displayed())
 
 
 def test_the_viewer_shows_both_volumes_and_moves_both_crosshairs(opened):
     if niivue() is None:
         pytest.skip("needs nilearn with NiiVue")
     browser = opened()
-    browser.find_element(By.CSS_SELECTOR, "#scan-2 th").click()
-    browser.find_element(By.CSS_SELECTOR, "#scan-2 .show").click()
+    open_row(browser, 2).find_element(By.CLASS_NAME, "show").click()
+    shows = browser.find_element(By.ID, "view-shows")
+    wait(browser, lambda _: shows.is_displayed())
+    choose(browser, "show", "volumes")
     wait(browser, lambda b: b.find_element(By.ID, "view-state").text == "Showing sub-2.")
-    assert not browser.find_element(By.ID, "slices").is_displayed()
+    assert not browser.find_element(By.ID, "stage").is_displayed()
     before, after = (browser.find_element(By.ID, name) for name in ("before", "after"))
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", before)
     first = inner(before)
@@ -222,7 +533,13 @@ def test_the_viewer_shows_both_volumes_and_moves_both_crosshairs(opened):
     assert np.abs(inner(before) - clicked).max() <= 8
     after.send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT, Keys.PAGE_UP)
     wait(browser, lambda _: np.abs(inner(before) - clicked).max() > 100)
-    assert np.abs(inner(before) - inner(after)).max() <= 8
+    moved = inner(before)
+    assert np.abs(moved - inner(after)).max() <= 8
+    choose(browser, "window", "shared")  # before, white is at 250; after, almost all is above 75
+    wait(browser, lambda _: np.abs(inner(after) - moved).max() > 50)
+    wait(browser, lambda b: b.find_element(By.ID, "view-state").text == "Showing sub-2.")
+    assert np.percentile(inner(after), 90) == 255
+    assert np.percentile(inner(before), 99) < 230
 
 
 @pytest.mark.parametrize("lost", ["bundle", "WebGL"])
@@ -234,12 +551,11 @@ def test_slices_stand_in_for_the_viewer_where_it_cannot_run(opened, lost):
         script = browser.execute_cdp_cmd(command, {"source": source})
         browser.refresh()
         browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", script)
-    browser.find_element(By.CSS_SELECTOR, "#scan-3 th").click()
-    browser.find_element(By.CSS_SELECTOR, "#scan-3 .show").click()
-    wait(browser, lambda b: b.find_element(By.ID, "slices-3").is_displayed())
-    assert not browser.find_element(By.ID, "slices-1").is_displayed()
+    open_row(browser, 3).find_element(By.CLASS_NAME, "show").click()
+    wait(browser, lambda b: b.find_element(By.ID, "frame-after").is_displayed())
+    assert browser.find_element(By.ID, "view-count").text.startswith("3 of 8")
     assert not browser.find_element(By.ID, "canvases").is_displayed()
-    assert not browser.find_element(By.CSS_SELECTOR, "#view button").is_displayed()
+    assert not browser.find_element(By.ID, "view-shows").is_displayed()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -250,18 +566,65 @@ def test_the_page_fits_any_width_in_both_colour_schemes(opened, folder, width, s
         browser.execute_script("arguments[0].open = true", details)
     assert browser.execute_script("return document.documentElement.scrollWidth") == width
     browser.save_screenshot(str(folder / f"{width}-{scheme}.png"))
-    # The corner is paper, the sheet of a drawing is white in both schemes.
+    # The corner is paper, and pictures of brains are on black in both schemes.
     paper = pixels(browser.find_element(By.TAG_NAME, "h1"))[0, -1].mean()
     assert paper > 240 if scheme == "light" else paper < 40
-    assert pixels(browser.find_element(By.CSS_SELECTOR, ".sheet"))[8, 8].min() == 255
+    assert pixels(browser.find_element(By.CSS_SELECTOR, ".montage .film"))[2, 2].max() == 0
 
 
-def test_a_printed_page_shows_everything_and_no_controls(opened):
+@pytest.mark.parametrize("width", [360, 1400])
+def test_long_names_widen_nothing(opened, width):
+    browser = opened("long.html", width=width)
+    browser.find_element(By.ID, "wider").send_keys(Keys.ENTER)
+    assert browser.execute_script("return document.documentElement.scrollWidth") == width
+
+
+def test_a_printed_page_shows_what_to_check_and_no_controls(opened):
     browser = opened(width=700)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    visible = "return [...document.querySelectorAll('.scan svg')].map(e => e.checkVisibility())"
-    assert all(browser.execute_script(visible))
-    buttons = browser.find_elements(By.CSS_SELECTOR, "main button:not(thead *), nav, form")
-    assert not any(button.is_displayed() for button in buttons)
+    seen = "return [...document.querySelectorAll(arguments[0])].map(e => e.checkVisibility())"
+    shown = browser.execute_script(seen, ".flags, .facts, .explained, .montage, .picture, .scan")
+    assert len(shown) > 15
+    assert all(shown)
+    assert browser.execute_script(seen, ".slices") == [i == 4 for i in range(8)]
+    controls = "main button:not(thead *), nav, form, .controls, #viewer, #tip"
+    assert not any(browser.execute_script(seen, controls))
     assert browser.execute_script("return document.documentElement.scrollWidth") == 700
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+def test_the_page_of_one_subject_is_open_and_shares_its_ratings_with_the_study(opened, width):
+    browser = opened("subject.html", width=width)
+    wait(browser, lambda b: len(b.find_elements(By.CSS_SELECTOR, "#scan-1 .chart")) == 3)
+    assert browser.find_element(By.CSS_SELECTOR, ".overview").text == (
+        "No scan stands out, and none failed."
+    )
+    assert not browser.find_element(By.ID, "filter").is_displayed()
+    assert browser.execute_script("return document.documentElement.scrollWidth") == width
+    bad = browser.find_element(By.CSS_SELECTOR, ".tools .rate[value=bad]")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", bad)
+    bad.click()
+    assert rated(browser) == "1 of 1 rated"
+    browser = opened(fresh=False)
+    assert rated(browser) == "1 of 8 rated"
+    assert browser.find_element(By.ID, "scan-2").get_attribute("data-rating") == "bad"
+
+
+def test_without_scripts_all_can_be_read(opened):
+    browser = opened()
+    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.refresh()
+        for section in browser.find_elements(By.TAG_NAME, "section"):
+            assert section.is_displayed()
+        assert "needs JavaScript" in browser.find_element(By.ID, "viewer").text
+        browser.find_element(By.CSS_SELECTOR, "#scan-5 summary").click()
+        assert browser.find_element(By.CSS_SELECTOR, "#scan-5 .flags").is_displayed()
+        assert browser.find_element(By.CSS_SELECTOR, "#scan-5 .slices img").is_displayed()
+        hidden = "form, .rate, #stage, #canvases, main button"
+        found = browser.find_elements(By.CSS_SELECTOR, hidden)
+        assert not any(element.is_displayed() for element in found)
+    finally:
+        browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+        browser.get_log("browser")  # without scripts pictures are not lazy: one is missing

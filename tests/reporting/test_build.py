@@ -32,11 +32,36 @@ def test_the_page_names_all_scans_and_shows_a_sample(out: Path) -> None:
     ndflow.report(out, sample=3, viewer=1)
     page: ReportPage = report_of(out)
     assert list(page.rows) == [f"s{number}" for number in range(6)]
-    assert len(page.pictured()) == 3
+    assert page.pictured() == page.sliced() == set(page.rows)
+    assert len(page.embedded()) == 3
     assert len(page.viewed()) == 1
-    assert page.viewed() <= page.pictured()
-    ndflow.report(out, sample=0)
-    assert not report_of(out).pictured()
+    assert page.viewed() <= page.embedded()
+    ndflow.report(out, sample=0, viewer=0)
+    assert not report_of(out).embedded()
+
+
+@pytest.mark.parametrize("mode", ["individual", "two-level"])
+def test_the_page_names_the_scale_and_its_numbers_do_not_depend_on_it(
+    tmp_path: Path, mode: str
+) -> None:
+    study = SiteStudy(tmp_path, per_site=2)
+    pages = {}
+    for scale in ("positive", "standard"):
+        words = () if scale == "positive" else ("--scale", scale)
+        out = study.run(scale, "--mode", mode, *words)
+        ndflow.report(out, sample=0)
+        pages[scale] = report_of(out)
+        assert f"scale {scale}," in pages[scale].facts["Settings"]
+    one, other = pages.values()
+    assert one.rows == other.rows
+    assert one.texts("p", **{"class": "overview"}) == other.texts("p", **{"class": "overview"})
+    sentences = [
+        [text for text in page.texts("p") if " standard deviations" in text]
+        for page in pages.values()
+    ]
+    assert sentences[0] == sentences[1] != []
+    assert "mean of 500 and a standard deviation of 125" in one.source
+    assert "mean of 0 and a standard deviation of 1." in other.source
 
 
 def test_conditions_are_called_what_they_are(out: Path) -> None:

@@ -4,24 +4,35 @@ import base64
 import gzip
 import hashlib
 import json
-import random
 import re
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pages import Html
+from pages import Html, ReportPage, png
+from pages import a_page as made_page
 
 from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.export import svg
 from ndflow.reporting import viewer
-from ndflow.reporting.content import Headline, Numbers, Page, Picture, ScanEntry, SiteEntry, Views
+from ndflow.reporting.content import (
+    Column,
+    Curves,
+    Headline,
+    Montage,
+    Numbers,
+    Page,
+    Picture,
+    ScanEntry,
+    SiteEntry,
+    Slices,
+    Volumes,
+)
 from ndflow.reporting.page import render
 from ndflow.reporting.viewer import niivue
 
@@ -51,26 +62,7 @@ class Reader(Html):
 
 
 def a_page(name: str = "site", **changes) -> Page:
-    picture = Picture(DRAWING, name, name)
-    views = Views(b"before" + bytes(range(256)), b"after", picture)
-    page = Page(
-        title=name,
-        facts=[(name, name)],
-        failures=[(name, name, name)],
-        headline=Headline(name, [(name, name)], picture),
-        populations=picture,
-        sites=[SiteEntry(name, 2, "#0072B2", picture, name)],
-        columns=["W1", name],
-        scans=[
-            ScanEntry(name, name, [0.25, name], [Doubt(name, name, name)], picture, views),
-            ScanEntry("plain", name, [None, "x"]),
-        ],
-        tables=[Numbers(name, name, [name, "b"], [[name, "1"]])],
-        pictures=[picture],
-        methods=name,
-        citation=name,
-    )
-    return replace(page, **changes)
+    return made_page(DRAWING, name, **changes)
 
 
 @cache
@@ -120,7 +112,7 @@ def test_ids_are_unique_and_every_reference_within_the_page_leads_somewhere():
                 assert value.startswith(("#", "data:")), (tag, value)
             if key == "href" and value.startswith("#"):
                 assert value[1:] in ids
-            if key in ("aria-labelledby", "for", "data-of"):
+            if key in ("aria-labelledby", "aria-describedby", "aria-controls", "for", "data-of"):
                 assert value in ids
             assert set(re.findall(r"url\(#([^)]*)\)", value or "")) <= set(ids)
 
@@ -129,11 +121,13 @@ def test_drawings_keep_shapes_and_lose_scripts():
     page = read()
     drawn = [(tag, attrs) for tag, attrs, _ in page.elements if tag in ("use", "image")]
     count = len([1 for tag, _, _ in page.elements if tag == "svg"])
-    assert count == 6  # headline, populations, site, scan, slices, further
+    # Beside drawings there are two legends' lines, the viewer's two frames, and its filters.
+    count -= 5
+    assert count == 4  # two populations, site, evaluation
     assert sum(tag == "use" for tag, _ in drawn) == count
     assert {attrs.get("href") for tag, attrs in drawn if tag == "image"} == {
         "data:image/png;base64,AA==",
-        None,
+        None,  # also of the viewer's frames, until they are filled
     }
     for _, attrs, _ in page.elements:
         assert not [name for name in attrs if name.startswith("on")]
@@ -141,7 +135,7 @@ def test_drawings_keep_shapes_and_lose_scripts():
     assert "x.org" not in render(a_page())
     assert page.texts("text") == ["a <b> c"] * count
     for tag, attrs, _ in page.elements:
-        if tag == "svg":
+        if attrs.get("id", "").startswith("picture-") and tag == "svg":
             assert attrs["role"] == "img"
             assert attrs["aria-label"] == "site"
             assert attrs["style"] == "--width:96px"  # 72 points
@@ -153,7 +147,7 @@ def test_drawings_keep_shapes_and_lose_scripts():
 def test_a_figure_of_matplotlib_is_drawn_whole():
     x = np.linspace(-1, 1, 20)
     drawing = svg(density_figure([DensityPanel("panel", x, {"<b>": [1 - x**2, 1 - x**4]})]))
-    page = Reader(render(a_page(populations=Picture(drawing, "densities"))))
+    page = Reader(render(a_page(populations=[Picture(drawing, "densities")])))
     assert "<b> (2)" in page.texts("text")
     assert sum(tag == "path" for tag, _, _ in page.elements) > drawing.count(b"<path ")
 
@@ -176,39 +170,112 @@ def test_only_the_scripts_of_the_page_are_allowed_to_run():
 
 
 def test_empty_sections_are_left_out_with_their_links():
-    bare = a_page(populations=None, sites=[], scans=[], tables=[], pictures=[], failures=[])
+    bare = a_page(
+        headline=Headline("One scan.", []),
+        montage=None,
+        populations=[],
+        sites=[],
+        scans=[],
+        verdicts=[],
+        tables=[],
+        pictures=[],
+        failures=[],
+    )
     page = Reader(render(bare, bundle="var niivue;"))
     sections = [attrs["id"] for tag, attrs, _ in page.elements if tag == "section"]
-    assert sections == ["run", "result", "methods", "citation"]
+    assert sections == ["methods", "citation", "settings"]
     links = [attrs["href"] for tag, attrs, _ in page.elements if tag == "a"]
     assert links == ["#main", *(f"#{name}" for name in sections)]
     assert not [1 for _, attrs, _ in page.elements if attrs.get("id") == "niivue"]
 
 
-def test_numbers_are_short_and_unknown_ones_a_dash():
-    cells = [0.123456, 174291, -2.5, None, float("nan"), 0, 1e-7, np.float32(0.5), "a"]
-    scan = ScanEntry("s", "c", cells)
-    page = Reader(render(a_page(columns=[""] * len(cells), scans=[scan])))
-    shown = page.texts("td")
-    start = shown.index("c") + 1
-    assert shown[start : start + len(cells)] == [
-        *("0.123", "174,291", "−2.5", "–", "–", "0", "1e−07", "0.5", "a")
+def shown_in_a_column(*cells) -> list[str]:
+    scans = [ScanEntry(f"s{i}", "c", [cell]) for i, cell in enumerate(cells)]
+    page = ReportPage(render(a_page(columns=[Column("W1", "")], scans=scans)))
+    return [cells[1] for cells in page.rows.values()]
+
+
+def test_the_numbers_of_a_column_have_the_same_decimals_and_unknown_ones_are_a_dash():
+    cells = (0.123456, -0.25, None, float("nan"), 0, 1e-7, -1e-7, np.float32(0.5), "a")
+    assert shown_in_a_column(*cells) == [
+        *("0.12", "−0.25", "–", "–", "0.00", "< 0.01", "> −0.01", "0.50", "a")
     ]
+    assert shown_in_a_column(174291, 3, 1e7) == ["174,291", "3", "10,000,000"]
+    assert shown_in_a_column(1.2345, 12.346, 0.5) == ["1.23", "12.35", "0.50"]
+    assert shown_in_a_column(1234.56, 999.9) == ["1,235", "1,000"]
+    assert shown_in_a_column(1.26e-5, -3e-7, 0.0, 4e-5, 0.02) == [
+        *("1.3e−5", "−3.0e−7", "0", "4.0e−5", "2.0e−2")
+    ]
+    assert shown_in_a_column(None, None) == ["–", "–"]
+    page = Reader(render(a_page()))
     values = [attrs.get("data-value") for tag, attrs, _ in page.elements if tag == "td"]
-    assert [float(v) for v in values if v][:3] == [0.123456, 174291, -2.5]
+    assert [float(v) for v in values if v][:1] == [0.25]
+
+
+def test_curves_are_written_to_four_digits_of_their_range():
+    x = 1e4 + np.linspace(0, 3, 50)
+    density = np.exp(-((x - 1e4 - 1) ** 2)) / 1e5
+    density[7] = np.nan
+    curves = Curves(x, density, density, x, x, x, density, np.zeros(50))
+    scan = ReportPage(render(a_page(scans=[ScanEntry("s", "c", [1, 2], curves=curves)]))).data
+    for name, truth in (("x", x), ("histogram", density), ("target", np.zeros(50))):
+        exponent, *whole = scan["scans"][0]["curves"][name]
+        assert all(isinstance(value, int | None) for value in whole)
+        read = np.array([np.nan if v is None else v * 10.0**exponent for v in whole])
+        assert np.array_equal(np.isnan(read), np.isnan(truth))
+        assert np.nanmax(np.abs(read - truth)) <= np.ptp(truth[~np.isnan(truth)]) / 1e3
+
+
+def test_pictures_are_embedded_with_their_size_or_referred_to_beside_the_page():
+    beside = Slices("figures/a b#%é.png", None, 30, 20, (0, 1), (0, 1))
+    within = Slices("figures/x.png", png(np.zeros((8, 6))), 6, 4, (0, 1), (0, 1))
+    scans = [
+        ScanEntry("s", "c", [1, 2], thumbnail=png(np.zeros((7, 5))), slices=beside),
+        ScanEntry("t", "c", [1, 2], slices=within),
+    ]
+    page = Reader(render(a_page(scans=scans, montage=None)))
+    images = [attrs for tag, attrs, _ in page.elements if tag == "img"]
+    assert [(i["width"], i["height"]) for i in images] == [("5", "7"), ("30", "40"), ("6", "8")]
+    assert images[1]["src"] == "figures/a%20b%23%25%C3%A9.png"
+    assert base64.b64decode(images[2]["src"].removeprefix("data:image/png;base64,")) == within.png
+
+
+def test_scans_to_check_are_grouped_by_kind_and_few_are_open():
+    kinds = {"whole head": 60, "few voxels": 2}
+    flags = {kind: Doubt(kind, f"Seen: {kind}.", f"try {number}") for kind, number in kinds.items()}
+    scans = [
+        ScanEntry(f"s{i}", "c", [1, 2], [flags[kind] for kind, count in kinds.items() if i < count])
+        for i in range(80)
+    ]
+    text = render(a_page(scans=scans))
+    page = ReportPage(
+        text[text.index('<section id="check"') : text.index('<section id="failures"')]
+    )
+    assert page.texts("h3") == ["Whole head 60 scans", "Few voxels 2 scans"]
+    assert page.texts("p", **{"class": "hint"}) == ["Try 60.", "Try 2."]
+    cards = [attrs["data-flagged"] for tag, attrs, _ in page.elements if tag == "li"]
+    assert cards == [str(i + 1) for i in (*range(60), *range(2))]
+    assert page.texts("summary") == ["Show the other 50 scans"]
+    assert "60 of 80 scans to check" in ReportPage(text).texts("a")
 
 
 def test_the_same_page_is_the_same_file():
     assert render(a_page(), bundle="x") == render(a_page(), bundle="x")
 
 
-def test_twenty_scans_with_figures_and_volumes_stay_below_eight_megabytes():
-    noise = random.Random(1)
-    points = " ".join(f"L{noise.random():.6f} 1" for _ in range(6_500))
-    drawing = DRAWING.replace(b"M0 0", f"M0 0{points}".encode())
-    assert len(drawing) > 70_000
-    views = Views(noise.randbytes(60_000), noise.randbytes(60_000), Picture(DRAWING, "slices"))
-    scans = [ScanEntry(f"s{i}", "c", [i, ""], (), Picture(drawing, "d"), views) for i in range(20)]
+def test_a_page_of_500_scans_stays_below_eight_megabytes():
+    noise = np.random.default_rng(1)
+    thumbnails = [png(noise.integers(0, 64, (48, 48))) for _ in range(500)]
+    line = noise.random(80)
+    curves = Curves(*(np.sort(line) if i in (0, 5) else line for i in range(8)))
+    slices = Slices("figures/slices.png", None, 240, 80, (0, 1), (0, 1))
+    volumes = Volumes(noise.bytes(60_000), noise.bytes(60_000))
+    scans = [
+        ScanEntry(
+            f"s{i}", "c", [i, ""], (), thumbnails[i], slices, curves, volumes if i < 9 else None
+        )
+        for i in range(500)
+    ]
     text = render(a_page(scans=scans), bundle=niivue() or "")
     assert len(text.encode()) < 8e6
 
@@ -224,11 +291,15 @@ def test_niivue_comes_from_nilearn_or_not_at_all(monkeypatch, tmp_path):
     ("make", "message"),
     [
         (lambda: Picture(DRAWING, " "), "alt must"),
-        (lambda: SiteEntry("c", 1, "red;x:url(y)", None, ""), "colour must"),
+        (lambda: SiteEntry("c", 1, "red;x:url(y)", [], ""), "colour must"),
+        (lambda: Montage(["a"], ["b"], [], [], ""), "one scan and two pictures per site"),
+        (lambda: Slices("/etc/x.png", None, 1, 1, (0, 1), (0, 1)), "link must be relative"),
+        (lambda: Slices("", None, 1, 1, (0, 1), (0, 1)), "a link or a png"),
+        (lambda: render(a_page(windows=((0, float("nan")), (0, 1)))), "grey window must be finite"),
         (lambda: Numbers("t", "", ["a", "b"], [["1"]]), "rows of 't' must have 2"),
-        (lambda: a_page(columns=["one"]), "cells of 'site' must be 1"),
-        (lambda: render(a_page(populations=Picture(b"<svg", "p"))), "svg of 'p'"),
-        (lambda: render(a_page(populations=Picture(b"<html/>", "p"))), "svg of 'p'"),
+        (lambda: a_page(columns=[Column("one", "")]), "cells of 'site' must be 1"),
+        (lambda: render(a_page(populations=[Picture(b"<svg", "p")])), "svg of 'p'"),
+        (lambda: render(a_page(populations=[Picture(b"<html/>", "p")])), "svg of 'p'"),
     ],
 )
 def test_what_cannot_be_shown_is_refused(make, message):

@@ -19,7 +19,7 @@ from ndflow.study.folder import (
     refuse_other_scans,
     remove_failed,
     remove_leftovers,
-    remove_page,
+    remove_pages,
 )
 from ndflow.study.listing.scan_table import named_scans, write_study_scans
 from ndflow.study.parallel.tasks import Failure
@@ -88,7 +88,7 @@ def test_inputs_in_the_folder_for_results_are_refused(tmp_path: Path, part: str)
 def test_of_scans_that_failed_only_what_is_still_valid_stays(tmp_path: Path) -> None:
     study = with_results(tmp_path, "a", "b", "c")
     remove_failed(study, failed("a"), failed("b"))
-    results = ("models/c.json", "images/c.nii.gz", "maps/c.json")
+    results = ("models/c.json", "images/c.nii.gz", "maps/c.json", "figures/c.png")
     assert files(tmp_path) == {"models/b.json", *results}
     remove_failed(study, failed("a"), failed("b"))  # a second time does no harm
 
@@ -106,12 +106,12 @@ def test_of_scans_that_failed_only_what_is_still_valid_stays(tmp_path: Path) -> 
 )
 def test_only_a_page_of_ours_is_removed_or_replaced(tmp_path: Path, text: str, ours: bool) -> None:
     page = tmp_path / REPORT
-    remove_page(tmp_path)
-    refuse_foreign_page(tmp_path)
+    remove_pages(tmp_path)
+    refuse_foreign_page(tmp_path / "report.html")
     page.write_text(text)
     with nullcontext() if ours else pytest.raises(FileError, match="not written by ndflow"):
-        refuse_foreign_page(tmp_path)
-    remove_page(tmp_path)
+        refuse_foreign_page(tmp_path / "report.html")
+    remove_pages(tmp_path)
     assert page.exists() is not ours
 
 

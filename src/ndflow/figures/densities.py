@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DensityPanel", "density_figure"]
+__all__ = ["DensityPanel", "density_figure", "density_picture"]
 
 _LINES = 40  # thin lines per site, at most
 _LINES_IN_ALL = 300  # per figure, for the size of its file
 _BAND = 100  # points of a band, which matplotlib does not simplify as it does lines
 _COLUMNS = 3
 _WIDTH, _HEIGHT, _LEGEND_ROW = 3.1, 2.3, 0.19  # inches
+_AXES = (0.07, 0.19, 0.89, 0.7)  # of a picture by itself: left, bottom, width, height
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +102,29 @@ def density_figure(panels: Sequence[DensityPanel], *, sites: Iterable[str] = ())
     return figure
 
 
+def density_picture(
+    panel: DensityPanel, *, sites: Iterable[str] = (), tallest: float | None = None
+) -> Figure:
+    """Draw one condition by itself, without a legend, small enough for a phone.
+
+    Parameters
+    ----------
+    panel : the condition.
+    sites : all sites of the study, on which colours depend.
+    tallest : where the axis of densities ends; the same in pictures to be compared.
+    """
+    in_all = sum(len(lines) for lines in panel.densities.values())
+    with style.drawing():
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(_WIDTH, _HEIGHT))
+        axes = figure.add_axes(_AXES)
+        _draw(axes, panel, {*sites, *panel.densities}, lines=3 * in_all <= _LINES_IN_ALL)
+        if tallest is not None:
+            axes.set_ylim(top=tallest)
+    return figure
+
+
 def _draw(axes: Axes, panel: DensityPanel, all_sites: Iterable[str], *, lines: bool) -> None:
     from matplotlib.ticker import LogLocator, NullFormatter
 
@@ -125,4 +149,5 @@ def _draw(axes: Axes, panel: DensityPanel, all_sites: Iterable[str], *, lines: b
         axes.xaxis.set_major_formatter("{x:g}")
         axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlim(panel.x[0], panel.x[-1])
+    axes.set_ylabel("density")
     style.density_axes(axes)

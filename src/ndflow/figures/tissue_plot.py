@@ -61,7 +61,11 @@ class TissueRow:
 
 
 def tissue_figure(
-    rows: Sequence[TissueRow], tissue_names: Sequence[str], *, sites: Iterable[str] = ()
+    rows: Sequence[TissueRow],
+    tissue_names: Sequence[str],
+    *,
+    sites: Iterable[str] = (),
+    legend: bool = True,
 ) -> Figure:
     """Draw the quartiles of all scans in each tissue, one row per method.
 
@@ -70,6 +74,7 @@ def tissue_figure(
     rows : the methods, from top to bottom.
     tissue_names : of the second axis of the quartiles.
     sites : further sites of the study, which are in no row; colours depend on all sites.
+    legend : whether to name the sites.
 
     Returns
     -------
@@ -90,8 +95,8 @@ def tissue_figure(
     all_sites = {*sites, *counts}
     width = _WIDTH * len(tissue_names) + 1.2
     height = max(_HEIGHT, _SITE * len(counts))
-    legend, _ = style.legend_rows(width, counts)
-    with style.new_figure(width, height * len(rows) + _LEGEND_ROW * legend + 0.5) as figure:
+    below = _LEGEND_ROW * style.legend_rows(width, counts)[0] if legend else 0.0
+    with style.new_figure(width, height * len(rows) + below + 0.5) as figure:
         grid = figure.add_gridspec(len(rows), len(tissue_names))
         for i, row in enumerate(rows):
             last = i + 1 == len(rows) or rows[i + 1].units != row.units
@@ -109,7 +114,8 @@ def tissue_figure(
                     axes.set_ylabel(
                         style.label(row.name, 18), rotation=0, ha="right", va="center", fontsize=9
                     )
-        style.site_legend(figure, counts, all_sites)
+        if legend:
+            style.site_legend(figure, counts, all_sites)
     return figure
 
 

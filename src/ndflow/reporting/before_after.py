@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ndflow.image.orient import fullest, slice_at, upright
+from ndflow.image.orient import upright
 from ndflow.image.read import read_volume
 from ndflow.image.scans import Scan
 from ndflow.scan.reading import read_masked
@@ -29,15 +29,6 @@ class BeforeAfter(NamedTuple):
     before: FloatArray
     after: FloatArray
     spacing: tuple[float, ...]
-
-    def slices(self) -> tuple[list[FloatArray], list[FloatArray]]:
-        """Return the axial, coronal and sagittal slices of both that show most."""
-        places = [(axis, fullest(self.before, axis)) for axis in (2, 1, 0)]
-        before, after = (
-            [slice_at(picture, self.spacing, *place) for place in places]
-            for picture in (self.before, self.after)
-        )
-        return before, after
 
 
 def before_after(scan: Scan, paths: ResultPaths, record: MapRecord, max_bytes: int) -> BeforeAfter:

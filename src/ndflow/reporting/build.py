@@ -1,54 +1,50 @@
 """The page of a finished study: OUT/report.html.
 
-Numbers and densities come from the models and sidecars of all scans; images are read for a sample
-of scans only, flagged ones first, so the page stays small and quick for a large cohort.
+Numbers, densities and slices come from the models, sidecars and previews of all scans; images are
+read for a few scans only, for the viewer, so the page is made quickly even for a large cohort.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
-
-import numpy as np
 
 from ndflow.doubt import Doubt
-from ndflow.errors import InvalidValueError
-from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.export import svg
-from ndflow.figures.headline import headline_figure
-from ndflow.figures.style import colours
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file
+from ndflow.image.preview import Preview, read_preview
 from ndflow.methods.model import DensityModel
-from ndflow.metrics.site_distance import distance_between_sites, distance_within_sites
 from ndflow.reporting.boilerplate import facts, methods_paragraph
-from ndflow.reporting.content import Headline, Page, Picture, SiteEntry
+from ndflow.reporting.content import Page, Volumes
+from ndflow.reporting.density_section import headline, populations, site_entries
 from ndflow.reporting.evaluation_section import evaluation_section
+from ndflow.reporting.montage import montage, shared_windows
 from ndflow.reporting.page import render
-from ndflow.reporting.scan_section import COLUMNS, EXPLAINED, scan_entry
-from ndflow.reporting.scan_summary import ScanSummary, densities_by_site, scan_summaries
+from ndflow.reporting.scan_section import COLUMNS, Pictures, scan_entry, volumes_of
+from ndflow.reporting.scan_summary import ScanSummary, scan_summaries
+from ndflow.reporting.subject_pages import pages_of_subjects
 from ndflow.reporting.viewer import niivue
 from ndflow.scan.settings import Reading
 from ndflow.scan.target import in_units, target_of
 from ndflow.study.finished import FinishedStudy, unchanging
-from ndflow.study.folder import EVALUATION, REPORT, refuse_foreign_page
-from ndflow.study.parallel.tasks import read_failures
+from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, refuse_foreign_page
+from ndflow.study.page_fingerprint import SAMPLE, VIEWER, page_fingerprint
+from ndflow.study.parallel.tasks import Outcome, read_failures
+from ndflow.study.passes import Progress, Silent
 from ndflow.study.references import read_reference, reference_name
 from ndflow.values import path_like, whole
 
-__all__ = ["check_report", "headline", "report"]
+__all__ = ["check_report", "report"]
 
-_LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
-_CONDITIONS = {"raw": "unnormalised", "aligned": "aligned", "result": "normalised"}
-
-
-class _Sample(NamedTuple):
-    """Which scans are shown, and which of them in the viewer too."""
-
-    pictures: set[str]
-    viewer: set[str]
+_THREADS = 4
 
 
 def check_report() -> None:
@@ -62,17 +58,27 @@ def check_report() -> None:
 
 
 def report(
-    out: AnyPath, *, sample: int = 20, viewer: int = 9, max_bytes: int = Reading.max_bytes
+    out: AnyPath,
+    *,
+    title: str | None = None,
+    sample: int = SAMPLE,
+    viewer: int = VIEWER,
+    subject_pages: bool = False,
+    max_bytes: int = Reading.max_bytes,
+    progress: Progress | None = None,
 ) -> Path:
     """Write the page of a finished study, ``OUT/report.html``, as ``ndflow report`` does.
 
     Parameters
     ----------
     out : the folder of the study.
-    sample : how many scans are shown with figures, flagged ones first; the others are rows of a
-        table.
-    viewer : how many of these can be seen before and after in the viewer.
+    title : of the page; by default the one that the study was given, or the name of its folder.
+    sample : how many scans have their slices in the page itself, flagged ones first; those of the
+        others lie beside it, in ``OUT/figures``.
+    viewer : how many scans can be seen in three planes in the viewer.
+    subject_pages : whether to write a page for each subject too, ``OUT/report-<subject>.html``.
     max_bytes : refuse files with more bytes than this when decompressed.
+    progress : follows how far the page has come.
 
     Returns
     -------
@@ -97,19 +103,26 @@ def report(
     whole(viewer, "viewer", 0, 1 << 31)
     path = Path(out) / REPORT
     with unchanging([out]) as (run,):
-        refuse_foreign_page(Path(out))
+        refuse_foreign_page(path)
         check_new(path, force=True)
-        scans = scan_summaries(run)
-        doubts = {scan.scan.name: _doubts(run, scan) for scan in scans}
-        scans.sort(key=lambda scan: not doubts[scan.scan.name])  # those to check come first
-        target = _target(run)
-        chosen = _sample(scans, doubts, sample, viewer)
-        page = _page(run, scans, doubts, target, chosen, max_bytes)
-    text = render(page, bundle=niivue() if chosen.viewer else None)
-    refuse_foreign_page(Path(out))  # again: making the page takes a while
+        shown = title or run.record.title or run.name
+        page = _page(run, shown, sample, viewer, max_bytes, progress or Silent())
+        pages = {REPORT: page}
+        if subject_pages:
+            subjects = {scan.name: scan.subject for scan in run.study.scans}
+            pages |= pages_of_subjects(page, subjects, Path(out))
+        fingerprint = page_fingerprint(Path(out), title=title, sample=sample, viewer=viewer)
+    for name, page in pages.items():
+        _write(Path(out) / name, page, fingerprint)
+    return path
+
+
+def _write(path: Path, page: Page, fingerprint: str) -> None:
+    bundle = niivue() if any(scan.volumes for scan in page.scans) else None
+    text = render(page, bundle=bundle, fingerprint=fingerprint)
+    refuse_foreign_page(path)  # now, because making pages takes a while
     with new_file(path, force=True) as file:
         file.write(text.encode())
-    return path
 
 
 def _doubts(run: FinishedStudy, scan: ScanSummary) -> list[Doubt]:
@@ -132,141 +145,125 @@ def _target(run: FinishedStudy) -> DensityModel | None:
     return in_units(target_of(model, True, path, aside), study.matching)
 
 
-def _sample(
-    scans: Sequence[ScanSummary], doubts: Mapping[str, Sequence[Doubt]], count: int, viewer: int
-) -> _Sample:
-    """Choose scans to show: flagged ones first, then of each site in turn."""
-    flagged = [scan.scan.name for scan in scans if doubts[scan.scan.name]]
-    turns: dict[str, int] = {}
-    others = []
+def _in_turn(scans: Sequence[ScanSummary], flagged: Collection[str], count: int) -> list[str]:
+    """Return the names of some scans: flagged ones first, then of each site in turn."""
+    turns: Counter[str] = Counter()
+    order = []
     for scan in scans:
-        if not doubts[scan.scan.name]:
-            turns[scan.site] = turns.get(scan.site, 0) + 1
-            others.append((turns[scan.site], scan.site, scan.scan.name))
-    odd = flagged[:count]
-    plain = [name for *_, name in sorted(others)][: count - len(odd)]
-    half = (viewer + 1) // 2  # of the places in the viewer are for flagged scans
-    seen = [*odd[:half], *plain, *odd[half:]][:viewer]
-    return _Sample({*odd, *plain}, set(seen))
+        turns[scan.site] += scan.scan.name not in flagged
+        order.append((scan.scan.name not in flagged, turns[scan.site], scan.site, scan.scan.name))
+    return [name for *_, name in sorted(order, key=lambda one: one[:3])][:count]
+
+
+def _in_viewer(scans: Sequence[ScanSummary], flagged: Collection[str], count: int) -> set[str]:
+    """Return the names of scans for the viewer: half of the places are for flagged ones."""
+    names = _in_turn(scans, flagged, len(scans))
+    odd = [name for name in names if name in flagged]
+    plain = [name for name in names if name not in flagged]
+    half = (count + 1) // 2
+    return set([*odd[:half], *plain, *odd[half:]][:count])
 
 
 def _page(
     run: FinishedStudy,
-    scans: Sequence[ScanSummary],
-    doubts: Mapping[str, Sequence[Doubt]],
-    target: DensityModel | None,
-    chosen: _Sample,
+    title: str,
+    sample: int,
+    viewer: int,
     max_bytes: int,
+    progress: Progress,
 ) -> Page:
+    seen = min(viewer, len(run.study.scans))
+    step = _steps(progress, 2 * len(run.study.scans) + seen + 2)
+    scans = []
+    for scan in scan_summaries(run):
+        scans.append(scan)
+        step()
+    doubts = {scan.scan.name: _doubts(run, scan) for scan in scans}
+    scans.sort(key=lambda scan: not doubts[scan.scan.name])  # those to check come first
+    flagged = {name for name, found in doubts.items() if found}
+    target = _target(run)
+    previews = _previews(scans)
+    windows = shared_windows(scans, previews, None if target is None else target.mixture)
+    volumes = _volumes(scans, _in_viewer(scans, flagged, seen), max_bytes, step)
+    embedded = {*_in_turn(scans, flagged, sample), *volumes}
     failures = read_failures(run.study.folder)
     sites = sorted({scan.site for scan in scans})
-    palette = colours(sites)
-    named = sorted({scan.scan.site for scan in scans if scan.scan.site})
-    masks = {str(scan.record.setting("mask")) for scan in scans}
     evaluation = evaluation_section(run.study.folder / EVALUATION, run.results)
+    entries = []
+    for scan in scans:
+        name = scan.scan.name
+        own, problem = volumes.get(name, (None, ""))
+        pictures = Pictures(previews.get(name), windows, name in embedded, own, problem)
+        entries.append(scan_entry(scan, doubts[name], target, pictures))
+        step()
+    densities = populations(scans, target, sites)
+    step()
+    of_sites = site_entries(scans, target, sites) if len(sites) > 1 else []
+    step()
     return Page(
-        title=f"ndflow: {run.name}",
-        facts=facts(run, len(failures)),
-        failures=failures,
+        title=title,
+        date=_date(run.study.folder / PROVENANCE),
         headline=headline(scans, sites),
-        populations=_populations(scans, sites),
-        sites=[_site(name, scans, sites) for name in sites] if len(sites) > 1 else [],
+        montage=None if windows is None else montage(scans, previews, windows, flagged),
+        failures=failures,
+        populations=densities,
+        sites=of_sites,
         columns=COLUMNS,
-        scans=[
-            scan_entry(
-                scan,
-                doubts[scan.scan.name],
-                target,
-                colour=palette[scan.site],
-                pictured=scan.scan.name in chosen.pictures,
-                viewed=scan.scan.name in chosen.viewer,
-                max_bytes=max_bytes,
-            )
-            for scan in scans
-        ],
+        scans=entries,
+        windows=windows,
+        verdicts=evaluation.verdicts,
         tables=evaluation.tables,
         pictures=evaluation.pictures,
-        methods=methods_paragraph(run, named, masks),
+        methods=methods_paragraph(
+            run,
+            sorted({scan.scan.site for scan in scans if scan.scan.site}),
+            {str(scan.record.setting("mask")) for scan in scans},
+        ),
         citation=run.study.method.bibtex,
-        explained=EXPLAINED,
+        facts=facts(run, len(failures)),
+        study=_identity(run.study.folder),
     )
 
 
-def _distances(scans: Sequence[ScanSummary], sites: Sequence[str]) -> list[tuple[str, float]]:
-    """Return how far apart sites are under each condition; of one site, its scans.
+def _steps(progress: Progress, total: int) -> Callable[[], None]:
+    """Announce the steps of a page; return what is to be called after each."""
+    progress.begin("page", total)
+    return lambda: progress.step("page", Outcome("page", None, None))
 
-    In standard deviations of a scan under the same condition.
-    """
-    of_scan = [scan.site for scan in scans]
-    found = []
-    for condition, name in _CONDITIONS.items():
-        quantiles = np.array([scan.quantiles(condition) for scan in scans])
-        quantiles = quantiles / quantiles.std(axis=1).mean()
-        apart = 0.0
-        if len(scans) > 1:
-            apart = (distance_between_sites if len(sites) > 1 else distance_within_sites)(
-                quantiles, of_scan
-            )
-        found.append((name, apart))
+
+def _identity(folder: Path) -> str:
+    """Return what browsers keep ratings under: many folders are called ``out``."""
+    place = os.fsencode(os.path.realpath(folder))
+    return f"{folder.name} {hashlib.sha256(place).hexdigest()[:12]}"
+
+
+def _date(path: Path) -> str:
+    """Return when a study was run, as people write dates."""
+    day = datetime.fromtimestamp(path.stat().st_mtime)  # where the reader is
+    return f"{day.day} {day:%B %Y}"
+
+
+def _previews(scans: Sequence[ScanSummary]) -> dict[str, Preview]:
+    """Return the previews of the scans that have one; studies of earlier versions have none."""
+    found = {}
+    for scan in scans:
+        with suppress(FileError):
+            found[scan.scan.name] = read_preview(scan.paths.preview)
     return found
 
 
-def headline(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Headline:
-    """Return what was achieved: how far sites lie apart, before and after."""
-    distances = _distances(scans, sites)
-    several = len(sites) > 1
-    what = "sites" if several else "scans"
-    numbers = [(name, f"{apart:.3g}") for name, apart in distances]
-    raw, aligned, result = (apart for _, apart in distances)
-    apart = "apart" if several else "from their average"
-    sentence = (
-        f"Histograms of {what} lie {result:.3g} standard deviations {apart} (Wasserstein "
-        f"distance). They were {raw:.3g} {apart} before; aligning mean and standard deviation "
-        f"alone leaves {aligned:.3g}."
-    )
-    if len(scans) == 1:
-        sentence = "There is one scan, and nothing to compare it with."
-    title = "distance between sites" if several else "distance from the average scan"
-    picture = headline_figure(
-        distances,
-        _panel(scans, "raw"),
-        _panel(scans, "result"),
-        sites=sites,
-        title=title,
-    )
-    alt = f"{title}: " + ", ".join(f"{name} {value}" for name, value in numbers)
-    return Headline(sentence, numbers, Picture(svg(picture), alt))
-
-
-def _panel(scans: Sequence[ScanSummary], condition: str) -> DensityPanel:
-    logarithmic = False
-    if condition == "raw":
-        medians = [float(scan.mixture.quantile(0.5)) for scan in scans]
-        least = min(float(scan.mixture.quantile(0.05)) for scan in scans)
-        logarithmic = least > 0 and max(medians) > _LOGARITHMIC * min(medians)
-    x, by_site = densities_by_site(scans, condition, logarithmic=logarithmic)
-    return DensityPanel(_CONDITIONS[condition], x, by_site, logarithmic=logarithmic)
-
-
-def _populations(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Picture:
-    panels = [_panel(scans, condition) for condition in _CONDITIONS]
-    figure = density_figure(panels, sites=sites)
-    alt = "Densities of all scans by site: unnormalised, aligned, and normalised"
-    return Picture(svg(figure), alt, "One line per scan; thick lines are the averages of sites.")
-
-
-def _site(name: str, scans: Sequence[ScanSummary], sites: Sequence[str]) -> SiteEntry:
-    own = [scan for scan in scans if scan.site == name]
-    panels = [_panel(own, condition) for condition in ("aligned", "result")]
-    picture = Picture(
-        svg(density_figure(panels, sites=sites)),
-        f"Densities of the scans of {name}, aligned and normalised",
-    )
-    sentence = "One scan."
-    if len(own) > 1:
-        _, (_, aligned), (_, result) = _distances(own, [name])
-        sentence = (
-            f"Its scans lie {aligned:.3g} standard deviations from their average after alignment, "
-            f"and {result:.3g} after normalisation."
-        )
-    return SiteEntry(name, len(own), colours(sites)[name], picture, sentence)
+def _volumes(
+    scans: Sequence[ScanSummary], names: Collection[str], max_bytes: int, step: Callable[[], None]
+) -> dict[str, tuple[Volumes | None, str]]:
+    """Return the volumes of some scans for the viewer, or why there are none."""
+    chosen = [scan for scan in scans if scan.scan.name in names]
+    found = {}
+    # Threads, because decompression and arithmetic release the lock, and starting processes takes
+    # longer than reading a few images.
+    with ThreadPoolExecutor(min(_THREADS, os.cpu_count() or 1)) as pool:
+        for scan, volumes in zip(
+            chosen, pool.map(lambda scan: volumes_of(scan, max_bytes), chosen), strict=True
+        ):
+            found[scan.scan.name] = volumes
+            step()
+    return found

@@ -14,7 +14,21 @@ from dataclasses import dataclass
 from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 
-__all__ = ["Headline", "Numbers", "Page", "Picture", "ScanEntry", "SiteEntry", "Views"]
+__all__ = [
+    "Column",
+    "Curves",
+    "Grey",
+    "Headline",
+    "Montage",
+    "Numbers",
+    "Page",
+    "Picture",
+    "ScanEntry",
+    "SiteEntry",
+    "Slices",
+    "Verdict",
+    "Volumes",
+]
 
 _COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
 
@@ -52,18 +66,107 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Views:
-    """A scan before and after.
+class Column:
+    """A column of the table of scans: its name, what it means, and whether it is shown at first."""
+
+    name: str
+    meaning: str
+    shown: bool = False
+
+
+@dataclass(frozen=True)
+class Grey:
+    """A picture in shades of grey (PNG), and a description for those who cannot see it."""
+
+    png: bytes
+    alt: str
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not self.alt.strip():
+            raise InvalidValueError("alt must say what the picture shows")
+
+
+@dataclass(frozen=True)
+class Montage:
+    """One slice of a scan of each site, before and after, in one grey window each.
 
     Attributes
     ----------
-    before, after : small NIfTI-1 volumes, compressed (``.nii.gz``), on one grid.
-    slices : of both, for where the viewer cannot run.
+    sites, scans : the sites, and the scan of each that is shown.
+    before, after : one picture per site.
+    caption : what is shown, and in which windows.
     """
+
+    sites: Sequence[str]
+    scans: Sequence[str]
+    before: Sequence[Grey]
+    after: Sequence[Grey]
+    caption: str
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not len(self.sites) == len(self.scans) == len(self.before) == len(self.after):
+            raise InvalidValueError("a montage must have one scan and two pictures per site")
+
+
+@dataclass(frozen=True)
+class Slices:
+    """Three slices of a scan side by side, before and after: the file of its preview.
+
+    The picture has twice the height given here: before above, after below.
+
+    Attributes
+    ----------
+    link : where the picture lies, relative to the page; empty if it does not lie beside it.
+    png : the picture itself, where the page contains it; None otherwise.
+    width, height : of each half, in pixels.
+    before, after : the intensities that are black and white in each half.
+    """
+
+    link: str
+    png: bytes | None
+    width: int
+    height: int
+    before: tuple[float, float]
+    after: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if self.link.startswith("/"):
+            raise InvalidValueError(f"link must be relative to the page, not {self.link!r}")
+        if not self.link and self.png is None:
+            raise InvalidValueError("slices must have a link or a png")
+
+
+@dataclass(frozen=True)
+class Volumes:
+    """A scan before and after: small NIfTI-1 volumes, compressed (``.nii.gz``), on one grid."""
 
     before: bytes
     after: bytes
-    slices: Picture
+
+
+@dataclass(frozen=True)
+class Curves:
+    """What the page draws when the row of a scan is opened: lists of points, all of one length.
+
+    Attributes
+    ----------
+    x, histogram, mixture : intensities as scanned, the density of the voxels and of the mixture.
+    map, alignment : the intensity map at `x`, and alignment in mean and standard deviation alone.
+    y, result, target : intensities after normalisation, the density of the voxels there, and that
+        of the target; `target` is empty for methods without one.
+    """
+
+    x: Sequence[float]
+    histogram: Sequence[float]
+    mixture: Sequence[float]
+    map: Sequence[float]
+    alignment: Sequence[float]
+    y: Sequence[float]
+    result: Sequence[float]
+    target: Sequence[float] = ()
 
 
 @dataclass(frozen=True)
@@ -75,8 +178,10 @@ class ScanEntry:
     name, site : of the scan.
     cells : one per column of the page; None or NaN where there is no value.
     flags : what to check; a scan without any is as it should be.
-    picture : its density, map and quantiles.
-    views : of its voxels.
+    thumbnail : a small PNG of it after normalisation.
+    slices : of it before and after.
+    curves : its density and its map.
+    volumes : of its voxels, for the viewer.
     notes : other sentences about it.
     """
 
@@ -84,19 +189,24 @@ class ScanEntry:
     site: str
     cells: Sequence[str | float | None]
     flags: Sequence[Doubt] = ()
-    picture: Picture | None = None
-    views: Views | None = None
+    thumbnail: bytes | None = None
+    slices: Slices | None = None
+    curves: Curves | None = None
+    volumes: Volumes | None = None
     notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
 class SiteEntry:
-    """A site: how many scans it gave, its colour (``#rrggbb``) and what happened to it."""
+    """A site: how many scans it gave, its colour (``#rrggbb``) and what happened to it.
+
+    Its pictures have the axes of those of the other sites.
+    """
 
     name: str
     count: int
     colour: str
-    picture: Picture | None
+    pictures: Sequence[Picture]
     sentence: str
 
     def __post_init__(self) -> None:
@@ -107,11 +217,19 @@ class SiteEntry:
 
 @dataclass(frozen=True)
 class Headline:
-    """What was achieved: a sentence, a few (label, value) numbers, and one picture."""
+    """What was achieved: a sentence, and a few (label, value) numbers with a title."""
 
     sentence: str
     numbers: Sequence[tuple[str, str]]
-    picture: Picture
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an evaluation says of a run: a title, and sentences under a few headings."""
+
+    title: str
+    parts: Sequence[tuple[str, Sequence[str]]]
 
 
 @dataclass(frozen=True)
@@ -120,32 +238,40 @@ class Page:
 
     Attributes
     ----------
-    title : of the page.
-    facts : (name, value): versions, options, sites, counts.
+    title, date : of the page; the date as in 17 November 2026.
+    headline : what was achieved; its sentence is the verdict at the top.
+    montage : the brains; None where there are no pictures of them.
     failures : (scan, cause, what to try).
-    headline : what was achieved.
-    populations : the densities of all scans, before and after.
-    sites, scans : the study.
-    columns : the names of the scans' cells.
-    tables, pictures : further results.
+    populations : the densities of all scans, one picture per condition, with shared axes.
+    sites, scans : the study. Scans to check come first.
+    columns : of the scans' cells.
+    windows : the intensities that are black and white in the grey window that all scans share,
+        before and after; None where there are no pictures.
+    verdicts, tables, pictures : of the evaluation.
     methods : a paragraph for a paper.
     citation : BibTeX.
-    explained : what the columns mean.
+    facts : (name, value): versions, options, sites, counts.
+    study : what readers' ratings are kept under in their browsers, the same for all pages of a
+        study; its title if empty.
     """
 
     title: str
-    facts: Sequence[tuple[str, str]]
-    failures: Sequence[tuple[str, str, str]]
+    date: str
     headline: Headline
-    populations: Picture | None
+    montage: Montage | None
+    failures: Sequence[tuple[str, str, str]]
+    populations: Sequence[Picture]
     sites: Sequence[SiteEntry]
-    columns: Sequence[str]
+    columns: Sequence[Column]
     scans: Sequence[ScanEntry]
+    windows: tuple[tuple[float, float], tuple[float, float]] | None
+    verdicts: Sequence[Verdict]
     tables: Sequence[Numbers]
     pictures: Sequence[Picture]
     methods: str
     citation: str
-    explained: Sequence[tuple[str, str]] = ()
+    facts: Sequence[tuple[str, str]]
+    study: str = ""
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -6,33 +6,45 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ndflow.compare.measure import TISSUE_ROWS
+from ndflow.compare.save import VERDICT
 from ndflow.compare.summary import ABOUT, TISSUES_TITLE
 from ndflow.errors import FileError
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
-from ndflow.reporting.content import Numbers, Picture
+from ndflow.files.text import read_text
+from ndflow.reporting.content import Numbers, Picture, Verdict
 from ndflow.scan.records import EvaluationRecord
 from ndflow.study.folder import EVALUATION_RECORD
 
 __all__ = ["EvaluationSection", "evaluation_section", "rows_of"]
 
 _ABOUT = {
+    "recovery": (  # of the demonstration
+        "How well the scans agree, measured against the truth",
+        "Spread: where all scans show the same value, by how much their true intensities differ. "
+        "Between sites: W1 of their histograms. Both in standard deviations; less is better. "
+        "Error: distance from a scale that is linear in the true intensities, which no method aims "
+        "at: a common scale is only defined up to one increasing map for all scans. The tissue "
+        "maps of two-level-tissue are those that the scans were made from, better than any real "
+        "ones; two-level-adaptive was given none.",
+    ),
     "tissue": (
         TISSUES_TITLE,
         "Mean ± sd over scans; *: sd less than aligned (paired Brown–Forsythe, Holm, p < .05).",
     ),
     **ABOUT,
-    "recovery": (  # of the demonstration
-        "Known intensity curves recovered",
-        "Distance of the maps from the true ones, and from each other, in standard deviations.",
-    ),
 }
 _SIGNIFICANT = 0.05
+_MAX_BYTES = 1 << 20
 _AGAIN = "make it anew (ndflow evaluate), or remove it"
 _PICTURES = {
-    "tissues": "Tissue quartiles by site, under each condition",
-    "predictions": "Entropy and confidence of predicted sites",
-    "fitness": "One scan under each condition: histogram and quantiles compared with the target",
+    **{
+        f"tissues_{tissue}": f"Quartiles of {tissue} in each scan, by site, under each condition"
+        for tissue in TISSUE_ROWS
+    },
+    "entropy": "Entropy of the predicted sites",
+    "confidence": "Confidence of the predicted sites",
 }
 
 
@@ -57,12 +69,16 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 class EvaluationSection(NamedTuple):
     """What the page shows of an evaluation: nothing, if there is none."""
 
+    verdicts: list[Verdict]
     tables: list[Numbers]
     pictures: list[Picture]
 
 
+_NOTHING = EvaluationSection([], [], [])
+
+
 def evaluation_section(folder: Path, fingerprint: str) -> EvaluationSection:
-    """Return the tables and figures of an evaluation.
+    """Return the verdict, the tables and the figures of an evaluation.
 
     Parameters
     ----------
@@ -72,9 +88,9 @@ def evaluation_section(folder: Path, fingerprint: str) -> EvaluationSection:
     try:
         record = EvaluationRecord.read(folder / EVALUATION_RECORD)
     except FileError:
-        return EvaluationSection([], [])
+        return _NOTHING
     if fingerprint not in record.results.values():
-        return EvaluationSection([], [])
+        return _NOTHING
     for name, sha256 in record.sha256.items():
         if (folder / name).exists() and sha256_of(folder / name) != sha256:
             raise FileError(folder / name, "cut short, or edited", _AGAIN)
@@ -83,10 +99,31 @@ def evaluation_section(folder: Path, fingerprint: str) -> EvaluationSection:
         for name, caption in _PICTURES.items()
         if (path := folder / f"{name}.svg").exists()
     ]
-    return EvaluationSection(_tables(folder), pictures)
+    covariate = record.settings.get("covariate")
+    tables = _tables(folder, str(covariate) if covariate else "the covariate")
+    return EvaluationSection(_verdicts(folder / VERDICT), tables, pictures)
 
 
-def _tables(folder: Path) -> list[Numbers]:
+def _verdicts(path: Path) -> list[Verdict]:
+    """Return the verdict of an evaluation; none of evaluations that have no such file."""
+    if not path.exists():
+        return []
+    found = []
+    for block in read_text(path, max_bytes=_MAX_BYTES).strip().split("\n\n"):
+        title, *lines = block.splitlines()
+        parts: list[tuple[str, list[str]]] = []
+        for line in lines:
+            if line.startswith("- "):
+                parts[-1][1].append(line[2:])
+            elif line.startswith("  "):
+                parts[-1][1][-1] += f" {line.strip()}"
+            else:
+                parts.append((line, []))
+        found.append(Verdict(title, parts))
+    return found
+
+
+def _tables(folder: Path, covariate: str) -> list[Numbers]:
     found = []
     for name, (title, note) in _ABOUT.items():
         rows = rows_of(folder / f"{name}.tsv")
@@ -97,7 +134,7 @@ def _tables(folder: Path) -> list[Numbers]:
                 cause = f"not a table of an evaluation ({error})"
                 raise FileError(folder / f"{name}.tsv", cause, _AGAIN) from None
             note = f"{note} All digits: evaluation/{name}.tsv."
-            found.append(Numbers(title, note, head, cells))
+            found.append(Numbers(title.replace("the covariate", covariate), note, head, cells))
     return found
 
 

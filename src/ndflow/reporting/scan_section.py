@@ -1,8 +1,9 @@
-"""A scan on the page of its study: a row of the table, figures, and a view before and after."""
+"""A scan on the page of its study: a row of the table, and what the row opens to."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,58 +11,66 @@ from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.figures.export import svg
-from ndflow.figures.slices import slices_figure
 from ndflow.image.orient import small_volume
+from ndflow.image.preview import Preview
 from ndflow.methods.model import DensityModel
 from ndflow.methods.targets import chosen_density
-from ndflow.metrics.distribution import empirical_distribution
-from ndflow.reporting.before_after import BeforeAfter, before_after
-from ndflow.reporting.content import Picture, ScanEntry, Views
+from ndflow.reporting.before_after import before_after
+from ndflow.reporting.content import Column, ScanEntry, Slices, Volumes
+from ndflow.reporting.curves import curves_of
+from ndflow.reporting.montage import Windows, thumbnail
 from ndflow.reporting.scan_summary import ScanSummary
-from ndflow.scan.plot import plot_scan
 
-__all__ = ["COLUMNS", "EXPLAINED", "scan_entry"]
+__all__ = ["COLUMNS", "Pictures", "scan_entry", "volumes_of"]
 
 COLUMNS = (
-    "voxels",
-    "components",
-    "misfit",
-    "divergence",
-    "left",
-    "flattest",
-    "steepest",
-    "W1",
-)
-EXPLAINED = (
-    ("voxels", "used to estimate the density"),
-    ("components", "of the mixture"),
-    ("misfit", "largest difference between the distribution functions of histogram and mixture"),
-    (
+    Column(
+        "W1", "Wasserstein distance of the result from its target, in standard deviations", True
+    ),
+    Column(
         "divergence",
-        "of the density from its target after alignment; with --mode site, that of the site; "
-        "with two-level, after the site's map",
+        "L2 divergence of the density from its target after alignment; with --mode site that of "
+        "the site, with two-level after the site's map",
+        True,
     ),
-    ("left", "what remains of that divergence after the match"),
-    (
-        "flattest, steepest",
-        "slope of the map where the scan has intensities, as a multiple of the alignment's",
+    Column("left", "What remains of that divergence after the match", True),
+    Column(
+        "steepest",
+        "Largest slope of the map where the scan has intensities, as a multiple of the alignment's",
+        True,
     ),
-    ("W1", "Wasserstein distance of the result from its target, in standard deviations"),
+    Column("flattest", "Smallest slope of the map, as a multiple of the alignment's"),
+    Column("voxels", "Voxels from which the density was estimated"),
+    Column("components", "Components of the mixture"),
+    Column(
+        "misfit",
+        "Largest difference between the distribution functions of the histogram and the mixture",
+    ),
 )
 
-_WINDOW = (0.5, 99.5)  # percentiles of the result that are black and white
+
+@dataclass(frozen=True)
+class Pictures:
+    """The pictures of a scan, as far as there are any.
+
+    Attributes
+    ----------
+    preview : its slices.
+    windows : the grey windows that all scans share.
+    embedded : whether the slices are part of the page, and do not only lie beside it.
+    volumes : for the viewer.
+    problem : why there are no volumes, where there should be some.
+    """
+
+    preview: Preview | None = None
+    windows: Windows | None = None
+    embedded: bool = False
+    volumes: Volumes | None = None
+    problem: str = ""
 
 
 def scan_entry(
-    scan: ScanSummary,
-    doubts: Sequence[Doubt],
-    reference: DensityModel | None,
-    *,
-    colour: str,
-    pictured: bool,
-    viewed: bool,
-    max_bytes: int,
+    scan: ScanSummary, doubts: Sequence[Doubt], reference: DensityModel | None, pictures: Pictures
 ) -> ScanEntry:
     """Return what the page says of a scan.
 
@@ -69,67 +78,82 @@ def scan_entry(
     ----------
     scan, doubts : the scan, and what to check in it.
     reference : in the units of the result; None where there is none.
-    colour : of its site.
-    pictured, viewed : whether its figures are shown, and whether it can be seen in the viewer.
-    max_bytes : the largest file to read.
+    pictures : of the scan.
     """
     match, name = scan.record.match, scan.scan.name
     choice = match.target if match else None
     target = None if reference is None else chosen_density(choice, reference)
+    flags = list(doubts)
+    if pictures.problem:
+        text = f"It cannot be shown in the viewer: {pictures.problem}"
+        flags.append(Doubt("not shown", text, "check that its files are where they were"))
+    notes = [choice.sentence()] if choice else []
+    if match is not None and match.lesions is not None:
+        notes.append(match.lesions.sentence())
+    small = None
+    if pictures.preview is not None and pictures.windows is not None:
+        small = thumbnail(pictures.preview, pictures.windows.after)
+    return ScanEntry(
+        name,
+        scan.site,
+        _cells(scan, target),
+        flags,
+        thumbnail=small,
+        slices=_slices(scan, pictures),
+        curves=curves_of(scan, target),
+        volumes=pictures.volumes,
+        notes=notes,
+    )
+
+
+def _cells(scan: ScanSummary, target: GaussianMixture | None) -> list[str | float | None]:
+    """Return the cells of a row, in the order of `COLUMNS`."""
+    match = scan.record.match
     divergence = match.divergence if match else None
-    slopes = match.slopes.relative_to_affine if match and match.slopes else (None, None)
+    flattest, steepest = match.slopes.relative_to_affine if match and match.slopes else (None, None)
     apart = None
     if target is not None:
         off = np.abs(scan.quantiles("result") - target.quantile(QUANTILE_LEVELS)).mean()
         apart = float(off / np.sqrt(target.covariance()[0, 0]))
-    cells: list[str | float | None] = [
+    return [
+        apart,
+        None if divergence is None else divergence.before,
+        None if divergence is None else divergence.after,
+        steepest,
+        flattest,
         None if scan.model.voxels is None else scan.model.voxels.fitted,
         scan.mixture.components,
         scan.model.misfit,
-        None if divergence is None else divergence.before,
-        None if divergence is None else divergence.after,
-        *slopes,
-        apart,
     ]
-    picture = views = None
-    flags = list(doubts)
-    if pictured:
-        try:
-            pair = before_after(scan.scan, scan.paths, scan.record, max_bytes)
-            picture = _scan_picture(scan, pair, target, colour)
-            views = _views(name, pair, target) if viewed else None
-        except (FileError, InvalidValueError) as error:
-            picture = views = None
-            flags.append(Doubt("not shown", f"It cannot be shown here: {error}", "see its row"))
-    notes = [choice.sentence()] if choice else []
-    if match is not None and match.lesions is not None:
-        notes.append(match.lesions.sentence())
-    return ScanEntry(name, scan.site, cells, flags, picture, views, notes)
 
 
-def _scan_picture(
-    scan: ScanSummary, pair: BeforeAfter, target: GaussianMixture | None, colour: str
-) -> Picture:
-    inside = np.isfinite(pair.before) & np.isfinite(pair.after)
-    before, after = (
-        empirical_distribution(picture[inside]) for picture in (pair.before, pair.after)
+def _slices(scan: ScanSummary, pictures: Pictures) -> Slices | None:
+    preview = pictures.preview
+    if preview is None:
+        return None
+    path = scan.paths.preview
+    height, width = preview.before.shape
+    return Slices(
+        f"{path.parent.name}/{path.name}",
+        path.read_bytes() if pictures.embedded else None,
+        width,
+        height,
+        preview.before_window,
+        preview.after_window,
     )
-    figure = plot_scan(scan.mixture, scan.imap, before, after, target, colour=colour)
-    alt = f"{scan.scan.name}: histogram and mixture, intensity map, and histogram of the result"
-    return Picture(svg(figure), alt)
 
 
-def _views(name: str, pair: BeforeAfter, target: GaussianMixture | None) -> Views:
-    before, after = pair.slices()
-    if target is None:
-        low, high = np.percentile(pair.after[np.isfinite(pair.after)], _WINDOW).tolist()
-    else:  # one window for all scans of the study
-        low, high = target.quantile(np.array(_WINDOW) / 100).tolist()
-    figure = slices_figure(before, after, name, window=(low, high))
-    slices = Picture(
-        svg(figure),
-        f"Slices of {name} before and after normalisation",
-        f"{name}: axial, coronal and sagittal; the left of the head is on the left.",
-    )
-    old, new = (small_volume(picture, pair.spacing) for picture in (pair.before, pair.after))
-    return Views(old, new, slices)
+def volumes_of(scan: ScanSummary, max_bytes: int) -> tuple[Volumes | None, str]:
+    """Return the volumes of a scan for the viewer; or why there are none.
+
+    Parameters
+    ----------
+    scan : the scan.
+    max_bytes : the largest file to read.
+    """
+    try:
+        pair = before_after(scan.scan, scan.paths, scan.record, max_bytes)
+        old, new = (small_volume(picture, pair.spacing) for picture in (pair.before, pair.after))
+    except (FileError, InvalidValueError) as error:
+        return None, str(error)
+    return Volumes(old, new), ""

@@ -7,7 +7,7 @@ how far scans were apart before and after.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -23,7 +23,9 @@ from ndflow.study.plan import ResultPaths
 from ndflow.transport import Affine, IntensityMap, align
 from ndflow.values import FloatArray
 
-__all__ = ["ScanSummary", "densities_by_site", "scan_summaries"]
+__all__ = ["CONDITIONS", "ScanSummary", "densities_by_site", "scan_summaries"]
+
+CONDITIONS = ("raw", "aligned", "result")
 
 _POINTS = 400
 _ENDS = (0.001, 0.999)
@@ -68,47 +70,76 @@ class ScanSummary:
 
     def quantiles(self, condition: str) -> FloatArray:
         """Return the 199 quantiles: ``raw``, ``aligned``, or of the ``result``."""
-        return self._through(condition)(self._quantiles)
+        return self._quantiles[condition]
 
     @cached_property
-    def _quantiles(self) -> FloatArray:
+    def _quantiles(self) -> dict[str, FloatArray]:
         saved = self.model.quantiles
-        return self.mixture.quantile(QUANTILE_LEVELS) if saved is None else np.array(saved)
+        raw = self.mixture.quantile(QUANTILE_LEVELS) if saved is None else np.array(saved)
+        return {condition: self._through(condition)(raw) for condition in CONDITIONS}
 
-    def curve(self, condition: str) -> tuple[FloatArray, FloatArray]:
-        """Return intensities and the density there, under one of the conditions."""
+    def curve(
+        self, condition: str, units: tuple[float, float] = (0.0, 1.0)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return intensities and the density there, under one of the conditions.
+
+        Parameters
+        ----------
+        condition : as for `quantiles`.
+        units : the mean and standard deviation that scans are ``aligned`` to.
+        """
+        y, density = self._curves[condition]
+        if condition == "aligned":
+            mean, sd = units
+            return mean + sd * y, density / sd
+        return y, density
+
+    @cached_property
+    def _curves(self) -> dict[str, tuple[FloatArray, FloatArray]]:
         low, high = self.mixture.quantile(_ENDS).tolist()
         x = np.linspace(low, high, _POINTS)
-        y, log_slope = self._through(condition).with_log_det_jacobian(x)
-        return y, np.exp(self.mixture.logpdf(x) - log_slope)
+        log_density = self.mixture.logpdf(x)
+        found = {}
+        for condition in CONDITIONS:
+            y, log_slope = self._through(condition).with_log_det_jacobian(x)
+            found[condition] = y, np.exp(log_density - log_slope)
+        return found
 
     def _through(self, condition: str) -> IntensityMap:
         identity = Affine(np.eye(1), np.zeros(1))
         return {"raw": identity, "aligned": self.alignment, "result": self.imap}[condition]
 
 
-def scan_summaries(run: FinishedStudy) -> list[ScanSummary]:
+def scan_summaries(run: FinishedStudy) -> Iterator[ScanSummary]:
     """Read what the files of a study say about its scans."""
-    found = []
     for scan in run.study.scans:
         paths = run.study.paths(scan)
-        found.append(ScanSummary(scan, paths, *read_results(paths)))
-    return found
+        yield ScanSummary(scan, paths, *read_results(paths))
 
 
 def densities_by_site(
-    scans: Sequence[ScanSummary], condition: str, *, logarithmic: bool = False
+    scans: Sequence[ScanSummary],
+    condition: str,
+    *,
+    units: tuple[float, float] = (0.0, 1.0),
+    x: FloatArray | None = None,
+    logarithmic: bool = False,
 ) -> tuple[FloatArray, dict[str, list[FloatArray]]]:
     """Return intensities, and the density of every scan at them by site, under a condition.
 
-    On a logarithmic axis, only unnormalised scans of which few voxels are not positive.
+    Parameters
+    ----------
+    scans, condition, units : as for `ScanSummary.curve`.
+    x : the intensities; by default those that occur.
+    logarithmic : whether these are to be spaced evenly on a logarithmic axis, for unnormalised
+        scans of which few voxels are not positive.
     """
-    curves = [scan.curve(condition) for scan in scans]
+    curves = [scan.curve(condition, units) for scan in scans]
     low, high = min(y[0] for y, _ in curves), max(y[-1] for y, _ in curves)
-    if logarithmic:
+    if x is None and logarithmic:
         dark = min(float(scan.mixture.quantile(_DARK)) for scan in scans)
         x = np.geomspace(max(low, dark / 2), high, _POINTS)
-    else:
+    elif x is None:
         x = np.linspace(low, high, _POINTS)
     by_site: dict[str, list[FloatArray]] = {}
     for scan, (y, density) in zip(scans, curves, strict=True):

@@ -5,6 +5,9 @@ with all others. So every ``id`` gets the drawing's prefix, wherever it is defin
 and a style sheet is nested under the drawing's own ``id``. An ``id`` that nothing refers to is left
 out.
 
+Ink follows the colours of the page, light or dark: what was drawn in black or dark grey takes the
+colour of text, and what was white that of the paper. Colours of sites are readable on both.
+
 Only elements that draw are kept, and of their attributes no event handlers and no references to
 anything but the drawing itself or a picture within it (``data:image/``): wherever a drawing comes
 from, it can neither run nor load anything.
@@ -51,6 +54,9 @@ _KEPT = {
 }
 _REFERENCE = re.compile(r"""url\(\s*['"]?#([^'")\s]+)['"]?\s*\)""")
 _OUTSIDE = re.compile(r"""url\(\s*(?!['"]?#)|@import|\\""", re.IGNORECASE)
+_INK = re.compile(r"#(?:000000|222222|666666)\b", re.IGNORECASE)  # see ndflow.figures.style
+_PAPER = re.compile(r"#ffffff\b", re.IGNORECASE)
+_PAINTED = ("style", "fill", "stroke")
 _LENGTH = re.compile(r"([\d.]+)(pt|px|)")
 
 
@@ -97,7 +103,8 @@ def _cleaned(element: ElementTree.Element, prefix: str, referred: set[str]) -> E
             elif value.startswith("data:image/"):
                 copy.set("href", value)
         elif not name.lower().startswith(("{", "on")) and not _OUTSIDE.search(value):
-            copy.set(name, _REFERENCE.sub(rf"url(#{prefix}-\1)", value))
+            painted = _painted(value) if name in _PAINTED else value
+            copy.set(name, _REFERENCE.sub(rf"url(#{prefix}-\1)", painted))
     copy.text, copy.tail = element.text, element.tail
     if copy.tag == "style":
         text = "" if _OUTSIDE.search(element.text or "") else element.text
@@ -106,6 +113,11 @@ def _cleaned(element: ElementTree.Element, prefix: str, referred: set[str]) -> E
         if child.tag.startswith(_SVG) and child.tag.removeprefix(_SVG) in _KEPT:
             copy.append(_cleaned(child, prefix, referred))
     return copy
+
+
+def _painted(value: str) -> str:
+    """Return a colour or a style in the colours of the page."""
+    return _PAPER.sub("var(--paper, #ffffff)", _INK.sub("currentColor", value))
 
 
 def _width(root: ElementTree.Element) -> float | None:

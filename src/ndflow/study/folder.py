@@ -3,13 +3,16 @@
 OUT/images/<name>.nii.gz   the normalised scans
 OUT/models/<name>.json     their densities
 OUT/maps/<name>.json       the sidecars of the images: their intensity maps, and how they were made
+OUT/figures/<name>.png     previews of them for the report: slices before and after
 OUT/reference.json         the common reference; reference_<site>.json for each site, and
                            map_<site>.json its map to the common one, where there is one
 OUT/scans.tsv              the scans, and where they came from
 OUT/failures.tsv           the scans that failed, and why
 OUT/provenance.json        what was run
 OUT/report.html            the page about it, see `ndflow.reporting.build`
+OUT/report-<subject>.html  the page of a subject, where somebody asked for it
 OUT/evaluation/            what was measured, see `ndflow.compare.save`
+OUT/logs/CITATION.md       boilerplate for a paper, see `ndflow.reporting.citation`
 """
 
 from __future__ import annotations
@@ -28,23 +31,34 @@ from ndflow.study.parallel.tasks import Failure
 from ndflow.study.plan import Study
 
 __all__ = [
+    "CITATION",
+    "CITATION_MARK",
     "EVALUATION",
     "EVALUATION_RECORD",
     "PROVENANCE",
     "REPORT",
     "SCANS",
+    "SUBJECT_REPORT",
+    "head_of_page",
+    "is_our_citation",
+    "is_our_page",
+    "our_subject_pages",
     "refuse_foreign",
+    "refuse_foreign_citation",
     "refuse_foreign_page",
     "refuse_inputs_inside",
     "refuse_other_scans",
     "remove_failed",
     "remove_leftovers",
-    "remove_page",
+    "remove_pages",
 ]
 
 PROVENANCE = "provenance.json"
 REPORT = "report.html"
+SUBJECT_REPORT = "report-{}.html"  # of a subject
 SCANS = "scans.tsv"
+CITATION = "logs/CITATION.md"
+CITATION_MARK = "<!-- Written by ndflow"  # how it begins
 EVALUATION = "evaluation"  # the folder of it, where there is one
 EVALUATION_RECORD = "evaluation.json"
 
@@ -55,8 +69,8 @@ def refuse_foreign(folder: Path, channel: str) -> None:
     """Refuse a folder that holds something else than a study of such images."""
     if not folder.is_dir():
         return
-    if all(path.name.startswith(".ndflow-") for path in folder.iterdir()):
-        return  # nothing but the lock of a run that starts at the same time
+    if all(_holds_no_study(path) for path in folder.iterdir()):
+        return
     try:
         before = StudyRecord.read(folder / PROVENANCE).channel
     except FileError:
@@ -65,6 +79,34 @@ def refuse_foreign(folder: Path, channel: str) -> None:
     if before != channel:
         cause = f"holds a study of {before!r}, not of {channel!r}"
         raise FileError(folder, cause, "choose another folder, or --force to use it")
+
+
+def _holds_no_study(path: Path) -> bool:
+    """Return whether it is the lock of a run that starts at the same time, or boilerplate."""
+    if path.name.startswith(".ndflow-"):
+        return True
+    cited = path.parent / CITATION
+    if path != cited.parent or not path.is_dir():
+        return False
+    inside = [one for one in path.iterdir() if not one.name.startswith(".ndflow-")]
+    return inside == [cited] and is_our_citation(cited)
+
+
+def is_our_citation(path: Path) -> bool:
+    """Return whether ndflow has written a file of boilerplate."""
+    try:
+        with path.open("rb") as file:
+            return file.read(_HEAD).startswith(CITATION_MARK.encode())
+    except OSError:
+        return False
+
+
+def refuse_foreign_citation(folder: Path) -> None:
+    """Refuse to replace boilerplate that ndflow has not written, such as that of fMRIPrep."""
+    path = folder / CITATION
+    if os.path.lexists(path) and not is_our_citation(path):
+        cause = "exists, and was not written by ndflow"
+        raise FileError(path, cause, "move it, or choose another folder for the results")
 
 
 def refuse_other_scans(study: Study) -> None:
@@ -110,28 +152,37 @@ def remove_failed(study: Study, unfitted: Sequence[Failure], unwritten: Sequence
                     path.unlink(missing_ok=True)
 
 
-def remove_page(folder: Path) -> None:
-    """Remove the page of an earlier run, which shows other results; but no page of anybody else."""
-    path = folder / REPORT
-    with suppress(OSError):
-        if _is_our_page(path):
-            path.unlink()
+def remove_pages(folder: Path) -> None:
+    """Remove the pages of an earlier run, which show other results; but none of anybody else."""
+    for path in (folder / REPORT, *our_subject_pages(folder)):
+        with suppress(OSError):
+            if is_our_page(path):
+                path.unlink()
 
 
-def refuse_foreign_page(folder: Path) -> None:
+def our_subject_pages(folder: Path) -> list[Path]:
+    """Return the pages of single subjects."""
+    return [path for path in folder.glob(SUBJECT_REPORT.format("*")) if is_our_page(path)]
+
+
+def refuse_foreign_page(path: Path) -> None:
     """Refuse to replace a page that ndflow has not written."""
-    path = folder / REPORT
-    if os.path.lexists(path) and not _is_our_page(path):
+    if os.path.lexists(path) and not is_our_page(path):
         raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
 
 
-def _is_our_page(path: Path) -> bool:
-    """Return whether the head of a page says that it is ours; early pages did in their title."""
+def head_of_page(path: Path) -> bytes:
+    """Return what a page says about itself; nothing if there is no page."""
     try:
         with path.open("rb") as file:
-            head = file.read(_HEAD).partition(b"<style")[0].partition(b"<body")[0]
+            return file.read(_HEAD).partition(b"<style")[0].partition(b"<body")[0]
     except OSError:
-        return False
+        return b""
+
+
+def is_our_page(path: Path) -> bool:
+    """Return whether the head of a page says that it is ours; early pages did in their title."""
+    head = head_of_page(path)
     return b'<meta name="generator" content="ndflow ' in head or b"<title>ndflow: " in head
 
 

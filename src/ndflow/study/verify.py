@@ -24,11 +24,13 @@ from ndflow.image.scans import Scan
 from ndflow.scan.records import EvaluationRecord, MapRecord, ScanModel, StudyRecord
 from ndflow.study.finished import read_finished, results_fingerprint
 from ndflow.study.folder import (
+    CITATION,
     EVALUATION,
     EVALUATION_RECORD,
     PROVENANCE,
     REPORT,
     SCANS,
+    our_subject_pages,
 )
 from ndflow.study.integrity import refuse_other_model
 from ndflow.study.listing.scan_table import read_study_scans
@@ -135,7 +137,7 @@ def _failed(folder: Path) -> set[str]:
 
 def _check_scan(scan: Scan, paths: ResultPaths) -> _Checked:
     found: list[Finding] = []
-    files = [str(path) for path in paths]
+    files = [str(path) for path in paths if path != paths.preview or path.exists()]
     try:
         model = ScanModel.read(paths.model)
     except FileError as error:
@@ -205,10 +207,11 @@ def _broken(path: AnyPath, error: FileError) -> Finding:
 def _foreign(study: Study, record: StudyRecord, scans: Sequence[Scan]) -> Iterator[Finding]:
     """Yield the files in the folder that the study knows nothing about."""
     folder = study.folder
-    known = {folder / name for name in (PROVENANCE, SCANS, FAILURES, REPORT, *DATASET_FILES)}
+    ours = (PROVENANCE, SCANS, FAILURES, REPORT, CITATION, *DATASET_FILES)
+    known = {folder / name for name in ours}
     known |= {folder / name for name in record.files}
     known |= {path for scan in scans for path in study.paths(scan)}
-    known |= _evaluation_files(folder / EVALUATION)
+    known |= {*our_subject_pages(folder), *_evaluation_files(folder / EVALUATION)}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path not in known and not path.name.startswith(".ndflow-"):
             yield Finding("foreign", str(path), "not a file of this study")

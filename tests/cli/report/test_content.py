@@ -71,7 +71,8 @@ def test_names_are_never_markup(full: Path, page: ReportPage) -> None:
     assert QUOTED not in page.source
     assert "b" not in {tag for tag, _, _ in page.elements}
     kinds = [own.get("type", "code") for tag, own, _ in page.elements if tag == "script"]
-    assert kinds == ["application/json"] * 4 + ["text/plain", "code"]
+    # The data of all scans, and the volumes of each; the viewer; the scripts of the page.
+    assert kinds == ["application/json"] * 5 + ["text/plain", "code"]
     with (full / "scans.tsv").open(newline="") as file:
         names = {row["name"]: row["site"] for row in csv.DictReader(file, delimiter="\t")}
     assert names.pop("bad") == "Bonn"
@@ -93,7 +94,7 @@ def test_the_report_says_what_was_run_and_what_failed(full: Path, page: ReportPa
         assert word in facts["Versions"]
     with (full / "failures.tsv").open(newline="") as file:
         (failure,) = csv.DictReader(file, delimiter="\t")
-    assert "Scans that failed (1)" in page.texts("h3")
+    assert "One scan failed" in page.texts("h2")
     assert failure["scan"] == "bad"
     assert "bad" in page.texts("th")
     assert {failure["cause"], failure["try"]} <= set(page.texts("td"))
@@ -125,12 +126,16 @@ def test_the_headline_is_the_distance_between_sites(full: Path, page: ReportPage
         sites = [np.mean([scan[condition] for scan in own], axis=0) for own in scans.values()]
         pairs = itertools.combinations(sites, 2)
         expected.append(float(np.mean([np.abs(a - b).mean() / spread for a, b in pairs])))
-    found = [page.facts[name] for name in ("unnormalised", "aligned", "normalised")]
+    names = ("unnormalised", "aligned in mean and sd", "normalised")
+    found = [page.facts[name] for name in names]
     assert [float(value) for value in found] == pytest.approx(expected, rel=6e-3, abs=1e-3)
     assert expected[0] > expected[1] > expected[2]
     (sentence,) = page.texts("p", **{"class": "lead"})
     assert all(value in sentence for value in found)
-    assert sentence.startswith("Histograms of sites lie")
+    assert sentence.startswith(
+        f"Histograms of the 3 sites lie {found[2]} standard deviations apart;"
+    )
+    assert "%" not in sentence
 
 
 def test_methods_and_citation_are_ready_for_a_paper(page: ReportPage) -> None:
@@ -167,7 +172,13 @@ def test_tables_and_figures_of_an_evaluation_are_shown(
                 for text in set(row.values()) - {"n/a"}:
                     assert (text if text.isdigit() else f"{float(text):.3g}") in cells
     labels = {own.get("aria-label", "") for tag, own, _ in page.elements if tag == "svg"}
-    assert "Entropy and confidence of predicted sites" in labels
+    assert {"Entropy of the predicted sites", "Confidence of the predicted sites"} <= labels
+    (verdict,) = (text for text in page.texts("h3") if text.startswith("flow, compared with"))
+    said = (flow / "evaluation" / "verdict.txt").read_text()
+    assert said.startswith(f"{verdict}\n")
+    once = " ".join(said.split())
+    sentences = [text for text in page.texts("li") if text[-1:] == "." and f"- {text}" in once]
+    assert len(sentences) == said.count("\n- ")
 
 
 def test_a_condition_whose_name_is_a_number_keeps_its_name(tmp_path: Path) -> None:
@@ -175,7 +186,7 @@ def test_a_condition_whose_name_is_a_number_keeps_its_name(tmp_path: Path) -> No
     (tmp_path / "fitness.tsv").write_text("condition\tw1\n2.50\t0.123456\nnan\tn/a\n")
     (table,) = evaluation_section(tmp_path, "abc").tables
     assert table.rows == [["2.50", "0.123"], ["nan", "–"]]
-    assert evaluation_section(tmp_path, "of other results") == ([], [])
+    assert not any(evaluation_section(tmp_path, "of other results"))
 
 
 TABLES = {
@@ -215,7 +226,8 @@ def test_a_study_of_an_earlier_version_gets_a_report(run: Run, flow: Path) -> No
         edit(model, quantiles=...)
     assert run("report", flow, "--sample", 0).code == 0
     came, aligned, result = (
-        float(report_of(flow).facts[name]) for name in ("unnormalised", "aligned", "normalised")
+        float(report_of(flow).facts[name])
+        for name in ("unnormalised", "aligned in mean and sd", "normalised")
     )
     assert came > aligned > result > 0
 

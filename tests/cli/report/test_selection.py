@@ -14,12 +14,10 @@ from studies import SMALL, SiteStudy, edit
 @pytest.fixture
 def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no figures, which would take longer than everything else."""
-    for name in ("build.headline_figure", "build.density_figure", "scan_section.plot_scan"):
-        monkeypatch.setattr(f"ndflow.reporting.{name}", lambda *_, **__: None)
-    monkeypatch.setattr("ndflow.reporting.scan_section.slices_figure", lambda *_, **__: None)
-    for name in ("build", "scan_section"):
-        drawn = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
-        monkeypatch.setattr(f"ndflow.reporting.{name}.svg", lambda _: drawn)  # noqa: B023
+    drawn = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
+    section = "ndflow.reporting.density_section"
+    monkeypatch.setattr(f"{section}.density_picture", lambda *_, **__: None)
+    monkeypatch.setattr(f"{section}.svg", lambda _: drawn)
 
 
 def test_a_sample_has_the_size_asked_for_and_flagged_scans_first(
@@ -38,17 +36,19 @@ def test_a_sample_has_the_size_asked_for_and_flagged_scans_first(
         assert (ran.code, ran.err) == (0, "")
         page = report_of(tmp_path / "out")
         assert set(page.rows) == names
-        pictured, viewed = page.pictured(), page.viewed()
-        assert (len(pictured), len(viewed)) == (min(sample, 5), min(sample, viewer, 5))
-        assert viewed <= pictured
-        assert "b3" in pictured or not sample
-        assert "b3" in viewed or not (sample and viewer)
-        assert [name for name, cells in page.rows.items() if cells[9] != "–"] == ["b3"]
+        assert page.pictured() == page.sliced() == names
+        embedded, viewed = page.embedded(), page.viewed()
+        assert len(viewed) == min(viewer, 5)
+        assert viewed <= embedded
+        assert len(embedded) == max(min(sample, 5), len(viewed))
+        assert "b3" in embedded or not sample
+        assert "b3" in viewed or not viewer
+        assert next(iter(page.rows)) == "b3"
         (flag,) = (text for text in page.texts("li") if text.startswith("b3 "))
         assert "voxels" in flag
         # After the flagged scans, one of each site in turn.
         if sample == 3:
-            assert pictured == {"b3", "b0", "b1"}
+            assert embedded == {"b3", "b0", "b1"}
         assert bool(page.texts("script", id="niivue")) == bool(viewed)
 
 
@@ -92,7 +92,8 @@ def test_studies_of_any_kind_get_a_report(
     assert len(page.rows) == count
     assert ("Sites" in page.texts("h2")) == (what == "sites")
     (sentence,) = page.texts("p", **{"class": "lead"})
-    begin = f"Histograms of {what} lie " if count > 1 else "There is one scan"
+    number = 3 if what == "sites" else count
+    begin = f"Histograms of the {number} {what} lie " if count > 1 else "There is one scan"
     assert sentence.startswith(begin)
     assert methods in page.texts("p", id="methods-text")[0]
     assert "nan" not in sentence
@@ -129,7 +130,7 @@ def test_a_missing_scan_is_named_in_the_report(
     ran = run("report", tmp_path / "out")
     assert (ran.code, ran.err) == (0, "")
     page = (tmp_path / "out" / "report.html").read_text()
-    assert f"It cannot be shown here: {tmp_path / 's0.nii.gz'}" in page
+    assert f"It cannot be shown in the viewer: {tmp_path / 's0.nii.gz'}" in page
 
 
 def test_an_evaluation_of_other_results_is_not_shown(

@@ -21,7 +21,7 @@ def test_no_report_is_written_where_none_is_wanted(
     def refuse(*_: object) -> None:
         raise AssertionError("a page was asked for")
 
-    monkeypatch.setattr("ndflow.cli.progress.write_page", refuse)
+    monkeypatch.setattr("ndflow.cli.report_page.write_page", refuse)
     words: tuple[str, ...] = ()
     if how.startswith("--"):
         monkeypatch.delenv("NDFLOW_NO_REPORT")
@@ -138,7 +138,7 @@ def test_without_the_packages_for_reports_a_study_is_run_silently(
     run: Run, study: SiteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NDFLOW_NO_REPORT")
-    monkeypatch.setattr("ndflow.cli.progress.find_spec", lambda name: None)
+    monkeypatch.setattr("ndflow.cli.report_page.find_spec", lambda name: None)
     ran = run("cohort", study.table("two", study.rows[:2]), tmp_path / "out", "-q")
     assert (ran.code, ran.err) == (0, "")
     assert not (tmp_path / "out" / "report.html").exists()
@@ -163,7 +163,15 @@ def test_a_study_does_not_load_plotting_packages(study: SiteStudy, tmp_path: Pat
     program = f"""
 import subprocess, sys
 asked = []
-subprocess.run = lambda words, **_: asked.append(words) or subprocess.CompletedProcess(words, 0)
+class Popen:
+    stdout, returncode = (), 0
+    def __init__(self, words, **_):
+        asked.append(words)
+    def __enter__(self):
+        return self
+    def __exit__(self, *_):
+        pass
+subprocess.Popen = Popen
 sys.argv = {[*words, "-q"]!r}
 from ndflow.cli import main
 assert main() == 0

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import ReadingOptions, Verbosity, VerbosityOptions
+from ndflow.cli.options import ReadingOptions, SubjectPages, Title, Verbosity, VerbosityOptions
 from ndflow.scan.settings import Reading
 
 __all__ = ["report"]
@@ -16,16 +16,17 @@ def report(
     out: Annotated[str, Parameter(metavar="OUT")],
     /,
     *,
+    title: Title = None,
     sample: Annotated[int, Parameter(metavar="N")] = 20,
     viewer: Annotated[int, Parameter(metavar="N")] = 9,
+    subject_pages: SubjectPages = False,
     reading: ReadingOptions = Reading(),
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Regenerate the report of a finished study, OUT/report.html.
 
-    `ndflow cohort` and `ndflow bids ... group` write it when they finish. After
-    `ndflow evaluate OUT`, it includes the tables of the evaluation. The report is a single file
-    that opens without a network connection.
+    `ndflow cohort` and `ndflow bids ... group` write it when they finish, and `ndflow evaluate OUT`
+    adds its tables. The report opens without a network connection.
 
     Example: `ndflow report OUT`
 
@@ -34,14 +35,25 @@ def report(
     out
         The folder of the study.
     sample
-        How many scans to show with figures, flagged ones first; the others are listed in a table.
+        How many scans to include with their slices, flagged ones first; the slices of the others
+        are read from OUT/figures when they are looked at.
     viewer
-        How many of those to include in the viewer, before and after.
+        How many scans to include as volumes, to be seen in three planes before and after.
     """
     from ndflow.cli.console import print_result
+    from ndflow.cli.report_page import progress_of_report
     from ndflow.reporting.build import report as write_report
 
-    path = write_report(out, sample=sample, viewer=viewer, max_bytes=reading.max_bytes)
+    with progress_of_report(verbosity) as progress:
+        path = write_report(
+            out,
+            title=title,
+            sample=sample,
+            viewer=viewer,
+            subject_pages=subject_pages,
+            max_bytes=reading.max_bytes,
+            progress=progress,
+        )
     if not verbosity.quiet:
         print_result(f"wrote {path}")
     return 0

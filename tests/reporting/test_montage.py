@@ -1,0 +1,120 @@
+"""The montage: one typical scan per site, all in one grey window."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ndflow.density import GaussianMixture
+from ndflow.image.preview import Preview
+from ndflow.image.scans import Scan
+from ndflow.reporting.montage import Windows, montage, regreyed, shared_windows, thumbnail
+from ndflow.reporting.scan_summary import ScanSummary
+from ndflow.scan.records import MapRecord, ScanModel
+from ndflow.study.plan import ResultPaths
+from ndflow.transport import Affine
+
+PLACE = ResultPaths(*[Path("x")] * 4)
+
+
+def mixture(mean: float, sd: float) -> GaussianMixture:
+    return GaussianMixture([1.0], [mean], [sd**-2])
+
+
+def summary(name: str, site: str | None, mean: float, sd: float) -> ScanSummary:
+    model = ScanModel(mixture(mean, sd))
+    imap = Affine(np.array([[1 / sd]]), np.array([-mean / sd]))
+    return ScanSummary(Scan("x", name=name, site=site), PLACE, model, MapRecord(imap))
+
+
+def preview(low: float, high: float, size: int = 40) -> Preview:
+    """A brain whose greys rise from left to right."""
+    ramp = np.tile(np.linspace(1, 255, size).astype(np.uint8), (size + 10, 1))
+    ramp[:3] = 0
+    wide = np.concatenate([ramp, ramp, ramp], axis=1)
+    return Preview(wide, wide, (low, high), (-3.0, 3.0), (size, size, size))
+
+
+SCANS = [
+    summary("a1", "A", 100, 10),
+    summary("a2", "A", 108, 10),
+    summary("a3", "A", 140, 10),  # off, so a2 is the most typical of its site
+    summary("b1", "B", 1000, 90),
+    summary("b2", "B", 1010, 90),
+]
+PREVIEWS = {scan.scan.name: preview(0, 2 * float(scan.quantiles("raw").mean())) for scan in SCANS}
+
+
+def test_one_typical_scan_stands_for_each_site_and_no_doubtful_one_if_others_can() -> None:
+    windows = shared_windows(SCANS, PREVIEWS, None)
+    assert windows is not None
+    found = montage(SCANS, PREVIEWS, windows, {"b1"})
+    assert (found.sites, found.scans) == (["A", "B"], ["a2", "b2"])
+    assert montage(SCANS, PREVIEWS, windows, {"b1", "b2"}).scans[1] in ("b1", "b2")
+    assert len(found.before) == len(found.after) == 2
+    assert "a2 (A) before" in found.before[0].alt
+
+
+def test_the_window_before_reaches_from_0_to_the_brightest_site() -> None:
+    windows = shared_windows(SCANS, PREVIEWS, None)
+    assert windows is not None
+    assert windows.before == pytest.approx((0, 2010), rel=1e-6)  # the median of site B
+    assert windows.after == (-3.0, 3.0)
+    dark = PREVIEWS | {name: preview(-50, 100) for name in ("a1", "a2", "a3")}
+    assert shared_windows(SCANS, dark, None).before[0] == -50  # type: ignore[union-attr]
+    normal = shared_windows(SCANS, PREVIEWS, mixture(500, 125))
+    assert normal is not None
+    z = 2.5758293  # the 99.5th percentile of the normal distribution
+    assert normal.after == pytest.approx((500 - 125 * z, 500 + 125 * z), rel=1e-6)
+    assert shared_windows(SCANS, {}, None) is None
+
+
+def test_before_sites_differ_as_their_intensities_do() -> None:
+    windows = shared_windows(SCANS, PREVIEWS, None)
+    assert windows is not None
+    found = montage(SCANS, PREVIEWS, windows, ())
+    brightest = [_greys(picture.png).max() for picture in found.before]
+    assert brightest[0] == pytest.approx(255 * 216 / 2010, abs=2)
+    assert brightest[1] >= 253
+    assert [_greys(picture.png).max() for picture in found.after] == [255, 255]
+
+
+def _greys(png: bytes) -> np.ndarray:
+    from io import BytesIO
+
+    from PIL import Image
+
+    return np.asarray(Image.open(BytesIO(png)))
+
+
+@pytest.mark.parametrize("window", [(0.0, 100.0), (-50.0, 30.0), (20.0, 400.0)])
+def test_a_picture_in_another_window_shows_the_same_intensities(
+    window: tuple[float, float],
+) -> None:
+    own = (10.0, 90.0)
+    greys = np.arange(256, dtype=np.uint8)[np.newaxis]
+    found = regreyed(greys, own, window)[0].astype(float)
+    assert found[0] == 0  # the outside stays outside
+    intensities = 10 + 80 * (np.arange(1, 256) - 1) / 254
+    shown = window[0] + (window[1] - window[0]) * (found[1:] - 1) / 254
+    half = 0.51 * (window[1] - window[0]) / 254
+    np.testing.assert_allclose(shown, np.clip(intensities, *window), atol=half)
+
+
+@pytest.mark.parametrize("size", [20, 64, 65, 300])
+def test_a_thumbnail_is_small_and_keeps_its_shape(size: int) -> None:
+    greys = _greys(thumbnail(preview(0, 100, size), (-3.0, 3.0)))
+    assert max(greys.shape) <= 64
+    assert greys.shape[0] >= greys.shape[1]
+    rows = greys[greys.any(axis=1)]
+    assert (np.diff(rows[:, 1:-1].astype(int), axis=1) >= 0).all()
+
+
+def test_a_montage_of_many_sites_says_how_many_are_shown() -> None:
+    scans = [summary(f"s{n:02d}", f"S{n:02d}", 100 + n, 10) for n in range(11)]
+    previews = {scan.scan.name: preview(0, 200) for scan in scans}
+    found = montage(scans, previews, Windows((0, 200), (-3, 3)), ())
+    assert len(found.sites) == 8
+    assert "8 of 11 sites are shown" in found.caption
+    alone = montage(scans[:1], previews, Windows((0, 200), (-3, 3)), ())
+    assert alone.caption.startswith("A typical scan;")
