@@ -27,6 +27,11 @@ class Ran(NamedTuple):
     def errors(self) -> list[str]:
         return [line for line in self.err.splitlines() if line.startswith("error: ")]
 
+    @property
+    def well(self) -> bool:
+        """Whether it did its work, said so, and had nothing else to say."""
+        return self.code == 0 and self.err == "" and self.out.startswith("wrote ")
+
 
 Run = Callable[..., Ran]
 
@@ -122,8 +127,8 @@ needs_proc = pytest.mark.skipif(
     not Path("/proc/self/status").exists(), reason="peak memory is read from /proc"
 )
 
-# Runs the commands in argv[1], a list of lists, and prints for each its exit code and the peak
-# memory of the process so far, in kB.
+# Runs the commands in argv[1], a list of lists, and prints for each, after what it says itself, its
+# exit code and the peak memory of the process so far, in kB.
 _MEASURED = """
 import json, re, sys
 from pathlib import Path
@@ -131,7 +136,8 @@ from ndflow.cli import main
 for words in json.loads(sys.argv[1]):
     sys.argv = ["ndflow", *words]
     code = main()
-    print(code, re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1])
+    status = Path("/proc/self/status").read_text()
+    print("measured", code, re.search(r"VmHWM:\\s*(\\d+) kB", status)[1])
 """
 
 
@@ -148,6 +154,7 @@ def measured(*commands: list[object]) -> Measured:
     words = json.dumps([[str(word) for word in command] for command in commands])
     child = [sys.executable, "-c", _MEASURED, words]
     done = subprocess.run(child, capture_output=True, text=True, timeout=120)
-    rows = [[int(part) for part in line.split()] for line in done.stdout.splitlines()]
+    lines = [line.split() for line in done.stdout.splitlines() if line.startswith("measured ")]
+    rows = [[int(part) for part in line[1:]] for line in lines]
     codes, kilobytes = zip(*rows, strict=True)
     return Measured(list(codes), [1024 * number for number in kilobytes], done.stderr)

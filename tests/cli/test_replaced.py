@@ -119,7 +119,7 @@ def test_an_image_of_another_scan_is_not_evaluated(run: Run, out: Path) -> None:
     assert done.code == 1
     assert f"{out / 'images' / 's0.nii.gz'}: not the image that the study wrote" in done.err
     assert run("report", out).code == 0
-    assert "It cannot be shown here" in (out / "report.html").read_text(encoding="utf-8")
+    assert "It cannot be shown in the viewer" in (out / "report.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture

@@ -38,10 +38,10 @@ def test_the_function_writes_the_files_of_the_command(
         runs, output=tmp_path / "function", covariate="age", permutations=1, trees=5, seed=3
     )
     words = ("-o", tmp_path / "command", "--covariate", "age", *FEW)
-    typed("evaluate", *runs, *words)
+    typed("evaluate", *runs, *(word for word in words if word != "-q"))
     assert written(tmp_path / "function") == written(tmp_path / "command")
     assert found.folder == tmp_path / "function"
-    assert found.text == capsys.readouterr().out
+    assert capsys.readouterr().out.startswith(f"{found.verdict}\n{found.overview}\n")
     assert found.text == (found.folder / "summary.txt").read_text(encoding="utf-8")
     assert repr(found) == found.text
     assert [condition.name for condition in found.comparison.conditions] == [
@@ -67,11 +67,13 @@ class Stages:
 def test_one_study_is_evaluated_in_its_own_folder(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ndflow.compare.save.figures", lambda _: [])
+    for drawn in ("figures", "panels"):
+        monkeypatch.setattr(f"ndflow.compare.save.{drawn}", lambda _: [])
     out, seen = desk.run("alone"), Stages()
     found = ndflow.evaluate(str(out), permutations=0, trees=2, progress=seen)
     assert found.folder == out / "evaluation"
-    assert seen.begun == [("read", 12), ("classify", 3)]
+    assert [stage for stage, _ in seen.begun] == ["read", "classify", "figures"]
+    assert seen.begun[:2] == [("read", 12), ("classify", 3)]
     assert seen.steps == 15
     with pytest.raises(FileError, match="not empty"):
         ndflow.evaluate(out, permutations=0, trees=2)

@@ -37,11 +37,13 @@ def test_a_missing_package_is_named_with_the_extra(
 def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(save, "figures", lambda _: [])
+    for drawn in ("figures", "panels"):
+        monkeypatch.setattr(save, drawn, lambda _: [])
     comparison = compared(desk.run("flow"))
     options: dict[str, Any] = {"settings": {"seed": 0}, "command": ("ndflow", "evaluate")}
-    text = write_evaluation(comparison, tmp_path, covariate="age", **options)
-    assert (tmp_path / "summary.txt").read_text(encoding="utf-8") == text
+    texts = write_evaluation(comparison, tmp_path, covariate="age", **options)
+    assert (tmp_path / "summary.txt").read_text(encoding="utf-8") == texts.whole
+    assert (tmp_path / "verdict.txt").read_text(encoding="utf-8") == texts.verdict
     (row,) = (row for row in read_tsv(tmp_path / "sites.tsv") if row["condition"] == "affine")
     assert float(row["between_share"]) == 1.0
     assert row["between"] == repr(float(row["between"]))

@@ -21,8 +21,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> SiteStudy:
 CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
     "defaults": ({}, ()),
     "by-site": (
-        {"mode": "site", "average": "quantile", "channel": "T1w", "jobs": 2},
-        ("--mode", "site", "--average", "quantile", "--channel", "T1w", "-j", 2),
+        {"mode": "site", "average": "quantile", "channel": "T1w", "jobs": 2, "title": "x"},
+        ("--mode", "site", "--average", "quantile", "--channel", "T1w", "-j", 2, "--title", "x"),
     ),
     "matching": (
         {
@@ -95,8 +95,13 @@ def test_failures_are_returned_listed_and_reported(desk: SiteStudy, tmp_path: Pa
     assert failure.scan == "gone"
     assert "no such file (row 5)" in failure.cause
     assert [row["scan"] for row in read_tsv(tmp_path / "out" / "failures.tsv")] == ["gone"]
-    assert seen.begun == [("fit", 4), ("normalise", 3)]
-    assert [outcome.failure for outcome in seen.outcomes] == [*[None] * 3, failure, *[None] * 3]
+    references = 3 + 1 + len({row["site"] for row in rows[:3]})
+    assert seen.begun == [("fit", 4), ("references", references), ("normalise", 3)]
+    assert [outcome.failure for outcome in seen.outcomes] == [
+        *([None] * 3),
+        failure,
+        *([None] * (references + 3)),
+    ]
     record = read_json(tmp_path / "out" / "provenance.json")
     assert (record["fitted"], record["normalised"], record["failed"]) == (3, 3, 1)
     assert record["finished"]
@@ -123,7 +128,10 @@ def test_a_run_that_stops_is_recorded_as_unfinished(desk: SiteStudy, tmp_path: P
         ({"method": "affine", "solver": "rk4"}, InvalidValueError),
         ({"jobs": 0}, InvalidValueError),
         ({"lesions": "auto"}, InvalidValueError),
-        ({"dtype": "int16"}, InvalidValueError),
+        ({"dtype": "int16", "scale": "standard"}, InvalidValueError),
+        ({"dtype": "int16", "method": "zscore"}, InvalidValueError),
+        ({"dtype": "uint8"}, InvalidValueError),
+        ({"scale": "target"}, InvalidValueError),
         ({"reference": "no.json"}, FileError),
     ],
 )

@@ -70,7 +70,10 @@ def progress(items: Iterable[T], total: int, what: str, *, hidden: bool = False)
 
 
 def bars() -> Any:
-    """Return a display of progress bars, one per task, with the rate and the time left."""
+    """Return a display of progress bars, one per task, with the rate and the time left.
+
+    Until the time left can be estimated, the time that has passed is shown.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -79,25 +82,46 @@ def bars() -> Any:
         ProgressColumn,
         Task,
         TextColumn,
-        TimeRemainingColumn,
     )
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """How many scans per second."""
+        """How many scans, or parts of something else, per second."""
 
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
-            return Text("" if not speed else f"{speed:.3g}/s", style="progress.data.speed")
+            if not speed:
+                return Text("")
+            digits = f"{speed:,.0f}" if speed > 100 else f"{speed:.3g}"
+            return Text(f"{digits}/s", style="progress.data.speed")
+
+    class Time(ProgressColumn):
+        """The time left, or the time that it took."""
+
+        max_refresh = 0.5  # seconds; estimates that flicker cannot be read
+
+        def render(self, task: Task) -> Text:
+            if task.finished:
+                return Text(_clock(task.finished_time or 0), style="progress.elapsed")
+            if task.time_remaining is not None:
+                left = f"{_clock(task.time_remaining)} left"
+                return Text(left, style="progress.remaining")
+            return Text(f"{_clock(task.elapsed or 0)} so far", style="progress.elapsed")
 
     return Progress(
-        TextColumn("{task.description:<9}"),
+        TextColumn("{task.description:<10}"),
         BarColumn(),
         MofNCompleteColumn(),
         Rate(),
-        TimeRemainingColumn(elapsed_when_finished=True),
+        Time(),
         console=Console(stderr=True),
     )
+
+
+def _clock(seconds: float) -> str:
+    """Return a duration as clocks show it: 0:01:30."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
 def _line(message: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +24,10 @@ from ndflow.values import FloatArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "figures"]
+__all__ = ["FIGURES", "PANELS", "figure_names", "figures", "panels"]
 
 FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")  # all there may be
+PANELS = (*(f"tissues_{name}" for name in TISSUE_ROWS), "entropy", "confidence")  # parts of these
 
 _BINS = 200
 _ENDS = (0.0005, 0.9995)
@@ -34,22 +36,46 @@ _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
 _UNITS = "standard deviations"
 
 
+def figure_names(comparison: Comparison) -> list[str]:
+    """Return the names of the figures that the scans allow."""
+    missing = set()
+    if all(one.quartiles is None for one in comparison.conditions[1:]):
+        missing.add("tissues")
+    if not comparison.classified:
+        missing.add("predictions")
+    return [name for name in FIGURES if name not in missing]
+
+
 def figures(comparison: Comparison) -> Iterator[tuple[str, Figure]]:
     """Yield the name of each figure that the scans allow, and the figure."""
     yield "populations", _populations(comparison)
     yield "fitness", _fitness(comparison)
-    shown = [one for one in comparison.conditions if one.name != UNNORMALISED]
-    sites = [scan.site or "all scans" for scan in comparison.scans]
-    rows = [
-        TissueRow(one.name, one.quartiles, sites, _UNITS)
-        for one in shown
-        if one.quartiles is not None
-    ]
+    rows = _tissue_rows(comparison)
     if rows:
         yield "tissues", tissue_figure(rows, TISSUE_ROWS)
     if comparison.classified:
-        yield "predictions", _predictions(comparison)
+        yield "predictions", violin_figure(list(_predictions(comparison).values()))
     yield "pair", pair_figure(comparison)
+
+
+def panels(comparison: Comparison) -> Iterator[tuple[str, Figure]]:
+    """Yield parts of these figures by themselves, which a narrow page shows one below another."""
+    rows = _tissue_rows(comparison)
+    for number, tissue in enumerate(TISSUE_ROWS if rows else ()):
+        own = [replace(row, quartiles=row.quartiles[:, [number]]) for row in rows]
+        yield f"tissues_{tissue}", tissue_figure(own, [tissue], legend=False)
+    if comparison.classified:
+        for name, panel in _predictions(comparison).items():
+            yield name, violin_figure([panel])
+
+
+def _tissue_rows(comparison: Comparison) -> list[TissueRow]:
+    sites = [scan.site or "all scans" for scan in comparison.scans]
+    return [
+        TissueRow(one.name, one.quartiles, sites, f"intensity, in {_UNITS}")
+        for one in comparison.conditions
+        if one.name != UNNORMALISED and one.quartiles is not None
+    ]
 
 
 def _populations(comparison: Comparison) -> Figure:
@@ -120,20 +146,18 @@ def _fitness(comparison: Comparison) -> Figure:
     return histogram_and_quantile_figure(rows, columns=1 if len(rows) < 3 else 2, units=_UNITS)
 
 
-def _predictions(comparison: Comparison) -> Figure:
+def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
     sure = {name: found.predictions.probabilities for name, found in comparison.classified.items()}
     classes = len(next(iter(comparison.classified.values())).predictions.classes)
-    return violin_figure(
-        [
-            ViolinPanel(
-                [(name, entropy(each)) for name, each in sure.items()],
-                "entropy of a prediction, bits (dashed: guessing)",
-                float(np.log2(classes)),
-            ),
-            ViolinPanel(
-                [(name, confidence(each)) for name, each in sure.items()],
-                "confidence of a prediction (dashed: guessing)",
-                1 / classes,
-            ),
-        ]
-    )
+    return {
+        "entropy": ViolinPanel(
+            [(name, entropy(each)) for name, each in sure.items()],
+            "entropy of a prediction, bits (dashed: guessing)",
+            float(np.log2(classes)),
+        ),
+        "confidence": ViolinPanel(
+            [(name, confidence(each)) for name, each in sure.items()],
+            "confidence of a prediction (dashed: guessing)",
+            1 / classes,
+        ),
+    }

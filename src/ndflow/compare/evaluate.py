@@ -27,15 +27,19 @@ class Evaluation(NamedTuple):
     ----------
     comparison : every scan under every condition.
     folder : where tables and figures are.
-    text : the tables, in the layout of the paper.
+    text : the verdict, and all tables in the layout of the paper.
+    verdict : what became more alike, what it cost, and what to look at, in words.
+    overview : the most important numbers, in a table of at most 100 columns.
     """
 
     comparison: Comparison
     folder: Path
     text: str
+    verdict: str
+    overview: str
 
     def __repr__(self) -> str:
-        """Return the tables."""
+        """Return the verdict, and all tables."""
         return self.text
 
 
@@ -55,6 +59,8 @@ def evaluate(
 ) -> Evaluation:
     """Compare finished studies of the same scans, as ``ndflow evaluate`` does.
 
+    The page of a study is not renewed, as the command does it: call `ndflow.report` afterwards.
+
     Parameters
     ----------
     runs : the folders of the studies.
@@ -73,7 +79,7 @@ def evaluate(
     Returns
     -------
     Evaluation
-        The comparison, and its tables as text.
+        The comparison, and what it says: a verdict in words, and tables.
 
     Raises
     ------
@@ -83,7 +89,7 @@ def evaluate(
     Examples
     --------
     >>> import ndflow
-    >>> print(ndflow.evaluate("out", covariate="age").text)  # doctest: +SKIP
+    >>> print(ndflow.evaluate("out", covariate="age").verdict)  # doctest: +SKIP
     """
     if not isinstance(runs, str | os.PathLike | Sequence):
         raise InvalidValueError(f"runs must be a folder or a list of folders, not {short(runs)}")
@@ -112,7 +118,7 @@ def evaluate(
             jobs=jobs,
             max_bytes=max_bytes,
         )
-    text = write_evaluation(
+    texts = write_evaluation(
         comparison,
         folder,
         covariate=covariate,
@@ -123,5 +129,6 @@ def evaluate(
             "seed": seed,
         },
         command=command,
+        progress=progress,
     )
-    return Evaluation(comparison, folder, text)
+    return Evaluation(comparison, folder, texts.whole, texts.verdict, texts.overview)

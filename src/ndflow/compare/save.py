@@ -1,7 +1,8 @@
 """The files of a comparison: tables, a summary in words, figures, and how it was made.
 
 OUT/*.tsv            the numbers, see `ndflow.compare.result_tables`
-OUT/summary.txt      the tables in the layout of the paper
+OUT/verdict.txt      what became more alike, what it cost, and what to look at, in words
+OUT/summary.txt      the same, and the tables in the layout of the paper
 OUT/*.svg, *.png     the figures
 OUT/failures.tsv     scans that could not be read, if any
 OUT/evaluation.json  what was compared, and how
@@ -15,11 +16,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import NamedTuple
 
 from ndflow.compare.comparison import Comparison
-from ndflow.compare.draw import FIGURES, figures
+from ndflow.compare.draw import FIGURES, PANELS, figure_names, figures, panels
 from ndflow.compare.result_tables import TABLES, Part, tables
-from ndflow.compare.summary import as_text, sections
+from ndflow.compare.summary import as_text, overview, sections
+from ndflow.compare.verdict import verdict
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.export import png, svg
 from ndflow.files.atomic import new_file
@@ -29,17 +32,36 @@ from ndflow.record import JSON
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.records import EvaluationRecord
 from ndflow.study.folder import EVALUATION_RECORD
-from ndflow.study.parallel.tasks import record_failures
+from ndflow.study.parallel.tasks import Outcome, record_failures
+from ndflow.study.passes import Progress, Silent
 
-__all__ = ["add_table", "check_evaluation", "write_evaluation"]
+__all__ = ["VERDICT", "Texts", "add_table", "check_evaluation", "write_evaluation"]
 
+VERDICT = "verdict.txt"
 FILES = (
+    VERDICT,
     "summary.txt",
     *(f"{name}.tsv" for name in TABLES),
     *(f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")),
+    *(f"{name}.svg" for name in PANELS),
 )
 
 _ELSEWHERE = "move it elsewhere, or choose another folder"
+
+
+class Texts(NamedTuple):
+    """What a comparison says.
+
+    Attributes
+    ----------
+    verdict : in words.
+    overview : the most important numbers, in a table.
+    whole : the verdict and all tables, as in ``summary.txt``.
+    """
+
+    verdict: str
+    overview: str
+    whole: str
 
 
 def check_evaluation(folder: Path, *, force: bool) -> None:
@@ -68,8 +90,9 @@ def write_evaluation(
     covariate: str | None,
     settings: dict[str, JSON],
     command: Sequence[str],
-) -> str:
-    """Write all of it, and return the tables as text.
+    progress: Progress | None = None,
+) -> Texts:
+    """Write all of it, and return what it says.
 
     Parameters
     ----------
@@ -78,10 +101,13 @@ def write_evaluation(
     covariate : the column whose effect is tested.
     settings : what the user chose, for the record.
     command : what the user typed, for the record.
+    progress : follows the drawing of figures.
     """
-    files = ["summary.txt"]
+    files = [VERDICT, "summary.txt"]
     made = tables(comparison, covariate)
-    text = as_text(sections(comparison, made), comparison.notes)
+    judged = verdict(comparison, covariate)
+    whole = as_text(sections(comparison, made), comparison.notes)
+    texts = Texts(judged, overview(comparison, made), f"{judged}\n\n{whole}")
     make_folder(folder)
     for name in _former(folder):
         (folder / name).unlink(missing_ok=True)
@@ -91,11 +117,18 @@ def write_evaluation(
         rows = ([_cell(part) for part in row] for row in table.rows)
         write_table(folder / f"{table.name}.tsv", table.columns, rows)
         files.append(f"{table.name}.tsv")
-    _write(folder / "summary.txt", text.encode())
+    _write(folder / VERDICT, texts.verdict.encode())
+    _write(folder / "summary.txt", texts.whole.encode())
+    follow = progress or Silent()
+    follow.begin("figures", len(figure_names(comparison)))
     for name, figure in figures(comparison):
         _write(folder / f"{name}.svg", svg(figure))
         _write(folder / f"{name}.png", png(figure))
         files += [f"{name}.svg", f"{name}.png"]
+        follow.step("figures", Outcome(name, None, None))
+    for name, figure in panels(comparison):
+        _write(folder / f"{name}.svg", svg(figure))
+        files.append(f"{name}.svg")
     record_failures(folder, None, {"evaluate": comparison.failures})
     EvaluationRecord(
         results={run.name: run.results for run in comparison.runs},
@@ -109,11 +142,11 @@ def write_evaluation(
         failed=tuple(failure.scan for failure in comparison.failures),
         notes=tuple(comparison.notes),
     ).write(folder / EVALUATION_RECORD, force=True)
-    return text
+    return texts
 
 
 def add_table(
-    folder: Path, name: str, columns: Sequence[str], rows: Sequence[Sequence[str]]
+    folder: Path, name: str, columns: Sequence[str], rows: Sequence[Sequence[str | None]]
 ) -> None:
     """Write one more table of an evaluation, and note it in the evaluation's record."""
     path = folder / name

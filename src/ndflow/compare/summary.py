@@ -9,9 +9,10 @@ from ndflow.compare.comparison import AFFINE, Comparison
 from ndflow.compare.measure import TISSUE_ROWS
 from ndflow.compare.result_tables import Part, Table, tissue_cells
 
-__all__ = ["ABOUT", "TISSUES_TITLE", "Section", "as_text", "sections"]
+__all__ = ["ABOUT", "TISSUES_TITLE", "Section", "as_text", "overview", "sections"]
 
 _SIGNIFICANT = 0.05
+_LONGEST_NAME = 28  # of a condition, in the overview
 
 # The titles of tables, and how to read them; also on the page of a study.
 TISSUES_TITLE = "Tissue quartiles"
@@ -43,6 +44,16 @@ ABOUT = {
     ),
 }
 
+# The overview: table, column, title there, and what it means.
+_OVERVIEW = (
+    ("fitness", "w1_own", "scans", "distance of a scan from the average of all, median, in sd"),
+    ("sites", "between", "sites", "distance between sites, in sd"),
+    ("sites", "within", "within", "distance of a scan from the average of its site, in sd"),
+    ("classification", "balanced", "predicted", "scans whose site a random forest recognises"),
+    ("repeats", "ratio", "repeats", "differences of scans of one subject, as a share of others"),
+)
+_OF_TISSUES = "sd of the quartiles of WM, GM and CSF over scans, mean"
+
 
 class Section(NamedTuple):
     """A table with its title.
@@ -61,6 +72,35 @@ class Section(NamedTuple):
     rows: list[list[str]]
 
 
+def overview(comparison: Comparison, made: Sequence[Table]) -> str:
+    """Return the most important numbers in a table of at most 100 columns, and how to read it.
+
+    Parameters
+    ----------
+    comparison : what was measured.
+    made : its tables.
+    """
+    known = {table.name: table for table in made}
+    columns: dict[str, dict[str, str]] = {}
+    for name, column, title, _ in _OVERVIEW:
+        if name in known:
+            place = known[name].columns.index(column)
+            cells = {str(row[0]): row[place] for row in known[name].rows}
+            columns[title] = {
+                one: _share(cell) if column == "balanced" else _cell(cell)
+                for one, cell in cells.items()
+            }
+    if "tissue" in known:
+        columns["tissues"] = {row[0]: f"{float(row[-2]):.3g}" for row in _tissue(comparison).rows}
+    rows = [
+        [_shortened(one.name), *(column.get(one.name, "–") for column in columns.values())]
+        for one in comparison.conditions
+    ]
+    explained = {title: text for *_, title, text in _OVERVIEW} | {"tissues": _OF_TISSUES}
+    notes = [f"{title:<9}  {explained[title]}" for title in columns]
+    return "\n".join([*_aligned([["condition", *columns], *rows]), "", *notes]) + "\n"
+
+
 def sections(comparison: Comparison, made: Sequence[Table]) -> list[Section]:
     """Return the sections of the summary, given the tables of a comparison."""
     known = {table.name: table for table in made}
@@ -73,19 +113,23 @@ def as_text(parts: Sequence[Section], notes: Sequence[str]) -> str:
     """Return sections as plain text."""
     blocks = []
     for part in parts:
-        lines = [part.head, *part.rows]
-        widths = [max(len(line[i]) for line in lines) for i in range(len(part.head))]
-        body = [
-            "  ".join(
-                cell.ljust(width) if i == 0 else cell.rjust(width)
-                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in lines
-        ]
+        body = _aligned([part.head, *part.rows])
         blocks.append("\n".join([part.title, part.note, "", *body]))
     if notes:
         blocks.append("\n".join(["Not done", *notes]))
     return "\n\n\n".join(blocks) + "\n"
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, whose columns but the first are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
 
 
 def _tissue(comparison: Comparison) -> Section:
@@ -119,6 +163,14 @@ def _stars(paired: float | None, unpaired: float | None) -> str:
 def _plain(table: Table, title: str, note: str) -> Section:
     rows = [[_cell(part) for part in row] for row in table.rows]
     return Section(title, note, list(table.columns), rows)
+
+
+def _share(part: Part) -> str:
+    return f"{part:.0%}" if isinstance(part, float) else "–"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}"
 
 
 def _cell(part: Part) -> str:

@@ -54,11 +54,13 @@ class UpToDate(NamedTuple):
     outputs : the SHA-256 of the files that it describes.
     doubts : what to check by eye.
     left : what is left of the divergence from the target, in a map that was found by a match.
+    map : the intensity map, if it is the file of one.
     """
 
     outputs: tuple[str, ...]
     doubts: tuple[Doubt, ...]
     left: float | None
+    map: IntensityMap | None = None
 
 
 class FileRecord(Record):
@@ -143,7 +145,8 @@ class FileRecord(Record):
         """
         try:
             payload = read_model(path, cls.kind).payload
-        except FileError:
+            imap = IntensityMap.from_dict(payload["map"]) if cls.kind == "map" else None
+        except (FileError, InvalidValueError, KeyError):
             return None
         if payload.get("fingerprint") != fingerprint or "checksum" not in payload:
             return None
@@ -152,6 +155,7 @@ class FileRecord(Record):
             tuple(payload.get("outputs") or ()),
             tuple(Doubt.from_dict(doubt) for doubt in payload.get("doubts") or ()),
             divergence.get("after"),
+            imap,
         )
 
 
@@ -289,6 +293,7 @@ class StudyRecord(FileRecord):
     inputs : the files that belong to no single scan and were read: references that were given.
     files : the hashes of the files that were written, but images; their sidecars have those.
     channel : what the images show.
+    title : of the report, if the user gave one.
     scans : how many there are.
     sites : how many scans each has.
     finished : whether the run reached its end.
@@ -306,6 +311,7 @@ class StudyRecord(FileRecord):
     inputs: tuple[FileHash, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
     channel: str = "intensity"
+    title: str | None = None
     scans: int = 0
     sites: dict[str, int] = field(default_factory=dict)
     finished: bool = False

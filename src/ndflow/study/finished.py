@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ndflow.errors import FileError, InvalidValueError
@@ -16,6 +16,7 @@ from ndflow.files.atomic import AnyPath
 from ndflow.files.json_model import read_model
 from ndflow.files.lock import reading
 from ndflow.image.scans import AUTO, Scan
+from ndflow.methods.base import method_called
 from ndflow.metrics.statistics import covariate_effect
 from ndflow.scan.records import MapRecord, StudyRecord
 from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from
@@ -31,6 +32,7 @@ __all__ = [
     "covariate_of",
     "mask_used",
     "read_finished",
+    "refuse_other_study",
     "results_fingerprint",
     "shared_scans",
     "unchanging",
@@ -118,13 +120,45 @@ def _read(folder: Path, name: str) -> FinishedStudy:
         scans,
         averaging,
         fitting,
-        matching,
+        _with_scale(matching),
         writing=writing,
         # A reference that was given is in the folder too, even where the original has gone.
         given=None if record.reference is None else str(folder / reference_name(None)),
         channel=record.channel,
     )
     return FinishedStudy(name, study, record, results_fingerprint(study))
+
+
+def _with_scale(matching: Matching) -> Matching:
+    """Return settings with the scale they mean: older versions knew one, and did not record it."""
+    named = matching.scale is not None or matching.range is not None
+    if named or method_called(matching.method).own_units:
+        return matching
+    return replace(matching, scale="standard")
+
+
+def refuse_other_study(study: Study, option: str) -> None:
+    """Refuse a folder that does not hold the finished study of just these scans and settings.
+
+    Parameters
+    ----------
+    study : what the command describes.
+    option : the option that only looks at a finished study, for the message.
+    """
+    (run,) = read_finished([study.folder])
+    hint = f"give the options of the study, or leave out {option} to run it again"
+    if run.record.channel != study.channel:
+        cause = f"holds a study of {run.record.channel!r}, not of {study.channel!r}"
+        raise FileError(study.folder, cause, hint)
+    for name, value in study.settings.items():
+        before = run.study.settings[name]
+        if before != value and name != "force":
+            cause = f"was made with another {name}, {before!r}"
+            raise FileError(study.folder, cause, hint)
+    listed = {scan.name for scan in read_study_scans(study.folder / SCANS)}
+    if other := sorted(listed ^ {scan.name for scan in study.scans}):
+        cause = f"was made from other scans: {other[0]} is only in one of the two"
+        raise FileError(study.folder, cause, hint)
 
 
 def results_fingerprint(study: Study) -> str:

@@ -11,7 +11,8 @@ number of workers: densities are averaged in an order that does not depend on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+import time
+from collections.abc import Callable, Container, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,9 +24,17 @@ from ndflow.files.fingerprints import FileHash
 from ndflow.image.scans import Scan
 from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
+from ndflow.scan.records import ScanModel
 from ndflow.study.listing.repeats import without_repeats
 from ndflow.study.odd_scans import Doubts, odd_scans
-from ndflow.study.parallel.tasks import Failure, Outcome, Task, check_jobs, run_tasks
+from ndflow.study.parallel.tasks import (
+    Failure,
+    Outcome,
+    Task,
+    check_jobs,
+    run_task,
+    run_tasks,
+)
 from ndflow.study.plan import Study
 from ndflow.study.references import (
     check_references,
@@ -33,7 +42,15 @@ from ndflow.study.references import (
     read_fits,
     write_references,
 )
-from ndflow.study.scan_jobs import ScanDone, fit_job, lacks_tissue_maps, normalise_job
+from ndflow.study.scan_jobs import (
+    ScanDone,
+    fit_job,
+    fitted_before,
+    lacks_tissue_maps,
+    normalise_job,
+    normalised_before,
+)
+from ndflow.study.site_distances import ScanQuantiles, SiteDistances, site_distances
 from ndflow.study.study_doubts import Compared, compared_doubts
 
 __all__ = [
@@ -49,6 +66,8 @@ __all__ = [
 ]
 
 Arguments = dict[str, Any]
+
+_ALONE = 1.0  # seconds that the main process checks scans by itself, about the start of a worker
 
 
 class Progress(Protocol):
@@ -82,6 +101,7 @@ class Pass:
     failures : of the others that were tried.
     doubts : about scans that did not fail, by their names.
     compared : what is compared between scans, by their names.
+    quantiles : of scans and their results, by their names.
     """
 
     done: set[str] = field(default_factory=set)
@@ -89,6 +109,7 @@ class Pass:
     failures: list[Failure] = field(default_factory=list)
     doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
     compared: dict[str, Compared] = field(default_factory=dict)
+    quantiles: dict[str, ScanQuantiles] = field(default_factory=dict)
 
     @property
     def tried(self) -> list[str]:
@@ -103,6 +124,11 @@ class Pass:
             for name in self.compared
             if name in self.doubts or name in more
         }
+
+    def distances(self) -> SiteDistances | None:
+        """Return how far apart the sites are, before and after; None of fewer than two scans."""
+        sites = [self.compared[name].site for name in self.quantiles]
+        return site_distances(list(self.quantiles.values()), sites)
 
 
 class ReferencePass(NamedTuple):
@@ -121,6 +147,21 @@ class ReferencePass(NamedTuple):
     written: Sequence[str]
 
 
+class _Work(NamedTuple):
+    """What a pass does for each scan.
+
+    Attributes
+    ----------
+    stage : its name.
+    job : does it, unless it was done before.
+    before : returns what was done before; None if that is missing or out of date.
+    """
+
+    stage: str
+    job: Callable[..., ScanDone]
+    before: Callable[..., ScanDone | None]
+
+
 class _Tasks(Sequence[Task]):
     """Tasks that are made when they are handed out, because there may be many."""
 
@@ -137,6 +178,10 @@ class _Tasks(Sequence[Task]):
         arguments = {"scan": scan, "paths": self._study.paths(scan), **self._more(scan)}
         return Task(scan.name, arguments, scan.origin)
 
+    def without(self, first: int) -> _Tasks:
+        """Return all but the first tasks."""
+        return _Tasks(self._study, self.scans[first:], self._more)
+
 
 def check_study(study: Study) -> None:
     """Raise an error, before any work, for wrong options or scans that lack what these need."""
@@ -152,10 +197,13 @@ def check_study(study: Study) -> None:
 
 def fit_scans(study: Study, progress: Progress) -> Pass:
     """Do the first pass."""
-    job = partial(
-        fit_job, reading=study.reading, fitting=study.fitting, matching=fit_matching(study)
+    chosen: Arguments = {"fitting": study.fitting, "matching": fit_matching(study)}
+    work = _Work(
+        "fit",
+        partial(fit_job, reading=study.reading, **chosen),
+        partial(fitted_before, **chosen),
     )
-    return _over(study, "fit", job, _Tasks(study, study.scans, lambda _: {}), progress)
+    return _over(study, work, _Tasks(study, study.scans, lambda _: {}), progress)
 
 
 def fit_matching(study: Study) -> Matching:
@@ -172,8 +220,11 @@ def normalise_scans(
     progress: Progress,
 ) -> Pass:
     """Do the third pass, over the scans of the first that did not fail."""
-    job = partial(
-        normalise_job, reading=study.reading, writing=study.writing, settings=study.settings
+    chosen: Arguments = {"settings": study.settings}
+    work = _Work(
+        "normalise",
+        partial(normalise_job, reading=study.reading, writing=study.writing, **chosen),
+        partial(normalised_before, **chosen),
     )
     tasks = _Tasks(
         study,
@@ -183,14 +234,24 @@ def normalise_scans(
             "doubts": references.doubts.get(scan.name, ()),
         },
     )
-    return _over(study, "normalise", job, tasks, progress)
+    return _over(study, work, tasks, progress)
 
 
-def build_references(study: Study, done: Container[str]) -> ReferencePass:
+def build_references(study: Study, done: Container[str], progress: Progress) -> ReferencePass:
     """Do the second pass: make and write references, and compare the scans with each other."""
     scans = _done(study, done)
-    fits = read_fits(study, scans)
-    made = make_references(study, scans, {name: fit.model for name, fit in fits.items()})
+    stage = "references"
+
+    def step() -> None:
+        progress.step(stage, Outcome(stage, None, None))
+
+    progress.begin(stage, len(scans) + 1 + len({scan.site for scan in scans if scan.site}))
+    fits: dict[str, ScanModel] = {}
+    for scan in scans:
+        fits |= read_fits(study, [scan])
+        step()
+    models = {name: fit.model for name, fit in fits.items()}
+    made = make_references(study, scans, models, each=step)
     odd = odd_scans(scans, fits, made.common.mixture)
     return ReferencePass(made.goals, odd, made.read, write_references(study.folder, made))
 
@@ -199,22 +260,18 @@ def _done(study: Study, done: Container[str]) -> list[Scan]:
     return [scan for scan in study.scans if scan.name in done]
 
 
-def _over(
-    study: Study,
-    stage: str,
-    job: Callable[..., ScanDone],
-    tasks: _Tasks,
-    progress: Progress,
-) -> Pass:
+def _over(study: Study, work: _Work, tasks: _Tasks, progress: Progress) -> Pass:
     result = Pass()
-    progress.begin(stage, len(tasks))
-    with closing(run_tasks(job, tasks, jobs=study.jobs, scheduler=study.scheduler)) as outcomes:
+    progress.begin(work.stage, len(tasks))
+    with closing(_outcomes(study, work, tasks)) as outcomes:
         for scan, outcome in without_repeats(tasks.scans, outcomes):
-            progress.step(stage, outcome)
+            progress.step(work.stage, outcome)
             if outcome.failure is None:
                 result.done.add(scan.name)
                 result.kept += outcome.result.kept
                 result.compared[scan.name] = outcome.result.compared
+                if outcome.result.quantiles is not None:
+                    result.quantiles[scan.name] = outcome.result.quantiles
                 if outcome.result.doubts:
                     result.doubts[scan.name] = outcome.result.doubts
                 continue
@@ -222,3 +279,24 @@ def _over(
             if study.stop_early:
                 break
     return result
+
+
+def _outcomes(study: Study, work: _Work, tasks: _Tasks) -> Generator[Outcome, None, None]:
+    """Yield the outcome of each task, in their order.
+
+    Whether scans are up to date is found out here as long as they are, and as long as workers would
+    take to start: a small study that has nothing to do needs none.
+    """
+    first = 0
+    if study.jobs != 1 and study.scheduler is None:
+        until = time.monotonic() + _ALONE
+        while first < len(tasks) and time.monotonic() < until:
+            outcome = run_task(work.before, tasks[first])
+            if outcome.failure is not None or outcome.result is None:
+                break
+            yield outcome
+            first += 1
+    fewest = 2 if len(tasks) < 2 else 1  # the last scan of several has a process of its own, too
+    yield from run_tasks(
+        work.job, tasks.without(first), jobs=study.jobs, scheduler=study.scheduler, fewest=fewest
+    )

@@ -5,7 +5,7 @@ There is one common reference, and one for each site. They do not depend on the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +37,6 @@ __all__ = [
 ]
 
 _OWN = "the reference of these scans"
-_OWN_SD = 1.0  # any reference has zero mean and unit standard deviation
 
 Models = Mapping[str, DensityModel]  # by the name of the scan
 
@@ -65,11 +64,11 @@ def check_references(study: Study) -> None:
     study.mode.check(matching)
     if matching.lesions and study.given is None:
         raise InvalidValueError(
-            "--lesions auto needs a reference of healthy scans; make one with 'ndflow reference "
-            "--lesions auto' and give it with --reference"
+            "--find-lesions needs a reference of healthy scans; make one with 'ndflow reference "
+            "--healthy' and give it with --reference"
         )
     if study.given is None:
-        check_units(matching, study.writing, name=_OWN, sd=_OWN_SD)
+        check_units(matching, study.writing, name=_OWN)
         return
     given = read_reference(study.given)
     check_units(
@@ -92,7 +91,12 @@ def read_fits(study: Study, scans: Sequence[Scan]) -> dict[str, ScanModel]:
 
 
 def make_references(
-    study: Study, scans: Sequence[Scan], models: Models, *, nested: bool = False
+    study: Study,
+    scans: Sequence[Scan],
+    models: Models,
+    *,
+    nested: bool = False,
+    each: Callable[[], None] = lambda: None,
 ) -> References:
     """Return the references made from some scans of a study, and what scans are brought to.
 
@@ -102,14 +106,16 @@ def make_references(
     scans : the scans to make them from.
     models : what is known about these scans.
     nested : whether references of sites that other scans of the study went into are made anew.
+    each : is called after each reference.
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
     read: list[FileHash] = []
     common = _average(study, ordered, models) if study.given is None else _read(study.given, read)
-    sites = {
-        site: _site_reference(study, site, ordered, models, read, nested=nested)
-        for site in sorted({scan.site for scan in ordered if scan.site is not None})
-    }
+    each()
+    sites: dict[str, Reference] = {}
+    for site in sorted({scan.site for scan in ordered if scan.site is not None}):
+        sites[site] = _site_reference(study, site, ordered, models, read, nested=nested)
+        each()
     plain = in_units(_plain_target(study, common), study.matching)
     ways: dict[str, SiteMap] = {}
     if study.mode.by_site:

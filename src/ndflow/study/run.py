@@ -36,7 +36,7 @@ from ndflow.study.folder import (
     refuse_other_scans,
     remove_failed,
     remove_leftovers,
-    remove_page,
+    remove_pages,
 )
 from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
 from ndflow.study.listing.scan_table import named_scans, read_table, write_study_scans
@@ -53,6 +53,7 @@ from ndflow.study.passes import (
     normalise_scans,
 )
 from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.study.site_distances import SiteDistances
 from ndflow.study.study_doubts import doubt_counts
 from ndflow.values import path_like
 
@@ -67,12 +68,14 @@ class Summary(NamedTuple):
     done, kept : scans that were normalised, and those of them that had been before.
     failures : of the others.
     doubts_of : what to check by eye, by the name of the scan.
+    distances : how far apart the sites are, before and after; None of fewer than two scans.
     """
 
     done: int
     kept: int
     failures: list[Failure]
     doubts_of: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
+    distances: SiteDistances | None = None
 
     @property
     def doubts(self) -> dict[str, list[str]]:
@@ -113,6 +116,7 @@ def cohort(
     dtype: DType = Writing.dtype,
     force: bool = Writing.force,
     max_bytes: int = Reading.max_bytes,
+    title: str | None = None,
     jobs: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
@@ -126,6 +130,7 @@ def cohort(
     reference : the path of a reference to use instead of one made from these scans.
     channel : what the images show, for example ``"T1w"``.
     auto_mask : whether to find the foreground of scans without a mask.
+    title : of the report, which `ndflow.report` writes; by default the name of the folder.
     jobs : how many scans at a time, each in a process of its own; -1 for one per core.
     scheduler : instead, the address of a Dask scheduler, or its file.
     progress : follows how far the run has come.
@@ -175,6 +180,7 @@ def cohort(
         jobs=jobs,
         scheduler=scheduler,
         table=str(table),
+        title=title,
     )
     return run_cohort(study, progress or Silent(), force=force)
 
@@ -208,7 +214,7 @@ def run_cohort(
             fitted = fit_scans(study, progress)
             normalised, references = Pass(), ReferencePass({}, {}, (), ())
             if fitted.done and not (fitted.failures and study.stop_early):
-                references = build_references(study, fitted.done)
+                references = build_references(study, fitted.done, progress)
                 normalised = normalise_scans(study, fitted.done, references, progress)
         except BaseException:
             remove_leftovers(study)  # of workers that had to stop at once
@@ -216,14 +222,20 @@ def run_cohort(
         failures = [*fitted.failures, *normalised.failures]
         remove_failed(study, fitted.failures, normalised.failures)
         if normalised.kept < len(study.scans):
-            remove_page(folder)
+            remove_pages(folder)
         tried = None
         if study.stop_early:
             unfitted = [failure.scan for failure in fitted.failures]
             tried = {"fit": fitted.tried, "normalise": [*normalised.tried, *unfitted]}
         _record(study, command, Passes(fitted, references, normalised))
         record_failures(folder, tried, {"fit": fitted.failures, "normalise": normalised.failures})
-    return Summary(len(normalised.done), normalised.kept, failures, normalised.all_doubts())
+    return Summary(
+        len(normalised.done),
+        normalised.kept,
+        failures,
+        normalised.all_doubts(),
+        normalised.distances(),
+    )
 
 
 def check_cohort(study: Study, *, force: bool, prepared: bool = False) -> None:
@@ -231,7 +243,7 @@ def check_cohort(study: Study, *, force: bool, prepared: bool = False) -> None:
     check_study(study)
     refuse_repeats(study.scans)
     refuse_almost_equal_sites(study.scans)
-    check_folder(study.folder)
+    check_folder(study.within or study.folder)
     if not (prepared or force):
         refuse_foreign(study.folder, study.channel)
     if not force:
@@ -245,10 +257,11 @@ def _written(study: Study, passes: Passes) -> dict[str, str]:
     names = [SCANS, *passes.references.written]
     for scan in study.scans:
         if scan.name in passes.fitted.done:
-            model, _, sidecar = study.paths(scan)
-            names.append(model.relative_to(study.folder).as_posix())
+            paths = study.paths(scan)
+            written = [paths.model]
             if scan.name in passes.normalised.done:
-                names.append(sidecar.relative_to(study.folder).as_posix())
+                written += [paths.sidecar, paths.preview]
+            names += [path.relative_to(study.folder).as_posix() for path in written]
     return {name: sha256_of(study.folder / name) for name in names}
 
 
@@ -272,6 +285,7 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
         versions=versions(),
         reference=study.given,
         channel=study.channel,
+        title=study.title,
         scans=len(study.scans),
         sites=study.site_counts,
         **outcome,

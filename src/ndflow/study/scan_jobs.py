@@ -15,6 +15,8 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash, Hashes, contents, fingerprint_of
 from ndflow.files.stream import sha256_of
+from ndflow.image.png import is_ours
+from ndflow.image.preview import preview_of, write_preview
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.model import DensityModel
@@ -30,15 +32,18 @@ from ndflow.scan.results import Files, deliver, hashes
 from ndflow.scan.settings import Fitting, Matching, Reading, Writing, flat
 from ndflow.study.integrity import MAPPED
 from ndflow.study.plan import ResultPaths
+from ndflow.study.site_distances import ScanQuantiles, scan_quantiles
 from ndflow.study.study_doubts import Compared
 
 __all__ = [
     "ScanDone",
     "fit_job",
+    "fitted_before",
     "image_fingerprint",
     "lacks_tissue_maps",
     "model_settings",
     "normalise_job",
+    "normalised_before",
     "uses_tissue_maps",
 ]
 
@@ -56,6 +61,7 @@ class ScanDone(NamedTuple):
     doubts : what to check by eye.
     content : the SHA-256 of the files of its image, where they were hashed.
     compared : what is compared with the other scans of the study.
+    quantiles : of the scan and of its result, see `ndflow.study.site_distances`.
     """
 
     kept: bool
@@ -63,6 +69,7 @@ class ScanDone(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
     content: tuple[str, ...] = ()
     compared: Compared = Compared()
+    quantiles: ScanQuantiles | None = None
 
 
 def fit_job(
@@ -75,22 +82,33 @@ def fit_job(
     scan, paths : the scan, and where its results go.
     reading, fitting, matching : what the user chose.
     """
-    if target_rule(matching).needs_tissue_maps and not scan.tissues.complete:
-        raise lacks_tissue_maps(scan)
+    before = fitted_before(scan, paths, fitting=fitting, matching=matching)
+    if before is not None:
+        return before
     tissues = uses_tissue_maps(scan, matching)
     chosen = model_settings(scan, fitting, matching)
-    if paths.model.exists():
-        now = contents(hashes(scan.files(tissues=tissues)))
-        expected = fingerprint_of(inputs=now, settings=chosen)
-        before = ScanModel.up_to_date(paths.model, expected)
-        if before is not None:
-            return ScanDone(kept=True, doubts=before.doubts, content=now["image"])
     made = fit_scan(scan, reading=reading, fitting=fitting, matching=matching, tissues=tissues)
     inputs = made.sha256 or {}
     fingerprint = fingerprint_of(inputs=inputs, settings=chosen)
     paths.model.parent.mkdir(parents=True, exist_ok=True)
     replace(made, settings=chosen, fingerprint=fingerprint).write(paths.model, force=True)
     return ScanDone(False, made.warnings, made.doubts, inputs["image"])
+
+
+def fitted_before(
+    scan: Scan, paths: ResultPaths, *, fitting: Fitting, matching: Matching
+) -> ScanDone | None:
+    """Return what is known about a scan whose density is up to date; None if it is not."""
+    if target_rule(matching).needs_tissue_maps and not scan.tissues.complete:
+        raise lacks_tissue_maps(scan)
+    if not paths.model.exists():
+        return None
+    now = contents(hashes(scan.files(tissues=uses_tissue_maps(scan, matching))))
+    expected = fingerprint_of(inputs=now, settings=model_settings(scan, fitting, matching))
+    before = ScanModel.up_to_date(paths.model, expected)
+    if before is None:
+        return None
+    return ScanDone(kept=True, doubts=before.doubts, content=now["image"])
 
 
 def uses_tissue_maps(scan: Scan, matching: Matching) -> bool:
@@ -133,24 +151,20 @@ def normalise_job(
     doubts : that come from comparing it with other scans.
     """
     fitted = ScanModel.read(paths.model)
+    before = normalised_before(scan, paths, goal, settings=settings, doubts=doubts, fitted=fitted)
+    if before is not None:
+        return before
     model, files = fitted.model, scan.files(tissues=True)
-    voxels = None if fitted.voxels is None else fitted.voxels.fitted
     which = selection(scan)
     chosen = {name: part for name, part in settings.items() if name not in _NO_RESULT}
-    if paths.sidecar.exists():
-        now = contents(hashes({what: files[what] for what in MAPPED if what in files}))
-        expected = image_fingerprint(scan, now, model, goal, settings, doubts)
-        before = MapRecord.up_to_date(paths.sidecar, expected)
-        if before is not None and before.outputs == _sha256_of(paths.image):
-            compared = Compared(before.left if goal.per_scan else None, voxels, scan.site)
-            return ScanDone(kept=True, doubts=before.doubts, compared=compared)
     volume, inside, warnings, inputs = read_masked(
         scan.image, scan.mask, max_bytes=reading.max_bytes
     )
     _refuse_replaced(scan, inputs, fitted)
     solution = goal.solve(model)
-    for folder in {paths.image.parent, paths.sidecar.parent}:
+    for folder in {paths.image.parent, paths.sidecar.parent, paths.preview.parent}:
         folder.mkdir(parents=True, exist_ok=True)
+    write_preview(paths.preview, preview_of(volume, inside, solution.imap))
     result = deliver(
         scan,
         volume,
@@ -177,8 +191,52 @@ def normalise_job(
         writing=replace(writing, force=True),  # whatever is there was made by an earlier run
     )
     apart = solution.divergence if goal.per_scan else None
-    compared = Compared(None if apart is None else apart.after, voxels, scan.site)
-    return ScanDone(False, result.warnings, result.doubts, compared=compared)
+    return ScanDone(
+        False,
+        result.warnings,
+        result.doubts,
+        compared=Compared(None if apart is None else apart.after, _voxels(fitted), scan.site),
+        quantiles=scan_quantiles(fitted, solution.imap),
+    )
+
+
+def normalised_before(
+    scan: Scan,
+    paths: ResultPaths,
+    goal: Goal,
+    *,
+    settings: Mapping[str, JSON],
+    doubts: tuple[Doubt, ...] = (),
+    fitted: ScanModel | None = None,
+) -> ScanDone | None:
+    """Return what is known about a scan whose result is up to date; None if it is not.
+
+    Parameters
+    ----------
+    scan, paths, goal, settings, doubts : as for `normalise_job`.
+    fitted : its density, if that was read already.
+    """
+    if not paths.sidecar.exists():
+        return None
+    fitted = fitted or ScanModel.read(paths.model)
+    files = scan.files(tissues=True)
+    now = contents(hashes({what: files[what] for what in MAPPED if what in files}))
+    expected = image_fingerprint(scan, now, fitted.model, goal, settings, doubts)
+    before = MapRecord.up_to_date(paths.sidecar, expected)
+    if before is None or before.map is None or before.outputs != _sha256_of(paths.image):
+        return None
+    if not is_ours(paths.preview):
+        return None
+    return ScanDone(
+        kept=True,
+        doubts=before.doubts,
+        compared=Compared(before.left if goal.per_scan else None, _voxels(fitted), scan.site),
+        quantiles=scan_quantiles(fitted, before.map),
+    )
+
+
+def _voxels(fitted: ScanModel) -> int | None:
+    return None if fitted.voxels is None else fitted.voxels.fitted
 
 
 def _refuse_replaced(scan: Scan, inputs: Hashes, fitted: ScanModel) -> None:

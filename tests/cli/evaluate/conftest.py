@@ -33,4 +33,5 @@ def flow(studies: SiteStudy, tmp_path: Path) -> Path:
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no figures, which would take longer than everything else."""
-    monkeypatch.setattr("ndflow.compare.save.figures", lambda _: [])
+    for drawn in ("figures", "panels"):
+        monkeypatch.setattr(f"ndflow.compare.save.{drawn}", lambda _: [])

@@ -32,7 +32,8 @@ def test_images_alone_are_enough_for_tables_and_figures(run: Run, studies: SiteS
     figures = {
         f"{name}.{kind}" for name in ("populations", "fitness", "pair") for kind in ("svg", "png")
     }
-    expected = figures | {"fitness.tsv", "fitness_scans.tsv", "summary.txt", "evaluation.json"}
+    expected = figures | {"fitness.tsv", "fitness_scans.tsv", "verdict.txt"}
+    expected |= {"summary.txt", "evaluation.json"}
     assert set(contents(out / "evaluation")) == expected
 
 
@@ -153,7 +154,7 @@ def test_a_condition_that_cannot_be_classified_is_named_once(
     monkeypatch.setattr("ndflow.compare.comparison.classify_sites", fail)
     ran = run("evaluate", flow, *QUICK)
     assert ran.code == 1
-    _, _, notes = ran.out.partition("Not done\n")
+    notes = ran.out.partition("Not done\n")[2].partition("\n\n")[0]
     assert notes.splitlines() == [
         f"no classification of sites for {name}: the forest is on fire; call the rangers"
         for name in ("unnormalised", "affine", "flow")

@@ -1,5 +1,7 @@
 """``ndflow evaluate``: the tables, figures and record that it writes."""
 
+import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from studies import SiteStudy, contents, read_json, read_tsv
 
 QUICK = ("--trees", 5, "--permutations", 2)
 FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")
+PANELS = ("tissues_WM", "tissues_GM", "tissues_CSF", "entropy", "confidence")
 TABLES = ("sites", "classification", "fitness", "fitness_scans", "predictions", "repeats")
 TABLES += ("tissue", "tissue_scans")
 
@@ -24,12 +27,18 @@ def test_tables_figures_and_record_are_written_and_reproducible(
     words = ("evaluate", flow, *QUICK, "--covariate", "age")
     ran = run(*words)
     assert ran.code == 0
-    assert ran.err.splitlines() == ["read: 9 scans", "classify: 3 conditions"]
+    assert ran.err.splitlines()[:2] == ["read: 9 scans", "classify: 3 conditions"]
+    assert re.fullmatch(r"figures: \d+ figures", ran.err.splitlines()[2])
     out = flow / "evaluation"
     first = contents(out)
     names = {f"{name}.tsv" for name in (*TABLES, "covariate")} | {"summary.txt", "evaluation.json"}
+    names |= {"verdict.txt"} | {f"{name}.svg" for name in PANELS}
     assert set(first) == names | {f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")}
-    assert first["summary.txt"].decode() == ran.out
+    verdict = first["verdict.txt"].decode()
+    assert ran.out.startswith(verdict)
+    assert first["summary.txt"].decode().startswith(verdict)
+    assert max(map(len, ran.out.removesuffix(str(out)).splitlines()[:-2])) <= 100
+    assert ran.out.splitlines()[-2:] == [f"tables     {out / 'summary.txt'}", f"figures    {out}"]
     for name in FIGURES:
         assert first[f"{name}.png"].startswith(b"\x89PNG\r\n\x1a\n")
         assert b"<svg" in first[f"{name}.svg"][:1000]
@@ -40,8 +49,10 @@ def test_tables_figures_and_record_are_written_and_reproducible(
     assert made["scans"] == [f"s{number}" for number in range(9)]
     assert (made["failed"], made["notes"]) == ([], [])
     assert {row["condition"] for row in read_tsv(out / "tissue.tsv")} == set(made["conditions"])
+    whole = first["summary.txt"].decode().splitlines()
     for condition in made["conditions"]:
-        assert sum(line.startswith(f"{condition} ") for line in ran.out.splitlines()) == 5 + 3
+        assert sum(line.startswith(f"{condition} ") for line in whole) == 5 + 3
+        assert sum(line.startswith(f"{condition} ") for line in ran.out.splitlines()) == 1
 
     ran = run("evaluate", flow, *QUICK)
     assert (ran.code, ran.out) == (2, "")
@@ -66,7 +77,7 @@ def test_other_seeds_make_other_forests_and_nothing_else(
     one, other = contents(tmp_path / "0"), contents(tmp_path / "1")
     differ = {name for name in one if one[name] != other[name]}
     expected = {"classification.tsv", "predictions.tsv", "summary.txt", "evaluation.json"}
-    assert differ == expected
+    assert differ - {"verdict.txt"} == expected
 
 
 def test_several_studies_need_an_output_folder_and_are_compared_there(
@@ -145,3 +156,29 @@ def test_without_permutations_there_is_no_chance_level(run: Run, flow: Path, uns
     found = read_tsv(flow / "evaluation" / "classification.tsv")
     assert {(row["chance"], row["chance_95"]) for row in found} == {("n/a", "n/a")}
     assert all(0 <= float(row["balanced"]) <= 1 for row in found)
+
+
+def test_an_evaluation_inside_a_run_renews_its_report(
+    run: Run, flow: Path, tmp_path: Path, unseen: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+    page = flow / "report.html"
+    ran = run("evaluate", flow, "-o", tmp_path / "elsewhere", *QUICK)
+    assert (ran.code, page.exists()) == (0, False)
+    assert "report " not in ran.out
+    ran = run("evaluate", flow, *QUICK, "--no-report")
+    assert (ran.code, page.exists()) == (0, False)
+
+    ran = run("evaluate", flow, *QUICK, "--force")
+    assert (ran.code, ran.errors) == (0, [])
+    assert ran.out.splitlines()[-1] == f"report     {page}"
+    first = page.read_text(encoding="utf-8")
+    sites = {row["condition"]: row["between"] for row in read_tsv(flow / "evaluation/sites.tsv")}
+    assert f"{float(sites['flow']):.3g}" in first
+    # Several runs, one of which holds the evaluation.
+    other = tmp_path / "other"
+    shutil.copytree(flow, other, ignore=shutil.ignore_patterns("evaluation", "report.html"))
+    ran = run("evaluate", flow, other, "-o", flow / "evaluation", *QUICK, "--force", "-q")
+    assert (ran.code, ran.out, ran.err) == (0, "", "")
+    assert page.read_text(encoding="utf-8") != first
+    assert not (other / "report.html").exists()

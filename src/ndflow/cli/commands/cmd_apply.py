@@ -48,13 +48,14 @@ def apply(
     output
         The image to write.
     inverse
-        Undo the map.
+        Undo the map. Default: apply it.
     other_image
         With --inverse: undo the map even in an image that it did not make, such as an edited copy.
     mask
-        The mask that --outside refers to; or `auto` to find the foreground. Default: all nonzero
-        voxels.
+        The brain mask that --outside refers to; or `auto` to find the foreground. Default: all
+        nonzero voxels.
     """
+    from ndflow.cli.endings import print_written
     from ndflow.cli.run_scans import command_line, dry_run_scans, run_scans
     from ndflow.errors import InvalidValueError
     from ndflow.image.scans import Scan
@@ -86,7 +87,8 @@ def apply(
         "writing": writing,
         "command": command_line(),
     }
-    code, _ = run_scans(
+    code, outcomes = run_scans(
         "apply", apply_map, [Task(image, arguments)], verbosity=verbosity, folder=outputs.folder
     )
+    print_written(outputs, outcomes, verbosity)
     return code

@@ -6,7 +6,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import Force, Jobs, ReadingOptions, Verbosity, VerbosityOptions
+from ndflow.cli.options import (
+    Force,
+    Jobs,
+    NoReport,
+    ReadingOptions,
+    Verbosity,
+    VerbosityOptions,
+)
 from ndflow.scan.settings import Reading
 
 __all__ = ["evaluate"]
@@ -24,14 +31,16 @@ def evaluate(
     force: Force = False,
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
+    no_report: NoReport = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Compare finished runs: how similar scans and sites have become, and at what cost.
 
     Each run is compared with the unnormalised scans, and with the same scans aligned in mean and
     standard deviation: their histograms, the intensities of tissues, how well random forests tell
-    the sites apart, and repeated scans of the same subject. The tables are printed, and written to
-    DIR together with figures and all numbers.
+    the sites apart, and repeated scans of the same subject. A verdict and the most important
+    numbers are printed; all tables and figures are written to DIR. An evaluation inside a run is
+    shown in its report, which is written again.
 
     Example: `ndflow evaluate OUT OUT_NYUL -o comparison --covariate age`
 
@@ -43,17 +52,19 @@ def evaluate(
         The folder for tables and figures. Default: `evaluation` inside the run, if there is only
         one.
     covariate
-        A numeric column of the table, such as `age`: is its effect on the tissues preserved?
+        A numeric column of the table, such as `age`, whose effect on the tissues should be
+        preserved. Default: none.
     permutations
         How many times to shuffle the sites, to find the accuracy expected by chance; 0 to skip
         this.
     trees
-        The number of trees in each random forest.
+        How many trees each random forest has.
     seed
         The random seed of folds, forests and permutations.
     """
-    from ndflow.cli.console import print_text
+    from ndflow.cli.endings import print_evaluation
     from ndflow.cli.progress import ProgressDisplay
+    from ndflow.cli.report_page import page_of_evaluation
     from ndflow.cli.run_scans import command_line
     from ndflow.compare.evaluate import evaluate as run_evaluation
 
@@ -71,5 +82,8 @@ def evaluate(
             progress=progress,
             command=command_line(),
         )
-    print_text(evaluation.text)
-    return 1 if evaluation.comparison.failures else 0
+        page = None
+        if not no_report:
+            page = page_of_evaluation(runs, evaluation.folder, progress, reading.max_bytes)
+    print_evaluation(evaluation, verbosity, page)
+    return 1 if evaluation.comparison.failures or (page and page.code) else 0

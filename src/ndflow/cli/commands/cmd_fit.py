@@ -54,19 +54,20 @@ def fit(
     output
         The file to write (.json); or a folder, for several scans.
     mask
-        The mask of each scan, in the same order; or `auto` to find the foreground. Default: all
-        nonzero voxels.
+        The brain mask of each scan, in the same order; or `auto` to find the foreground. Default:
+        all nonzero voxels.
     exclude
         For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
-        a scan without one.
+        a scan without one. Default: none.
     csf
-        For each scan, the tissue probability map of CSF. With --gm and --wm, the densities and
-        proportions of the tissues are saved too, for references with tissues.
+        The tissue probability map of CSF of each scan. With --gm and --wm, the densities and
+        proportions of the tissues are saved too, for references with tissues. Default: none.
     gm
-        The same for GM.
+        The tissue probability map of GM of each scan. Default: none.
     wm
-        The same for WM.
+        The tissue probability map of WM of each scan. Default: none.
     """
+    from ndflow.cli.endings import print_written
     from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.scan.fit import fit_to_file
@@ -86,7 +87,8 @@ def fit(
         )
     shared = {"force": force, "reading": reading, "fitting": fitting}
     tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
-    code, _ = run_scans(
+    code, outcomes = run_scans(
         "fit", fit_to_file, tasks, verbosity=verbosity, jobs=jobs, folder=outputs.folder
     )
+    print_written(outputs, outcomes, verbosity, what="mixture", sidecars=False)
     return code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from cyclopts import Parameter
 from ndflow.cli.options import (
     DryRun,
     Excludes,
+    FindLesions,
     FittingOptions,
     Images,
     Jobs,
@@ -41,6 +43,7 @@ def normalise(
     gm: TissueFiles = (),
     wm: TissueFiles = (),
     matching: MatchingOptions = Matching(),
+    find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
@@ -65,21 +68,22 @@ def normalise(
     output
         The file to write; or a folder, for several scans.
     mask
-        The mask of each scan, in the same order; or `auto` to find the foreground. Default: all
-        nonzero voxels.
+        The brain mask of each scan, in the same order; or `auto` to find the foreground. Default:
+        all nonzero voxels.
     to_mask
-        The same for a target image.
+        The brain mask of a target that is an image; or `auto`. Default: all nonzero voxels.
     exclude
         For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
-        a scan without one. They are mapped like the others.
+        a scan without one. They are mapped like the others. Default: none.
     csf
-        For each scan, the tissue probability map of CSF. With --gm and --wm, for --target tissue.
+        The tissue probability map of CSF of each scan, for --target tissue. Default: none.
     gm
-        The same for GM.
+        The tissue probability map of GM of each scan. Default: none.
     wm
-        The same for WM.
+        The tissue probability map of WM of each scan. Default: none.
     """
     from ndflow.cli.console import print_warning
+    from ndflow.cli.endings import print_written
     from ndflow.cli.run_scans import command_line, dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.methods.base import method_of
@@ -91,6 +95,8 @@ def normalise(
     from ndflow.scan.tissue_maps import check_maps
     from ndflow.study.parallel.tasks import Task
 
+    if find_lesions:
+        matching = replace(matching, lesions="auto")
     method_of(matching)
     refuse_image(to, matching)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
@@ -124,7 +130,7 @@ def normalise(
         "command": command_line(),
     }
     tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
-    code, _ = run_scans(
+    code, outcomes = run_scans(
         "normalise",
         normalise_scan,
         tasks,
@@ -132,4 +138,5 @@ def normalise(
         jobs=jobs,
         folder=outputs.folder,
     )
+    print_written(outputs, outcomes, verbosity)
     return code

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
-    METHOD,
     DryRun,
     Excludes,
     FittingOptions,
@@ -22,7 +21,7 @@ from ndflow.cli.options import (
     Verbosity,
     VerbosityOptions,
 )
-from ndflow.methods.matching import Lesions, Matching
+from ndflow.methods.matching import Matching
 from ndflow.methods.registry import MethodName
 from ndflow.scan.settings import Average, Fitting, Reading
 
@@ -41,10 +40,10 @@ def reference(
     wm: TissueFiles = (),
     weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=1)] = (),
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
-    average: Annotated[Average, Parameter(group=METHOD)] = "density",
-    lesions: Annotated[Lesions | None, Parameter(group=METHOD)] = None,
-    method: Annotated[MethodName, Parameter(group=METHOD)] = Matching.method,
-    landmarks: Annotated[int, Parameter(metavar="N", group=METHOD)] = Matching.landmarks,
+    average: Average = "density",
+    healthy: bool = False,
+    method: MethodName = Matching.method,
+    landmarks: int = Matching.landmarks,
     fitting: FittingOptions = Fitting(),
     force: Force = False,
     reading: ReadingOptions = Reading(),
@@ -63,34 +62,35 @@ def reference(
     output
         The file to write (.json).
     mask
-        The mask of each image, in the same order, not counting mixtures; or `auto` to find the
-        foreground. Default: all nonzero voxels.
+        The brain mask of each image, in the same order, not counting mixtures; or `auto` to find
+        the foreground. Default: all nonzero voxels.
     exclude
         For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
-        an image without one.
+        an image without one. Default: none.
     csf
-        For each image, the tissue probability map of CSF. With --gm and --wm, and if all mixtures
+        The tissue probability map of CSF of each image. With --gm and --wm, and if all mixtures
         include their tissues too, the reference includes tissues, as --target tissue requires.
+        Default: none.
     gm
-        The same for GM.
+        The tissue probability map of GM of each image. Default: none.
     wm
-        The same for WM.
+        The tissue probability map of WM of each image. Default: none.
     weights
         The weight of each scan, in the same order. Default: equal weights.
     channel
-        The contrast of the images, such as T1w.
+        The contrast of the images, such as T1w, which the reference records.
     average
-        Average the densities, as in the paper; or their quantiles, which keeps peaks sharp.
-    lesions
-        Experimental. The scans are healthy: learn how much their densities vary, so that other
-        commands with `--lesions auto` find what lies outside that range. Use at least 20 scans, of
-        the scanners on which lesions will be looked for.
+        Average the densities, as in the paper (density); or their quantiles, which keeps peaks
+        sharp (quantile).
+    healthy
+        Experimental. Record that the scans are healthy and how much they vary, for --find-lesions
+        of other commands; use at least 20 scans, of the same scanners as the patients.
     method
-        The method that the reference is for: some need landmarks besides the density.
+        The method that the reference is for; some need landmarks besides the density.
     landmarks
-        How many percentiles nyul matches.
+        How many percentiles nyul matches, from the 1st to the 99th.
     """
-    from ndflow.cli.console import print_error, print_warning
+    from ndflow.cli.console import print_error, print_result, print_warning
     from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.errors import InvalidValueError
@@ -100,6 +100,7 @@ def reference(
     from ndflow.scan.outputs import refuse_given_twice
     from ndflow.scan.reference_sources import lacking_tissues, read_source, write_reference
     from ndflow.study.parallel.tasks import Task
+    from ndflow.values import plural
 
     if weights and len(weights) != len(sources):
         raise InvalidValueError(
@@ -133,7 +134,7 @@ def reference(
     lacking = lacking_tissues(sources, models)
     if lacking and not verbosity.quiet:
         print_warning(f"{lacking}: its tissues are unknown, so the reference has no tissues")
-    if lesions and len(models) < 20 and not verbosity.quiet:
+    if healthy and len(models) < 20 and not verbosity.quiet:
         print_warning(
             f"{output}: {len(models)} scans are too few to learn what is healthy; use 20 or more"
         )
@@ -146,6 +147,8 @@ def reference(
         average=average,
         channel=channel,
         force=force,
-        lesions=lesions is not None,
+        lesions=healthy,
     )
+    if not verbosity.quiet:
+        print_result(f"wrote {output}, the average of {plural(len(models), 'scan')}")
     return 0

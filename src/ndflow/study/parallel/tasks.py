@@ -20,6 +20,7 @@ __all__ = [
     "check_jobs",
     "read_failures",
     "record_failures",
+    "run_task",
     "run_tasks",
 ]
 
@@ -82,6 +83,7 @@ def run_tasks(
     *,
     jobs: int = 1,
     scheduler: str | None = None,
+    fewest: int = 2,
 ) -> Generator[Outcome, None, None]:
     """Call a function once per task.
 
@@ -91,6 +93,7 @@ def run_tasks(
     tasks : the arguments of each call.
     jobs : the number of processes; -1 for one per core.
     scheduler : the address or the scheduler file of a Dask cluster to use instead.
+    fewest : the smallest number of tasks for which other processes are started.
 
     Returns
     -------
@@ -99,7 +102,7 @@ def run_tasks(
         is asked for. Closing the generator stops the workers.
     """
     check_jobs(jobs)
-    if scheduler is None and (jobs == 1 or len(tasks) < 2):
+    if scheduler is None and (jobs == 1 or len(tasks) < fewest):
         for task in tasks:
             yield run_task(function, task)
         return

@@ -1,0 +1,235 @@
+"""How commands end: what was written, or a summary of a study in six lines, on stdout.
+
+::
+
+    scans      68 done (0 kept from an earlier run), 0 failed
+    sites      3: IXI-HH 30, NSK 24, UCLA 14
+    distance   3.74 raw → 0.129 aligned → 0.0172 normalised (between sites, in sd)
+    flagged    none
+    report     OUT/report.html
+    next       ndflow evaluate OUT
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ndflow.cli.console import print_error, print_result, print_text, print_warning
+from ndflow.cli.options import Verbosity
+from ndflow.cli.report_page import PageOutcome
+from ndflow.doubt import Doubt
+from ndflow.scan.outputs import Outputs, sidecar_of
+from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
+from ndflow.study.parallel.tasks import FAILURES, Outcome
+from ndflow.study.plan import Study
+from ndflow.study.run import Summary
+from ndflow.study.site_distances import NO_SITE, SiteDistances
+from ndflow.study.study_doubts import doubt_counts
+from ndflow.values import plural
+
+if TYPE_CHECKING:
+    from ndflow.compare.evaluate import Evaluation
+
+__all__ = ["conclude", "conclude_fits", "print_evaluation", "print_summary", "print_written"]
+
+_NAMED = 3  # scans in the line about a doubt
+_WIDTH, _COLUMN = 80, 11
+
+
+def print_written(
+    outputs: Outputs,
+    outcomes: Sequence[Outcome],
+    verbosity: Verbosity,
+    *,
+    what: str = "image",
+    sidecars: bool = True,
+) -> None:
+    """Print on one line what was written.
+
+    Parameters
+    ----------
+    outputs : where results go.
+    outcomes : of the scans, in the same order; nothing was written for those that failed.
+    verbosity : how much to print.
+    what : what the files are.
+    sidecars : whether each has a sidecar.
+    """
+    pairs = zip(outputs.files, outcomes, strict=True)
+    files = [file for file, outcome in pairs if outcome.failure is None]
+    if verbosity.quiet or not files:
+        return
+    if len(files) == 1:
+        beside = f" and its sidecar {sidecar_of(files[0]).name}" if sidecars else ""
+        print_result(f"wrote {files[0]}{beside}")
+    else:
+        beside = " and their sidecars" if sidecars else ""
+        print_result(f"wrote {plural(len(files), what)}{beside} to {outputs.folder}")
+
+
+def conclude(
+    summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, again: str = ""
+) -> int:
+    """Print how a study ended, and return the exit code.
+
+    Parameters
+    ----------
+    summary, study : how it ended.
+    verbosity : how much to print.
+    page : what became of its page. Scans to check are named there, or else in warnings.
+    again : what to do next, if it is not to evaluate the study.
+    """
+    if page.path is None:
+        _print_doubts(summary.doubts_of, summary.done, verbosity)
+    code = _failed(summary, study)
+    print_summary(summary, study, verbosity, page, again=again)
+    return code or page.code
+
+
+def print_summary(
+    summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, again: str = ""
+) -> None:
+    """Print the six lines about a study; parameters as for `conclude`."""
+    _print_lines(
+        {
+            "scans": _scans(summary, "done", idle=not page.renewed),
+            "sites": _sites(study),
+            "distance": _distance(summary.distances),
+            "flagged": _flagged(summary, "see the report" if page.path else ""),
+            "report": page.why if page.path is None else _shown(page.path),
+            "next": again or _next(summary, study, page),
+        },
+        verbosity,
+    )
+
+
+def conclude_fits(summary: Summary, study: Study, verbosity: Verbosity, *, again: str) -> int:
+    """Print how the estimate of densities ended, and return the exit code; see `conclude`."""
+    _print_doubts(summary.doubts_of, summary.done, verbosity)
+    code = _failed(summary, study)
+    failed = f"see {_shown(study.folder / FAILURES)}, then run the same command again"
+    lines = {
+        "densities": _scans(summary, "estimated", idle=True),
+        "flagged": _flagged(summary),
+        "next": failed if summary.failures else again,
+    }
+    _print_lines(lines, verbosity)
+    return code
+
+
+def print_evaluation(
+    evaluation: Evaluation, verbosity: Verbosity, page: PageOutcome | None
+) -> None:
+    """Print the verdict of an evaluation, its most important numbers, and where the rest is.
+
+    Parameters
+    ----------
+    evaluation : what came of it.
+    verbosity : how much to print.
+    page : the report of the run that it belongs to, if there is one.
+    """
+    if verbosity.quiet:
+        return
+    print_text(f"{evaluation.verdict}\n{evaluation.overview}\n")
+    if notes := evaluation.comparison.notes:
+        print_text("\n".join(["Not done", *notes]) + "\n\n")
+    lines = {"tables": str(evaluation.folder / "summary.txt"), "figures": str(evaluation.folder)}
+    if page is not None:
+        lines["report"] = page.why if page.path is None else str(page.path)
+    _print_lines(lines, verbosity)
+
+
+def _shown(path: Path) -> str:
+    """Return a path as it is easiest to read: relative to the current folder, if it lies there."""
+    here = Path.cwd()
+    return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
+
+
+def _print_lines(lines: Mapping[str, str], verbosity: Verbosity) -> None:
+    if not verbosity.quiet:
+        for label, text in lines.items():
+            print_result(f"{label:<{_COLUMN}}{text}")
+
+
+def _scans(summary: Summary, done: str, *, idle: bool) -> str:
+    """Return how many scans were done, were kept, and failed; `idle` if nothing else was done."""
+    kept = f"{summary.kept} kept from an earlier run"
+    text = f"{summary.done} {done} ({kept}), {len(summary.failures)} failed"
+    idle &= summary.done == summary.kept and not summary.failures
+    return f"{text}: nothing to do" if idle else text
+
+
+def _sites(study: Study) -> str:
+    counts = Counter(scan.site or NO_SITE for scan in study.scans)
+    if set(counts) == {NO_SITE}:
+        return "not known"
+    names = [f"{site} {count}" for site, count in sorted(counts.items())]
+    return f"{len(counts)}: {_fitting(names, _WIDTH - _COLUMN - len(f'{len(counts)}: '))}"
+
+
+def _fitting(names: Sequence[str], width: int) -> str:
+    """Return names in a line, as many as fit."""
+    for count in range(len(names), 0, -1):
+        more = f" and {len(names) - count} more" if count < len(names) else ""
+        text = ", ".join(names[:count]) + more
+        if len(text) <= width:
+            return text
+    return text
+
+
+def _distance(distances: SiteDistances | None) -> str:
+    if distances is None:
+        return "none, of fewer than two scans"
+    several, raw, aligned, normalised = distances
+    what = "between sites" if several else "to the average scan"
+    return f"{raw:.3g} raw → {aligned:.3g} aligned → {normalised:.3g} normalised ({what}, in sd)"
+
+
+def _flagged(summary: Summary, where: str = "") -> str:
+    counts = doubt_counts(summary.doubts_of)
+    if not counts:
+        return "none"
+    begin, end = f"{len(summary.doubts_of)} of {summary.done}: ", f"; {where}" if where else ""
+    width = _WIDTH - _COLUMN - len(begin) - len(end)
+    return begin + _fitting([f"{kind} {len(names)}" for kind, names, _ in counts], width) + end
+
+
+def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
+    """Return what to do next, if possible a command."""
+    if summary.failures:
+        return f"see {_shown(study.folder / FAILURES)}, then run the same command again"
+    evaluate = shlex.join(["ndflow", "evaluate", _shown(study.folder)])
+    if not (study.folder / EVALUATION / EVALUATION_RECORD).exists():
+        return evaluate
+    if summary.kept < summary.done:  # an evaluation of other results
+        return f"{evaluate} --force"
+    return "open the report in a browser" if page.path else f"see {study.folder / EVALUATION}"
+
+
+def _failed(summary: Summary, study: Study) -> int:
+    """Print how many scans failed, if any did, and return the exit code."""
+    if not summary.failures:
+        return 0
+    count = f"{len(summary.failures)} of {plural(len(study.scans), 'scan')}"
+    print_error(f"{count} failed; see {study.folder / FAILURES}")
+    return 1 if summary.done else 2
+
+
+def _print_doubts(doubts: Mapping[str, Iterable[Doubt]], total: int, verbosity: Verbosity) -> None:
+    """Print one line for each kind of doubt, however many scans it is about.
+
+    Parameters
+    ----------
+    doubts : about scans, by their names.
+    total : how many scans there are, with those beyond doubt.
+    verbosity : how much to print.
+    """
+    if verbosity.quiet:
+        return
+    for kind, names, hint in doubt_counts(doubts):
+        more = len(names) - _NAMED
+        listed = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        print_warning(f"{kind}: {len(names)} of {plural(total, 'scan')} ({listed}): {hint}")

@@ -1,0 +1,246 @@
+"""The verdict of a comparison, in words: what became more alike, what it cost, what to look at.
+
+Every run is compared with the alignment of mean and standard deviation, the least that anybody
+would do. A difference is only called one if it is significant: p < .05 in a paired t-test over
+scans of how far each lies from the other sites, or from the average of its own; for tissues, in
+the tests of their table; for the prediction of sites, in that of its entropy. The accuracy of a
+prediction is above chance if it exceeds the 95th percentile of that of shuffled sites.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+
+import numpy as np
+
+from ndflow.compare.comparison import AFFINE, UNNORMALISED, Comparison, Condition
+from ndflow.compare.measure import TISSUE_ROWS
+from ndflow.compare.result_tables import tissue_cells
+from ndflow.metrics.predictions import accuracy, entropy
+from ndflow.metrics.repeatability import repeatability
+from ndflow.metrics.site_distance import distance_between_sites, distance_within_sites
+from ndflow.metrics.statistics import covariate_effect, paired_t
+from ndflow.study.finished import covariate_of
+from ndflow.values import FloatArray, plural
+
+__all__ = ["verdict"]
+
+_SIGNIFICANT = 0.05
+_WIDTH = 100
+_ALL = "all scans"  # the site of all, where sites are not known
+_FAR = 3.0  # times the median distance from the average
+_NAMED = 3  # scans in a sentence
+
+
+def verdict(comparison: Comparison, covariate: str | None = None) -> str:
+    """Return the verdict on each run, as plain text of at most 100 columns.
+
+    Parameters
+    ----------
+    comparison : what was measured.
+    covariate : the column whose effect was asked for.
+    """
+    runs = [one for one in comparison.conditions if one.name not in (UNNORMALISED, AFFINE)]
+    blocks = []
+    for run in runs:
+        parts = {
+            "What became more alike": _alike(comparison, run),
+            "What it cost": _cost(comparison, run, covariate),
+            "What to look at": _look_at(comparison, run),
+        }
+        lines = [f"{run.name}, compared with alignment of mean and standard deviation alone"]
+        for title, sentences in parts.items():
+            lines += [title] if sentences else []
+            for sentence in sentences:
+                lines += wrap(sentence, _WIDTH, initial_indent="- ", subsequent_indent="  ")
+        blocks.append("\n".join(lines))
+    if not runs:
+        blocks.append("There is nothing to compare alignment with: give a run of another method.")
+    return "\n\n".join(blocks) + "\n"
+
+
+# ── what became more alike ───────────────────────────────────────────────────────────────────────
+
+
+def _alike(comparison: Comparison, run: Condition) -> list[str]:
+    found = []
+    affine, sites = comparison.affine, comparison.sites
+    if sites is not None:
+        now, before = (distance_between_sites(one.quantiles, sites) for one in (run, affine))
+        raw = distance_between_sites(comparison.conditions[0].quantiles, sites)
+        p = _paired(_to_other_sites(run, sites), _to_other_sites(affine, sites))
+        found.append(
+            f"Sites are {_word(now, before, p, 'closer together', 'further apart')}: {now:.3g} "
+            f"standard deviations apart, against {before:.3g} ({raw:.3g} unnormalised)."
+        )
+    found += _tissues(comparison, run)
+    found += _predicted(comparison, run)
+    return found
+
+
+def _tissues(comparison: Comparison, run: Condition) -> list[str]:
+    cells, base = tissue_cells(comparison, run), tissue_cells(comparison, comparison.affine)
+    if not cells or not base:
+        return []
+    less = sum(cell.paired_holm is not None and cell.paired_holm < _SIGNIFICANT for cell in cells)
+    now, before = (float(np.mean([cell.sd for cell in some])) for some in (cells, base))
+    varies = "vary less" if less else "do not vary significantly less"
+    return [
+        f"Tissues {varies}: their quartiles have a standard deviation of {now:.3g} on average, "
+        f"against {before:.3g}; it is significantly smaller in {less} of {len(cells)}."
+    ]
+
+
+def _predicted(comparison: Comparison, run: Condition) -> list[str]:
+    now, before = (comparison.classified.get(name) for name in (run.name, AFFINE))
+    if now is None or before is None or comparison.sites is None:
+        return []
+    right, base = (accuracy(one.predictions, comparison.sites).balanced for one in (now, before))
+    bits = [entropy(one.predictions.probabilities) for one in (now, before)]
+    doubt = "as sure as before"
+    if paired_t(*bits).p < _SIGNIFICANT:
+        doubt = "less sure" if bits[0].mean() > bits[1].mean() else "surer"
+    text = f"A random forest recognises the site of {right:.0%} of the scans, against {base:.0%}"
+    if now.chance is None:
+        return [f"{text}, and is {doubt} of it."]
+    above = right > now.chance.high
+    still = "sites can still be told apart" if above else "no better than chance"
+    return [
+        f"{text}, and is {doubt} of it; {still} (chance: {now.chance.mean:.0%}, up to "
+        f"{now.chance.high:.0%})."
+    ]
+
+
+# ── what it cost ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _cost(comparison: Comparison, run: Condition, covariate: str | None) -> list[str]:
+    found = _within(comparison, run)
+    subjects = [scan.subject for scan in comparison.scans]
+    now, before = (repeatability(one.quantiles, subjects) for one in (run, comparison.affine))
+    if now is not None and before is not None:
+        found.append(
+            f"Scans of one subject differ by {now.ratio:.3g} of what scans of different subjects "
+            f"do, against {before.ratio:.3g} ({plural(now.pairs, 'pair')}; less is better)."
+        )
+    if covariate is None:
+        found.append(
+            "Whether effects such as that of age are preserved was not measured; add --covariate "
+            "to find out."
+        )
+        return found
+    return [*found, *_effects(comparison, run, covariate)]
+
+
+def _within(comparison: Comparison, run: Condition) -> list[str]:
+    sites = comparison.sites or [_ALL] * len(comparison.scans)
+    if len(set(sites)) == len(sites):
+        return []
+    affine = comparison.affine
+    now, before = (distance_within_sites(one.quantiles, sites) for one in (run, affine))
+    p = _paired(_to_own_site(run, sites), _to_own_site(affine, sites))
+    where = "of one site " if comparison.sites else ""
+    figures = f"{now:.3g} standard deviations from their average, against {before:.3g}"
+    word = _word(now, before, p, "more alike", "less alike")
+    text = f"Scans {where}are {word}: {figures}."
+    if word == "more alike":
+        text += " Part of that is noise, and part may be how people differ."
+    return [text]
+
+
+def _effects(comparison: Comparison, run: Condition, name: str) -> list[str]:
+    values = [covariate_of(scan, name) for scan in comparison.scans]
+    sites = [scan.site or "" for scan in comparison.scans]
+    if run.quartiles is None or comparison.affine.quartiles is None:
+        return []
+    kinds = []
+    for row, tissue in enumerate(TISSUE_ROWS):
+        now, before = (
+            covariate_effect(one.quartiles[:, row, 1], values, sites)  # type: ignore[index]
+            for one in (run, comparison.affine)
+        )
+        shown = [one.p < _SIGNIFICANT for one in (now, before)]
+        what = "not significant"
+        if all(shown):
+            what = "preserved" if now.correlation * before.correlation > 0 else "reversed"
+        elif any(shown):
+            what = "new" if shown[0] else "lost"
+        kinds.append(
+            f"{what} in {tissue} ({now.correlation:.2f}, against {before.correlation:.2f})"
+        )
+    return [
+        f"The effect of {name} on the median of each tissue, as a correlation within sites, is "
+        f"{', '.join(kinds)}."
+    ]
+
+
+# ── what to look at ──────────────────────────────────────────────────────────────────────────────
+
+
+def _look_at(comparison: Comparison, run: Condition) -> list[str]:
+    """Name the scans that lie far from the average, and those that the run flagged."""
+    away = _to_own_site(run, [_ALL] * len(comparison.scans))
+    order = np.argsort(-away, kind="stable")
+    far = [place for place in order if away[place] > _FAR * np.median(away)][:_NAMED]
+    found = []
+    if far:
+        names = ", ".join(f"{comparison.scans[place].name} ({away[place]:.3g})" for place in far)
+        usual = float(np.median(away))
+        found.append(
+            f"Furthest from the average of all scans: {names}, where {usual:.3g} is usual."
+        )
+    flagged = [
+        name
+        for one in comparison.runs
+        if one.study is run.study
+        for name in one.record.doubts
+        if name in {scan.name for scan in comparison.scans}
+    ]
+    if flagged:
+        found.append(f"{plural(len(flagged), 'scan')} flagged by the run: {_listed(flagged)}.")
+    if not found:
+        name = comparison.scans[int(order[0])].name
+        found.append(f"No scan stands out; {name} is furthest from the average of all scans.")
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+# ── measures and words ───────────────────────────────────────────────────────────────────────────
+
+
+def _to_other_sites(condition: Condition, sites: Sequence[str]) -> FloatArray:
+    """Return how far each scan lies from the averages of the sites that it is not from."""
+    quantiles, of_scan = condition.quantiles, np.array(sites)
+    away = np.zeros((len(sites), 0))
+    for site in sorted(set(sites)):
+        average = quantiles[of_scan == site].mean(axis=0)
+        own = np.abs(quantiles - average).mean(axis=1)
+        own[of_scan == site] = np.nan
+        away = np.column_stack([away, own])
+    means: FloatArray = np.nanmean(away, axis=1)
+    return means
+
+
+def _to_own_site(condition: Condition, sites: Sequence[str]) -> FloatArray:
+    """Return how far each scan lies from the average of its site."""
+    quantiles, of_scan = condition.quantiles, np.array(sites)
+    away = np.empty(len(sites))
+    for site in set(sites):
+        own = quantiles[of_scan == site]
+        away[of_scan == site] = np.abs(own - own.mean(axis=0)).mean(axis=1)
+    return away
+
+
+def _paired(one: FloatArray, other: FloatArray) -> float:
+    return paired_t(one, other).p
+
+
+def _word(now: float, before: float, p: float, less: str, more: str) -> str:
+    if p >= _SIGNIFICANT:
+        return "not significantly different"
+    return less if now < before else more

@@ -1,0 +1,75 @@
+"""Whether the page of a study shows what the study holds now.
+
+The head of a page names a hash of everything that the page depends on: the record of the run,
+which holds the hashes of all results; the list of failures; the evaluation; the version of ndflow;
+and the options of the page. It is found without the packages that draw a page, so that a run with
+nothing to do ends at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+
+from ndflow._version import __version__
+from ndflow.errors import FileError
+from ndflow.files.json_model import read_model
+from ndflow.files.stream import sha256_of
+from ndflow.record import JSON
+from ndflow.study.folder import (
+    EVALUATION,
+    EVALUATION_RECORD,
+    PROVENANCE,
+    REPORT,
+    head_of_page,
+    our_subject_pages,
+)
+from ndflow.study.parallel.tasks import FAILURES
+
+__all__ = ["SAMPLE", "VIEWER", "page_fingerprint", "page_is_current"]
+
+SAMPLE, VIEWER = 20, 9  # how many scans a page shows with figures, and in its viewer
+FINGERPRINT = "ndflow-content"  # the name of the <meta> element
+
+
+def page_fingerprint(
+    folder: Path, *, title: str | None = None, sample: int = SAMPLE, viewer: int = VIEWER
+) -> str:
+    """Return a hash of everything that the page of a study depends on.
+
+    Parameters
+    ----------
+    folder : of the study.
+    title, sample, viewer : of the page, see `ndflow.reporting.build.report`.
+    """
+    shown: dict[str, JSON] = {
+        "ndflow": __version__,
+        "folder": Path(os.path.realpath(folder)).name,
+        "options": {"title": title, "sample": sample, "viewer": viewer},
+    }
+    with suppress(FileError):  # there need be no failures, and no evaluation
+        shown[FAILURES] = sha256_of(folder / FAILURES)
+    for name in (PROVENANCE, f"{EVALUATION}/{EVALUATION_RECORD}"):
+        with suppress(FileError):
+            # The checksum of a record does not depend on how a result was asked for (-j, -q).
+            shown[name] = read_model(folder / name).payload.get("checksum")
+    return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
+
+
+def page_is_current(folder: Path, *, subject_pages: bool = False) -> bool:
+    """Return whether the page of a study would be the same if it were made again.
+
+    Parameters
+    ----------
+    folder : of the study.
+    subject_pages : whether there should be pages of single subjects too; all other options of the
+        page have their defaults.
+    """
+    expected = f'<meta name="{FINGERPRINT}" content="{page_fingerprint(folder)}">'.encode()
+    of_subjects = our_subject_pages(folder) if subject_pages else []
+    if subject_pages and not of_subjects:
+        return False
+    return all(expected in head_of_page(path) for path in (folder / REPORT, *of_subjects))

@@ -1,0 +1,100 @@
+"""The verdict of a comparison, in words."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from compared_runs import Desk, compared
+
+from ndflow.compare.comparison import Comparison, Condition
+from ndflow.compare.result_tables import tables
+from ndflow.compare.summary import overview
+from ndflow.compare.verdict import verdict
+
+
+@pytest.fixture
+def comparison(desk: Desk) -> Comparison:
+    return compared(desk.run("flow"))
+
+
+def with_run(comparison: Comparison, **changes: object) -> Comparison:
+    """Return a comparison whose run is the alignment, apart from some changes."""
+    raw, affine, run = comparison.conditions
+    run = replace(affine, name=run.name, study=run.study, **changes)  # type: ignore[arg-type]
+    classified = comparison.classified | {run.name: comparison.classified["affine"]}
+    return replace(comparison, conditions=[raw, affine, run], classified=classified)
+
+
+def moved(affine: Condition, by: object) -> list[object]:
+    return [
+        one.transformed(1, float(shift))
+        for one, shift in zip(affine.distributions, np.broadcast_to(by, 12), strict=True)
+    ]
+
+
+def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> None:
+    text = verdict(comparison, "age")
+    first, *lines = text.splitlines()
+    assert first == "flow, compared with alignment of mean and standard deviation alone"
+    assert [line for line in lines if not line.startswith(("- ", "  "))] == [
+        "What became more alike",
+        "What it cost",
+        "What to look at",
+    ]
+    assert max(map(len, lines)) <= 100
+    found = re.search(
+        r"Sites are closer together: (\S+) standard deviations apart, against (\S+) \((\S+) un",
+        " ".join(text.split()),
+    )
+    assert found is not None
+    now, before, raw = (float(number) for number in found.groups())
+    (table,) = (table for table in tables(comparison) if table.name == "sites")
+    place = table.columns.index("between")
+    expected = [row[place] for row in table.rows]
+    assert [raw, before, now] == pytest.approx(expected, rel=0.01)
+    assert "The effect of age on the median of each tissue" in " ".join(text.split())
+    assert "--covariate" not in text
+    assert "add --covariate" in " ".join(verdict(comparison).split())
+
+
+def test_a_run_that_changes_nothing_is_not_said_to_differ(comparison: Comparison) -> None:
+    words = " ".join(verdict(with_run(comparison), "age").split())
+    assert "Sites are not significantly different" in words
+    assert "Tissues do not vary significantly less" in words
+    assert "significantly smaller in 0 of 9" in words
+    assert "as sure as before" in words
+    assert "Scans of one site are not significantly different" in words
+    assert "lost" not in words
+    assert "new in" not in words
+
+
+def test_a_run_that_takes_sites_apart_is_said_to(comparison: Comparison) -> None:
+    sites = comparison.sites or []
+    shift = [{name: n for n, name in enumerate(sorted(set(sites)))}[site] for site in sites]
+    worse = with_run(comparison, distributions=moved(comparison.affine, shift))
+    assert "Sites are further apart" in verdict(worse)
+
+
+def test_a_scan_far_from_all_others_is_named(comparison: Comparison) -> None:
+    shift = np.zeros(12)
+    shift[5] = 3.0
+    odd = with_run(comparison, distributions=moved(comparison.affine, shift))
+    look = " ".join(verdict(odd).partition("What to look at")[2].split())
+    assert f"Furthest from the average of all scans: {odd.scans[5].name} (" in look
+
+
+def test_the_overview_has_one_row_per_condition_and_explains_its_columns(
+    comparison: Comparison,
+) -> None:
+    table, notes = overview(comparison, tables(comparison)).split("\n\n")
+    head, *rows = table.splitlines()
+    assert head.split()[0] == "condition"
+    assert [row.split()[0] for row in rows] == ["unnormalised", "affine", "flow"]
+    assert [note.split()[0] for note in notes.splitlines()] == head.split()[1:]
+    assert max(map(len, [head, *rows, *notes.splitlines()])) <= 100
+    named = replace(
+        comparison,
+        conditions=[replace(one, name=f"{one.name} {'x' * 90}") for one in comparison.conditions],
+    )
+    assert max(map(len, overview(named, []).splitlines())) <= 100
