@@ -14,8 +14,10 @@ from phantoms import head, save
 
 import ndflow
 from ndflow.cli import main
+from ndflow.demo.demonstration import options_of
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 Typed = Callable[[str], None]
 
@@ -41,13 +43,25 @@ def typed(monkeypatch: pytest.MonkeyPatch) -> Typed:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The scans that the README speaks of, in the folder that we are in."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NDFLOW_NO_REPORT", raising=False)
     for seed, (image, mask) in enumerate((("scan", "brain"), ("other", "other_brain"))):
         voxels = head(seed, gain=1 + seed)
         save(tmp_path / f"{image}.nii.gz", voxels)
         save(tmp_path / f"{mask}.nii.gz", (voxels > 0).astype(np.uint8))
+        anat = tmp_path / "BIDS_DIR" / f"sub-{seed}" / "anat"
+        anat.mkdir(parents=True)
+        save(anat / f"sub-{seed}_T1w.nii.gz", voxels)
     (tmp_path / "study.tsv").write_text(
         "image\tmask\tsite\nscan.nii.gz\tbrain.nii.gz\tA\nother.nii.gz\tother_brain.nii.gz\tB\n"
     )
+    (tmp_path / "BIDS_DIR" / "dataset_description.json").write_text(
+        '{"Name": "two heads", "BIDSVersion": "1.9.0"}'
+    )
+    (tmp_path / "BIDS_DIR" / "participants.tsv").write_text(
+        "participant_id\tsite\nsub-0\tA\nsub-1\tB\n"
+    )
+    scans, masks = ["scan.nii.gz", "other.nii.gz"], ["brain.nii.gz", "other_brain.nii.gz"]
+    ndflow.save("reference.json", ndflow.reference(scans, masks=masks, channel_names="T1w"))
     return tmp_path
 
 
@@ -64,24 +78,42 @@ def test_the_commands_do_what_is_said_of_them(after_the_commands: Path) -> None:
         image = nibabel.load(name).get_fdata()
         return image[image != 0]
 
-    assert {file.name for file in after_the_commands.iterdir()} >= {
-        "out.nii.gz",
-        "out.json",
-        "back.nii.gz",
-        "reference.json",
-    }
+    assert {file.name for file in after_the_commands.iterdir()} >= {"out.json", "mixtures"}
     assert np.median(voxels("out.nii.gz")) == pytest.approx(
         np.median(voxels("other.nii.gz")), rel=0.02
     )
     np.testing.assert_allclose(voxels("back.nii.gz"), voxels("scan.nii.gz"), atol=0.1)
-    for name in ("scan", "other"):
-        result = voxels(f"normalised/{name}.nii.gz")
-        assert result.mean() == pytest.approx(0, abs=0.02)
-        assert result.std() == pytest.approx(1, abs=0.02)
-    assert json.loads(Path("reference.json").read_text())["reference"]["channel_names"] == ["T1w"]
+    bids = "DERIVATIVES/sub-{}/anat/sub-{}_desc-ndflow_T1w.nii.gz"
+    for name in (
+        "normalised.nii.gz",
+        *(f"normalised/{scan}.nii.gz" for scan in ("scan", "other")),
+        *(f"OUT/images/{scan}.nii.gz" for scan in ("scan", "other")),
+        *(bids.format(label, label) for label in (0, 1)),
+    ):
+        result = voxels(name)
+        assert result.mean() == pytest.approx(500, abs=3), name
+        assert result.std() == pytest.approx(125, abs=3), name
+        assert result.min() > 0, name
+    for study in ("OUT", "DERIVATIVES"):
+        assert (after_the_commands / study / "report.html").exists()
+    assert json.loads(Path("ours.json").read_text())["reference"]["channel_names"] == ["T1w"]
 
 
-def test_the_python_runs_and_gives_back_what_went_in(after_the_commands: Path) -> None:
+def test_the_table_of_the_demo_names_the_options_of_its_studies() -> None:
+    shown = re.findall(r"^\| .* \| \.\d{3} \| (?:`(.*)`)? ?\|$", README, re.MULTILINE)
+    names = ("affine", "nyul", "individual", "site", "two-level-adaptive", "two-level-tissue")
+    assert shown == [options_of(name) for name in names]
+    assert f"add `{options_of()}`" in README
+
+
+def test_every_file_that_is_linked_exists() -> None:
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+        files = [link for link in links if "://" not in link]
+        assert [link for link in files if not (page.parent / link).exists()] == [], page.name
+
+
+def test_the_python_runs_and_gives_back_what_went_in(folder: Path) -> None:
     generator = np.random.default_rng(0)
     voxels, target_voxels = (
         np.rint(1000 + 100 * random_mixture(generator, 3).sample(5000, generator)).astype(np.int16)
@@ -97,4 +129,4 @@ def test_the_python_runs_and_gives_back_what_went_in(after_the_commands: Path) -
     assert ndflow.load("average.json") == names["reference"]
     assert repr(names["reference"]).startswith("Reference(T1w, 2 scans, ")  # as is said there
     for file in ("report.html", "evaluation/sites.tsv", "images/scan.nii.gz"):
-        assert (after_the_commands / "OUT" / file).exists()
+        assert (folder / "STUDY" / file).exists()
