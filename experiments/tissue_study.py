@@ -208,7 +208,8 @@ def _demo(folder: Path, run: Callable[..., None]) -> str:
         "differ; *error*: distance from a scale that is linear in the true intensities. Both in "
         "standard deviations of the true intensities, with ndflow's default objective; *quantiles* "
         "is `--average quantile`. A common scale is only defined up to one increasing map for all "
-        "scans, so the spread is the fair measure, and the error says how far the scale is bent:"
+        "scans, so the spread is the fair measure, and the error says how far the scale is bent; "
+        "*adaptive* is given the tissue maps here, and none in `ndflow demo` (.074):"
         f"\n\n{rows}"
     )
 

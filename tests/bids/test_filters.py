@@ -84,6 +84,9 @@ def test_a_query_that_fits_nothing_is_refused(root: Path, query: dict[str, Any])
         ('{"t1w": {"run": 1.5}}', "run must be a label, not 1.5"),
         ('{"t1w": {"run": []}}', "the list of run is empty"),
         ('{"t1w": {"ses": "a", "session": "a"}}', "'ses' is given twice"),
+        ('{"t1w": {"run": 1}, "T1w": {"run": 2}}', "'t1w' is given twice"),
+        ('{"t1w": {"run": 1}, "t1w": {"run": 2}}', "'t1w' is given twice"),
+        ('{"t1w": {"run": 1, "run": 2}}', "'run' is given twice"),
         ('{"t1w": {}, "bold": {"speed": 3}}', "unknown entity 'speed' in the query 'bold'"),
     ],
 )

@@ -12,6 +12,7 @@ from phantoms import head, save, tissue_shares
 from studies import contents, read_json, read_tsv
 
 import ndflow
+from ndflow.cli.commands.cmd_bids import _of_the_group
 
 SHAPE = (14, 16, 12)
 
@@ -63,6 +64,16 @@ def test_a_filter_file_chooses_images(run: Run, dataset: Path, tmp_path: Path) -
     assert f"warning: {path}: queries for other images are not used: bold" in ran.err
 
 
+def test_queries_for_other_images_are_warned_of_once(
+    run: Run, dataset: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "filter.json"
+    path.write_text('{"t1w": {}, "flair": {}, "bold": {"task": "rest"}}')
+    words = ("--suffix", "T1w", "FLAIR", "--bids-filter-file", path, "--dry-run")
+    ran = run("bids", dataset, tmp_path / "out", "group", *words)
+    assert (ran.code, ran.err.count("queries for other images")) == (0, 1)
+
+
 def test_labels_may_be_written_with_an_underscore(run: Run, dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     words = ("--participant_label", "sub-b", "c", "--n_cpus", 2, "-q")
@@ -79,6 +90,24 @@ def test_the_command_for_the_group_has_the_options_that_matter(
     (last,) = (line for line in ran.out.splitlines() if "ndflow bids" in line)
     options = "--mask auto --effective-count 5000 --suffix FLAIR -j 2"
     assert last.endswith(f"ndflow bids {dataset} {out} group {options}")
+
+
+@pytest.mark.parametrize(
+    ("typed", "options"),
+    [
+        ("raw out participant --title out -d raw --mask auto", "--title out -d raw --mask auto"),
+        ("--title raw raw out participant -d raw --mask=auto", "--title raw -d raw --mask=auto"),
+        ("-v --title participant raw out participant -q", "-v --title participant"),
+        (
+            "raw --title out out --site-column participant participant",
+            "--title out --site-column participant",
+        ),
+        ("--participant_label a --mask auto -d raw -- raw out participant", "--mask auto -d raw"),
+        ("--auto-mask raw --n_cpus 2 out participant", "--auto-mask --n_cpus 2"),
+    ],
+)
+def test_values_of_options_may_be_the_same_words_as_arguments(typed: str, options: str) -> None:
+    assert _of_the_group("raw", "out", typed.split()) == f"ndflow bids raw out group {options}"
 
 
 @pytest.mark.parametrize("option", ["--nprocs", "--n-cpus", "--n_cpus", "--jobs"])
@@ -313,6 +342,37 @@ def test_the_report_of_another_study_is_refused(
     ran = run("bids", dataset, done, "group", "--reports-only", *words)
     assert (ran.code, len(ran.errors), said in ran.err) == (2, 1, True)
     assert contents(done) == before
+
+
+def test_pages_of_subjects_are_written_again_too(run: Run, dataset: Path, reported: Path) -> None:
+    words = ("bids", dataset, reported, "group", "--reports-only")
+    assert run(*words, "--subject-pages", "--title", "An old title", "-q") == (0, "", "")
+    ran = run(*words, "--title", "A new title")
+    assert (ran.code, "page\n" in ran.err) == (0, True)
+    pages = sorted(reported.glob("report*.html"))
+    assert len(pages) == 4
+    for page in pages:
+        text = page.read_text()
+        assert ("An old title" in text, "A new title" in text) == (False, True)
+
+
+@pytest.mark.parametrize("other", ["--no-report", "--no_report", "--boilerplate-only"])
+def test_the_report_alone_and_no_report_is_a_contradiction(
+    run: Run, dataset: Path, done: Path, other: str
+) -> None:
+    before = contents(done)
+    ran = run("bids", dataset, done, "group", other, "--reports-only")
+    named = f"--reports-only and {other.replace('_', '-')}: give one of them"
+    assert (ran.code, len(ran.errors), named in ran.err) == (2, 1, True)
+    assert contents(done) == before
+
+
+def test_the_report_alone_may_be_asked_for_where_the_environment_wants_none(
+    run: Run, dataset: Path, reported: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NDFLOW_NO_REPORT", "1")
+    assert run("bids", dataset, reported, "group", "--reports-only", "-q") == (0, "", "")
+    assert (reported / "report.html").exists()
 
 
 @pytest.mark.parametrize("option", ["--reports-only", "--boilerplate-only"])

@@ -60,11 +60,12 @@ def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> 
 
 def test_a_run_that_changes_nothing_is_not_said_to_differ(comparison: Comparison) -> None:
     words = " ".join(verdict(with_run(comparison), "age").split())
-    assert "Sites are not significantly different" in words
+    same = "nor further apart than after alignment"
+    assert f"Sites are neither significantly closer together {same}" in words
     assert "Tissues do not vary significantly less" in words
     assert "significantly smaller in 0 of 9" in words
     assert "as sure as before" in words
-    assert "Scans of one site are not significantly different" in words
+    assert "Scans of one site are neither significantly more alike nor less alike" in words
     assert "lost" not in words
     assert "new in" not in words
 
@@ -74,6 +75,40 @@ def test_a_run_that_takes_sites_apart_is_said_to(comparison: Comparison) -> None
     shift = [{name: n for n, name in enumerate(sorted(set(sites)))}[site] for site in sites]
     worse = with_run(comparison, distributions=moved(comparison.affine, shift))
     assert "Sites are further apart" in verdict(worse)
+
+
+def test_averages_that_approach_while_scans_depart_are_not_called_closer(
+    comparison: Comparison,
+) -> None:
+    """The averages of all sites coincide, but every scan is far from them."""
+    sites = comparison.sites or []
+    middle = {site: np.mean([_mean(comparison, n) for n in _of(sites, site)]) for site in sites}
+    turns = dict.fromkeys(sites, 0)
+    shift = []
+    for site in sites:
+        turns[site] += 1
+        shift.append((3.0 if turns[site] % 2 else -3.0) - float(middle[site]))
+    odd = with_run(comparison, distributions=moved(comparison.affine, shift))
+    assert "Sites are closer together" not in verdict(odd)
+
+
+def _of(sites: list[str], site: str) -> list[int]:
+    return [number for number, own in enumerate(sites) if own == site]
+
+
+def _mean(comparison: Comparison, number: int) -> float:
+    return float(np.mean(comparison.affine.quantiles[number]))
+
+
+def test_names_with_hyphens_are_not_broken(comparison: Comparison) -> None:
+    long = [
+        replace(one, scan=replace(one.scan, name=f"sub-{'ab' * 12}{number:02d}_T1w"))
+        for number, one in enumerate(comparison.shared)
+    ]
+    text = verdict(replace(comparison, shared=long))
+    names = [word for word in text.split() if word.startswith("sub-")]
+    assert names
+    assert all("_T1w" in name for name in names)
 
 
 def test_a_scan_far_from_all_others_is_named(comparison: Comparison) -> None:

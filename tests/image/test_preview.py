@@ -1,5 +1,6 @@
 """Previews: the slices that a reader expects, in any orientation, before and after."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import nibabel
@@ -8,6 +9,7 @@ import pytest
 from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
 
 from ndflow.errors import FileError
+from ndflow.image.png import encode_png
 from ndflow.image.preview import Preview, preview_of, read_preview, write_preview
 from ndflow.image.read import read_volume
 from ndflow.transport import Affine
@@ -137,3 +139,30 @@ def test_a_preview_is_read_as_it_was_written_and_damage_is_named(tmp_path: Path)
         read_preview(path)
     with pytest.raises(FileError, match=r"b\.png"):
         read_preview(tmp_path / "b.png")
+    for widths in ([], [0, 5], [1e400], [10**6]):
+        note = {"before": [0, 1], "after": [0, 1], "widths": widths}
+        path.write_bytes(encode_png(np.ones((4, 9), np.uint8), note))
+        with pytest.raises(FileError, match=r"a\.png"):
+            read_preview(path)
+
+
+@pytest.mark.parametrize("shape", [(20, 30), (20, 30, 1), (1, 20, 30), (20, 1, 30), (40, 1, 1)])
+def test_an_image_of_one_slice_has_a_preview_of_it(shape: tuple[int, ...]) -> None:
+    values = np.arange(1, np.prod(shape) + 1, dtype=np.float32).reshape(shape)
+    found = preview(values, values > 0)
+    assert len(found.widths) == 1
+    assert np.count_nonzero(found.before) == values.size
+    assert found.axial(found.after).any()
+
+
+@pytest.mark.parametrize(
+    "affine",
+    [np.zeros((4, 4)), np.diag([1.0, 1.0, 0.0, 1.0]), np.diag([1e-4, 1, 1, 1])],
+    ids=["zero", "singular", "needles"],
+)
+def test_an_affine_that_cannot_be_right_costs_no_more_than_the_shape(affine: np.ndarray) -> None:
+    values, inside = head()
+    volume = replace(read_volume(values), affine=affine)
+    found = preview_of(volume, inside.reshape(-1, order="F"), DOUBLED)
+    assert max(found.before.shape) < 2000
+    assert found.before.any()

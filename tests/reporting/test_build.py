@@ -9,6 +9,7 @@ from studies import SiteStudy
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.study.page_fingerprint import page_is_current, page_options
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -79,3 +80,31 @@ def test_what_cannot_be_shown_is_refused(out: Path, tmp_path: Path) -> None:
         with pytest.raises(InvalidValueError, match=next(iter(wrong))):
             ndflow.report(out, **wrong)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_page_made_again_keeps_the_title_and_the_number_of_scans_it_was_given(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("NDFLOW_NO_REPORT", raising=False)
+    ndflow.report(out, title="Mine — <b>", sample=2, viewer=1)
+    assert page_options(out) == ("Mine — <b>", 2, 1)
+    assert page_is_current(out)
+    typed("evaluate", out, "-q", "--permutations", 0, "--trees", 5)
+    page = report_of(out)
+    assert page.texts("h1") == ["Mine — <b>"]
+    assert "Evaluation" in page.texts("h2")
+    assert (len(page.embedded()), len(page.viewed())) == (2, 1)
+    (out / "report.html").write_text("<html>")
+    assert page_options(out) == (None, 20, 9)
+    (out / "report.html").unlink()
+
+
+def test_ratings_are_kept_under_one_name_wherever_the_folder_is_named_from(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ndflow.report(out)
+    name = report_of(out).data["study"]
+    assert name.startswith("out ")
+    monkeypatch.chdir(out)
+    ndflow.report(".")
+    assert report_of(out).data["study"] == name

@@ -8,6 +8,7 @@ with the label that the image must have, a list of labels, or null if it must ha
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -81,15 +82,21 @@ def read_filters(path: AnyPath, suffixes: Sequence[str]) -> FilterFile:
 
     Raises
     ------
-    FileError : if it is not a filter file, names something unknown, or lacks a query for one of the
-        suffixes.
+    FileError : if it is not a filter file, names something unknown or twice, or lacks a query for
+        one of the suffixes.
     """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        _refuse_twice(path, [key for key, _ in pairs])
+        return dict(pairs)
+
     try:
-        content = json.loads(read_text(path, max_bytes=_MAX_BYTES))
+        content = json.loads(read_text(path, max_bytes=_MAX_BYTES), object_pairs_hook=once)
     except (ValueError, RecursionError) as error:
         raise FileError(path, f"not JSON ({error})", _FORMAT) from None
     if not (isinstance(content, dict) and all(isinstance(q, dict) for q in content.values())):
         raise FileError(path, "not a filter file: no object of queries", _FORMAT)
+    _refuse_twice(path, [name.lower() for name in content])
     filters: dict[str, Filter] = {}
     unused = []
     for name, query in content.items():
@@ -106,6 +113,13 @@ def read_filters(path: AnyPath, suffixes: Sequence[str]) -> FilterFile:
         cause = f"has no query for {missing[0]} images"
         raise FileError(path, cause, f"add {missing[0].lower()!r}, or leave out the file")
     return FilterFile(filters, unused)
+
+
+def _refuse_twice(path: AnyPath, names: Sequence[str]) -> None:
+    """Refuse names of which one is there twice, because only one of the two would count."""
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise FileError(path, f"{name!r} is given twice", "leave one out")
 
 
 def _wanted(path: AnyPath, name: str, query: dict[str, Any]) -> dict[str, tuple[str | None, ...]]:

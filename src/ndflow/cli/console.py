@@ -14,7 +14,6 @@ __all__ = [
     "print_error",
     "print_line",
     "print_result",
-    "print_status",
     "print_text",
     "print_warning",
     "progress",
@@ -33,12 +32,6 @@ def print_error(message: str, details: str = "") -> None:
 def print_warning(message: str) -> None:
     """Print a warning on one line."""
     _print(f"warning: {_line(message)}")
-
-
-def print_status(message: str) -> None:
-    """Print a message, but only to a terminal."""
-    if sys.stderr.isatty():
-        _print(_line(message))
 
 
 def print_line(message: str) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,10 @@ from ndflow.cli.console import print_error, print_result, print_text, print_warn
 from ndflow.cli.options import Verbosity
 from ndflow.cli.report_page import PageOutcome
 from ndflow.doubt import Doubt
+from ndflow.errors import FileError
 from ndflow.scan.outputs import Outputs, sidecar_of
+from ndflow.scan.records import EvaluationRecord
+from ndflow.study.finished import results_fingerprint
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
 from ndflow.study.parallel.tasks import FAILURES, Outcome
 from ndflow.study.plan import Study
@@ -202,9 +206,13 @@ def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
     if summary.failures:
         return f"see {_shown(study.folder / FAILURES)}, then run the same command again"
     evaluate = shlex.join(["ndflow", "evaluate", _shown(study.folder)])
-    if not (study.folder / EVALUATION / EVALUATION_RECORD).exists():
+    path = study.folder / EVALUATION / EVALUATION_RECORD
+    if not path.exists():
         return evaluate
-    if summary.kept < summary.done:  # an evaluation of other results
+    known: list[str] = []
+    with suppress(FileError):  # one that was not finished
+        known = [*EvaluationRecord.read(path).results.values()]
+    if results_fingerprint(study) not in known:  # an evaluation of other results
         return f"{evaluate} --force"
     return "open the report in a browser" if page.path else f"see {study.folder / EVALUATION}"
 

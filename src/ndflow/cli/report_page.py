@@ -19,8 +19,9 @@ from typing import NamedTuple
 from ndflow.cli.console import print_error, print_text
 from ndflow.cli.options import Verbosity
 from ndflow.cli.progress import ProgressDisplay
-from ndflow.study.folder import EVALUATION, REPORT, our_subject_pages
-from ndflow.study.page_fingerprint import page_is_current
+from ndflow.scan.records import StudyRecord
+from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, our_subject_pages
+from ndflow.study.page_fingerprint import page_is_current, page_options
 from ndflow.study.parallel.parent import ending_with_us
 from ndflow.study.parallel.tasks import Outcome
 from ndflow.study.passes import Progress
@@ -67,6 +68,10 @@ def write_page(
     # -P: no file in the current folder is imported instead of a module.
     words = [sys.executable, "-P", "-m", "ndflow", "report", str(folder), "--quiet"]
     words += ["--max-bytes", str(max_bytes), *(["--subject-pages"] if subject_pages else [])]
+    chosen = page_options(folder)  # of the page that is there
+    words += ["--sample", str(chosen.sample), "--viewer", str(chosen.viewer)]
+    if chosen.title is not None and StudyRecord.read(folder / PROVENANCE).title is None:
+        words.append(f"--title={chosen.title}")
     with TemporaryFile() as errors:
         with subprocess.Popen(
             words, stdout=subprocess.PIPE, stderr=errors, env=ending_with_us() | {_ASKED: "yes"}

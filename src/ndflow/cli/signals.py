@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import signal
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -21,6 +23,7 @@ from typing import Any, NoReturn
 __all__ = ["Terminated", "raise_if_signalled", "signals_raised"]
 
 _received: list[int] = []
+_MOMENT = 0.5  # seconds by which a signal may reach us later than our workers
 
 
 _NUMBERS = [
@@ -49,13 +52,14 @@ def signals_raised() -> Iterator[None]:
     heeded = [number for number in _NUMBERS if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, _handle) for number in heeded}
     hook, sys.unraisablehook = sys.unraisablehook, _unraisable
+    of_threads, threading.excepthook = threading.excepthook, _failed_thread
     try:
         yield
     except Exception:
         raise_if_signalled()  # what fails after a signal fails because of it
         raise
     finally:
-        sys.unraisablehook = hook
+        sys.unraisablehook, threading.excepthook = hook, of_threads
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -73,6 +77,13 @@ def _handle(number: int, _: FrameType | None) -> None:
 
 def _stop(number: int) -> NoReturn:
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+
+
+def _failed_thread(error: threading.ExceptHookArgs) -> None:
+    """Silence threads that watch workers, where these got a signal too and have ended."""
+    time.sleep(_MOMENT)
+    if not _received:
+        threading.__excepthook__(error)
 
 
 def _unraisable(error: Any) -> None:

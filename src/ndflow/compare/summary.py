@@ -49,7 +49,12 @@ _OVERVIEW = (
     ("fitness", "w1_own", "scans", "distance of a scan from the average of all, median, in sd"),
     ("sites", "between", "sites", "distance between sites, in sd"),
     ("sites", "within", "within", "distance of a scan from the average of its site, in sd"),
-    ("classification", "balanced", "predicted", "scans whose site a random forest recognises"),
+    (
+        "classification",
+        "balanced",
+        "predicted",
+        "balanced accuracy of a forest that predicts sites",
+    ),
     ("repeats", "ratio", "repeats", "differences of scans of one subject, as a share of others"),
 )
 _OF_TISSUES = "sd of the quartiles of WM, GM and CSF over scans, mean"

@@ -53,7 +53,14 @@ def verdict(comparison: Comparison, covariate: str | None = None) -> str:
         for title, sentences in parts.items():
             lines += [title] if sentences else []
             for sentence in sentences:
-                lines += wrap(sentence, _WIDTH, initial_indent="- ", subsequent_indent="  ")
+                lines += wrap(
+                    sentence,
+                    _WIDTH,
+                    initial_indent="- ",
+                    subsequent_indent="  ",
+                    break_on_hyphens=False,
+                    break_long_words=False,
+                )
         blocks.append("\n".join(lines))
     if not runs:
         blocks.append("There is nothing to compare alignment with: give a run of another method.")
@@ -69,10 +76,11 @@ def _alike(comparison: Comparison, run: Condition) -> list[str]:
     if sites is not None:
         now, before = (distance_between_sites(one.quantiles, sites) for one in (run, affine))
         raw = distance_between_sites(comparison.conditions[0].quantiles, sites)
-        p = _paired(_to_other_sites(run, sites), _to_other_sites(affine, sites))
+        scans = [_to_other_sites(one, sites) for one in (run, affine)]
+        word = _word(now - before, scans, ("closer together", "further apart"))
         found.append(
-            f"Sites are {_word(now, before, p, 'closer together', 'further apart')}: {now:.3g} "
-            f"standard deviations apart, against {before:.3g} ({raw:.3g} unnormalised)."
+            f"Sites are {word}: {now:.3g} standard deviations apart, against {before:.3g} "
+            f"({raw:.3g} unnormalised)."
         )
     found += _tissues(comparison, run)
     found += _predicted(comparison, run)
@@ -85,7 +93,9 @@ def _tissues(comparison: Comparison, run: Condition) -> list[str]:
         return []
     less = sum(cell.paired_holm is not None and cell.paired_holm < _SIGNIFICANT for cell in cells)
     now, before = (float(np.mean([cell.sd for cell in some])) for some in (cells, base))
-    varies = "vary less" if less else "do not vary significantly less"
+    varies = "do not vary significantly less"
+    if less:
+        varies = "vary less" if now < before else "vary less in part"
     return [
         f"Tissues {varies}: their quartiles have a standard deviation of {now:.3g} on average, "
         f"against {before:.3g}; it is significantly smaller in {less} of {len(cells)}."
@@ -101,7 +111,10 @@ def _predicted(comparison: Comparison, run: Condition) -> list[str]:
     doubt = "as sure as before"
     if paired_t(*bits).p < _SIGNIFICANT:
         doubt = "less sure" if bits[0].mean() > bits[1].mean() else "surer"
-    text = f"A random forest recognises the site of {right:.0%} of the scans, against {base:.0%}"
+    text = (
+        f"A random forest recognises sites with a balanced accuracy of {right:.0%}, against "
+        f"{base:.0%}"
+    )
     if now.chance is None:
         return [f"{text}, and is {doubt} of it."]
     above = right > now.chance.high
@@ -139,10 +152,10 @@ def _within(comparison: Comparison, run: Condition) -> list[str]:
         return []
     affine = comparison.affine
     now, before = (distance_within_sites(one.quantiles, sites) for one in (run, affine))
-    p = _paired(_to_own_site(run, sites), _to_own_site(affine, sites))
+    scans = [_to_own_site(one, sites) for one in (run, affine)]
     where = "of one site " if comparison.sites else ""
     figures = f"{now:.3g} standard deviations from their average, against {before:.3g}"
-    word = _word(now, before, p, "more alike", "less alike")
+    word = _word(now - before, scans, ("more alike", "less alike"))
     text = f"Scans {where}are {word}: {figures}."
     if word == "more alike":
         text += " Part of that is noise, and part may be how people differ."
@@ -236,11 +249,17 @@ def _to_own_site(condition: Condition, sites: Sequence[str]) -> FloatArray:
     return away
 
 
-def _paired(one: FloatArray, other: FloatArray) -> float:
-    return paired_t(one, other).p
+def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) -> str:
+    """Return the word for a change that is significant over scans, and has the same sign there.
 
-
-def _word(now: float, before: float, p: float, less: str, more: str) -> str:
-    if p >= _SIGNIFICANT:
-        return "not significantly different"
-    return less if now < before else more
+    Parameters
+    ----------
+    change : of what the sentence quotes.
+    scans : the distance of each scan, now and before.
+    words : for less, and for more.
+    """
+    less, more = words
+    now, before = scans
+    if paired_t(now, before).p < _SIGNIFICANT and change * (now - before).mean() > 0:
+        return less if change < 0 else more
+    return f"neither significantly {less} nor {more} than after alignment"

@@ -181,6 +181,7 @@ def run_demo(
             matching=run.matching,
             channel="T1w",
             jobs=jobs,
+            title=_TITLE if name == RECOMMENDED else None,
         )
         summary = run_cohort(study, _NamedProgress(progress, name), command=command, force=False)
         if summary.failures:
@@ -201,7 +202,7 @@ def run_demo(
     add_table(first / EVALUATION, "recovery.tsv", *_table(results))
     problem = ""
     try:
-        report(first, title=_TITLE, progress=progress)
+        report(first, progress=progress)
     except NdflowError as error:  # all else is done
         problem = str(error)
     return Demonstration(first / REPORT, results, *finished[RECOMMENDED], problem)

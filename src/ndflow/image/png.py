@@ -90,7 +90,7 @@ def is_ours(path: AnyPath) -> bool:
     """Tell whether a file is a picture that we wrote, and complete."""
     try:
         with open_file(path) as file:
-            chunks = _chunks(file.read())
+            chunks = _chunks(file.read(_MOST))
     except (FileError, ValueError, struct.error):
         return False
     return chunks.get(b"tEXt", b"").startswith(_KEYWORD) and b"IEND" in chunks

@@ -34,12 +34,14 @@ _SHOWN = (0.5, 99.5)  # percentiles of the slices that are black and white
 _AXES = (2, 1, 0)  # axial, coronal, sagittal
 _GAP, _MARGIN = 2, 2  # pixels between slices, and around each
 _COARSE = 24  # voxels per axis that are counted to find the middle slice
+_LONGEST = 20  # times as long as wide, the longest voxel that is drawn
+_AS_STORED = np.array([[0, 1], [1, 1], [2, 1]])
 _MAX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """Slices of a scan before and after.
+    """Slices of a scan before and after; an image of one slice has only that.
 
     Attributes
     ----------
@@ -55,7 +57,7 @@ class Preview:
     widths: tuple[int, ...]
 
     def axial(self, greys: Greys) -> Greys:
-        """Return the axial slice of `before` or `after`, without rows that are empty."""
+        """Return the first slice of `before` or `after`, as a rule the axial one, cropped."""
         part = greys[:, : self.widths[0]]
         filled = np.flatnonzero(self.before[:, : self.widths[0]].any(axis=1))
         if not filled.size:
@@ -106,7 +108,9 @@ def read_preview(path: AnyPath) -> Preview:
     try:
         before, after = (_window(note[name]) for name in ("before", "after"))
         widths = tuple(int(width) for width in note["widths"])
-    except (KeyError, TypeError, ValueError):
+        if not (widths and min(widths) > 0 and sum(widths) <= greys.shape[1]):
+            raise ValueError("widths")
+    except (KeyError, TypeError, ValueError, OverflowError):
         cause = "not a preview, or damaged"
         raise FileError(path, cause, "remove it, and run the study again") from None
     return Preview(greys[:half], greys[half:], before, after, widths)
@@ -121,15 +125,14 @@ def _window(given: Any) -> Window:
 
 def _slices(volume: Volume, inside: Inside) -> list[FloatArray]:
     """Return the middle slice across each axis, upright and cropped; NaN outside the mask."""
-    shape = volume.spatial_shape
-    orientation = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
+    shape = (*volume.spatial_shape, 1, 1)[:3]
+    orientation, spacing = _geometry(volume.affine)
     stored, within = (  # views, not copies
         apply_orientation(flat.reshape(shape, order="F"), orientation)  # type: ignore[no-untyped-call]
         for flat in (volume.flat, inside[:])
     )
-    spacing = np.linalg.norm(volume.affine[:3, :3], axis=0)[np.argsort(orientation[:, 0])]
     found = []
-    for axis in _AXES:
+    for axis in _planes(within.shape):
         coarse = _lattice(within, axis)
         place = _middle(volume.values(stored[coarse]), within[coarse], axis)
         plane = tuple(place if other == axis else slice(None) for other in range(3))
@@ -138,6 +141,28 @@ def _slices(volume: Volume, inside: Inside) -> list[FloatArray]:
         other, another = (float(spacing[other]) for other in range(3) if other != axis)
         found.append(np.rot90(square(_cropped(shown), other, another)))
     return found
+
+
+def _geometry(affine: FloatArray) -> tuple[NDArray[Any], FloatArray]:
+    """Return how axes are to be turned, and the distance of voxels along the turned ones.
+
+    An affine that cannot be right is ignored, and no voxel is drawn as a long needle.
+    """
+    matrix = affine[:3, :3]
+    lengths = np.linalg.norm(matrix, axis=0)
+    if not (np.isfinite(matrix).all() and lengths.all() and np.linalg.matrix_rank(matrix) == 3):
+        return _AS_STORED, np.ones(3)
+    orientation = io_orientation(affine)  # type: ignore[no-untyped-call]
+    if not np.isfinite(orientation).all():
+        return _AS_STORED, np.ones(3)
+    spacing = lengths[np.argsort(orientation[:, 0])]
+    return orientation, np.maximum(spacing, spacing.max() / _LONGEST)
+
+
+def _planes(shape: Sequence[int]) -> list[int]:
+    """Return the axes across which there are slices; an image of one slice has one plane."""
+    planes = [a for a in _AXES if all(n > 1 for other, n in enumerate(shape) if other != a)]
+    return planes or [_AXES[0]]
 
 
 def _lattice(within: BoolArray, axis: int) -> tuple[slice, ...]:

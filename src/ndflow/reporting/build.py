@@ -36,7 +36,7 @@ from ndflow.scan.settings import Reading
 from ndflow.scan.target import in_units, target_of
 from ndflow.study.finished import FinishedStudy, unchanging
 from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, refuse_foreign_page
-from ndflow.study.page_fingerprint import SAMPLE, VIEWER, page_fingerprint
+from ndflow.study.page_fingerprint import SAMPLE, VIEWER, PageOptions, page_fingerprint
 from ndflow.study.parallel.tasks import Outcome, read_failures
 from ndflow.study.passes import Progress, Silent
 from ndflow.study.references import read_reference, reference_name
@@ -111,15 +111,16 @@ def report(
         if subject_pages:
             subjects = {scan.name: scan.subject for scan in run.study.scans}
             pages |= pages_of_subjects(page, subjects, Path(out))
-        fingerprint = page_fingerprint(Path(out), title=title, sample=sample, viewer=viewer)
+        options = PageOptions(title, sample, viewer)
+        fingerprint = page_fingerprint(Path(out), **options._asdict())
     for name, page in pages.items():
-        _write(Path(out) / name, page, fingerprint)
+        _write(Path(out) / name, page, fingerprint, options.encoded())
     return path
 
 
-def _write(path: Path, page: Page, fingerprint: str) -> None:
+def _write(path: Path, page: Page, fingerprint: str, options: str) -> None:
     bundle = niivue() if any(scan.volumes for scan in page.scans) else None
-    text = render(page, bundle=bundle, fingerprint=fingerprint)
+    text = render(page, bundle=bundle, fingerprint=fingerprint, options=options)
     refuse_foreign_page(path)  # now, because making pages takes a while
     with new_file(path, force=True) as file:
         file.write(text.encode())
@@ -233,8 +234,8 @@ def _steps(progress: Progress, total: int) -> Callable[[], None]:
 
 def _identity(folder: Path) -> str:
     """Return what browsers keep ratings under: many folders are called ``out``."""
-    place = os.fsencode(os.path.realpath(folder))
-    return f"{folder.name} {hashlib.sha256(place).hexdigest()[:12]}"
+    place = Path(os.path.realpath(folder))
+    return f"{place.name} {hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}"
 
 
 def _date(path: Path) -> str:

@@ -38,14 +38,14 @@ def curves_of(scan: ScanSummary, target: GaussianMixture | None) -> Curves:
     if target is not None:
         mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
     return Curves(
-        x=_short(x),
-        histogram=_short(_density(scan.quantiles("raw"), x)),
-        mixture=_short(np.exp(scan.mixture.logpdf(x))),
-        map=_short(mapped),
-        alignment=_short(mean + sd * scan.alignment(x)),
-        y=_short(y),
-        result=_short(_density(result, y)),
-        target=() if target is None else _short(np.exp(target.logpdf(y))),
+        x=x.tolist(),
+        histogram=_density(scan.quantiles("raw"), x).tolist(),
+        mixture=np.exp(scan.mixture.logpdf(x)).tolist(),
+        map=mapped.tolist(),
+        alignment=(mean + sd * scan.alignment(x)).tolist(),
+        y=y.tolist(),
+        result=_density(result, y).tolist(),
+        target=() if target is None else np.exp(target.logpdf(y)).tolist(),
     )
 
 
@@ -55,8 +55,3 @@ def _density(quantiles: FloatArray, x: FloatArray) -> FloatArray:
     below = np.interp(edges, quantiles, QUANTILE_LEVELS)
     density: FloatArray = np.diff(below) / np.diff(edges)
     return density
-
-
-def _short(values: FloatArray) -> list[float]:
-    """Return numbers with four digits, enough for a drawing."""
-    return [float(f"{value:.4g}") for value in values]

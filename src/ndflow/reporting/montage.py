@@ -17,6 +17,7 @@ from ndflow.image.png import Greys, encode_png
 from ndflow.image.preview import Preview, Window
 from ndflow.reporting.content import Grey, Montage
 from ndflow.reporting.scan_summary import ScanSummary
+from ndflow.study.site_distances import NO_SITE
 
 __all__ = [
     "Windows",
@@ -103,8 +104,9 @@ def montage_of(
     for site, name, one in scans:
         old = regreyed(one.axial(one.before), one.before_window, windows.before)
         new = regreyed(one.axial(one.after), one.after_window, windows.after)
-        before.append(Grey(encode_png(old), f"Axial slice of {name} ({site}) before normalisation"))
-        after.append(Grey(encode_png(new), f"Axial slice of {name} ({site}) after normalisation"))
+        which = name if site in (name, NO_SITE) else f"{name} ({site})"
+        before.append(Grey(encode_png(old), f"Axial slice of {which} before normalisation"))
+        after.append(Grey(encode_png(new), f"Axial slice of {which} after normalisation"))
     sites, names = [site for site, *_ in scans], [name for _, name, _ in scans]
     return Montage(sites, names, before, after, caption)
 

@@ -51,7 +51,9 @@ _OPEN = 20  # scans to check that are shown at once, of all kinds together
 _LEAST_OPEN = 3  # of each kind
 
 
-def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> str:
+def render(
+    page: Page, *, bundle: str | None = None, fingerprint: str = "", options: str = ""
+) -> str:
     """Return the page as HTML.
 
     Parameters
@@ -59,7 +61,8 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
     page : what to say.
     bundle : NiiVue's script, see `ndflow.reporting.viewer.niivue`; without it the page shows slices
         alone.
-    fingerprint : of all that the page depends on, see `ndflow.study.page_fingerprint`.
+    fingerprint, options : of all that the page depends on, and what the user chose for it, encoded;
+        see `ndflow.study.page_fingerprint`.
     """
     try:
         from jinja2 import Environment, StrictUndefined
@@ -112,6 +115,7 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         policy=_policy(script, viewer),
         version=__version__,
         fingerprint=fingerprint,
+        options=options,
     )
     # File names that are not Unicode come as lone surrogates, which HTML cannot hold.
     return text.encode("utf-8", "replace").decode("utf-8")

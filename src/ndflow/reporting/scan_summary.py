@@ -20,6 +20,7 @@ from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.integrity import read_results
 from ndflow.study.plan import ResultPaths
+from ndflow.study.site_distances import NO_SITE
 from ndflow.transport import Affine, IntensityMap, align
 from ndflow.values import FloatArray
 
@@ -51,7 +52,7 @@ class ScanSummary:
     @property
     def site(self) -> str:
         """Where it was made, in words."""
-        return self.scan.site or "(no site)"
+        return self.scan.site or NO_SITE
 
     @property
     def mixture(self) -> GaussianMixture:

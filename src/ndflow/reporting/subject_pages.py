@@ -63,8 +63,9 @@ def _alone(scan: ScanEntry, folder: Path) -> ScanEntry:
 
 
 def _montage(page: Page, scans: Sequence[ScanEntry], folder: Path) -> Montage | None:
+    alone = len({scan.site for scan in scans}) == len(scans)
     shown = [
-        (scan.site, scan.name, read_preview(folder / scan.slices.link))
+        (scan.site if alone else scan.name, scan.name, read_preview(folder / scan.slices.link))
         for scan in scans
         if scan.slices is not None
     ]
@@ -86,7 +87,8 @@ def _sentence(page: Page, scans: Sequence[ScanEntry]) -> str:
         cell for scan in page.scans if isinstance(cell := scan.cells[names.index("W1")], float)
     )
     middle = everybody[len(everybody) // 2]
-    distances = ", ".join(f"{one:.3g}" for one in left)
+    *first, last = (f"{one:.3g}" for one in left)
+    distances = f"{', '.join(first)} and {last}" if first else last
     lies = "lies" if len(left) == 1 else "lie"
     return (
         f"{several} of this subject {lies} {distances} standard deviations from the target "

@@ -8,11 +8,14 @@ nothing to do ends at once.
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from ndflow._version import __version__
 from ndflow.errors import FileError
@@ -29,10 +32,18 @@ from ndflow.study.folder import (
 )
 from ndflow.study.parallel.tasks import FAILURES
 
-__all__ = ["SAMPLE", "VIEWER", "page_fingerprint", "page_is_current"]
+__all__ = [
+    "SAMPLE",
+    "VIEWER",
+    "PageOptions",
+    "page_fingerprint",
+    "page_is_current",
+    "page_options",
+]
 
 SAMPLE, VIEWER = 20, 9  # how many scans a page shows with figures, and in its viewer
-FINGERPRINT = "ndflow-content"  # the name of the <meta> element
+FINGERPRINT, OPTIONS = "ndflow-content", "ndflow-options"  # the names of <meta> elements
+_OPTIONS = re.compile(rb'<meta name="%b" content="([A-Za-z0-9+/=]+)">' % OPTIONS.encode())
 
 
 def page_fingerprint(
@@ -59,16 +70,41 @@ def page_fingerprint(
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
+class PageOptions(NamedTuple):
+    """What the user chose for a page, see `ndflow.reporting.build.report`."""
+
+    title: str | None = None
+    sample: int = SAMPLE
+    viewer: int = VIEWER
+
+    def encoded(self) -> str:
+        """Return them in letters that any page can hold."""
+        return base64.b64encode(json.dumps(self._asdict()).encode()).decode("ascii")
+
+
+def page_options(folder: Path) -> PageOptions:
+    """Return the options of the page that a study has, so that it can be made again with them."""
+    found = _OPTIONS.search(head_of_page(folder / REPORT))
+    if found is None:
+        return PageOptions()
+    try:
+        title, sample, viewer = json.loads(base64.b64decode(found[1])).values()
+    except (ValueError, AttributeError):
+        return PageOptions()
+    known = (title is None or isinstance(title, str)) and {type(sample), type(viewer)} == {int}
+    return PageOptions(title, sample, viewer) if known else PageOptions()
+
+
 def page_is_current(folder: Path, *, subject_pages: bool = False) -> bool:
     """Return whether the page of a study would be the same if it were made again.
 
     Parameters
     ----------
     folder : of the study.
-    subject_pages : whether there should be pages of single subjects too; all other options of the
-        page have their defaults.
+    subject_pages : whether there should be pages of single subjects too.
     """
-    expected = f'<meta name="{FINGERPRINT}" content="{page_fingerprint(folder)}">'.encode()
+    now = page_fingerprint(folder, **page_options(folder)._asdict())
+    expected = f'<meta name="{FINGERPRINT}" content="{now}">'.encode()
     of_subjects = our_subject_pages(folder) if subject_pages else []
     if subject_pages and not of_subjects:
         return False

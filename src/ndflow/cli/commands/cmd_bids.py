@@ -5,10 +5,11 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from cyclopts import Parameter
+from cyclopts import App, CycloptsError, Parameter
 
 from ndflow.cli.options import (
     AveragingOptions,
@@ -120,6 +121,7 @@ def bids(
     from ndflow.bids.filters import read_filters
     from ndflow.bids.masks import named_derivatives
     from ndflow.bids.query import find_scans
+    from ndflow.cli.run_scans import command_line
     from ndflow.errors import FileError, InvalidValueError
     from ndflow.study.from_bids import (
         folders_of_suffixes,
@@ -137,6 +139,10 @@ def bids(
     if (reports_only or boilerplate_only) and level != "group":
         option = "--reports-only" if reports_only else "--boilerplate-only"
         raise InvalidValueError(f"{option} is about a whole study; use it with the level group")
+    others = {"--no-report": no_report, "--boilerplate-only": boilerplate_only}
+    for word in command_line() if reports_only else ():  # not what the environment asks for
+        if others.get(option := word.partition("=")[0].replace("_", "-")):
+            raise InvalidValueError(f"--reports-only and {option}: give one of them")
     if find_lesions:
         matching = replace(matching, lesions="auto")
     pipelines = named_derivatives(derivatives)
@@ -145,7 +151,7 @@ def bids(
     if filters and filters.unused:
         listed = ", ".join(filters.unused)
         hints = [f"{bids_filter_file}: queries for other images are not used: {listed}"]
-    runs = []
+    runs: list[_Run] = []
     for name, folder in folders.items():
         found = find_scans(
             bids_dir,
@@ -182,7 +188,8 @@ def bids(
             title=title,
             within=place if folder != place else None,
         )
-        warnings = [*([] if site_column else site_hints(found, root)), *hints]
+        warnings = [] if site_column else [*site_hints(found, root)]
+        warnings += [] if runs else hints  # which are about all suffixes
         warnings += unused_derivatives(found, pipelines)
         runs.append(_Run(study, unused_columns(found), warnings))
     only: Only = "report" if reports_only else "boilerplate" if boilerplate_only else None
@@ -283,31 +290,58 @@ def _of_the_group(bids_dir: str, out: str, typed: Sequence[str]) -> str:
     """Return the command for the whole group: with the same options, but for all participants."""
     options: list[str] = []
     kept = False
-    for word in typed:
+    for word in _options_of(bids_dir, out, typed):
         if word.startswith("-"):
             name = word.partition("=")[0].replace("_", "-")
             kept = name not in ("--participant-label", "--quiet", "-q")
-        if kept and word not in ("participant", bids_dir, out):
+        if kept:
             options.append(word)
     return shlex.join(["ndflow", "bids", bids_dir, out, "group", *options])
 
 
+def _options_of(bids_dir: str, out: str, typed: Sequence[str]) -> list[str]:
+    """Return what was typed without the three arguments, which may be values of options too."""
+    arguments = (bids_dir, out, "participant")
+    meaning = _meaning(typed)
+    places = ([at for at, word in enumerate(typed) if word == one] for one in arguments)
+    for three in product(*places):
+        rest = [word for at, word in enumerate(typed) if at not in three and word != "--"]
+        if _meaning([*rest, "--", *arguments]) == meaning:
+            return rest
+    return []  # never: the three have been typed
+
+
+def _meaning(typed: Sequence[str]) -> Mapping[str, Any] | None:
+    """Return the values of all arguments and options; None if they make no sense."""
+    from ndflow.cli.spelling import in_our_spelling
+
+    words = in_our_spelling(["bids", *typed])[1:]
+    app = App(default_command=bids, default_parameter=Parameter(negative=()))
+    try:
+        return app.parse_args(words, exit_on_error=False, print_error=False)[1].arguments
+    except CycloptsError:
+        return None
+
+
 def _renewed(study: Study, *, subject_pages: bool, dry_run: bool, verbosity: Verbosity) -> int:
-    """Write the report of a finished study again."""
+    """Write the report of a finished study again, and the pages of subjects if there are any."""
     from ndflow.cli.cite import write_boilerplate
     from ndflow.cli.console import print_result
+    from ndflow.cli.progress import ProgressDisplay
     from ndflow.reporting.build import report
-    from ndflow.study.folder import REPORT
+    from ndflow.study.folder import REPORT, our_subject_pages
 
     if dry_run:
         print_result(f"would write {study.folder / REPORT}")
         return 0
-    path = report(
-        study.folder,
-        title=study.title,
-        subject_pages=subject_pages,
-        max_bytes=study.reading.max_bytes,
-    )
+    with ProgressDisplay(verbosity) as progress:
+        path = report(
+            study.folder,
+            title=study.title,
+            subject_pages=subject_pages or bool(our_subject_pages(study.folder)),
+            max_bytes=study.reading.max_bytes,
+            progress=progress,
+        )
     if not verbosity.quiet:
         print_result(f"wrote {path}")
     return write_boilerplate(study)

@@ -12,14 +12,17 @@ function viewing() {
   let possible = find("niivue") ? null : false; // whether volumes can be shown; null: not known yet
   let viewers = null;
   let ticking = 0;
+  const lost = new Set(); // numbers of scans whose picture is missing
+  let asked = 0; // the number of the scan whose picture was asked for
   let near = false; // pictures beside the page are loaded when the viewer comes near
 
-  // Greys of a picture in another window. Black stays black: it is the background.
+  // Greys of a picture in another window. 1 is the darkest; 0 is outside, and stays.
   function regrey([low, high], [black, white]) {
     const greys = [0];
     for (let grey = 1; grey < 256; grey++) {
-      const value = low + ((high - low) * grey) / 255;
-      greys.push(Math.min(Math.max((value - black) / (white - black), 0), 1).toFixed(4));
+      const value = low + ((high - low) * (grey - 1)) / 254;
+      const share = Math.min(Math.max((value - black) / (white - black), 0), 1);
+      greys.push(((1 + 254 * share) / 255).toFixed(4));
     }
     const transfer = drawn("feComponentTransfer", {});
     for (const channel of "RGB")
@@ -33,9 +36,6 @@ function viewing() {
   function slices() {
     const scan = scanOf(number());
     const picture = find(`scan-${number()}`).querySelector(".slices img");
-    const lost = find(`scan-${number()}`).querySelector(".missing");
-    find("view-missing").hidden = true;
-    frames.hidden = false;
     const shared = chosen("window") === "shared" ? page.windows : null;
     const windows = shared ?? scan.slices.windows;
     for (const [i, side] of SIDES.entries()) {
@@ -46,14 +46,16 @@ function viewing() {
       frame.setAttribute("aria-label", `${scan.name} ${side} normalisation: slices`);
       for (const [name, value] of Object.entries({ width, height: 2 * height, y: -i * height }))
         image.setAttribute(name, value);
-      if (near && picture && image.getAttribute("href") !== picture.getAttribute("src"))
+      if (near && picture && image.getAttribute("href") !== picture.getAttribute("src")) {
+        asked = number();
         image.setAttribute("href", picture.getAttribute("src"));
+      }
       if (shared) {
         find(`grey-${side}`).replaceChildren(regrey(scan.slices.windows[i], shared[i]));
         image.setAttribute("filter", `url(#grey-${side})`);
       } else image.removeAttribute("filter");
     }
-    if (lost) gone(lost.textContent);
+    gone();
     const [before, after] = windows.map(([low, high]) => `${short(low)} to ${short(high)}`);
     find("view-windows").textContent =
       `From black to white: ${before} before, ${after} after` +
@@ -61,16 +63,21 @@ function viewing() {
     resize();
   }
 
-  function gone(text) {
-    frames.hidden = true;
+  // Says whether the picture is missing. The box of the frames stays, and with it the focus.
+  function gone() {
+    const row = find(`scan-${number()}`);
+    const link = row.querySelector(".slices img")?.dataset.link ?? "The picture";
+    const told = row.querySelector(".missing")?.textContent;
+    const text = told ?? (lost.has(number()) ? missing(link) : "");
+    frames.classList.toggle("lost", Boolean(text));
     find("view-missing").textContent = text;
-    find("view-missing").hidden = false;
+    find("view-missing").hidden = !text;
   }
 
   for (const image of all("image", frames))
     image.addEventListener("error", () => {
-      const link = find(`scan-${number()}`).querySelector(".slices img")?.dataset.link;
-      gone(missing(link ?? "The picture"));
+      lost.add(asked);
+      gone();
     });
 
   // Whole multiples of the picture's own pixels stay sharp.
@@ -186,6 +193,7 @@ function viewing() {
   });
   find("blink-play").addEventListener("click", () => play(!ticking));
   frames.addEventListener("keydown", (event) => {
+    if (event.ctrlKey || event.metaKey || event.altKey) return; // the browser's own
     const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (way) step(way);
     else if (event.key === " " && chosen("way") === "blink") {
@@ -197,6 +205,7 @@ function viewing() {
   });
   // The edge between before and after follows the pointer.
   frames.addEventListener("pointermove", (event) => {
+    if (frames.classList.contains("lost")) return;
     if (chosen("way") !== "swipe" || (event.pointerType !== "mouse" && !event.buttons)) return;
     const at = find("frame-after").querySelector("svg").getBoundingClientRect();
     const share = (100 * (event.clientX - at.left)) / at.width;
