@@ -261,3 +261,36 @@ def test_a_page_is_made_again_only_if_it_would_change(
     edited = page.stat().st_mtime_ns
     assert run(*words).code == 0
     assert page.stat().st_mtime_ns != edited
+
+
+def test_a_scan_that_fails_again_is_counted_nowhere_else_and_the_page_stays(
+    run: Run, study: SiteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jinja2")
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+    bad = tmp_path / "bad.nii"
+    bad.write_bytes(b"no image")
+    rows = [*study.rows[:3], {"image": bad, "site": study.rows[0]["site"]}]
+    table = study.table("one-bad", rows, ["image", "site"])
+    first = run("cohort", table, tmp_path / "out")
+    page = tmp_path / "out" / "report.html"
+    assert (first.code, page.exists()) == (1, True)
+    sites = lines_of(first)["sites"]
+    assert sum(int(number) for number in re.findall(r" (\d+)", sites.partition(":")[2])) == 3
+    made = page.stat().st_mtime_ns
+    assert run("cohort", table, tmp_path / "out").code == 1
+    assert page.stat().st_mtime_ns == made
+    # A scan that fails for the first time is not on that page.
+    monkeypatch.setenv("NDFLOW_NO_REPORT", "1")
+    other = study.table("two-bad", [{"image": tmp_path / "gone.nii"}, *rows], ["image", "site"])
+    assert run("cohort", other, tmp_path / "out").code == 1
+    assert not page.exists()
+
+
+def test_one_scan_is_not_to_be_evaluated(
+    run: Run, study: SiteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jinja2")
+    monkeypatch.delenv("NDFLOW_NO_REPORT")
+    ran = run("cohort", study.table("alone", study.rows[:1]), tmp_path / "out")
+    assert lines_of(ran)["next"] == "open the report in a browser"

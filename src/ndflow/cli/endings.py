@@ -100,7 +100,7 @@ def print_summary(
     _print_lines(
         {
             "scans": _scans(summary, "done", idle=not page.renewed),
-            "sites": _sites(study),
+            "sites": _sites(summary, study),
             "distance": _distance(summary.distances),
             "flagged": _flagged(summary, "see the report" if page.path else ""),
             "report": page.why if page.path is None else _shown(page.path),
@@ -166,18 +166,21 @@ def _scans(summary: Summary, done: str, *, idle: bool) -> str:
     return f"{text}: nothing to do" if idle else text
 
 
-def _sites(study: Study) -> str:
-    counts = Counter(scan.site or NO_SITE for scan in study.scans)
+def _sites(summary: Summary, study: Study) -> str:
+    failed = {failure.scan for failure in summary.failures}
+    counts = Counter(scan.site or NO_SITE for scan in study.scans if scan.name not in failed)
+    if not counts:
+        return "none"
     if set(counts) == {NO_SITE}:
         return "not known"
     names = [f"{site} {count}" for site, count in sorted(counts.items())]
     return f"{len(counts)}: {_fitting(names, _WIDTH - _COLUMN - len(f'{len(counts)}: '))}"
 
 
-def _fitting(names: Sequence[str], width: int) -> str:
-    """Return names in a line, as many as fit."""
+def _fitting(names: Sequence[str], width: int, kind: str = "") -> str:
+    """Return names in a line, as many as fit, and how many more there are of this kind."""
     for count in range(len(names), 0, -1):
-        more = f" and {len(names) - count} more" if count < len(names) else ""
+        more = f" and {len(names) - count} more{kind}" if count < len(names) else ""
         text = ", ".join(names[:count]) + more
         if len(text) <= width:
             return text
@@ -198,13 +201,16 @@ def _flagged(summary: Summary, where: str = "") -> str:
         return "none"
     begin, end = f"{len(summary.doubts_of)} of {summary.done}: ", f"; {where}" if where else ""
     width = _WIDTH - _COLUMN - len(begin) - len(end)
-    return begin + _fitting([f"{kind} {len(names)}" for kind, names, _ in counts], width) + end
+    kinds = [f"{kind} {len(names)}" for kind, names, _ in counts]
+    return begin + _fitting(kinds, width, " kinds of doubt") + end
 
 
 def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
     """Return what to do next, if possible a command."""
     if summary.failures:
         return f"see {_shown(study.folder / FAILURES)}, then run the same command again"
+    if summary.done < 2 and page.path:  # nothing to compare with
+        return "open the report in a browser"
     evaluate = shlex.join(["ndflow", "evaluate", _shown(study.folder)])
     path = study.folder / EVALUATION / EVALUATION_RECORD
     if not path.exists():

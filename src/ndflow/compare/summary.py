@@ -26,7 +26,8 @@ ABOUT = {
     ),
     "sites": (
         "Distances between and within sites",
-        "W1 of histograms, in standard deviations; shares are relative to the alignment.",
+        "W1 of histograms, in standard deviations of the average scan (the report's first numbers "
+        "are in those of the scans themselves); shares are relative to the alignment.",
     ),
     "classification": (
         "Site classification by random forests",

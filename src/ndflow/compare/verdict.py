@@ -31,6 +31,7 @@ _WIDTH = 100
 _ALL = "all scans"  # the site of all, where sites are not known
 _FAR = 3.0  # times the median distance from the average
 _NAMED = 3  # scans in a sentence
+_FEWEST = 3  # scans that can differ significantly, or stand out
 
 
 def verdict(comparison: Comparison, covariate: str | None = None) -> str:
@@ -212,6 +213,8 @@ def _look_at(comparison: Comparison, run: Condition) -> list[str]:
     ]
     if flagged:
         found.append(f"{plural(len(flagged), 'scan')} flagged by the run: {_listed(flagged)}.")
+    if not found and len(away) < _FEWEST:
+        found.append("Each scan: there are too few for one to stand out.")
     if not found:
         name = comparison.scans[int(order[0])].name
         found.append(f"No scan stands out; {name} is furthest from the average of all scans.")
@@ -260,6 +263,7 @@ def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) ->
     """
     less, more = words
     now, before = scans
-    if paired_t(now, before).p < _SIGNIFICANT and change * (now - before).mean() > 0:
+    agree = change * float((now - before).mean()) > 0
+    if len(now) >= _FEWEST and agree and paired_t(now, before).p < _SIGNIFICANT:
         return less if change < 0 else more
     return f"neither significantly {less} nor {more} than after alignment"

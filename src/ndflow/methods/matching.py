@@ -67,9 +67,9 @@ class Matching:
     scale
         The units of the result. positive: the target has a mean of 500 and a standard deviation of
         125, so practically all of a brain lies above 0, the background. standard: a mean of 0 and a
-        standard deviation of 1. target: the units of the target image. Default: positive for a
-        reference (standard with zscore), target for an image. The methods whitestripe, kde, fcm and
-        lsq have units of their own instead.
+        standard deviation of 1. target: the units of the target, an image or a mixture of one scan.
+        Default: positive for a reference (standard with zscore), target for an image or a mixture.
+        The methods whitestripe, kde, fcm and lsq have units of their own instead.
     range
         Two numbers, LOW and HIGH: where the 0.1st and 99.9th percentiles of the target lie in the
         result.

@@ -153,7 +153,9 @@ def _tissue(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str
     cells: dict[str, dict[str, str]] = {}
     for row in rows:
         less = row["paired_holm"] != "n/a" and float(row["paired_holm"]) < _SIGNIFICANT
-        text = f"{float(row['mean']):.2f} ± {float(row['sd']):.3f}{'*' if less else ''}"
+        mean = f"{float(row['mean']) + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−")
+        # Blanks at which no line is broken.
+        text = f"{mean}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{float(row['sd']):.3f}{'*' * less}"
         cells.setdefault(row["condition"], {})[f"{row['tissue']} Q{row['quartile']}"] = text
     names = list(next(iter(cells.values())))
     lines = [[condition, *(own[name] for name in names)] for condition, own in cells.items()]

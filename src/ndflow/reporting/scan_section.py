@@ -29,7 +29,7 @@ COLUMNS = (
     ),
     Column(
         "divergence",
-        "L2 divergence of the density from its target after alignment; with --mode site that of "
+        "Divergence of the density from its target after alignment; with --mode site that of "
         "the site, with two-level after the site's map",
         True,
     ),

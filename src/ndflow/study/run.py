@@ -10,6 +10,7 @@ from warnings import warn
 
 from ndflow._version import versions
 from ndflow.doubt import Doubt
+from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.lock import folder_lock
 from ndflow.files.stream import sha256_of
@@ -41,7 +42,7 @@ from ndflow.study.folder import (
 from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
 from ndflow.study.listing.scan_table import named_scans, read_table, write_study_scans
 from ndflow.study.ownership import refuse_replacing
-from ndflow.study.parallel.tasks import Failure, record_failures
+from ndflow.study.parallel.tasks import Failure, read_failures, record_failures
 from ndflow.study.passes import (
     Pass,
     Progress,
@@ -207,6 +208,7 @@ def run_cohort(
     check_cohort(study, force=force, prepared=prepared)
     make_folder(folder)
     with folder_lock(folder):
+        failed = _failed_before(folder)
         remove_leftovers(study)
         _record(study, command)
         write_study_scans(folder / SCANS, study.scans)
@@ -221,7 +223,7 @@ def run_cohort(
             raise
         failures = [*fitted.failures, *normalised.failures]
         remove_failed(study, fitted.failures, normalised.failures)
-        if normalised.kept < len(study.scans):
+        if normalised.kept < len(normalised.done) or failed != {one.scan for one in failures}:
             remove_pages(folder)
         tried = None
         if study.stop_early:
@@ -236,6 +238,14 @@ def run_cohort(
         normalised.all_doubts(),
         normalised.distances(),
     )
+
+
+def _failed_before(folder: Path) -> set[str]:
+    """Return the scans that failed in an earlier run."""
+    try:
+        return {scan for scan, *_ in read_failures(folder)}
+    except FileError:
+        return set()
 
 
 def check_cohort(study: Study, *, force: bool, prepared: bool = False) -> None:

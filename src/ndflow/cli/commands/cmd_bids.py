@@ -253,7 +253,7 @@ def _run(
     force, group = study.writing.force, level == "group"
     print_understood(
         study,
-        bids_dir,
+        bids_dir if study.within is None else f"{bids_dir} ({study.channel})",
         verbosity=verbosity,
         unused=run.unused,
         warnings=run.warnings,

@@ -43,6 +43,8 @@ def report(
     from ndflow.cli.console import print_result
     from ndflow.cli.report_page import progress_of_report
     from ndflow.reporting.build import report as write_report
+    from ndflow.study.folder import our_subject_pages
+    from ndflow.values import plural
 
     with progress_of_report(verbosity) as progress:
         path = write_report(
@@ -55,5 +57,6 @@ def report(
             progress=progress,
         )
     if not verbosity.quiet:
-        print_result(f"wrote {path}")
+        pages = plural(len(our_subject_pages(path.parent)), "page") if subject_pages else ""
+        print_result(f"wrote {path}" + (f" and {pages} of subjects" if pages else ""))
     return 0

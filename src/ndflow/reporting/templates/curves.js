@@ -1,7 +1,7 @@
 // ── the curves of a scan: three small charts, drawn when its row is first opened ────────────────
 const WIDE = 340;
 const HIGH = 200;
-const EDGE = { left: 46, right: 10, top: 8, bottom: 36 };
+const EDGE = { left: 54, right: 10, top: 8, bottom: 36 };
 
 // Whole numbers after the exponent of ten that they are multiples of; null where there is no value.
 const unpacked = ([exponent, ...numbers] = [0]) =>
