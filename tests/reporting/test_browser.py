@@ -355,7 +355,7 @@ def test_an_open_row_shows_slices_and_draws_curves_with_axes(opened):
     # The map goes from the lower left to the upper right corner of the axes.
     line = charts[1].find_element(By.CSS_SELECTOR, "path[stroke-width='2']")
     ends = [line.get_attribute("d")[1:].split("L")[k].split() for k in (0, -1)]
-    assert [[float(v) for v in end] for end in ends] == [[46, 164], [330, 8]]
+    assert [[float(v) for v in end] for end in ends] == [[54, 164], [330, 8]]
     picture = browser.find_element(By.CSS_SELECTOR, "#scan-4 .slices img")
     wait(browser, lambda b: b.execute_script("return arguments[0].naturalWidth", picture) == 120)
     browser.find_element(By.CSS_SELECTOR, "#scan-8 th").click()
