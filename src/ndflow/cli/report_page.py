@@ -38,8 +38,8 @@ class PageOutcome(NamedTuple):
     ----------
     path : the page; None if there is none.
     why : if there is none, why.
-    code : the exit code: 1 if it could not be written. Where the packages that it needs are
-        missing, nobody expects one.
+    code : the exit code: 1 if it could not be written, but 0 where the packages that it needs are
+        not installed.
     renewed : whether it was written now.
     """
 

@@ -2,7 +2,8 @@
 
 Every run is compared with the alignment of mean and standard deviation, the least that anybody
 would do. A difference is only called one if it is significant: p < .05 in a paired t-test over
-scans of how far each lies from the other sites, or from the average of its own; for tissues, in
+scans of how far each lies from the other sites, or from the average of its own, with the same sign
+as the distance that is quoted, and with three scans at least; for tissues, in
 the tests of their table; for the prediction of sites, in that of its entropy. The accuracy of a
 prediction is above chance if it exceeds the 95th percentile of that of shuffled sites.
 """

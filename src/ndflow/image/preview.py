@@ -1,8 +1,8 @@
 """Previews: three slices of a scan before and after, made while its voxels are in memory.
 
-A report shows every scan of a study. Reading all images again would take longer than to normalise
-them, so the run that writes an image writes a preview of it too: axial, coronal and sagittal slices
-in full resolution, side by side, cropped to what the mask selects; before above, after below.
+A report shows every scan of a study. Reading all images again would take longer than normalising
+them did, so the run that writes an image writes a preview of it too: axial, coronal and sagittal
+slices in full resolution, side by side, cropped to what the mask selects; before above after.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Preview:
     ----------
     before, after : (height, width), greys from 1 to 255; 0 is outside the mask.
     before_window, after_window : the intensities of the greys 1 and 255.
-    widths : of the axial, the coronal and the sagittal slice, in pixels.
+    widths : of the slices, in pixels: axial, coronal and sagittal.
     """
 
     before: Greys
