@@ -1,4 +1,5 @@
-# Everything runs in .venv, which `make` builds itself and renews when pyproject.toml changes.
+# Everything runs in .venv, which `make` builds itself and renews when pyproject.toml changes. What
+# needs torch runs in .venv-torch: torch is large, and everything else works without it.
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -6,14 +7,23 @@ WORKERS ?= 2
 BIN := .venv/bin
 READY := .venv/.ready
 
+TORCH_BIN := .venv-torch/bin
+TORCH_READY := .venv-torch/.ready
+# On the package index, this is the build for the processor alone, of 0.2 GB; later ones depend on
+# CUDA, several GB more that the tests have no use for.
+TORCH := torch==2.13.0
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz lint format study bench clean
+.PHONY: help demo test test-torch fuzz lint format study bench clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: lint  ## every check, then the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)
+
+test-torch: $(TORCH_READY)  ## the tests of what needs torch, such as brain masks
+	$(TORCH_BIN)/pytest tests/needs_torch
 
 CASES ?= 1000
 SEED ?= 0
@@ -47,11 +57,17 @@ bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quart
 	$(BIN)/python benchmarks/rivals.py --heads
 	$(BIN)/python benchmarks/scaling.py
 
-clean:  ## remove .venv and all that is generated
-	rm -rf .venv .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+clean:  ## remove .venv, .venv-torch and all that is generated
+	rm -rf .venv .venv-torch .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(TORCH_READY): pyproject.toml
+	$(PYTHON) -m venv .venv-torch
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[prepare]' hypothesis pytest
 	@touch $@
