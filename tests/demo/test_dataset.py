@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from studies import contents
 
 from ndflow.demo.dataset import DemoStudy, write_demo_study
+from ndflow.demo.scan_grid import grid_over
 from ndflow.demo.simulate import MEANS
-from ndflow.demo.template import grid_over, load_anatomy
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.preparation.template import load_anatomy
 from ndflow.study.listing.scan_table import read_scans
 
 SUBJECTS = 3

@@ -11,6 +11,7 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.spatial import KDTree
 
 from ndflow.demo import simulate
+from ndflow.demo.scan_grid import grid_over
 from ndflow.demo.simulate import (
     MEANS,
     REACH,
@@ -20,7 +21,7 @@ from ndflow.demo.simulate import (
     make_subject,
     simulate_scan,
 )
-from ndflow.demo.template import Anatomy, grid_over
+from ndflow.preparation.template import Anatomy
 from ndflow.transport import PiecewiseLinear
 
 LENGTH = 72

@@ -17,12 +17,13 @@ from nibabel.nifti1 import Nifti1Header
 from numpy.typing import NDArray
 from scipy.interpolate import PchipInterpolator
 
+from ndflow.demo.scan_grid import Grid, grid_over
 from ndflow.demo.simulate import MEANS, REACH, draw_fields, make_subject, simulate_scan
-from ndflow.demo.template import Anatomy, Grid, grid_over, load_anatomy
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import check_new, new_file
 from ndflow.files.gzip import gzip_writer
 from ndflow.files.tables import write_table
+from ndflow.preparation.template import Anatomy, load_anatomy
 from ndflow.transport import PiecewiseLinear
 from ndflow.values import FloatArray, real, whole
 
@@ -189,7 +190,7 @@ def _write_scan(
         volume = np.zeros(grid.shape, values.dtype, order="F")
         volume[tuple(subject.voxels.T)] = values
         _write(paths[kind], volume, grid.affine, slope, force=force)
-    canonical = np.quantile(subject.canonical.astype(np.float64), _LEVELS)
+    canonical = np.asarray(np.quantile(subject.canonical.astype(np.float64), _LEVELS), np.float64)
     return Truth(scanner.site, curve, canonical, int(np.count_nonzero(subject.lesion)))
 
 

@@ -27,7 +27,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from ndflow.demo.template import Anatomy, Grid, Map, Voxels
+from ndflow.demo.scan_grid import Grid, Voxels
+from ndflow.preparation.template import Anatomy
+from ndflow.preparation.working_grid import Map
 from ndflow.transport import PiecewiseLinear
 from ndflow.values import FloatArray
 

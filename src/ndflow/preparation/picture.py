@@ -1,0 +1,198 @@
+"""A picture for quality control: slices before and after, with the outlines of what was found.
+
+Sagittal, coronal and axial slices side by side. Above, the scan as it was, with the outline of the
+mask; below, free of bias, with the borders of WM and of GM to CSF. Both rows have one grey window,
+so a bias field shows as a difference between them. Where there is a lesion, the slices lead through
+it, and both rows have its outline.
+
+An outline is one pixel wide and belongs to what it surrounds: a pixel has its colour if it is
+inside, and one of its four neighbours is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from nibabel.orientations import apply_orientation, io_orientation
+from numpy.typing import NDArray
+from scipy import ndimage
+
+from ndflow.image.png import Greys, encode_palette
+from ndflow.image.volume import Volume
+from ndflow.preparation.prepare_volume import PreparedVolume
+from ndflow.preparation.working_grid import Bools, Map, voxel_sizes
+from ndflow.values import FloatArray
+
+__all__ = ["OUTLINES", "preparation_picture"]
+
+# Colours of Okabe and Ito, which are distinguishable with any type of colour vision. Yellow, which
+# is faint on paper, is the clearest of them on a dark picture.
+OUTLINES = {"mask": "#56B4E9", "GM": "#F0E442", "WM": "#D55E00", "lesion": "#CC79A7"}
+
+_PIXEL = 0.5  # mm
+_LONGEST = 600  # pixels of a slice, where the mask is a whole head or more
+_SHORTEST = 300  # pixels of the longest slice, where it is the brain of a small animal
+_MARGIN = 10.0  # mm around the brain: what the mask has left out must be seen
+_GAP = 6  # pixels between slices
+_GREYS = 24  # shades: more can hardly be told apart, and make the file larger
+_SHOWN = (0.5, 99.5)  # percentiles of the brain: black, and nearly white
+_ROOM = 1.25  # the latter is left for what is brighter than the brain, and for coloured lines
+
+
+class _Frame(NamedTuple):
+    """Which part of an upright volume a slice shows.
+
+    Attributes
+    ----------
+    axis, place : across which axis it lies, and where along it.
+    first : the edges of the frame, in millimetres from those of the volume.
+    shape : its pixels along each axis of the plane.
+    spacing : of the voxels along these axes, in millimetres.
+    pixel : of the pixels.
+    """
+
+    axis: int
+    place: int
+    first: FloatArray
+    shape: tuple[int, ...]
+    spacing: FloatArray
+    pixel: float
+
+    def plane(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return the plane of an upright volume, as it is."""
+        found: NDArray[Any] = np.take(array, self.place, self.axis)
+        return found
+
+    def pixels(self, plane: NDArray[Any]) -> Map:
+        """Return a plane in square pixels, rows from top to bottom."""
+        found: Map = ndimage.affine_transform(
+            plane.astype(np.float32),
+            np.diag(self.pixel / self.spacing),
+            (self.first + self.pixel / 2) / self.spacing - 0.5,
+            output_shape=self.shape,
+            order=1,
+            mode="nearest",
+        )
+        return np.rot90(found)
+
+    def outline(self, region: NDArray[Any]) -> Bools:
+        """Return the outline of a mask, or of where a probability is above a half."""
+        inside: Bools = self.pixels(self.plane(region)) > 0.5
+        return inside & ~ndimage.binary_erosion(inside, border_value=1)
+
+
+class _Turn:
+    """Turns volumes so that their axes point to the right, forward and up; views, not copies."""
+
+    def __init__(self, affine: FloatArray) -> None:
+        self._orientation = io_orientation(affine)  # type: ignore[no-untyped-call]
+        self.spacing: FloatArray = voxel_sizes(affine)[np.argsort(self._orientation[:, 0])]
+
+    def __call__(self, array: NDArray[Any]) -> NDArray[Any]:
+        turned: NDArray[Any] = apply_orientation(array, self._orientation)  # type: ignore[no-untyped-call]
+        return turned
+
+
+def preparation_picture(
+    volume: Volume, prepared: PreparedVolume, lesion: Bools | None = None
+) -> bytes:
+    """Return the picture of a prepared scan, as a PNG file.
+
+    Parameters
+    ----------
+    volume : the scan as it was.
+    prepared : what was made of it. If neither the bias field was corrected nor tissues were found,
+        there is one row.
+    lesion : which voxels are a lesion.
+    """
+    turn = _Turn(volume.affine)
+    before, after, brain = (
+        turn(array) for array in (volume.spatial_values, prepared.corrected, prepared.brain)
+    )
+    rows: list[tuple[NDArray[Any], dict[str, NDArray[Any]]]] = [(before, {"mask": brain})]
+    if prepared.tissues is not None:
+        csf, _, wm = (turn(part) for part in prepared.tissues)
+        rows.append((after, {"GM": brain - csf, "WM": wm}))
+    elif prepared.measures.field is not None:
+        rows.append((after, {"mask": brain}))
+    through = brain
+    if lesion is not None and lesion.any():
+        through = turn(lesion)
+        rows = [(values, {**regions, "lesion": through}) for values, regions in rows]
+    frames = _frames(brain, through, turn.spacing)
+    window = _window(np.concatenate([frame.plane(after)[frame.plane(brain)] for frame in frames]))
+    pictures = [
+        _side_by_side([_drawn(frame, values, window, regions) for frame in frames])
+        for values, regions in rows
+    ]
+    gap = np.zeros((_GAP, pictures[0].shape[1]), np.uint8)
+    parts = [part for picture in pictures for part in (gap, picture)][1:]
+    note = {"rows": ["before", "after"][: len(rows)], "outlines": OUTLINES}
+    return encode_palette(np.concatenate(parts), _palette(), note)
+
+
+def _frames(brain: Bools, through: Bools, spacing: FloatArray) -> list[_Frame]:
+    """Return the slices to show: sagittal, coronal and axial, where a region is fullest.
+
+    Parameters
+    ----------
+    brain : what they are cropped to.
+    through : the region.
+    spacing : of the voxels, in millimetres.
+    """
+    box = ndimage.find_objects(brain.astype(np.int8))[0]
+    low = np.array([part.start for part in box]) * spacing - _MARGIN
+    high = np.array([part.stop for part in box]) * spacing + _MARGIN
+    low, high = np.maximum(low, 0), np.minimum(high, np.array(brain.shape) * spacing)
+    longest = float((high - low).max())
+    pixel = min(max(_PIXEL, longest / _LONGEST), longest / _SHORTEST)
+    found = []
+    for axis in range(3):
+        others = [other for other in range(3) if other != axis]
+        place = int(np.argmax(through.sum(axis=tuple(others))))
+        shape = np.ceil((high - low)[others] / pixel - 1e-6).astype(int)
+        found.append(_Frame(axis, place, low[others], tuple(shape), spacing[others], pixel))
+    return found
+
+
+def _window(values: NDArray[Any]) -> tuple[float, float]:
+    """Return the intensities that are black and white."""
+    low, high = np.percentile(values, _SHOWN).tolist() if values.size else (0.0, 1.0)
+    return (low, low + _ROOM * (high - low)) if low < high else (low - 0.5, low + 0.5)
+
+
+def _drawn(
+    frame: _Frame,
+    values: NDArray[Any],
+    window: tuple[float, float],
+    regions: Mapping[str, NDArray[Any]],
+) -> Greys:
+    """Return a slice with outlines, in the numbers of the palette."""
+    low, high = window
+    plane = frame.plane(values)
+    shown = frame.pixels(np.where(np.isfinite(plane), plane, low))
+    share = np.clip((shown - low) / (high - low), 0, 1)
+    levels: Greys = np.rint(share * (_GREYS - 1)).astype(np.uint8)
+    for number, name in enumerate(OUTLINES):
+        if name in regions:
+            levels[frame.outline(regions[name])] = _GREYS + number
+    return levels
+
+
+def _side_by_side(slices: Sequence[Greys]) -> Greys:
+    """Return slices in one row, each in the middle of its height."""
+    height = max(one.shape[0] for one in slices)
+    parts = []
+    for one in slices:
+        above = (height - one.shape[0]) // 2
+        ends = (above, height - one.shape[0] - above), (0, _GAP)
+        parts.append(np.pad(one, ends))
+    return np.concatenate(parts, axis=1)[:, :-_GAP]
+
+
+def _palette() -> list[str]:
+    """Return the colours of all numbers: the shades of grey, then the outlines."""
+    greys = np.rint(np.linspace(0, 255, _GREYS)).astype(int).tolist()
+    return [*(f"#{grey:02x}{grey:02x}{grey:02x}" for grey in greys), *OUTLINES.values()]

@@ -1,0 +1,118 @@
+"""Brain masks by the network itself, on real heads where there are some."""
+
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+import torch
+from commands import typed
+from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
+from numpy.typing import NDArray
+from studies import read_json, read_tsv, record_of, write_tsv
+
+from ndflow.errors import FileError
+from ndflow.image.read import read_volume
+from ndflow.preparation.brain_mask import brain_mask, deepbet_version
+
+BoolArray = NDArray[np.bool_]
+
+PEOPLE = ("sub-HH027", "sub-UCLA003")
+
+
+def dice(one: BoolArray, other: BoolArray) -> float:
+    return float(2 * np.count_nonzero(one & other) / (one.sum() + other.sum()))
+
+
+@pytest.fixture(scope="module")
+def head(heads: Path) -> Path:
+    return heads / "sub-HH027_T1w.nii.gz"
+
+
+@pytest.fixture(scope="module")
+def found(head: Path) -> BoolArray:
+    """The brain in a head of 2 mm."""
+    return brain_mask(read_volume(head))
+
+
+@pytest.mark.parametrize("person", ["sub-HH030", "sub-NSK011", "sub-UCLA003"])
+def test_they_agree_with_masks_of_others(person: str, cohort_folder: Path) -> None:
+    (image,) = cohort_folder.glob(f"{person}/**/{person}_T1w.nii.gz")
+    (other,) = cohort_folder.glob(f"{person}/**/{person}_desc-brain_mask.nii.gz")
+    truth = np.asarray(nibabel.load(other).dataobj) > 0
+    assert dice(brain_mask(read_volume(image)), truth) > 0.94
+
+
+def test_the_brain_of_a_head_is_as_large_as_that_person_s_brain(
+    head: Path, found: BoolArray, cohort_folder: Path
+) -> None:
+    (other,) = cohort_folder.glob("sub-HH027/**/sub-HH027_desc-brain_mask.nii.gz")
+    image, truth = nibabel.load(head), nibabel.load(other)
+    volumes = [
+        np.count_nonzero(inside) * abs(np.linalg.det(affine[:3, :3]))
+        for inside, affine in ((found, image.affine), (np.asarray(truth.dataobj), truth.affine))
+    ]
+    assert volumes[0] == pytest.approx(volumes[1], rel=0.05)
+
+
+def test_the_same_image_gives_the_same_mask_and_nothing_else_changes(
+    head: Path, found: BoolArray, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = torch.get_num_threads()
+    again = brain_mask(read_volume(head))
+    assert again.dtype == bool
+    assert again.shape == read_volume(head).spatial_shape
+    assert np.array_equal(again, found)
+    assert torch.get_num_threads() == before
+    assert capfd.readouterr() == ("", "")
+
+
+def test_the_mask_follows_the_axes(head: Path, found: BoolArray) -> None:
+    image = nibabel.load(head)
+    values = np.asarray(image.dataobj)
+    turn = ornt_transform(nibabel.io_orientation(image.affine), axcodes2ornt("SAL"))
+    turned = nibabel.apply_orientation(values, turn)
+    affine = image.affine @ inv_ornt_aff(turn, values.shape)
+    oblique = np.eye(4)
+    oblique[:3, :3] = [[0.96, 0.28, 0.0], [-0.28, 0.96, 0.0], [0.0, 0.0, 1.0]]  # about 16 degrees
+    other = nibabel.Nifti1Image(turned[..., None].astype(np.float32), oblique @ affine)
+    expected = nibabel.apply_orientation(found, turn)
+    assert not np.array_equal(turned.shape, values.shape) or not np.array_equal(turned, values)
+    assert dice(brain_mask(read_volume(other)), expected) > 0.999
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (np.zeros((64, 64, 64), np.float32), "finds no brain in it"),
+        (np.random.default_rng(0).normal(size=(64, 64, 64)), "holds [0-9,]+ ml, but brains have"),
+    ],
+    ids=["nothing", "noise"],
+)
+def test_what_is_no_head_is_refused(values: NDArray[np.float64], message: str) -> None:
+    image = nibabel.Nifti1Image(values, np.diag([4.0, 4.0, 4.0, 1.0]))
+    with pytest.raises(FileError, match=message):
+        brain_mask(read_volume(image))
+
+
+def test_a_scan_is_normalised_inside_its_brain(
+    head: Path, found: BoolArray, tmp_path: Path
+) -> None:
+    typed("fit", head, "--mask", "brain", "-o", tmp_path / "target.json", "-q")
+    output = tmp_path / "out.nii.gz"
+    words = ("--to", tmp_path / "target.json", "--mask", "brain", "--outside", "zero", "-q")
+    typed("normalise", head, *words, "-o", output)
+    settings = record_of(output)["settings"]
+    assert (settings["mask"], settings["deepbet"]) == ("brain", deepbet_version())
+    assert not np.asarray(nibabel.load(output).dataobj)[~found].any()
+
+
+def test_a_study_finds_all_brains(heads: Path, found: BoolArray, tmp_path: Path) -> None:
+    rows = [{"image": heads / f"{one}_T1w.nii.gz", "subject": one} for one in PEOPLE]
+    out = tmp_path / "out"
+    table = write_tsv(tmp_path / "t.tsv", rows)
+    typed("cohort", table, out, "--mask", "brain", "--jobs", 2, "--no-report", "-q")
+    masks = [out / row["mask"] for row in read_tsv(out / "scans.tsv")]
+    assert np.array_equal(np.asarray(nibabel.load(masks[0]).dataobj) > 0, found)
+    assert read_json(out / "provenance.json")["versions"]["deepbet"] == deepbet_version()
+    typed("verify", out, "-q")

@@ -1,0 +1,164 @@
+"""One scan with known tissues and a known bias field, prepared by the real ANTs and template."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from nibabel.eulerangles import euler2mat
+from scipy import ndimage
+
+from ndflow.errors import FileError
+from ndflow.image.read import read_volume
+from ndflow.preparation.prepare_volume import prepare_volume
+from ndflow.preparation.template import halved_anatomy
+from ndflow.preparation.working_grid import interpolated
+
+pytest.importorskip("ants")
+
+SHAPE = (84, 76, 72)
+TISSUES = np.array([30.0, 75.0, 110.0])  # CSF, GM, WM
+
+
+def head():
+    """Return a tilted scan with a bias field, and the truth; tissues are purer than an average."""
+    import nibabel as nib
+
+    anatomy = halved_anatomy()
+    affine = np.eye(4)
+    affine[:3, :3] = euler2mat(0.1, 0.05, -0.1) @ np.diag([2.3, 2.6, 2.5])
+    affine[:3, 3] = (-88, -118, -70)
+
+    def here(part):
+        return interpolated(part, anatomy.affine, SHAPE, affine)
+
+    gm, wm, brain = here(anatomy.gm), here(anatomy.wm), here(anatomy.brain) > 0.5
+    pure = np.stack([np.clip(1 - gm - wm, 0, 1) * 1.3, gm, wm]) ** 5
+    truth = np.where(brain, pure / pure.sum(axis=0), 0)
+    clean = np.tensordot(TISSUES, truth, 1)
+    noisy = clean + 2 * np.random.default_rng(0).standard_normal(SHAPE)
+    place = np.indices(SHAPE) / np.array(SHAPE)[:, None, None, None] - 0.5
+    field = np.exp(0.35 * place[0] - 0.5 * place[1] ** 2 + 0.2 * place[2])
+    values = np.where(brain, noisy * field, 0).astype(np.float32)
+    image = nib.Nifti1Image(values, affine)
+    return read_volume(image, max_bytes=1 << 30), brain, truth, np.log(field)
+
+
+@pytest.fixture(scope="module")
+def prepared():
+    volume, brain, truth, log = head()
+    steps = []
+    found = prepare_volume(volume, brain, step=steps.append)
+    return volume, brain, truth, log, found, steps
+
+
+def test_the_bias_field_is_removed_and_the_units_stay(prepared):
+    volume, brain, _, log, found, _ = prepared
+    removed = np.log(volume.stored[brain] / found.corrected[brain])
+    assert removed.mean() == pytest.approx(0, abs=0.01)  # a geometric mean of 1
+    deep = ndimage.binary_erosion(brain, iterations=2)[brain]
+    left = (log[brain] - log[brain].mean() - removed)[deep]
+    assert left.std() < 0.25 * log[brain].std()
+    low, high = found.measures.field
+    assert low == pytest.approx(np.exp(removed.min()), rel=1e-3)
+    assert high == pytest.approx(np.exp(removed.max()), rel=1e-3)
+
+
+def test_tissues_are_where_they_are(prepared):
+    _, brain, truth, _, found, _ = prepared
+    ours, theirs = found.tissues.argmax(axis=0), truth.argmax(axis=0)
+    for tissue, least in ((0, 0.8), (1, 0.93), (2, 0.95)):
+        one, other = (ours == tissue) & brain, (theirs == tissue) & brain
+        assert 2 * (one & other).sum() / (one.sum() + other.sum()) > least, tissue
+
+
+def test_measures_are_those_of_the_maps(prepared):
+    _, brain, _, _, found, steps = prepared
+    voxel = 2.3 * 2.6 * 2.5 / 1000
+    assert found.measures.brain_ml == pytest.approx(brain.sum() * voxel)
+    assert found.measures.tissues_ml == pytest.approx(
+        found.tissues.sum(axis=(1, 2, 3)) * voxel, rel=1e-4
+    )
+    assert found.measures.overlap > 0.95
+    assert found.measures.agreement > 0.7
+    assert found.measures.likeness > 0.7
+    assert steps == ["bias field", "template", "tissues"]
+
+
+def test_the_same_scan_gives_the_same_bytes(prepared):
+    volume, brain, *_, found, _ = prepared
+    again = prepare_volume(volume, brain)
+    assert again.corrected.tobytes() == found.corrected.tobytes()
+    assert again.tissues.tobytes() == found.tissues.tobytes()
+    assert again.measures == found.measures
+
+
+def test_nothing_depends_on_what_is_in_a_lesion():
+    volume, brain, *_ = head()
+    lesion = np.zeros(SHAPE, bool)
+    lesion[30:42, 30:44, 34:46] = True
+    dark, bright = (
+        prepare_volume(
+            replace(volume, stored=np.where(lesion, value, volume.stored)), brain, lesion=lesion
+        )
+        for value in (np.float32(3), np.float32(900))
+    )
+    np.testing.assert_array_equal(dark.corrected[~lesion], bright.corrected[~lesion])
+    np.testing.assert_array_equal(dark.tissues[:, ~lesion], bright.tissues[:, ~lesion])
+    assert dark.measures == bright.measures
+    np.testing.assert_allclose(dark.tissues.sum(axis=0)[lesion & brain], 1, rtol=1e-5)
+    assert (dark.tissues[:, lesion] != bright.tissues[:, lesion]).any()
+    assert sum(dark.measures.tissues_ml) == pytest.approx(
+        (brain & ~lesion).sum() * volume.voxel_mm3 / 1000, rel=1e-4
+    )
+
+
+def test_steps_can_be_left_out():
+    volume, brain, *_ = head()
+    found = prepare_volume(volume, brain, bias_field=False, tissues=False)
+    np.testing.assert_array_equal(found.corrected, volume.stored)
+    assert found.tissues is None
+    assert found.measures.field is None
+    assert found.measures.tissues_ml is None
+
+
+def test_a_brain_without_voxels_is_refused():
+    volume, brain, *_ = head()
+    with pytest.raises(FileError, match="no voxel is inside the brain; check its mask"):
+        prepare_volume(volume, np.zeros_like(brain))
+
+
+def test_intensities_that_were_normalised_have_no_bias_field():
+    volume, brain, *_ = head()
+    inside = volume.stored[brain]
+    scored = np.where(brain, (volume.stored - inside.mean()) / inside.std(), 0)
+    with pytest.raises(FileError, match="of the brain is negative") as caught:
+        prepare_volume(replace(volume, stored=scored), brain)
+    assert "--no-bias-field" in caught.value.hint
+    lesion = scored < 0
+    prepare_volume(replace(volume, stored=scored), brain, lesion=lesion, tissues=False)
+
+
+@pytest.mark.parametrize(
+    ("radius", "options", "message"),
+    [
+        (0.5, {"bias_field": False}, "the brain is too small: 0.001 ml"),
+        (2.2, {"tissues": False}, "too small for a bias field, or has no signal"),
+        (3, {"bias_field": False}, "ANTs cannot register the template"),
+    ],
+)
+def test_a_brain_of_a_few_voxels_is_refused(radius, options, message):
+    import nibabel as nib
+
+    away = np.linalg.norm(np.indices((20, 20, 20)) - 10, axis=0)
+    volume = read_volume(nib.Nifti1Image((100 - away).astype(np.float32), np.eye(4)))
+    with pytest.raises(FileError, match=message) as caught:
+        prepare_volume(volume, away < radius, **options)
+    assert "check" in caught.value.hint
+    plain = prepare_volume(volume, away < radius, bias_field=False, tissues=False)
+    assert plain.measures.brain_ml == pytest.approx((away < radius).sum() / 1000)
+
+
+def test_a_lesion_that_covers_everything_is_refused():
+    volume, brain, *_ = head()
+    with pytest.raises(FileError, match="the lesion covers the whole brain"):
+        prepare_volume(volume, brain, lesion=np.ones(SHAPE, bool))
