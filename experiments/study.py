@@ -18,6 +18,7 @@ from pathlib import Path
 
 import lesion_study
 import scanner_study
+import stroke_study
 import tissue_study
 
 HERE = Path(__file__).parent
@@ -58,6 +59,7 @@ def main() -> None:
             "targets": tissue_study.section(folder, table, ndflow, DOCS / "figures"),
             **lesion_study.sections(cohort, DOCS / "figures"),
             "unknown_scanners": scanner_study.section(cohort, cohort.parent / "scans"),
+            "strokes": stroke_study.section(cohort.parent / "scans" / "stroke", ndflow, folder),
         }
         scans = read(table)
         names = ("tissue", "fitness", "sites", "classification", "covariate")

@@ -59,7 +59,7 @@ def test_an_automatic_mask_counts_like_the_same_mask_given(tmp_path: Path) -> No
             mask = save(tmp_path / f"m{number}.nii", foreground(data).astype(np.uint8))
             rows.append(f"{image}\t{mask if kind == 'given' else 'n/a'}")
         (tmp_path / "n.tsv").write_text("\n".join(rows))
-        scans = named_scans(read_scans(tmp_path / "n.tsv"), auto_mask=True)
+        scans = named_scans(read_scans(tmp_path / "n.tsv"), unmasked="auto")
         run_cohort(Study(tmp_path / kind, scans), Silent(), force=False)
         runs.append(numbers(compared(tmp_path / kind)))
     alike(*runs, {"unnormalised": "unnormalised", "affine": "affine", "found": "given"}, rel=1e-12)

@@ -13,7 +13,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 from ndflow.bids.masks import RAW
@@ -26,6 +26,9 @@ from ndflow.files.text import read_text
 
 __all__ = [
     "DATASET_FILES",
+    "NORMALISED",
+    "PREPARED",
+    "DatasetTexts",
     "check_dataset",
     "derivative_path",
     "is_our_derivative",
@@ -41,7 +44,23 @@ _BIDS_VERSION = "1.10.0"
 _MAX_BYTES = 16 << 20
 _READMES = ("README", "README.md", "README.rst", "README.txt")  # BIDS allows only one
 DATASET_FILES = (DESCRIPTION, ".bidsignore", *_READMES)  # what describes a dataset
-_README = """\
+
+
+class DatasetTexts(NamedTuple):
+    """What is special about a kind of derivative.
+
+    Attributes
+    ----------
+    readme : what the README says.
+    ignored : what the validator is to ignore, as in ``.bidsignore``.
+    """
+
+    readme: str
+    ignored: tuple[str, ...]
+
+
+NORMALISED = DatasetTexts(
+    """\
 # Normalised images
 
 The intensities of these images were made comparable across scanners by ndflow, with nonparametric
@@ -49,28 +68,61 @@ density flows. Geometry and background are those of the images that they were ma
 
 - sub-*/: the images, desc-ndflow; the JSON beside each one says what it was made from, and how
 - models/: what was found for each scan: the mixture of its intensities
+- masks/: the brain masks of scans that came without one, if they were to be found
 - figures/: slices of each scan before and after, for the report
 - reference*.json, map_*.json: what the scans were matched to
 - scans.tsv, failures.tsv: all scans, and those that could not be normalised, and why
 - provenance.json, report.html, evaluation/: how it was done, and how it went
 - logs/CITATION.md: a paragraph for the methods section of a paper, and what to cite
+- prepared/: brain masks, bias-corrected images and tissue maps, if they were made by ndflow too
 
 Only the images are described by BIDS; .bidsignore lists the rest.
-"""
-_IGNORED = (
-    "/models",
-    "/figures",
-    "/maps",
-    "/evaluation",
-    "/logs",
-    "/reference*.json",
-    "/map_*.json",
-    "/provenance.json",
-    "/failures.tsv",
-    "/scans.tsv",
-    "/report.html",
-    "/report-*.html",
-    ".ndflow-*",
+""",
+    (
+        "/models",
+        "/masks",
+        "/figures",
+        "/maps",
+        "/evaluation",
+        "/logs",
+        "/prepared",
+        "/reference*.json",
+        "/map_*.json",
+        "/provenance.json",
+        "/failures.tsv",
+        "/scans.tsv",
+        "/report.html",
+        "/report-*.html",
+        ".ndflow-*",
+    ),
+)
+PREPARED = DatasetTexts(
+    """\
+# Prepared images
+
+These images were prepared by ndflow for the normalisation of their intensities. All are on the
+grids of the scans that they were made from, except copies in the space of a template (space-).
+
+- sub-*/: per scan, desc-preproc: the image without its bias field, in its own units;
+  desc-brain_mask: the brain; label-CSF, label-GM and label-WM: tissue probabilities. The JSON
+  beside each image says what it was made from, how, and what was measured
+- figures/: a picture of each scan with the outlines of mask and tissues, for quality control
+- study.tsv: the scans as `ndflow cohort` reads them; study_space-MNI.tsv: the copies
+- preparation.tsv: what was measured; failures.tsv: scans that could not be prepared, and why
+- provenance.json, report.html: how it was done, and how it went
+
+Only the images are described by BIDS; .bidsignore lists the rest.
+""",
+    (
+        "/figures",
+        "/provenance.json",
+        "/failures.tsv",
+        "/study.tsv",
+        "/study_space-MNI.tsv",
+        "/preparation.tsv",
+        "/report.html",
+        ".ndflow-*",
+    ),
 )
 
 
@@ -90,12 +142,12 @@ def derivative_path(scan: BidsImage, *, desc: str = OURS) -> str:
 
 
 def source_uris(scan: BidsImage, derivatives: Mapping[str, Path] = _NO_LINKS) -> list[str]:
-    """Return the BIDS URIs of a scan and of its mask, if that lies in one of the derivatives."""
+    """Return the BIDS URIs of a scan and of those of its masks that lie in the derivatives."""
     uris = [f"bids:{RAW}:{scan.relative}"]
-    for name, folder in derivatives.items():
-        if scan.mask is not None and Path(scan.mask).is_relative_to(folder):
-            uris.append(f"bids:{name}:{Path(scan.mask).relative_to(folder).as_posix()}")
-    return uris[:2]
+    for file in filter(None, (scan.mask, scan.lesion)):
+        places = [one for one in derivatives.items() if Path(file).is_relative_to(one[1])]
+        uris += [f"bids:{n}:{Path(file).relative_to(at).as_posix()}" for n, at in places[:1]]
+    return uris
 
 
 def write_dataset_files(
@@ -105,6 +157,8 @@ def write_dataset_files(
     name: str = _TOOL,
     version: str,
     derivatives: Mapping[str, Path] = _NO_LINKS,
+    texts: DatasetTexts = NORMALISED,
+    any_source: bool = False,
     force: bool = False,
 ) -> None:
     """Write ``dataset_description.json``, ``README`` and ``.bidsignore`` of a derivative.
@@ -120,6 +174,9 @@ def write_dataset_files(
     name : the name of the derivative.
     version : the version of ndflow.
     derivatives : the folders with masks, by the names that URIs use for them.
+    texts : what is special about this kind of derivative.
+    any_source : whether the scans may come from a folder that is no dataset, and from another one
+        than before.
     force : whether to replace the description altogether, even if the derivative was made from
         another dataset.
 
@@ -128,8 +185,8 @@ def write_dataset_files(
     FileError : if the folder belongs to another dataset, or a file cannot be read or written.
     """
     place, source = Path(folder), Path(source_root)
-    check_dataset(place, source_root=source, force=force)
-    ours = _description(_read(source / DESCRIPTION), _location(source, place), name, version)
+    check_dataset(place, source_root=source, any_source=any_source, force=force)
+    ours = _description(_source(source, any_source), _location(source, place), name, version)
     for other, root in derivatives.items():
         ours["DatasetLinks"][other] = _location(root, place)
     path, ignored = place / DESCRIPTION, place / ".bidsignore"
@@ -137,23 +194,25 @@ def write_dataset_files(
     content = ours if fresh else _updated(_read(path), ours)
     _write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
     old = read_text(ignored, max_bytes=_MAX_BYTES) if os.path.lexists(ignored) else ""
-    _write(ignored, _with_ignored(old.splitlines()))
+    _write(ignored, _with_ignored(old.splitlines(), texts.ignored))
     if not any(os.path.lexists(place / readme) for readme in _READMES):
-        _write(place / "README", _README)
+        _write(place / "README", texts.readme)
 
 
-def check_dataset(folder: AnyPath, *, source_root: AnyPath, force: bool = False) -> None:
+def check_dataset(
+    folder: AnyPath, *, source_root: AnyPath, any_source: bool = False, force: bool = False
+) -> None:
     """Raise the error that `write_dataset_files` would raise for a folder; parameters as there."""
     place, source = Path(folder), Path(source_root)
     real, root = Path(os.path.realpath(place)), Path(os.path.realpath(source))
     inside = real.is_relative_to(root) and real.relative_to(root).parts[:1]
-    if real == root or (inside and inside[0].startswith("sub-")):
+    if not any_source and (real == root or (inside and inside[0].startswith("sub-"))):
         hint = f"choose a folder of its own, for example {source / 'derivatives' / _TOOL}"
         raise FileError(place, "the dataset that the scans come from", hint)
     path = place / DESCRIPTION
     if os.path.lexists(path):
-        ours = _description(_read(source / DESCRIPTION), _location(source, place), _TOOL, "")
-        _check_old(path, _read(path), ours, force=force)
+        ours = _description(_source(source, any_source), _location(source, place), _TOOL, "")
+        _check_old(path, _read(path), ours, force=force or any_source)
 
 
 def is_our_derivative(folder: AnyPath) -> bool:
@@ -233,9 +292,15 @@ def _location(source: Path, folder: Path) -> str:
     return real.as_uri()
 
 
-def _with_ignored(old: list[str]) -> str:
+def _source(root: Path, any_source: bool) -> Description:
+    """Return the description of the dataset that scans come from; empty if it need not have one."""
+    path = root / DESCRIPTION
+    return {} if any_source and not os.path.lexists(path) else _read(path)
+
+
+def _with_ignored(old: list[str], ours: tuple[str, ...]) -> str:
     """Return the content of ``.bidsignore``: the old lines, and those of ours that are missing."""
-    return "\n".join((*old, *(line for line in _IGNORED if line not in old), ""))
+    return "\n".join((*old, *(line for line in ours if line not in old), ""))
 
 
 def _read(path: Path) -> Description:

@@ -1,21 +1,22 @@
-"""Brain masks and tissue probability maps in a BIDS dataset or its derivatives.
+"""Brain masks, lesion masks and tissue probability maps in a BIDS dataset or its derivatives.
 
-They are called ``…_desc-brain_mask.nii.gz`` and ``…_label-GM_probseg.nii.gz`` (CSF, GM and WM). A
-file fits an image if all its other entities are entities of the image too, and it lies in the same
-space.
+They are called ``…_desc-brain_mask.nii.gz`` and ``…_label-GM_probseg.nii.gz`` (CSF, GM and WM); the
+many names of lesion masks are in `ndflow.bids.lesions`. A file fits an image if all its other
+entities are entities of the image too, and it lies in the same space.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from ndflow.bids.lesions import lesion_entities
 from ndflow.bids.names import IMAGES, Entities, entities_of, is_labelled
 from ndflow.errors import FileError, InvalidValueError
 
-__all__ = ["RAW", "Derivative", "fitting_mask", "named_derivatives"]
+__all__ = ["RAW", "Derivative", "fitting_lesion", "fitting_mask", "named_derivatives"]
 
 RAW = "raw"  # the name of the source dataset in our BIDS URIs
 
@@ -29,7 +30,7 @@ _GRID = ("space", "cohort", "res")  # these must be the same, or both absent
 
 
 class Derivative:
-    """A derivatives folder with masks, tissue probability maps or both.
+    """A derivatives folder with masks, lesion masks or tissue probability maps.
 
     Parameters
     ----------
@@ -56,6 +57,28 @@ class Derivative:
         found = (fitting_mask(place, _names(place), entities) for place in self._places(folder))
         return next(filter(None, found), None)
 
+    def lesion(self, folder: str, entities: Entities, suffix: str) -> str | None:
+        """Return the lesion mask of an image, looked up as its brain mask is.
+
+        Parameters
+        ----------
+        folder, entities : as for `mask`.
+        suffix : the kind of image.
+        """
+        found = (
+            fitting_lesion(place, _names(place), entities, suffix) for place in self._places(folder)
+        )
+        return next(filter(None, found), None)
+
+    def lesions_at(self, folder: str, suffix: str) -> list[str]:
+        """Return all lesion masks where `lesion` looks, of whatever scan."""
+        return [
+            str(place / name)
+            for place in self._places(folder)
+            for name in sorted(_names(place))
+            if lesion_entities(name, suffix)
+        ]
+
     def tissues(self, folder: str, entities: Entities) -> dict[str, str]:
         """Return the tissue probability maps of an image by tissue, looked up as its mask is."""
         for place in self._places(folder):
@@ -63,7 +86,7 @@ class Derivative:
             found = {
                 tissue: path
                 for tissue, endings in _TISSUES.items()
-                if (path := _fitting(place, names, entities, endings))
+                if (path := _fitting(place, names, entities, _ending(endings)))
             }
             if found:
                 return found
@@ -127,21 +150,41 @@ def fitting_mask(
     ------
     FileError : if several masks fit equally well.
     """
-    return _fitting(folder, names, entities, _MASKS, exactly=exactly)
+    return _fitting(folder, names, entities, _ending(_MASKS), exactly=exactly)
+
+
+def fitting_lesion(
+    folder: Path, names: Iterable[str], entities: Entities, suffix: str, *, exactly: bool = False
+) -> str | None:
+    """Return the lesion mask of an image, chosen as its brain mask is; see `fitting_mask`.
+
+    Parameters
+    ----------
+    folder, names, entities, exactly : as for `fitting_mask`.
+    suffix : the kind of image, such as ``T1w``.
+    """
+    return _fitting(
+        folder, names, entities, lambda name: lesion_entities(name, suffix), exactly=exactly
+    )
+
+
+def _ending(endings: tuple[str, ...]) -> Callable[[str], Entities | None]:
+    """Return what finds the entities of the files whose names end in one of these ways."""
+    return lambda name: entities_of(name) if name.endswith(endings) else None
 
 
 def _fitting(
     folder: Path,
     names: Iterable[str],
     entities: Entities,
-    endings: tuple[str, ...],
+    entities_in: Callable[[str], Entities | None],
     *,
     exactly: bool = False,
 ) -> str | None:
     image = _acquired(entities)
     fitting: dict[str, int] = {}
     for name in names:
-        own = _acquired(entities_of(name) or {}) if name.endswith(endings) else {}
+        own = _acquired(entities_in(name) or {})
         same_grid = all(own.get(key) == image.get(key) for key in _GRID)
         if own and same_grid and (own == image if exactly else own.items() <= image.items()):
             fitting[name] = len(own)

@@ -22,6 +22,7 @@ __all__ = [
     "is_labelled",
     "labels_of",
     "natural",
+    "pairs_of",
     "suffix_of",
     "without_desc",
 ]
@@ -54,9 +55,20 @@ def entities_of(name: str) -> Entities | None:
     >>> entities_of("sub-01_run-1_T1w.nii.gz")
     {'sub': '01', 'run': '1'}
     """
-    pairs = [_ENTITY.fullmatch(part) for part in name.partition(".")[0].split("_")[:-1]]
-    entities = {pair[1]: pair[2] for pair in pairs if pair}
-    return entities if len(entities) == len(pairs) and "sub" in entities else None
+    parts = name.partition(".")[0].split("_")[:-1]
+    entities, _ = pairs_of(parts)
+    return entities if len(entities) == len(parts) and "sub" in entities else None
+
+
+def pairs_of(parts: Iterable[str]) -> tuple[Entities, list[str]]:
+    """Return the entities among the parts of a name, and the other parts.
+
+    >>> pairs_of(["sub-01", "T1w", "label-lesion"])
+    ({'sub': '01', 'label': 'lesion'}, ['T1w'])
+    """
+    pairs = {part: _ENTITY.fullmatch(part) for part in parts}
+    entities = {pair[1]: pair[2] for pair in pairs.values() if pair}
+    return entities, [part for part, pair in pairs.items() if pair is None]
 
 
 def without_desc(entities: Entities) -> Entities:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.bids.filters import Filter
-from ndflow.bids.masks import Derivative, fitting_mask
+from ndflow.bids.lesions import lesion_entities
+from ndflow.bids.masks import Derivative, fitting_lesion, fitting_mask
 from ndflow.bids.names import (
     IMAGES,
     VALIDATOR,
@@ -55,7 +56,8 @@ class BidsImage:
     entities : the entities of its name, in order, for example ``{"sub": "01", "run": "1"}``.
     suffix : the kind of image, for example ``T1w``.
     site : where it was acquired, if known.
-    mask : the file of its brain mask, if there is one.
+    mask, lesion : the files of its brain mask and its lesion mask, if there are any.
+    other_lesions : lesion masks where its own was looked for, none of which fits it.
     tissues : the files of its tissue probability maps in derivatives, by tissue.
     more : the other columns of ``participants.tsv`` for its subject, such as age.
     """
@@ -66,6 +68,8 @@ class BidsImage:
     suffix: str
     site: str | None = None
     mask: str | None = None
+    lesion: str | None = None
+    other_lesions: Sequence[str] = ()
     tissues: Mapping[str, str] = field(default_factory=dict)
     more: Mapping[str, str] = field(default_factory=dict)
 
@@ -91,11 +95,12 @@ def find_scans(
     participants, sessions : labels, with or without ``sub-`` and ``ses-``; by default all.
     site_column : the column of ``participants.tsv`` and ``sub-*_sessions.tsv`` (which takes
         precedence) that holds the site; by default ``site``, ``centre``, ``center`` or ``site_id``.
-    derivatives : folders with masks (``desc-brain_mask``) and tissue probability maps
-        (``label-GM_probseg``), for example of fMRIPrep; the first folder that has them is taken.
+    derivatives : folders with masks (``desc-brain_mask``), lesion masks (`ndflow.bids.lesions`) and
+        tissue probability maps (``label-GM_probseg``), for example of fMRIPrep; the first folder
+        that has them is taken.
         For a scan without a mask of its own, the mask of all runs or all sessions is taken. Where
         these folders hold no mask, a mask beside the image is taken if all its entities are the
-        same.
+        same; lesion masks are looked up in the same way.
     chosen : which of these images; by default all.
 
     Returns
@@ -122,7 +127,15 @@ def find_scans(
         suffixes.update(map(suffix_of, names))
         for name, entities in _images(folder, place, names, suffix, chosen).items():
             masks = (pipeline.mask(place.folder, entities) for pipeline in derived)
+            lesions = (pipeline.lesion(place.folder, entities, suffix) for pipeline in derived)
             maps = (pipeline.tissues(place.folder, entities) for pipeline in derived)
+            lesion = next(filter(None, lesions), None) or fitting_lesion(
+                folder, names, entities, suffix, exactly=True
+            )
+            others: list[str] = []
+            if lesion is None:
+                others = [str(folder / one) for one in names if lesion_entities(one, suffix)]
+                others += [one for each in derived for one in each.lesions_at(place.folder, suffix)]
             scan = BidsImage(
                 image=str(folder / name),
                 relative=f"{place.folder}/{name}",
@@ -131,6 +144,8 @@ def find_scans(
                 site=sites.of(place.subject, place.session),
                 mask=next(filter(None, masks), None)
                 or fitting_mask(folder, names, entities, exactly=True),
+                lesion=lesion,
+                other_lesions=others,
                 tissues=next(filter(None, maps), {}),
                 more=sites.more_of(place.subject),
             )

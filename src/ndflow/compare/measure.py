@@ -1,7 +1,8 @@
 """One scan under every condition that is compared: unnormalised, aligned, and in each study.
 
 What is kept of it is small: distributions, quartiles of tissues, the slopes of its maps, and a
-lattice of its voxels for the classification of sites.
+lattice of its voxels for the classification of sites. Voxels of its lesion mask are left out of all
+of them, under every condition, as they were of its density.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ndflow.metrics.distribution import (
     empirical_distribution,
 )
 from ndflow.metrics.tissue_quartiles import quartiles
-from ndflow.scan.reading import read_masked
+from ndflow.scan.reading import read_lesion, read_masked
 from ndflow.scan.records import MapRecord
 from ndflow.scan.tissue_maps import probabilities
 from ndflow.study.finished import SharedScan, mask_used
@@ -47,7 +48,7 @@ class ConditionMeasures(NamedTuple):
 
     Attributes
     ----------
-    distribution : of the intensities inside the mask.
+    distribution : of the intensities inside the mask, without lesions.
     quartiles : (3, 3), of the tissues in the order of `TISSUE_ROWS`; None without tissue
         probability maps.
     slopes : of the map that made it, evenly spaced over the range where it is determined, in units
@@ -68,7 +69,7 @@ class ScanMeasures(NamedTuple):
     runs : in each of the studies.
     grid : the shape and the affine of the image; scans with equal grids are in a common space.
     lattice : some voxels of the unnormalised image, at the same places for every scan of a grid;
-        NaN outside the mask.
+        NaN outside the mask and in lesions.
     warnings : for the user.
     """
 
@@ -89,6 +90,10 @@ def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
     volume, inside_mask, warnings, files = read_masked(scan.image, mask, max_bytes=max_bytes)
     raw = volume.values(volume.flat)
     inside = inside_mask[:] & np.isfinite(raw)
+    if scan.lesion is not None:
+        lesion = read_lesion(scan.lesion, volume, max_bytes=max_bytes)
+        inside &= ~lesion.inside
+        warnings, files = [*warnings, *lesion.warnings], files | lesion.files
     tissues, more = _tissues(scan, volume, inside, max_bytes)
     mixture = results[0].model.mixture
     alignment = align(mixture)
@@ -151,7 +156,7 @@ def _result_voxels(
 def _tissues(
     scan: Scan, volume: Volume, inside: BoolArray, max_bytes: int
 ) -> tuple[list[FloatArray] | None, list[str]]:
-    """Return the probability of each tissue in the voxels inside the mask, and warnings."""
+    """Return the probability of each tissue in the voxels that count, and warnings."""
     if not scan.tissues.complete:
         return None, []
     warnings: list[str] = []

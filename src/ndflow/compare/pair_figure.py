@@ -21,7 +21,7 @@ from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.metrics.distribution import empirical_distribution
 from ndflow.metrics.histogram_fit import histogram_fit
-from ndflow.scan.reading import read_masked
+from ndflow.scan.reading import read_lesion, read_masked
 from ndflow.study.finished import SharedScan, mask_used
 from ndflow.study.integrity import read_results, refuse_other_inputs
 from ndflow.transport import IntensityMap, align
@@ -104,11 +104,16 @@ def _read(shared: SharedScan, max_bytes: int) -> _Side:
     model, record = read_results(paths)
     mask = mask_used(scan, record)
     volume, inside, _, files = read_masked(scan.image, mask, max_bytes=max_bytes)
+    values = volume.values(volume.flat)
+    seen = inside[:] & np.isfinite(values)
+    if scan.lesion is not None and record.setting("exclude"):
+        lesion = read_lesion(scan.lesion, volume, max_bytes=max_bytes)
+        seen &= ~lesion.inside  # as its density was estimated
+        files = files | lesion.files
     refuse_other_inputs(paths, record, files)
     picture, spacing = upright(volume, inside)
     slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
     filled = np.isfinite(slice_)
     rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
     cut = slice_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    voxels = picture[np.isfinite(picture)]
-    return _Side(scan.name, cut, voxels, model.model)
+    return _Side(scan.name, cut, np.asarray(values[seen], np.float64), model.model)

@@ -1,0 +1,197 @@
+"""The column ``lesion``: its voxels are mapped, and nothing else depends on them.
+
+Two studies differ only in what their scans show inside the lesions: dark voxels that the tissue
+maps call CSF, or bright ones that these call WM. Everything else must be the same to the last bit.
+"""
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from commands import typed
+from compared_runs import Rows, numbers
+from every_method import EVERY_METHOD, installed
+from numpy.typing import NDArray
+from phantoms import head, radii, save, tissue_shares, voxels_of
+from studies import SITES, SMALL, read_json, read_tsv, write_tsv
+
+import ndflow
+from ndflow.compare.comparison import compare
+from ndflow.study.finished import read_finished
+from ndflow.study.passes import Silent
+
+COUNT = 6
+CONTENTS = {"dark": (40, "csf"), "bright": (2400, "wm")}
+WAYS: dict[str, tuple[str, ...]] = {
+    **{method: ("--method", method) for method in EVERY_METHOD},
+    "tissue": ("--target", "tissue"),
+    "two-level": ("--target", "tissue", "--mode", "two-level"),
+    "adaptive": ("--target", "adaptive"),
+    "site": ("--mode", "site", "--average", "quantile"),
+}
+SHOWN = ("checksum", "sha256", "inputs", "outputs", "fingerprint")  # of files, which differ
+
+
+def lesion_of(number: int) -> NDArray[np.bool_]:
+    """Return the lesion of a scan, on one side of its brain; the first two scans have none."""
+    side = np.arange(SMALL[0])[:, np.newaxis, np.newaxis] > 5 + number
+    return (radii(SMALL) < 0.8) & side & (number > 1)
+
+
+class Lesions:
+    """Scans of two sites, most with a lesion that shows the same as in no other study."""
+
+    def __init__(self, folder: Path, content: str) -> None:
+        self.folder = folder
+        folder.mkdir()
+        value, tissue = CONTENTS[content]
+        rows = []
+        for number in range(COUNT):
+            site = list(SITES)[number % 2]
+            csf, grey, gain = SITES[site]
+            where = lesion_of(number)
+            image = head(number, shape=SMALL, tissues=((csf, 60.0), (grey, 50.0), (1000.0, 40.0)))
+            image[where] = value + np.arange(np.count_nonzero(where)) % 7
+            row = {"image": f"s{number}.nii.gz", "site": site, "lesion": ""}
+            save(folder / row["image"], np.rint(gain * image).astype(np.int16))
+            if where.any():
+                row["lesion"] = f"l{number}.nii.gz"
+                save(folder / row["lesion"], where.astype(np.uint8))
+            for name, share in tissue_shares(SMALL).items():
+                row[name] = f"{name}{number}.nii.gz"
+                save(folder / row[name], np.where(where, float(name == tissue), share))
+            rows.append(row)
+        self.table = write_tsv(folder / "t.tsv", rows)
+        self.run = cache(self._run)
+
+    def _run(self, way: str) -> Path:
+        typed("cohort", self.table, self.folder / way, "-q", "--no-report", *WAYS[way])
+        return self.folder / way
+
+    def scan(self, number: int) -> NDArray[np.float64]:
+        return voxels_of(self.folder / f"s{number}.nii.gz")
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> list[Lesions]:
+    place = tmp_path_factory.mktemp("lesions")
+    return [Lesions(place / content, content) for content in CONTENTS]
+
+
+def said(path: Path) -> Any:
+    """Return what a model file says, without the files that it was made from."""
+    return {name: part for name, part in read_json(path).items() if name not in SHOWN}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_nothing_that_is_learned_depends_on_what_lesions_show(
+    pair: list[Lesions], way: str
+) -> None:
+    if way in EVERY_METHOD:
+        installed(way)
+    dark, bright = (study.run(way) for study in pair)
+    names = sorted(path.relative_to(dark) for path in dark.rglob("*.json"))
+    models = [name for name in names if name.name != "provenance.json"]
+    assert len(models) >= 2 * COUNT + 1
+    for name in models:
+        assert said(dark / name) == said(bright / name), name
+
+
+@pytest.mark.parametrize("way", ["ndflow", "nyul", "tissue"])
+def test_lesions_are_mapped_like_all_other_voxels(pair: list[Lesions], way: str) -> None:
+    for number in range(2, COUNT):
+        where = lesion_of(number)
+        one, two = (voxels_of(study.run(way) / f"images/s{number}.nii.gz") for study in pair)
+        assert np.array_equal(one[~where], two[~where])
+        for study, image in zip(pair, (one, two), strict=True):
+            imap = ndflow.load(study.run(way) / f"maps/s{number}.json")
+            np.testing.assert_allclose(
+                image[where], imap(study.scan(number)[where]), rtol=1e-4, atol=0.01
+            )
+        assert two[where].min() > one[where].max()
+
+
+def test_what_is_learned_is_what_numpy_finds_in_the_other_voxels(pair: list[Lesions]) -> None:
+    study = pair[1]
+    for number in range(COUNT):
+        raw, where = study.scan(number), lesion_of(number)
+        seen = (raw != 0) & ~where
+        nyul = read_json(study.run("nyul") / f"models/s{number}.json")
+        assert nyul["voxels"]["fitted"] + nyul["voxels"]["outliers"] == np.count_nonzero(seen)
+        assert nyul["voxels"]["excluded"] == np.count_nonzero((raw != 0) & where)
+        levels = np.array([*range(10, 100, 10)]) / 100
+        middle = np.array(nyul["landmarks"]["values"])[1:-1]
+        exact = np.quantile(raw[seen], levels, method="hazen")
+        np.testing.assert_allclose(middle, exact, atol=0.02 * np.ptp(raw[seen]))
+        maps = [voxels_of(study.folder / f"{name}{number}.nii.gz") for name in ("csf", "gm", "wm")]
+        amounts = np.array([one[seen].sum() for one in maps])
+        tissues = read_json(study.run("tissue") / f"models/s{number}.json")["tissues"]
+        np.testing.assert_allclose(tissues["proportions"], amounts / amounts.sum(), rtol=1e-6)
+
+
+def evaluated(*runs: Path) -> Rows:
+    """Return the rows of all tables of an evaluation."""
+    return numbers(compare(read_finished(runs), Silent(), permutations=0, trees=2))
+
+
+@pytest.fixture(scope="module")
+def evaluations(pair: list[Lesions]) -> list[Rows]:
+    return [evaluated(study.run("ndflow"), study.run("nyul")) for study in pair]
+
+
+def test_an_evaluation_leaves_lesions_out(evaluations: list[Rows]) -> None:
+    dark, bright = evaluations
+    assert {"tissue", "fitness", "sites", "classification"} <= dark.keys()
+    assert dark == bright
+
+
+def test_quartiles_of_an_evaluation_are_those_of_the_other_voxels(
+    pair: list[Lesions], evaluations: list[Rows]
+) -> None:
+    study = pair[0]
+    medians: dict[str, list[float]] = {"WM": [], "GM": []}
+    means, sds = [], []
+    for number in range(COUNT):
+        image = voxels_of(study.run("nyul") / f"images/s{number}.nii.gz")
+        seen = (study.scan(number) != 0) & ~lesion_of(number)
+        means.append(image[seen].mean())
+        sds.append(image[seen].std())
+        order = np.argsort(image[seen])
+        for tissue, found in medians.items():
+            weight = voxels_of(study.folder / f"{tissue.lower()}{number}.nii.gz")[seen][order]
+            half = np.searchsorted(np.cumsum(weight), weight.sum() / 2)
+            found.append(image[seen][order][half])
+    for tissue, found in medians.items():
+        row = evaluations[0]["tissue"]["nyul", tissue, "2"]
+        units = (np.array(found) - np.mean(means)) / np.mean(sds)
+        assert row["mean"] == pytest.approx(units.mean(), abs=0.03)
+        assert row["sd"] == pytest.approx(units.std(ddof=1), abs=0.03)
+
+
+def test_a_study_with_the_column_can_be_compared_with_one_without(
+    pair: list[Lesions], evaluations: list[Rows]
+) -> None:
+    """The lesions are left out of both, whichever of the two knows them."""
+    study = pair[0]
+    rows = [row | {"lesion": ""} for row in read_tsv(study.table)]
+    plain, out = write_tsv(study.folder / "plain.tsv", rows), study.folder / "without"
+    typed("cohort", plain, out, "--no-report", "-q", "--method", "nyul")
+    both = evaluated(out, study.run("nyul"))["tissue"]
+    for key, row in evaluations[0]["tissue"].items():
+        if key[0] == "nyul":
+            assert (both[key]["mean"], both[key]["sd"]) == (row["mean"], row["sd"])
+    swapped = evaluated(study.run("nyul"), out)["tissue"]
+    for key, row in both.items():
+        if key[0] == "without":
+            assert row["mean"] == swapped[key]["mean"]
+
+
+def test_a_lesion_mask_that_was_replaced_is_noticed(tmp_path: Path) -> None:
+    study = Lesions(tmp_path / "dark", "dark")
+    out = study.run("nyul")
+    save(study.folder / "l3.nii.gz", lesion_of(2).astype(np.uint8))
+    (failure,) = compare(read_finished([out]), Silent(), permutations=0, trees=2).failures
+    assert failure.scan == "s3"
+    assert "l3.nii.gz: not the lesion mask that" in failure.message
