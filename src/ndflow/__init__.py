@@ -6,6 +6,7 @@ The verbs of the command line:
     apply(image, imap)            apply a saved intensity map, or undo it
     fit(image)                    the density of an image: a Dirichlet-process Gaussian mixture
     reference(sources)            the average density of many scans: what to bring others to
+    prepare(table, out)           raw scans: brain masks, bias fields, tissue maps
     cohort(table, out)            a whole study
     evaluate(runs), report(out)   compare finished studies, and show them on a page
     verify(out)                   check that the files of a study are as they were
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from ndflow.scan.normalise import normalise, normalize
     from ndflow.scan.reference_sources import reference
     from ndflow.scan.results import Result
+    from ndflow.study.preparing.prepare_scans import PreparationSummary, prepare
     from ndflow.study.run import Summary, cohort
     from ndflow.study.verify import Verification, verify
     from ndflow.transport import (
@@ -94,6 +96,7 @@ _HOMES = {
     "scan.normalise": ("normalise", "normalize"),
     "scan.reference_sources": ("reference",),
     "scan.results": ("Result",),
+    "study.preparing.prepare_scans": ("PreparationSummary", "prepare"),
     "study.run": ("Summary", "cohort"),
     "study.verify": ("Verification", "verify"),
     "transport": (
@@ -137,6 +140,7 @@ __all__ = [
     "Match",
     "NdflowError",
     "PiecewiseLinear",
+    "PreparationSummary",
     "QuantileMap",
     "Reference",
     "Result",
@@ -160,6 +164,7 @@ __all__ = [
     "normalise",
     "normalising_map",
     "normalize",
+    "prepare",
     "pushforward",
     "reference",
     "report",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["RESULTS", "__version__", "versions"]
+from contextlib import suppress
+
+__all__ = ["PREPARATIONS", "RESULTS", "__version__", "versions"]
 
 __version__ = "0.1.0"
 
@@ -10,11 +12,17 @@ __version__ = "0.1.0"
 # before are then made again, and with a version that changes no result they are not.
 RESULTS = 3
 
+# The same for prepared scans: masks, bias fields and tissue maps, which take longer to make again.
+PREPARATIONS = 1
 
-def versions() -> dict[str, str]:
-    """Return the versions of what makes results."""
+
+def versions(*more: str) -> dict[str, str]:
+    """Return the versions of what makes results, and of more packages where they are installed."""
     import platform
-    from importlib.metadata import version
+    from importlib.metadata import PackageNotFoundError, version
 
     packages = {name: version(name) for name in ("numpy", "scipy", "nibabel")}
+    for name in more:
+        with suppress(PackageNotFoundError):
+            packages[name] = version(name)
     return {"ndflow": __version__, "Python": platform.python_version(), **packages}

@@ -12,7 +12,8 @@ from phantoms import head, save, tissue_shares
 from studies import contents, read_json, read_tsv
 
 import ndflow
-from ndflow.cli.commands.cmd_bids import _of_the_group
+from ndflow.cli.commands.cmd_bids import bids
+from ndflow.cli.group_command import of_the_group
 
 SHAPE = (14, 16, 12)
 
@@ -107,7 +108,8 @@ def test_the_command_for_the_group_has_the_options_that_matter(
     ],
 )
 def test_values_of_options_may_be_the_same_words_as_arguments(typed: str, options: str) -> None:
-    assert _of_the_group("raw", "out", typed.split()) == f"ndflow bids raw out group {options}"
+    again = of_the_group(bids, "raw", "out", typed.split())
+    assert again == f"ndflow bids raw out group {options}"
 
 
 @pytest.mark.parametrize("option", ["--nprocs", "--n-cpus", "--n_cpus", "--jobs"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import Ran, Run
+from numpy.typing import NDArray
 from phantoms import head, save
 from studies import SMALL, contents, read_json, read_tsv
 
@@ -81,12 +82,16 @@ def test_a_table_that_cannot_be_understood_is_refused(
 
 
 @pytest.mark.parametrize(
-    "name", ["sub-02_label-lesion_mask.nii.gz", "sub-02_T1w_label-lesion_roi.nii.gz"]
+    "name",
+    [
+        "sub-02_label-lesion_mask.nii.gz",
+        "sub-02_desc-lesion_mask.nii.gz",
+        "sub-02_T1w_label-lesion_roi.nii.gz",
+        "sub-02_roi.nii.gz",
+    ],
 )
 def test_a_lesion_mask_is_left_out_of_the_density(run: Run, raw: Path, name: str) -> None:
-    lesion = np.zeros(SMALL, np.uint8)
-    lesion[5:8, 6:9, 4:8] = 1
-    mask = save(raw / "sub-02" / "anat" / name, lesion)
+    mask = save(raw / "sub-02" / "anat" / name, lesion())
     out = raw.parent / "out"
     ran = run("bids", raw, out, "group")
     assert ran.code == 0
@@ -96,10 +101,55 @@ def test_a_lesion_mask_is_left_out_of_the_density(run: Run, raw: Path, name: str
     assert fitted == ndflow.fit(image, exclude=mask).mixture != ndflow.fit(image).mixture
     sidecar = read_json(out / "sub-02" / "anat" / "sub-02_desc-ndflow_T1w.json")
     assert sidecar["inputs"]["lesion"][0]["file"] == str(mask)
-    save(raw / "sub-02" / "anat" / "sub-02_label-lesion_mask.nii", lesion)
-    ran = run("bids", raw, out, "group")
+
+
+def lesion() -> NDArray[np.uint8]:
+    voxels = np.zeros(SMALL, np.uint8)
+    voxels[5:8, 6:9, 4:8] = 1
+    return voxels
+
+
+def test_two_lesion_masks_of_a_scan_are_refused(run: Run, raw: Path) -> None:
+    names = ("sub-02_label-lesion_mask.nii", "sub-02_lesion_roi.nii.gz")
+    for name in names:
+        save(raw / "sub-02" / "anat" / name, lesion())
+    ran = run("bids", raw, raw.parent / "out", "group")
     assert (ran.code, len(ran.errors)) == (2, 1)
-    assert "a lesion mask of the same scan as" in ran.errors[0]
+    assert f"{names[0]}: fits the same scan as {names[1]}" in ran.errors[0]
+    assert not (raw.parent / "out").exists()
+
+
+def test_lesion_masks_may_have_a_derivatives_folder_of_their_own(run: Run, raw: Path) -> None:
+    drawn = raw.parent / "drawn"
+    (drawn / "sub-02" / "anat").mkdir(parents=True)
+    mask = save(drawn / "sub-02" / "anat" / "sub-02_label-lesion_mask.nii.gz", lesion())
+    out = raw.parent / "out"
+    ran = run("bids", raw, out, "group", "--derivatives", drawn)
+    assert ran.code == 0
+    assert about(ran)["lesion masks"] == "1 of 3 scans"
+    assert about(ran)["brain masks"] == "none (all voxels but 0 count)"
+    assert "warning: " + str(drawn) not in ran.err
+    sidecar = read_json(out / "sub-02" / "anat" / "sub-02_desc-ndflow_T1w.json")
+    assert sidecar["inputs"]["lesion"][0]["file"] == str(mask)
+    drawn_at = "bids:drawn:sub-02/anat/sub-02_label-lesion_mask.nii.gz"
+    assert sidecar["Sources"] == ["bids:raw:sub-02/anat/sub-02_T1w.nii.gz", drawn_at]
+
+
+def test_a_lesion_mask_of_no_scan_is_named_in_a_warning(run: Run, raw: Path) -> None:
+    other = save(raw / "sub-02" / "anat" / "sub-02_run-7_label-lesion_mask.nii.gz", lesion())
+    save(raw / "sub-02" / "anat" / "sub-02_FLAIR_lesion_roi.nii.gz", lesion())
+    words = ("bids", raw, raw.parent / "out", "group", "--dry-run")
+    ran = run(*words)
+    assert ran.code == 0
+    assert about(ran)["lesion masks"] == "none"
+    (line,) = (one for one in ran.err.splitlines() if one.startswith("warning"))
+    assert line.startswith(f"warning: {other}: a lesion mask whose name matches none of these")
+    save(raw / "sub-02" / "anat" / "sub-02_run-8_label-lesion_mask.nii.gz", lesion())
+    assert (
+        f"{other}: the first of 2 lesion masks whose names match none of these" in run(*words).err
+    )
+    save(raw / "sub-02" / "anat" / "sub-02_label-lesion_mask.nii.gz", lesion())
+    assert "warning" not in run(*words).err
 
 
 def test_a_scan_with_the_content_of_another_is_left_out(run: Run, raw: Path) -> None:

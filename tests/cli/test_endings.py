@@ -167,7 +167,8 @@ def test_an_unchanged_study_has_nothing_to_do_and_starts_no_workers(
 
     with monkeypatch.context() as patch:
         patch.setattr("ndflow.study.parallel.workers.run_in_workers", refuse)
-        patch.setattr("ndflow.study.passes._ALONE", float("inf"))  # however slow the machine is
+        # However slow the machine is:
+        patch.setattr("ndflow.study.parallel.scan_pass._ALONE", float("inf"))
         ran = run("cohort", table, out, "-j", jobs)
     assert lines_of(ran)["scans"] == (
         "9 done (9 kept from an earlier run), 0 failed: nothing to do"

@@ -6,7 +6,8 @@ import pytest
 
 from ndflow.cli.scan_arguments import typed_scans
 from ndflow.errors import InvalidValueError
-from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.image.found_masks import AUTO
+from ndflow.image.scans import Scan, TissueMaps
 
 TWO, THREE = ["a", "b"], ["a", "b", "c"]
 

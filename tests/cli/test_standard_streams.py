@@ -83,6 +83,10 @@ WORDS: dict[str, Sequence[object]] = {
     "wrong usage": ("normalise", "--nonsense"),
     "normalise": ("normalise", "s1.nii.gz", "missing", "--to", "r.json", "-o", "new"),
     "dry run": ("normalise", "Ü.nii.gz", "--to", "r.json", "-o", "n.nii", "--dry-run"),
+    "prepare": (
+        *("prepare", "all.tsv", "new", "--mask", "nonzero"),
+        *("--no-bias-field", "--no-tissues", "--dry-run"),  # sidecars hold the time it took
+    ),
     "cohort": ("cohort", "all.tsv", "new", "-j", 2),
     "bids": ("bids", "raw", "new", "participant"),
     "reference": ("reference", "s0.nii.gz", "s1.nii.gz", "--lesions", "auto", "-o", "new.json"),

@@ -14,7 +14,7 @@ from phantoms import head, radii, save
 import ndflow
 
 COMMANDS = ("normalise", "reference", "fit", "apply")
-ALL_COMMANDS = (*COMMANDS, "cohort", "bids", "evaluate", "report", "demo")
+ALL_COMMANDS = (*COMMANDS, "prepare", "cohort", "bids", "evaluate", "report", "demo")
 
 
 @pytest.fixture
@@ -64,7 +64,8 @@ def test_help_names_every_promised_option(run: Run) -> None:
     shown = " ".join(run("normalise", "--help").out.replace("│", " ").split())
     for choice in ("zero, keep, map", "standard, target", "l2, cramer", "ndflow, affine"):
         assert choice in shown
-    assert "density, quantile" in run("reference", "--help").out
+    shown = " ".join(run("reference", "--help").out.replace("│", " ").split())
+    assert "density, quantile" in shown
 
 
 def test_the_version_is_that_of_the_package(run: Run) -> None:
@@ -227,7 +228,7 @@ def test_wrong_usage_is_one_line_and_nothing_happens(
         ("cohort t --output o", "Unknown option: --output. OUT is typed without an option, in its"),
         ("bids --suffix T1w raw out group", "BIDS_DIR is missing; it goes before --suffix; see"),
         ("bids --mask auto -d x raw", "BIDS_DIR is missing; it goes before --derivatives; see"),
-        ("fitt", "report, ...; see ndflow --help"),
+        ("fitt", "evaluate, ...; see ndflow --help"),
     ],
 )
 def test_wrong_usage_is_explained_and_points_to_the_help_of_the_command(

@@ -136,3 +136,18 @@ def test_voxels_that_are_not_finite_do_not_matter() -> None:
     plain = measured(values, deep > 0).rim
     values[::7, ::5, ::3] = np.nan
     assert measured(values, deep > 0).rim == pytest.approx(plain, abs=0.01)
+
+
+def test_a_lesion_says_nothing_about_the_rim() -> None:
+    deep = depth((2.0, 2.0, 2.0))
+    values = np.where(deep > 5, 1000, 700).astype(np.int16)
+    lesion = np.zeros(deep.shape, bool)
+    lesion[: deep.shape[0] // 2] = True
+    volume = read_volume(Nifti1Image(np.where(lesion, 1, values), np.diag([2.0, 2.0, 2.0, 1.0])))
+    inside, excluded = (part.reshape(-1, order="F") for part in (deep > 0, lesion))
+    whole = measured(values, deep > 0)
+    found = measure_mask(volume, inside, excluded)
+    assert found.rim == pytest.approx(whole.rim, abs=0.02)
+    assert found.volume == whole.volume
+    seen = measure_mask(volume, inside).rim
+    assert seen is None or seen != pytest.approx(whole.rim, abs=0.1)

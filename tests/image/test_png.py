@@ -1,4 +1,4 @@
-"""Grey PNG files: another library reads them as we meant them, and damage is noticed."""
+"""PNG files: another library reads them as we meant them, and damage is noticed."""
 
 import io
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from ndflow.errors import FileError
-from ndflow.image.png import decode_png, encode_png, is_ours
+from ndflow.image.png import decode_png, encode_palette, encode_png, is_ours
 
 GREYS = np.random.default_rng(0).integers(0, 256, (7, 11), np.uint8)
 
@@ -21,6 +21,16 @@ def test_another_library_reads_the_greys_and_that_0_is_transparent() -> None:
     assert image.text["ndflow"] == '{"a": [1, 2]}'
     alpha = np.asarray(image.convert("RGBA"))[..., 3]
     np.testing.assert_array_equal(alpha == 0, GREYS == 0)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (40, 300)])
+def test_another_library_reads_the_colours(shape: tuple[int, int]) -> None:
+    numbers = np.random.default_rng(1).integers(0, 3, shape, np.uint8)
+    content = encode_palette(numbers, ["#000000", "#D55E00", "#0102ff"], {"a": 1})
+    image = Image.open(io.BytesIO(content))
+    colours = np.array([[0, 0, 0], [0xD5, 0x5E, 0], [1, 2, 255]])
+    np.testing.assert_array_equal(np.asarray(image.convert("RGB")), colours[numbers])
+    assert image.text["ndflow"] == '{"a": 1}'
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (40, 300)])

@@ -1,16 +1,20 @@
 """Previews: the slices that a reader expects, in any orientation, before and after."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import nibabel
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
 
 from ndflow.errors import FileError
 from ndflow.image.png import encode_png
-from ndflow.image.preview import Preview, preview_of, read_preview, write_preview
+from ndflow.image.preview import Preview, outline_of, preview_of, read_preview, write_preview
 from ndflow.image.read import read_volume
 from ndflow.transport import Affine
 
@@ -166,3 +170,64 @@ def test_an_affine_that_cannot_be_right_costs_no_more_than_the_shape(affine: np.
     found = preview_of(volume, inside.reshape(-1, order="F"), DOUBLED)
     assert max(found.before.shape) < 2000
     assert found.before.any()
+
+
+# ── lesions ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def filled(path: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Return what a path encloses, by counting the upright edges to the left of each pixel."""
+    crossed = np.zeros((shape[0], shape[1] + 1), int)
+    for at, row, length in re.findall(r"M(\d+) (\d+)v(\d+)", path):
+        crossed[int(row) : int(row) + int(length), int(at)] += 1
+    return np.cumsum(crossed, axis=1)[:, :-1] % 2 == 1
+
+
+@given(arrays(bool, st.tuples(st.integers(1, 7), st.integers(1, 9))))
+def test_an_outline_encloses_the_region_and_nothing_else(region: np.ndarray) -> None:
+    path = outline_of(region)
+    assert np.array_equal(filled(path, region.shape), region)
+    turned = re.sub(
+        r"M(\d+) (\d+)([hv])", lambda m: f"M{m[2]} {m[1]}{'vh'['hv'.index(m[3])]}", path
+    )
+    assert np.array_equal(filled(turned, region.T.shape), region.T)
+
+
+@pytest.mark.parametrize("axes", ["RAS", "LPS", "SRA"])
+def test_slices_go_through_the_lesion_and_outline_it(axes: str, tmp_path: Path) -> None:
+    values, inside = head()
+    lesion = np.zeros(SHAPE, bool)
+    lesion[5:8, 4:9, 10:14] = True  # part of it lies outside the mask
+    values[lesion] = 1e5
+    affine = np.diag([1.0, 2.0, 1.5, 1.0])
+    change = ornt_transform(axcodes2ornt("RAS"), axcodes2ornt(axes))
+
+    def turned(data: np.ndarray) -> nibabel.Nifti1Image:
+        return nibabel.Nifti1Image(data.astype(np.float32), affine).as_reoriented(change)
+
+    flat = [
+        turned(part).get_fdata().astype(bool).reshape(-1, order="F") for part in (inside, lesion)
+    ]
+    found = preview_of(read_volume(turned(values)), flat[0], DOUBLED, flat[1])
+    shown = filled(found.lesion, found.before.shape)
+    assert np.array_equal(shown, found.before == 255)
+    for plane in panels(np.where(shown, 9, 0), found.widths):
+        assert plane.all()  # each of the three slices shows a rectangle
+    write_preview(tmp_path / "p.png", found)
+    assert read_preview(tmp_path / "p.png").lesion == found.lesion
+
+
+def test_a_lesion_outside_the_mask_changes_nothing() -> None:
+    values, inside = head()
+    lesion = ~inside.reshape(-1, order="F")
+    volume = read_volume(nibabel.Nifti1Image(values, np.eye(4)))
+    found = preview_of(volume, inside.reshape(-1, order="F"), DOUBLED, lesion)
+    assert found.lesion == ""
+    assert np.array_equal(found.before, preview(values, inside).before)
+
+
+def test_an_outline_that_is_no_path_is_refused(tmp_path: Path) -> None:
+    note = {"before": [0, 1], "after": [0, 1], "widths": [4], "lesion": '"/><script>'}
+    (tmp_path / "p.png").write_bytes(encode_png(np.ones((4, 4), np.uint8), note))
+    with pytest.raises(FileError, match="not a preview, or damaged"):
+        read_preview(tmp_path / "p.png")

@@ -12,7 +12,8 @@ import pytest
 from studies import edit, read_json
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.image.found_masks import AUTO
+from ndflow.image.scans import Scan, TissueMaps
 from ndflow.scan.records import MapRecord
 from ndflow.scan.settings import Matching
 from ndflow.study.finished import (
@@ -174,6 +175,19 @@ def test_studies_that_disagree_about_a_scan_are_refused(
     odd = with_scans(two, [replace(two.study.scans[0], **change), *two.study.scans[1:]])
     with pytest.raises(InvalidValueError, match=f"the {what} of scan0 is .* in one run and"):
         shared_scans([one, odd])
+
+
+def test_a_lesion_mask_of_one_study_is_that_of_all_unless_they_disagree(study: Runs) -> None:
+    one, two = read_finished([study().folder, study("site").folder])
+
+    def ill(run: FinishedStudy, lesion: str) -> FinishedStudy:
+        first, *others = run.study.scans
+        return with_scans(run, [replace(first, lesion=lesion), *others])
+
+    for runs in ([ill(one, "/l.nii"), two], [one, ill(two, "/l.nii")]):
+        assert [each.scan.lesion for each in shared_scans(runs)] == ["/l.nii", *[None] * 7]
+    with pytest.raises(InvalidValueError, match=r"the lesion mask of scan0 is /k\.nii in one run"):
+        shared_scans([ill(one, "/l.nii"), ill(two, "/k.nii")])
 
 
 # ── covariates ───────────────────────────────────────────────────────────────────────────────────

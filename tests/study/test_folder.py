@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError
-from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.image.found_masks import AUTO
+from ndflow.image.scans import Scan, TissueMaps
 from ndflow.scan.records import StudyRecord
 from ndflow.study.folder import (
     PROVENANCE,

@@ -9,7 +9,8 @@ from files_on_disc import anat, dataset
 
 from ndflow.bids.query import find_scans
 from ndflow.errors import FileError
-from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.image.found_masks import AUTO, FoundMask
+from ndflow.image.scans import Scan, TissueMaps
 from ndflow.scan.records import StudyRecord
 from ndflow.study.folder import PROVENANCE
 from ndflow.study.from_bids import check_derivative, scans_of_dataset
@@ -18,8 +19,10 @@ from ndflow.study.plan import Study
 PARTICIPANTS = "participant_id\tsite\tage\tmask\nsub-01\tBonn\t31\tx\nsub-02\tn/a\tn/a\ty\n"
 
 
-def scans(root: Path, *, auto_mask: bool = False, skull_stripped: bool = False) -> list[Scan]:
-    return scans_of_dataset(find_scans(root), auto_mask=auto_mask, skull_stripped=skull_stripped)
+def scans(
+    root: Path, *, unmasked: FoundMask | None = None, skull_stripped: bool = False
+) -> list[Scan]:
+    return scans_of_dataset(find_scans(root), unmasked=unmasked, skull_stripped=skull_stripped)
 
 
 def test_a_scan_knows_its_names_its_site_and_its_results(tmp_path: Path) -> None:
@@ -47,7 +50,7 @@ def test_masks_and_tissue_maps_lie_beside_each_other(tmp_path: Path) -> None:
     maps = [f"sub-01_label-{tissue}_probseg" for tissue in ("CSF", "GM", "WM")]
     names = ("sub-01_T1w", "sub-01_desc-brain_mask", *maps, "sub-02_T1w", "sub-03_T1w")
     root = dataset(tmp_path / "in", *anat(*names), *anat("sub-03_desc-brain_mask"))
-    one, two, three = scans(root, auto_mask=True)
+    one, two, three = scans(root, unmasked=AUTO)
     folder = root / "sub-01" / "anat"
     assert one.mask == str(folder / "sub-01_desc-brain_mask.nii.gz")
     assert one.tissues == TissueMaps(*(str(folder / f"{name}.nii.gz") for name in maps))

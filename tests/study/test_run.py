@@ -40,7 +40,7 @@ CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
     "frozen": ({"freeze": ("weight<0.1",)}, ("--freeze", "weight<0.1")),
     "landmarks": ({"method": "nyul", "landmarks": 7}, ("--method", "nyul", "--landmarks", 7)),
     "writing": (
-        {"auto_mask": True, "outside": "zero", "dtype": "float64", "effective_count": 500},
+        {"mask": "auto", "outside": "zero", "dtype": "float64", "effective_count": 500},
         ("--auto-mask", "--outside", "zero", "--dtype", "float64", "--effective-count", 500),
     ),
 }

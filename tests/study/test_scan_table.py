@@ -12,7 +12,8 @@ from names import ODD
 
 from ndflow.errors import FileError
 from ndflow.files.tables import write_table
-from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.image.found_masks import AUTO
+from ndflow.image.scans import Scan, TissueMaps
 from ndflow.study.listing.scan_table import (
     named_scans,
     read_scans,
@@ -298,7 +299,7 @@ def test_odd_file_names_stay_different() -> None:
 def test_scans_without_a_mask_may_get_an_automatic_one() -> None:
     scans = [Scan("/a.nii", "/m.nii"), Scan("/b.nii")]
     assert [scan.mask for scan in named_scans(scans)] == ["/m.nii", None]
-    assert [scan.mask for scan in named_scans(scans, auto_mask=True)] == ["/m.nii", AUTO]
+    assert [scan.mask for scan in named_scans(scans, unmasked=AUTO)] == ["/m.nii", AUTO]
 
 
 # ── the list of a study's scans ──────────────────────────────────────────────────────────────────
@@ -321,7 +322,7 @@ def test_the_scans_of_a_study_read_back(tmp_path: Path) -> None:
 
 
 def test_an_automatic_mask_is_no_file_in_the_list_of_scans(tmp_path: Path) -> None:
-    write_study_scans(tmp_path / "scans.tsv", named_scans([Scan("/a.nii")], auto_mask=True))
+    write_study_scans(tmp_path / "scans.tsv", named_scans([Scan("/a.nii")], unmasked=AUTO))
     (scan,) = read_study_scans(tmp_path / "scans.tsv")
     assert (scan.name, scan.mask) == ("a", None)
 

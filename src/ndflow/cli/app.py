@@ -38,6 +38,7 @@ from ndflow.cli.commands.cmd_demo import demo
 from ndflow.cli.commands.cmd_evaluate import evaluate
 from ndflow.cli.commands.cmd_fit import fit
 from ndflow.cli.commands.cmd_normalise import normalise
+from ndflow.cli.commands.cmd_prepare import prepare
 from ndflow.cli.commands.cmd_reference import reference
 from ndflow.cli.commands.cmd_report import report
 from ndflow.cli.commands.cmd_verify import verify
@@ -51,6 +52,7 @@ __all__ = ["app", "run"]
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "normalise": normalise,
+    "prepare": prepare,
     "cohort": cohort,
     "bids": bids,
     "reference": reference,
@@ -62,7 +64,10 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "demo": demo,
 }
 
-_USAGE = {"cohort": "Usage: ndflow cohort [OPTIONS] TABLE OUT"}
+_USAGE = {
+    "prepare": "Usage: ndflow prepare [OPTIONS] TABLE OUT",
+    "cohort": "Usage: ndflow cohort [OPTIONS] TABLE OUT",
+}
 
 app = GroupedApp(
     name="ndflow",
@@ -105,7 +110,7 @@ def run() -> int:
 
 
 def _how_to_resume(typed: Sequence[str]) -> str:
-    if typed[:1] in (["cohort"], ["bids"]):
+    if typed[:1] in (["prepare"], ["cohort"], ["bids"]):
         return "run the same command again to resume where it left off"
     return "the files that have been written are complete"
 

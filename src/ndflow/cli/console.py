@@ -6,7 +6,7 @@ Whatever these lead to, printing does not fail, see `ndflow.cli.standard_streams
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
 __all__ = [
@@ -62,10 +62,14 @@ def progress(items: Iterable[T], total: int, what: str, *, hidden: bool = False)
             bar.advance(task)
 
 
-def bars() -> Any:
+def bars(under_way: Callable[[], str] | None = None) -> Any:
     """Return a display of progress bars, one per task, with the rate and the time left.
 
     Until the time left can be estimated, the time that has passed is shown.
+
+    Parameters
+    ----------
+    under_way : returns which steps are being done, for bars that advance slowly.
     """
     from rich.console import Console
     from rich.progress import (
@@ -85,8 +89,9 @@ def bars() -> Any:
             speed = task.finished_speed or task.speed
             if not speed:
                 return Text("")
-            digits = f"{speed:,.0f}" if speed > 100 else f"{speed:.3g}"
-            return Text(f"{digits}/s", style="progress.data.speed")
+            slow = speed < 0.1
+            digits = f"{speed:,.0f}" if speed > 100 else f"{1 / speed if slow else speed:.3g}"
+            return Text(f"{digits} s each" if slow else f"{digits}/s", "progress.data.speed")
 
     class Time(ProgressColumn):
         """The time left, or the time that it took."""
@@ -101,12 +106,22 @@ def bars() -> Any:
                 return Text(left, style="progress.remaining")
             return Text(f"{_clock(task.elapsed or 0)} so far", style="progress.elapsed")
 
+    class UnderWay(ProgressColumn):
+        """The steps that are being done."""
+
+        max_refresh = 0.5
+
+        def render(self, task: Task) -> Text:
+            shown = under_way() if under_way and not task.finished else ""
+            return Text(shown, style="progress.description")
+
     return Progress(
         TextColumn("{task.description:<10}"),
         BarColumn(),
         MofNCompleteColumn(),
         Rate(),
         Time(),
+        *([] if under_way is None else [UnderWay()]),
         console=Console(stderr=True),
     )
 

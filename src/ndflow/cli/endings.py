@@ -26,19 +26,30 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.scan.outputs import Outputs, sidecar_of
 from ndflow.scan.records import EvaluationRecord
+from ndflow.study.checks.study_doubts import doubt_counts
 from ndflow.study.finished import results_fingerprint
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
 from ndflow.study.parallel.tasks import FAILURES, Outcome
-from ndflow.study.plan import Study
+from ndflow.study.plan import Plan, Study
+from ndflow.study.preparing.preparation_plan import FIGURES, Preparation
+from ndflow.study.preparing.prepare_scans import PreparationSummary
 from ndflow.study.run import Summary
 from ndflow.study.site_distances import NO_SITE, SiteDistances
-from ndflow.study.study_doubts import doubt_counts
 from ndflow.values import plural
 
 if TYPE_CHECKING:
     from ndflow.compare.evaluate import Evaluation
 
-__all__ = ["conclude", "conclude_fits", "print_evaluation", "print_summary", "print_written"]
+__all__ = [
+    "conclude",
+    "conclude_fits",
+    "conclude_preparation",
+    "print_evaluation",
+    "print_summary",
+    "print_written",
+]
+
+Ended = Summary | PreparationSummary
 
 _NAMED = 3  # scans in the line about a doubt
 _WIDTH, _COLUMN = 80, 11
@@ -83,11 +94,14 @@ def conclude(
     ----------
     summary, study : how it ended.
     verbosity : how much to print.
-    page : what became of its page. Scans to check are named there, or else in warnings.
+    page : what became of its page. Scans to check are named there, or else in warnings; doubts
+        about the study as a whole are always warnings, too.
     again : what to do next, if it is not to evaluate the study.
     """
     if page.path is None:
         _print_doubts(summary.doubts_of, summary.done, verbosity)
+    for doubt in () if verbosity.quiet else summary.of_study:
+        print_warning(str(doubt))
     code = _failed(summary, study)
     print_summary(summary, study, verbosity, page, again=again)
     return code or page.code
@@ -99,10 +113,11 @@ def print_summary(
     """Print the six lines about a study; parameters as for `conclude`."""
     _print_lines(
         {
+            **_prepared(summary),
             "scans": _scans(summary, "done", idle=not page.renewed),
             "sites": _sites(summary, study),
             "distance": _distance(summary.distances),
-            "flagged": _flagged(summary, "see the report" if page.path else ""),
+            "flagged": _flagged(summary, _see(page), summary.of_study),
             "report": page.why if page.path is None else _shown(page.path),
             "next": again or _next(summary, study, page),
         },
@@ -116,12 +131,69 @@ def conclude_fits(summary: Summary, study: Study, verbosity: Verbosity, *, again
     code = _failed(summary, study)
     failed = f"see {_shown(study.folder / FAILURES)}, then run the same command again"
     lines = {
+        **_prepared(summary),
         "densities": _scans(summary, "estimated", idle=True),
         "flagged": _flagged(summary),
         "next": failed if summary.failures else again,
     }
     _print_lines(lines, verbosity)
     return code
+
+
+def conclude_preparation(
+    summary: PreparationSummary, plan: Preparation, verbosity: Verbosity, page: PageOutcome
+) -> int:
+    """Print how the preparation of scans ended, and return the exit code; see `conclude`."""
+    if page.path is None:
+        _print_doubts(summary.doubts_of, summary.done, verbosity)
+    code = _failed(summary, plan)
+    table = "none" if summary.table is None else _shown(summary.table)
+    _print_lines(
+        {
+            "scans": _scans(summary, "prepared", idle=True),
+            "sites": _sites(summary, plan),
+            "took": took(summary) or "no time: all are up to date",
+            "flagged": _flagged(summary, _see(page)),
+            "pictures": _shown(plan.folder / FIGURES) if summary.done else "none",
+            "report": page.why if page.path is None else _shown(page.path),
+            "table": f"{table}, without the scans that failed" if summary.failures else table,
+            **({} if summary.aligned is None else {"copies": _shown(summary.aligned)}),
+            "next": _after_preparation(summary, plan, page),
+        },
+        verbosity,
+    )
+    return code or page.code
+
+
+def took(summary: PreparationSummary) -> str | None:
+    """Return how long a scan took, and how much memory; None if none was prepared now."""
+    if summary.seconds is None:
+        return None
+    time = f"{summary.seconds:.{0 if summary.seconds > 10 else 1}f} s per scan"
+    if summary.peak_bytes is None:
+        return time
+    return f"{time}, {summary.peak_bytes / 1e9:.2f} GB of memory at most"
+
+
+def _prepared(summary: Summary) -> dict[str, str]:
+    """Return the line about the preparation of the scans, if it was part of the study."""
+    if summary.prepared is None:
+        return {}
+    counts, cost = _scans(summary.prepared, "done", idle=True), took(summary.prepared)
+    return {"prepared": counts if cost is None else f"{counts}; {cost}"}
+
+
+def _after_preparation(summary: PreparationSummary, plan: Preparation, page: PageOutcome) -> str:
+    if summary.failures or summary.table is None:
+        return f"see {_shown(plan.folder / FAILURES)}, then run the same command again"
+    normalised = plan.folder.with_name(f"{plan.folder.name}-normalised")
+    words = ["ndflow", "cohort", _shown(summary.table), _shown(normalised)]
+    if all(plan.prepared(scan).tissues.complete for scan in plan.scans):
+        several = len(plan.site_counts) > 1 and all(scan.site for scan in plan.scans)
+        best = ("--mode", "two-level", "--target", "adaptive")  # see docs/preparation.md
+        words += best if several else ("--target", "tissue")
+    look = "report" if page.path else "pictures"
+    return f"look at the {look}, then {shlex.join(words)}"
 
 
 def print_evaluation(
@@ -158,7 +230,7 @@ def _print_lines(lines: Mapping[str, str], verbosity: Verbosity) -> None:
             print_result(f"{label:<{_COLUMN}}{text}")
 
 
-def _scans(summary: Summary, done: str, *, idle: bool) -> str:
+def _scans(summary: Ended, done: str, *, idle: bool) -> str:
     """Return how many scans were done, were kept, and failed; `idle` if nothing else was done."""
     kept = f"{summary.kept} kept from an earlier run"
     text = f"{summary.done} {done} ({kept}), {len(summary.failures)} failed"
@@ -166,7 +238,7 @@ def _scans(summary: Summary, done: str, *, idle: bool) -> str:
     return f"{text}: nothing to do" if idle else text
 
 
-def _sites(summary: Summary, study: Study) -> str:
+def _sites(summary: Ended, study: Plan) -> str:
     failed = {failure.scan for failure in summary.failures}
     counts = Counter(scan.site or NO_SITE for scan in study.scans if scan.name not in failed)
     if not counts:
@@ -195,14 +267,21 @@ def _distance(distances: SiteDistances | None) -> str:
     return f"{raw:.3g} raw → {aligned:.3g} aligned → {normalised:.3g} normalised ({what}, in sd)"
 
 
-def _flagged(summary: Summary, where: str = "") -> str:
+def _flagged(summary: Ended, where: str = "", of_study: Sequence[Doubt] = ()) -> str:
     counts = doubt_counts(summary.doubts_of)
+    study = ", ".join(dict.fromkeys(doubt.kind for doubt in of_study))
+    end = f"; {where}" if where else ""
     if not counts:
-        return "none"
-    begin, end = f"{len(summary.doubts_of)} of {summary.done}: ", f"; {where}" if where else ""
+        return f"{study}{end}" if study else "none"
+    begin = f"{len(summary.doubts_of)} of {summary.done}: "
+    begin = f"{study}; {begin}" if study else begin
     width = _WIDTH - _COLUMN - len(begin) - len(end)
     kinds = [f"{kind} {len(names)}" for kind, names, _ in counts]
     return begin + _fitting(kinds, width, " kinds of doubt") + end
+
+
+def _see(page: PageOutcome) -> str:
+    return "see the report" if page.path else ""
 
 
 def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
@@ -223,7 +302,7 @@ def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
     return "open the report in a browser" if page.path else f"see {study.folder / EVALUATION}"
 
 
-def _failed(summary: Summary, study: Study) -> int:
+def _failed(summary: Ended, study: Plan) -> int:
     """Print how many scans failed, if any did, and return the exit code."""
     if not summary.failures:
         return 0

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, ArgumentCollection, Group, Parameter
 
-from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing
+from ndflow.scan.settings import Averaging, Fitting, Matching, Preparing, Reading, Writing
 
 __all__ = [
     "COMMON",
@@ -26,15 +26,19 @@ __all__ = [
     "Jobs",
     "Masks",
     "MatchingOptions",
+    "NewTissues",
+    "NoBiasField",
     "NoReport",
+    "NoTissues",
     "Output",
+    "Prepare",
+    "PreparingOptions",
     "ReadingOptions",
     "Scheduler",
     "StopEarly",
     "SubjectPages",
     "TissueFiles",
     "Title",
-    "Unmasked",
     "UnmaskedScans",
     "Verbosity",
     "VerbosityOptions",
@@ -48,12 +52,16 @@ COMMON: dict[str, tuple[str, ...]] = {
         *("--to", "--output", "--mask", "--exclude", "--scale", "--dtype"),
         *("--jobs", "--dry-run", "--force", "--quiet"),
     ),
+    "prepare": (
+        *("--output", "--from-folder", "--mask", "--no-bias-field", "--no-tissues"),
+        *("--channel", "--jobs", "--dry-run", "--force", "--quiet"),
+    ),
     "cohort": (
-        *("--from-folder", "--mask", "--channel", "--reference", "--mode", "--target"),
+        *("--from-folder", "--prepare", "--mask", "--reference", "--mode", "--target"),
         *("--title", "--jobs", "--dry-run", "--quiet"),
     ),
     "bids": (
-        *("--participant-label", "--session-label", "--suffix", "--derivatives", "--mask"),
+        *("--participant-label", "--suffix", "--prepare", "--derivatives", "--mask"),
         *("--mode", "--title", "--jobs", "--dry-run", "--quiet"),
     ),
     "reference": (
@@ -77,14 +85,13 @@ _METAVARS = {  # of settings, whose classes know nothing about the command line
     "--range": "LOW HIGH",
     "--effective-count": "N",
     "--max-bytes": "N",
+    "--resolution": "MM",
 }
 _PYTHON_ONLY = ("--lesions",)  # --find-lesions is the option
 
-Unmasked = Literal["none", "auto"]
-
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
 Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
-Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto...", consume_multiple=1)]
+Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto|brain...", consume_multiple=1)]
 Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE|none...", consume_multiple=1)]
 TissueFiles = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=1)]
 Force = Annotated[
@@ -113,10 +120,12 @@ StopEarly = Annotated[
     bool, Parameter(help="Stop as soon as a scan fails. Default: continue with the others.")
 ]
 UnmaskedScans = Annotated[
-    Unmasked,
+    Literal["none", "auto", "brain", "nonzero"] | None,
     Parameter(
-        help="For scans without a mask: find the foreground (auto), or use all nonzero voxels "
-        "(none)."
+        help="For scans without a mask: find the brain (brain; T1w images only, requires pip "
+        "install 'ndflow[prepare]'), find the foreground (auto), or use all nonzero voxels (none; "
+        "with --prepare nonzero, where scans are skull-stripped already). Default: none, or brain "
+        "with --prepare."
     ),
 ]
 FindLesions = Annotated[
@@ -146,6 +155,27 @@ BoilerplateOnly = Annotated[
         "OUT/logs/CITATION.md; no scan is processed."
     ),
 ]
+Prepare = Annotated[
+    bool,
+    Parameter(
+        help="The scans are raw: first find brains, bias fields and tissues, as `ndflow prepare` "
+        "does, and write them to OUT/prepared (requires pip install 'ndflow[prepare]')."
+    ),
+]
+NoBiasField = Annotated[bool, Parameter(help="With --prepare: do not correct the bias field.")]
+NoTissues = Annotated[
+    bool,
+    Parameter(
+        help="With --prepare: do not find tissues. Tissue probability maps that are given are kept."
+    ),
+]
+NewTissues = Annotated[
+    bool,
+    Parameter(
+        help="With --prepare: find tissues even where tissue probability maps are given, instead "
+        "of keeping these."
+    ),
+]
 DryRun = Annotated[bool, Parameter(help="Only show what would be done; nothing is written.")]
 
 
@@ -168,6 +198,7 @@ class Verbosity:
 AveragingOptions = Annotated[Averaging, Parameter(name="*")]
 FittingOptions = Annotated[Fitting, Parameter(name="*")]
 MatchingOptions = Annotated[Matching, Parameter(name="*")]
+PreparingOptions = Annotated[Preparing, Parameter(name="*")]
 WritingOptions = Annotated[Writing, Parameter(name="*")]
 ReadingOptions = Annotated[Reading, Parameter(name="*")]
 VerbosityOptions = Annotated[Verbosity, Parameter(name="*")]

@@ -19,6 +19,7 @@ from typing import NamedTuple
 from ndflow.cli.console import print_error, print_text
 from ndflow.cli.options import Verbosity
 from ndflow.cli.progress import ProgressDisplay
+from ndflow.files.json_model import kind_in
 from ndflow.scan.records import StudyRecord
 from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, our_subject_pages
 from ndflow.study.page_fingerprint import page_is_current, page_options
@@ -70,7 +71,7 @@ def write_page(
     words += ["--max-bytes", str(max_bytes), *(["--subject-pages"] if subject_pages else [])]
     chosen = page_options(folder)  # of the page that is there
     words += ["--sample", str(chosen.sample), "--viewer", str(chosen.viewer)]
-    if chosen.title is not None and StudyRecord.read(folder / PROVENANCE).title is None:
+    if chosen.title is not None and not _titled(folder):
         words.append(f"--title={chosen.title}")
     with TemporaryFile() as errors:
         with subprocess.Popen(
@@ -88,6 +89,13 @@ def write_page(
     cause = said[-1].removeprefix("error: ")
     print_error(f"{folder / REPORT}: could not be written: {cause}")
     return PageOutcome(None, "could not be written", code=1)
+
+
+def _titled(folder: Path) -> bool:
+    """Return whether the record of a study knows its title; that of a preparation never does."""
+    if kind_in(folder / PROVENANCE) != StudyRecord.kind:
+        return False
+    return StudyRecord.read(folder / PROVENANCE).title is not None
 
 
 def page_of_evaluation(

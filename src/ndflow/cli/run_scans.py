@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ndflow.cli.console import print_error, print_line, print_result, print_warning, progress
 from ndflow.cli.options import Verbosity
@@ -27,7 +27,17 @@ from ndflow.study.parallel.tasks import (
 from ndflow.study.plan import Study
 from ndflow.values import plural
 
-__all__ = ["command_line", "dry_run_scans", "dry_run_study", "inputs_of", "run_scans"]
+if TYPE_CHECKING:
+    from ndflow.study.rehearsal import Rehearsed
+
+__all__ = [
+    "command_line",
+    "dry_run_scans",
+    "dry_run_study",
+    "inputs_of",
+    "print_rehearsed",
+    "run_scans",
+]
 
 _NAME_WIDTH = 40  # of the names of scans in a dry run
 
@@ -155,9 +165,13 @@ def dry_run_study(study: Study, *, verbosity: Verbosity, images: bool = True) ->
     int
         The exit code.
     """
-    from ndflow.study.rehearsal import rehearse
+    from ndflow.study.preparing.preparation_rehearsal import rehearse_all
 
-    steps = rehearse(study, images=images)
+    return print_rehearsed(rehearse_all(study, images=images), verbosity)
+
+
+def print_rehearsed(steps: Sequence[Rehearsed], verbosity: Verbosity) -> int:
+    """Print what would be done for each scan, and what would prevent it; return the exit code."""
     possible = [step for step in steps if step.error is None]
     width = min(max((len(step.scan.name) for step in possible), default=0), _NAME_WIDTH)
     actions = Counter(step.action for step in possible)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.image.found_masks import to_be_found
+from ndflow.image.scans import Scan, TissueMaps
+from ndflow.scan.reading import check_found_mask
 from ndflow.values import plural
 
 __all__ = ["typed_scans"]
@@ -33,7 +35,10 @@ def typed_scans(
     masks = _one_each(mask, images, "--mask")
     excluded = _one_each(exclude, images, "--exclude")
     tissues = _tissue_maps(images, csf, gm, wm)
-    return [Scan(*files) for files in zip(images, masks, excluded, tissues, strict=True)]
+    scans = [Scan(*files) for files in zip(images, masks, excluded, tissues, strict=True)]
+    for scan in scans:
+        check_found_mask(scan)
+    return scans
 
 
 def _tissue_maps(
@@ -55,7 +60,7 @@ def _tissue_maps(
 def _one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:
     """Return one file per image, from an option that is given for all images or not at all.
 
-    A mask may be ``auto``, for one image or for all; ``none`` stands for no file.
+    A mask may be ``auto`` or ``brain``, for one image or for all; ``none`` stands for no file.
 
     Parameters
     ----------
@@ -67,10 +72,11 @@ def _one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[
         return [None] * len(images)
     if not images:
         raise InvalidValueError(f"{option}: there is no image to use it for; leave it out")
-    if AUTO in given and option != "--mask":
-        raise InvalidValueError(f"{option}: {AUTO} is for --mask only; give a file, or none")
-    if list(given) == [AUTO]:
-        return [AUTO] * len(images)
+    found = [name for name in given if to_be_found(name)]
+    if found and option != "--mask":
+        raise InvalidValueError(f"{option}: {found[0]} is for --mask only; give a file, or none")
+    if found and len(given) == 1:
+        return [given[0]] * len(images)
     _check_count(option, given, images)
     return [None if name == _NONE else name for name in given]
 

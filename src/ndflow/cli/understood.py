@@ -9,6 +9,7 @@ from ndflow.cli.console import print_line, print_warning
 from ndflow.cli.options import Verbosity
 from ndflow.study.listing.overview import overview
 from ndflow.study.plan import Study
+from ndflow.study.preparing.preparation_plan import Preparation
 from ndflow.values import plural
 
 __all__ = ["print_understood"]
@@ -17,7 +18,7 @@ _COLUMN, _WIDTH = 14, 100
 
 
 def print_understood(
-    study: Study,
+    study: Study | Preparation,
     source: str,
     *,
     verbosity: Verbosity,
@@ -25,7 +26,7 @@ def print_understood(
     skipped: Mapping[str, int] | None = None,
     warnings: Sequence[str] = (),
 ) -> None:
-    """Print what is known about the scans of a study, unless the user wants no words.
+    """Print what is known about the scans of a plan, unless the user wants no words.
 
     Parameters
     ----------

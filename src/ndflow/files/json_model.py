@@ -35,7 +35,10 @@ __all__ = [
 ]
 
 FORMAT, VERSION = "ndflow", 2
-KINDS = ("mixture", "reference", "map", "study", "evaluation")
+KINDS = (
+    *("mixture", "reference", "map", "study", "evaluation"),
+    *("preparation", "aligned", "prepared"),
+)
 
 _MAX_BYTES = 64 << 20
 _MAX_DEPTH = 64

@@ -9,10 +9,10 @@ from __future__ import annotations
 from ndflow.doubt import Doubt
 from ndflow.image.mask_figures import MaskFigures
 
-__all__ = ["TOO_SMALL", "TOO_WIDE", "mask_doubts"]
+__all__ = ["LARGEST", "SMALLEST", "TOO_SMALL", "TOO_WIDE", "mask_doubts"]
 
-_LARGEST = 2000.0  # ml: intracranial volumes of adults are 1000 to 2000, heads 3000 and more
-_SMALLEST = 600.0  # ml: that of a child of six months
+LARGEST = 2000.0  # ml: intracranial volumes of adults are 1000 to 2000, heads 3000 and more
+SMALLEST = 600.0  # ml: that of a child of six months
 _HEAD_FITS = 2000.0  # ml: a field of view that a head would fit into
 _JUDGED = 200.0  # ml
 _RIM = 0.5  # between CSF, 0.3, and cortex, 0.7: darker means more than half CSF, or bone
@@ -32,8 +32,8 @@ TOO_SMALL = (
 )
 _HEAD = (
     "whole head",
-    "give a mask of the brain (--mask, or the column mask of the table); --mask auto finds the "
-    "head, not the brain",
+    "give a mask of the brain (--mask, or the column mask of the table), or let --mask brain find "
+    "it in a T1w image; --mask auto finds the head, not the brain",
 )
 _ZERO = (
     "zeros inside the mask",
@@ -52,7 +52,8 @@ def mask_doubts(figures: MaskFigures, *, given: bool) -> tuple[Doubt, ...]:
     Parameters
     ----------
     figures : what was measured.
-    given : whether it is a mask that the user gave, and not all voxels but 0 or the foreground.
+    given : whether it is a mask of the brain, which the user gave or deepbet found, and not all
+        voxels but 0 or the foreground.
 
     Examples
     --------
@@ -77,12 +78,12 @@ def _size(figures: MaskFigures, given: bool) -> list[tuple[tuple[str, str], str]
     holds = f"{'The mask holds' if given else 'The voxels that count are'} {volume:,.0f} ml"
     reaches = f"up to {figures.faces:.0%} of a face of the image"
     cut = figures.faces > _FACES
-    if volume > _LARGEST:
-        text = f"{holds}, but a brain with all its CSF at most {_LARGEST:,.0f} ml"
+    if volume > LARGEST:
+        text = f"{holds}, but a brain with all its CSF at most {LARGEST:,.0f} ml"
         return [(TOO_WIDE if given else _HEAD, text)]
-    if volume < _SMALLEST and field >= _HEAD_FITS:
-        return [(TOO_SMALL, f"{holds}, but a brain at least {_SMALLEST:,.0f} ml")]
-    if not given and cut and volume >= _SMALLEST:
+    if volume < SMALLEST and field >= _HEAD_FITS:
+        return [(TOO_SMALL, f"{holds}, but a brain at least {SMALLEST:,.0f} ml")]
+    if not given and cut and volume >= SMALLEST:
         return [(_HEAD, f"{holds}, and cover {reaches}, which a brain does not")]
     if not given and figures.noise > _NOISE and volume >= _JUDGED:
         return [(_HEAD, f"{holds}, and there is noise around, so the skull was not removed")]

@@ -9,7 +9,8 @@ any contrast. So we look at the rim, the outermost 4 mm of the mask. With x the 
 rim and m the median of what lies deeper than 8 mm, its brightness is the mean of min(x, m) / m.
 The minimum leaves out how bright things are: vessels, fat, or CSF in T2w. In T1w, CSF has
 about 0.3 and cortex 0.7 of m, and the rim of a brain is made of both. Where the mask reaches the
-end of the field of view, the brain is cut off, and has no rim.
+end of the field of view, the brain is cut off, and has no rim. A lesion may be as dark as bone, so
+its voxels do not count.
 """
 
 from __future__ import annotations
@@ -63,13 +64,14 @@ class MaskFigures(Record):
     rim: float | None = None
 
 
-def measure_mask(image: Volume, inside: Inside) -> MaskFigures:
+def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) -> MaskFigures:
     """Measure the mask of an image.
 
     Parameters
     ----------
     image : the image.
     inside : which of its voxels are inside, at least one.
+    lesion : which of its voxels are a lesion, whose brightness says nothing about the mask.
 
     Returns
     -------
@@ -96,15 +98,16 @@ def measure_mask(image: Volume, inside: Inside) -> MaskFigures:
     noise = float(np.mean(air != np.median(air))) if air.size else 0.0
     box = _box(chosen)
     stored, chosen = stored[box], chosen[box]
+    counts = chosen if lesion is None else chosen & ~_planes(lesion, shape, steps)[box]
     values = _some(image, stored, chosen)
     zeros = np.count_nonzero(image.is_zero(values)) / max(1, values.size)
     whole = _largest(chosen[::2, ::2, ::2])
     if not sized:
         return MaskFigures(share, faces, zeros, whole, noise)
-    field = float(abs(np.linalg.det(image.affine[:3, :3]))) * float(np.prod(shape)) / 1000
+    field = image.voxel_mm3 * float(np.prod(shape)) / 1000
     rim = None
     if np.count_nonzero(values < 0) <= _NEGATIVE * values.size:
-        rim = _brightness(image, stored, chosen, (sizes * steps)[::-1])
+        rim = _brightness(image, stored, chosen, counts, (sizes * steps)[::-1])
     return MaskFigures(share, faces, zeros, whole, noise, share * field, field, rim)
 
 
@@ -143,17 +146,21 @@ def _largest(chosen: BoolArray) -> float:
 
 
 def _brightness(
-    image: Volume, stored: NDArray[Any], chosen: BoolArray, sizes: NDArray[Any]
+    image: Volume,
+    stored: NDArray[Any],
+    chosen: BoolArray,
+    counts: BoolArray,
+    sizes: NDArray[Any],
 ) -> float | None:
-    """Return the brightness of the rim, for voxels of certain sizes."""
+    """Return the brightness of the rim, of voxels that count, for voxels of certain sizes."""
     layers = [round(_RIM / size) for size in sizes]
     core = chosen
     for done in range(max(layers)):
         core = _without_surface(core, [done < number for number in layers])
     coarse = (slice(None, None, 2),) * 3
     interior = _without_surface(core[coarse], [number > 0 for number in layers])
-    deep = _some(image, stored[coarse], interior)
-    rim = _some(image, stored, chosen & ~core)
+    deep = _some(image, stored[coarse], interior & counts[coarse])
+    rim = _some(image, stored, counts & ~core)
     if min(deep.size, rim.size) < _FEWEST:
         return None
     usual = float(np.median(deep))

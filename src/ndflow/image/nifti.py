@@ -189,6 +189,7 @@ def nifti_header(
     dtype: np.dtype[Any],
     *,
     single: bool = True,
+    scaling: tuple[float, float] = (1.0, 0.0),
 ) -> Any:
     """Return a NIfTI header for a new image with the geometry of another.
 
@@ -199,6 +200,7 @@ def nifti_header(
     shape, affine : of the other image.
     dtype : the type of the new voxels.
     single : whether it is written as a single file, or as a pair of header and data.
+    scaling : slope and intercept of the new voxels.
     """
     if not isinstance(header, Nifti1Header):
         header = _new_header(shape, affine, "scanner")
@@ -207,7 +209,7 @@ def nifti_header(
     new["magic"] = kind.single_magic if single else kind.pair_magic
     new.set_data_dtype(dtype)
     new["vox_offset"] = 0  # nibabel adds the length of the extensions
-    new["scl_slope"], new["scl_inter"] = 1, 0
+    new["scl_slope"], new["scl_inter"] = scaling
     new["cal_min"] = new["cal_max"] = 0
     return new
 
@@ -219,6 +221,7 @@ def nifti_head(
     dtype: np.dtype[Any],
     *,
     single: bool,
+    scaling: tuple[float, float] = (1.0, 0.0),
 ) -> tuple[bytes, np.dtype[Any]]:
     """Return the bytes that precede the voxels of a new NIfTI file; parameters as `nifti_header`.
 
@@ -227,7 +230,7 @@ def nifti_head(
     head : the header and its extensions.
     dtype : the type of the voxels, with their byte order.
     """
-    new = nifti_header(header, shape, affine, dtype, single=single)
+    new = nifti_header(header, shape, affine, dtype, single=single, scaling=scaling)
     head = io.BytesIO()
     new.write_to(head)
     return head.getvalue(), dtype.newbyteorder(new.endianness)

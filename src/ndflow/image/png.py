@@ -1,7 +1,8 @@
-"""Grey PNG files of 8 bits, and the notes in them: all of the format that previews need.
+"""PNG files of 8 bits, and the notes in them: all of the format that previews need.
 
-Grey 0 is transparent, so that whatever grey window a page chooses, the background is that of the
-page. A note is a JSON object in a chunk of text, by which a file is known to be ours.
+In grey pictures 0 is transparent, so that whatever grey window a page chooses, the background is
+that of the page. Pictures in colour have a palette. A note is a JSON object in a chunk of text, by
+which a file is known to be ours.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,14 +20,16 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.stream import open_file
 
-__all__ = ["Greys", "decode_png", "encode_png", "is_ours"]
+__all__ = ["Greys", "decode_png", "encode_palette", "encode_png", "is_ours"]
 
 Greys = NDArray[np.uint8]
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _KEYWORD = b"ndflow\0"
-_SUB = 1  # the filter: each pixel less its left neighbour
-_LEVEL = 1  # of compression: others take longer, and save a twentieth
+_GREY, _PALETTE = 0, 3  # what the pixels mean
+_SUB, _UP = 1, 2  # the filters: each pixel less its left neighbour, or the one above
+_LEVEL = 1  # of compression of grey pictures: others save a twentieth, and take longer
+_SMALLEST = 9  # of compression of pictures in colour
 _MOST = 1 << 28  # pixels that a file may claim to have
 
 
@@ -42,17 +46,29 @@ def encode_png(greys: Greys, note: dict[str, Any] | None = None) -> bytes:
     >>> decode_png(encode_png(np.array([[0, 9]], np.uint8), {"a": 1}), "a.png")
     (array([[0, 9]], dtype=uint8), {'a': 1})
     """
-    height, width = greys.shape
-    rows = np.empty((height, width + 1), np.uint8)
-    rows[:, 0] = _SUB
-    rows[:, 1] = greys[:, 0]
+    rows = _rows(greys, _SUB)
     np.subtract(greys[:, 1:], greys[:, :-1], out=rows[:, 2:])
-    parts = [_SIGNATURE, _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0))]
-    if note is not None:
-        parts.append(_chunk(b"tEXt", _KEYWORD + json.dumps(note).encode("ascii")))
-    parts.append(_chunk(b"tRNS", b"\0\0"))
-    parts.append(_chunk(b"IDAT", zlib.compress(rows.tobytes(), _LEVEL)))
-    return b"".join([*parts, _chunk(b"IEND", b"")])
+    return _file(
+        greys.shape, _GREY, [(b"tRNS", b"\0\0")], zlib.compress(rows.tobytes(), _LEVEL), note
+    )
+
+
+def encode_palette(
+    numbers: Greys, palette: Sequence[str], note: dict[str, Any] | None = None
+) -> bytes:
+    """Return a picture in colour as a PNG file.
+
+    Parameters
+    ----------
+    numbers : (height, width), the number of the colour of each pixel.
+    palette : the colours, at most 256, each as ``#rrggbb``.
+    note : to be kept in the file.
+    """
+    colours = b"".join(bytes.fromhex(colour.removeprefix("#")) for colour in palette)
+    rows = _rows(numbers, _UP)
+    np.subtract(numbers[1:], numbers[:-1], out=rows[1:, 1:])
+    packed = zlib.compress(rows.tobytes(), _SMALLEST)
+    return _file(numbers.shape, _PALETTE, [(b"PLTE", colours)], packed, note)
 
 
 def decode_png(content: bytes, path: AnyPath) -> tuple[Greys, dict[str, Any]]:
@@ -94,6 +110,29 @@ def is_ours(path: AnyPath) -> bool:
     except (FileError, ValueError, struct.error):
         return False
     return chunks.get(b"tEXt", b"").startswith(_KEYWORD) and b"IEND" in chunks
+
+
+def _rows(pixels: Greys, kind: int) -> NDArray[np.uint8]:
+    """Return pixels with the filter before each row."""
+    height, width = pixels.shape
+    rows = np.empty((height, width + 1), np.uint8)
+    rows[:, 0] = kind
+    rows[:, 1:] = pixels
+    return rows
+
+
+def _file(
+    shape: tuple[int, ...],
+    colour: int,
+    chunks: list[tuple[bytes, bytes]],
+    packed: bytes,
+    note: dict[str, Any] | None,
+) -> bytes:
+    height, width = shape
+    head = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    text = [] if note is None else [(b"tEXt", _KEYWORD + json.dumps(note).encode("ascii"))]
+    parts = [(b"IHDR", head), *text, *chunks, (b"IDAT", packed), (b"IEND", b"")]
+    return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in parts)
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -2,12 +2,15 @@
 
 A report shows every scan of a study. Reading all images again would take longer than normalising
 them did, so the run that writes an image writes a preview of it too: axial, coronal and sagittal
-slices in full resolution, side by side, cropped to what the mask selects; before above after.
+slices in full resolution, side by side, cropped to what the mask selects; before above after. They
+go through the middle of the brain, or, where a lesion was outlined, through the largest part of it;
+its outline is a path along the edges of pixels, as SVG writes it.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +28,7 @@ from ndflow.image.png import Greys, decode_png, encode_png
 from ndflow.image.volume import Volume
 from ndflow.values import FloatArray
 
-__all__ = ["Preview", "Window", "preview_of", "read_preview", "write_preview"]
+__all__ = ["Preview", "Window", "outline_of", "preview_of", "read_preview", "write_preview"]
 
 Map = Callable[[FloatArray], FloatArray]  # from intensities to intensities
 Window = tuple[float, float]  # the intensities that are black and white
@@ -37,6 +40,7 @@ _COARSE = 24  # voxels per axis that are counted to find the middle slice
 _LONGEST = 20  # times as long as wide, the longest voxel that is drawn
 _AS_STORED = np.array([[0, 1], [1, 1], [2, 1]])
 _MAX_BYTES = 64 << 20
+_PATH = re.compile(r"(M[0-9]+ [0-9]+[hv][0-9]+)*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +52,7 @@ class Preview:
     before, after : (height, width), greys from 1 to 255; 0 is outside the mask.
     before_window, after_window : the intensities of the greys 1 and 255.
     widths : of the slices, in pixels: axial, coronal and sagittal.
+    lesion : the outline of the lesion on the slices, a path in SVG; empty where there is none.
     """
 
     before: Greys
@@ -55,6 +60,7 @@ class Preview:
     before_window: Window
     after_window: Window
     widths: tuple[int, ...]
+    lesion: str = ""
 
     def axial(self, greys: Greys) -> Greys:
         """Return the first slice of `before` or `after`, as a rule the axial one, cropped."""
@@ -65,7 +71,9 @@ class Preview:
         return part[max(0, filled[0] - _MARGIN) : filled[-1] + 1 + _MARGIN]
 
 
-def preview_of(volume: Volume, inside: Inside, imap: Map) -> Preview:
+def preview_of(
+    volume: Volume, inside: Inside, imap: Map, lesion: BoolArray | None = None
+) -> Preview:
     """Return the preview of a scan.
 
     Parameters
@@ -73,13 +81,44 @@ def preview_of(volume: Volume, inside: Inside, imap: Map) -> Preview:
     volume : the scan.
     inside : which of its voxels to show, flattened like `Volume.flat`.
     imap : the intensity map that makes the result.
+    lesion : which of its voxels are a lesion, flattened likewise; None if there is none.
     """
-    planes = _slices(volume, inside)
+    planes, lesions = _slices(volume, inside, lesion)
     height = max(plane.shape[0] for plane in planes)
     widths = tuple(plane.shape[1] for plane in planes)
     old, old_window = _greys(planes, height)
     new, new_window = _greys([_mapped(plane, imap) for plane in planes], height)
-    return Preview(old, new, old_window, new_window, widths)
+    outline = outline_of(_beside(lesions, height)) if lesions else ""
+    return Preview(old, new, old_window, new_window, widths, outline)
+
+
+def outline_of(region: NDArray[np.generic]) -> str:
+    """Return the outline of a region of a picture, along the edges of its pixels, as SVG draws it.
+
+    Parameters
+    ----------
+    region : (height, width), not 0 inside.
+
+    Examples
+    --------
+    >>> outline_of(np.array([[0, 0], [0, 1]]))
+    'M1 1h1M1 2h1M1 1v1M2 1v1'
+    """
+    inside = np.pad(region != 0, 1)
+    level = _runs(inside[1:] != inside[:-1])
+    upright = _runs((inside[:, 1:] != inside[:, :-1]).T)
+    lines = [f"M{start - 1} {row}h{length}" for row, start, length in level]
+    return "".join([*lines, *(f"M{at} {start - 1}v{length}" for at, start, length in upright)])
+
+
+def _runs(edges: BoolArray) -> list[tuple[int, int, int]]:
+    """Return the row, the start and the length of every run of edges along a row."""
+    found = []
+    for row in np.flatnonzero(edges.any(axis=1)).tolist():
+        ends = np.flatnonzero(np.diff(np.pad(edges[row].astype(np.int8), 1)))
+        pairs = zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)
+        found += [(row, start, end - start) for start, end in pairs]
+    return found
 
 
 def write_preview(path: AnyPath, preview: Preview) -> None:
@@ -88,6 +127,7 @@ def write_preview(path: AnyPath, preview: Preview) -> None:
         "before": preview.before_window,
         "after": preview.after_window,
         "widths": preview.widths,
+        "lesion": preview.lesion,
     }
     content = encode_png(np.concatenate([preview.before, preview.after]), note)
     with new_file(path, force=True) as file:
@@ -110,10 +150,13 @@ def read_preview(path: AnyPath) -> Preview:
         widths = tuple(int(width) for width in note["widths"])
         if not (widths and min(widths) > 0 and sum(widths) <= greys.shape[1]):
             raise ValueError("widths")
+        lesion = note.get("lesion", "")  # earlier versions drew none
+        if not _PATH.fullmatch(lesion):
+            raise ValueError("lesion")
     except (KeyError, TypeError, ValueError, OverflowError):
         cause = "not a preview, or damaged"
         raise FileError(path, cause, "remove it, and run the study again") from None
-    return Preview(greys[:half], greys[half:], before, after, widths)
+    return Preview(greys[:half], greys[half:], before, after, widths, lesion)
 
 
 def _window(given: Any) -> Window:
@@ -123,24 +166,38 @@ def _window(given: Any) -> Window:
     return low, high
 
 
-def _slices(volume: Volume, inside: Inside) -> list[FloatArray]:
-    """Return the middle slice across each axis, upright and cropped; NaN outside the mask."""
+def _slices(
+    volume: Volume, inside: Inside, lesion: BoolArray | None
+) -> tuple[list[FloatArray], list[FloatArray]]:
+    """Return a slice across each axis, upright and cropped; NaN outside the mask.
+
+    The second list holds the lesion on these slices, 1 inside; it is empty if there is none.
+    """
     shape = (*volume.spatial_shape, 1, 1)[:3]
     orientation, spacing = _geometry(volume.affine)
-    stored, within = (  # views, not copies
+    if lesion is not None and not (lesion & inside[:]).any():
+        lesion = None
+    stored, within, ill = (  # views, not copies
         apply_orientation(flat.reshape(shape, order="F"), orientation)  # type: ignore[no-untyped-call]
-        for flat in (volume.flat, inside[:])
+        for flat in (volume.flat, inside[:], inside[:] if lesion is None else lesion)
     )
-    found = []
+    found, lesions = [], []
     for axis in _planes(within.shape):
-        coarse = _lattice(within, axis)
-        place = _middle(volume.values(stored[coarse]), within[coarse], axis)
+        if lesion is None:
+            coarse = _lattice(within, axis)
+            place = _middle(volume.values(stored[coarse]), within[coarse], axis)
+        else:
+            place = _largest(ill & within, axis)
         plane = tuple(place if other == axis else slice(None) for other in range(3))
         values = volume.values(stored[plane]).astype(np.float64)
         shown = np.where(within[plane] & np.isfinite(values), values, np.nan)
         other, another = (float(spacing[other]) for other in range(3) if other != axis)
-        found.append(np.rot90(square(_cropped(shown), other, another)))
-    return found
+        crop = _crop(shown)
+        found.append(np.rot90(square(_cropped(shown, crop), other, another)))
+        if lesion is not None:
+            marked = np.where(np.isfinite(shown) & ill[plane], 1.0, np.nan)
+            lesions.append(np.rot90(square(_cropped(marked, crop), other, another)))
+    return found, lesions
 
 
 def _geometry(affine: FloatArray) -> tuple[NDArray[Any], FloatArray]:
@@ -184,14 +241,26 @@ def _middle(values: NDArray[Any], within: BoolArray, axis: int) -> int:
     return int(np.searchsorted(np.cumsum(counts), counts.sum() / 2))
 
 
-def _cropped(plane: FloatArray) -> FloatArray:
-    """Return a slice with a narrow margin around what is inside."""
+def _largest(region: BoolArray, axis: int) -> int:
+    """Return the slice that shows most of a region."""
+    counts = region.sum(axis=tuple(other for other in range(3) if other != axis))
+    return int(np.argmax(counts))
+
+
+def _crop(plane: FloatArray) -> tuple[slice, slice]:
+    """Return the part of a slice that holds all that is inside."""
     shown = np.isfinite(plane)
     first, second = (np.flatnonzero(shown.any(axis=axis)) for axis in (1, 0))
     if not first.size:
+        return slice(None), slice(None)
+    return slice(first[0], first[-1] + 1), slice(second[0], second[-1] + 1)
+
+
+def _cropped(plane: FloatArray, crop: tuple[slice, slice]) -> FloatArray:
+    """Return a part of a slice with a narrow margin around it; all of it without one."""
+    if crop == (slice(None), slice(None)):
         return plane
-    filled = plane[first[0] : first[-1] + 1, second[0] : second[-1] + 1]
-    return np.pad(filled, _MARGIN, constant_values=np.nan)
+    return np.pad(plane[crop], _MARGIN, constant_values=np.nan)
 
 
 def _mapped(plane: FloatArray, imap: Map) -> FloatArray:
@@ -208,12 +277,17 @@ def _greys(planes: Sequence[FloatArray], height: int) -> tuple[Greys, Window]:
     low, high = np.percentile(values, _SHOWN).tolist() if values.size else (0.0, 1.0)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):  # all voxels are alike
         low, high = low - 0.5, low + 0.5
+    scaled = (1 + 254 * np.clip((plane - low) / (high - low), 0, 1) for plane in planes)
+    return _beside([np.rint(plane) for plane in scaled], height), (low, high)
+
+
+def _beside(planes: Sequence[FloatArray], height: int) -> Greys:
+    """Return slices side by side, each in the middle of its height; 0 for NaN."""
     columns: list[Greys] = []
     for plane in planes:
         above = (height - plane.shape[0]) // 2
         column = np.zeros((height, plane.shape[1] + _GAP), np.uint8)
-        share = np.clip((plane - low) / (high - low), 0, 1)
-        levels = np.where(np.isfinite(plane), np.rint(1 + 254 * share), 0)
+        levels = np.where(np.isfinite(plane), plane, 0)
         column[above : above + plane.shape[0], : plane.shape[1]] = levels
         columns.append(column)
-    return np.concatenate(columns, axis=1)[:, :-_GAP], (low, high)
+    return np.concatenate(columns, axis=1)[:, :-_GAP]

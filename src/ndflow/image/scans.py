@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple
 
 from ndflow.errors import InvalidValueError
+from ndflow.image.found_masks import AUTO, to_be_found
 from ndflow.image.read import Source, files_of
 
-__all__ = ["AUTO", "Scan", "TissueMaps", "is_auto"]
-
-AUTO = "auto"  # a mask that is to be found automatically
+__all__ = ["Scan", "TissueMaps", "count_by_site"]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})  # shared, because there may be many scans
 
@@ -49,7 +49,8 @@ class Scan:
     Attributes
     ----------
     image : a path, a nibabel image, or an array.
-    mask : the same, or ``"auto"`` for the foreground; None for all voxels but 0.
+    mask : the same; or what to find: ``"auto"``, the foreground, or ``"brain"``; None for all
+        voxels but 0.
     lesion : a mask of voxels that the density does not see; they are mapped like the others.
     tissues : its tissue probability maps.
     subject, site : who was scanned, and where.
@@ -82,9 +83,9 @@ class Scan:
         return next(iter(files_of(self.image)), "the image")
 
     @property
-    def mask_given(self) -> bool:
-        """Whether it has a mask of its own, and not all voxels but 0, or the foreground."""
-        return self.mask is not None and not is_auto(self.mask)
+    def has_brain_mask(self) -> bool:
+        """Whether it has a mask of the brain, and not all voxels but 0, or the foreground."""
+        return self.mask is not None and not (to_be_found(self.mask) and self.mask == AUTO)
 
     def files(self, *, tissues: bool = False) -> dict[str, tuple[str, ...]]:
         """Return the files that it is read from, by what they are.
@@ -99,10 +100,11 @@ class Scan:
         return {
             name: files_of(source)
             for name, source in sources.items()
-            if source is not None and not is_auto(source)
+            if source is not None and not to_be_found(source)
         }
 
 
-def is_auto(mask: Source | None) -> bool:
-    """Tell whether a mask is to be found automatically."""
-    return isinstance(mask, str) and mask == AUTO
+def count_by_site(scans: Iterable[Scan]) -> dict[str, int]:
+    """Return how many scans each site has; scans whose site is not known do not count."""
+    counts = Counter(scan.site for scan in scans if scan.site)
+    return dict(sorted(counts.items()))

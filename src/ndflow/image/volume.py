@@ -65,6 +65,16 @@ class Volume:
         return self.stored.dtype.kind in "bui" and self.slope == 1 and self.inter == 0
 
     @property
+    def voxel_mm3(self) -> float:
+        """The volume of a voxel in mm³, also where the axes are not at right angles."""
+        return abs(float(np.linalg.det(self.affine[:3, :3])))
+
+    @property
+    def spatial_values(self) -> NDArray[Any]:
+        """All values, in the spatial shape."""
+        return np.asarray(self.values(self.stored.reshape(self.spatial_shape, order="F")))
+
+    @property
     def flat(self) -> NDArray[Any]:
         """The stored voxels in the order of the file; a view, not a copy."""
         return self.stored.reshape(-1, order="F")

@@ -72,6 +72,7 @@ def write_volume(
     chunks: Iterable[NDArray[Any]],
     *,
     dtype: str = "float32",
+    scaling: tuple[float, float] = (1.0, 0.0),
     force: bool = False,
     inputs: Iterable[AnyPath] = (),
     then: Callable[[Written], None] | None = None,
@@ -83,7 +84,9 @@ def write_volume(
     path : the file, whose name gives the format (.nii, .hdr, .img or .mgh, also compressed).
     like : the other image.
     chunks : the values, flattened like `Volume.flat`, in consecutive pieces of any length.
-    dtype : the type of the voxels, one of `DTYPES`. Values are stored without scaling.
+    dtype : the type of the voxels, one of `DTYPES`.
+    scaling : slope and intercept for the header: `chunks` are the stored values, and a value is
+        ``slope · stored + intercept``. Only NIfTI has them.
     force : whether an existing file may be replaced.
     inputs : files that must not be replaced, even with `force`; those of `like` never are.
     then : called with the result once all is on the disc, just before the image appears under its
@@ -104,9 +107,11 @@ def write_volume(
     geometry = (like.header, like.shape, like.affine, np.dtype(dtype))
     tail = b""
     if kind_of(names[0]) == ".mgh":
+        if scaling != (1.0, 0.0):
+            raise FileError(path, "MGH files have no scaling", "write NIfTI")
         head, stored, tail = mgh_ends(*geometry)
     else:
-        head, stored = nifti_head(*geometry, single=len(names) == 1)
+        head, stored = nifti_head(*geometry, single=len(names) == 1, scaling=scaling)
     keep = (*inputs, *(read.file for read in like.files))
     clipped = 0
     with ExitStack() as stack:

@@ -46,8 +46,8 @@ def apply(
     inverse : undo the map.
     other_image : undo it in an image that it did not make, such as an edited copy. By default that
         is refused where the file of the map says which image it made.
-    mask : of the image, like `image`, or ``"auto"``. It only says what is outside. Default: all
-        voxels but 0.
+    mask : of the image, like `image`, or ``"auto"`` or ``"brain"``. It only says what is outside.
+        Default: all voxels but 0.
     output : where to write the image, with its sidecar beside it. Default: it is returned.
 
     Returns

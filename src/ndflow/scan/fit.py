@@ -75,7 +75,8 @@ def fit(
     Parameters
     ----------
     data : a histogram; or an image: a path, a nibabel image, or an array.
-    mask : of an image, like the image, or ``"auto"`` for the foreground. Default: all voxels but 0.
+    mask : of an image, like the image; or what to find: ``"auto"``, the foreground, or ``"brain"``,
+        the brain in a T1w image. Default: all voxels but 0.
     exclude : a mask of voxels of an image that the fit does not see, such as a lesion.
     effective_count : how many independent voxels the data are worth at most.
     concentration : α of the Dirichlet process; larger values expect more components.
@@ -156,8 +157,8 @@ def fit_voxels(
         files = files | maps
     misfit = _misfit(trimmed(voxels.histogram), fitted)
     model = DensityModel(fitted.mixture, landmarks, own)
-    mask = measure_mask(voxels.volume, voxels.inside)
-    doubts = (*mask_doubts(mask, given=scan.mask_given), *fit_doubts(misfit))
+    mask = measure_mask(voxels.volume, voxels.inside, voxels.lesion)
+    doubts = (*mask_doubts(mask, given=scan.has_brain_mask), *fit_doubts(misfit))
     return FittedScan(fitted, model, tuple(warnings), files, misfit, mask, doubts)
 
 

@@ -16,7 +16,7 @@ from ndflow.scan.fit import fit_voxels
 from ndflow.scan.map_voxels import mapped
 from ndflow.scan.match_doubts import VoxelQuantiles, match_doubts
 from ndflow.scan.parameters import documented
-from ndflow.scan.reading import read_scan, selection
+from ndflow.scan.reading import check_found_mask, read_scan, selection
 from ndflow.scan.records import MapRecord, TargetRecord
 from ndflow.scan.results import Result, all_files, check_result, deliver, names_of
 from ndflow.scan.settings import DType, Fitting, Outside, Reading, Writing, flat
@@ -61,8 +61,8 @@ def normalise(
     ----------
     image : a path, a nibabel image, or an array.
     to : the target: a reference or a mixture, or the path of one; or an image, like `image`.
-    mask, to_mask : of the image and of the target, like `image`, or ``"auto"`` for the foreground.
-        Default: all voxels but 0.
+    mask, to_mask : of the image and of the target, like `image`; or what to find: ``"auto"``, the
+        foreground, or ``"brain"``, the brain in a T1w image. Default: all voxels but 0.
     exclude : a mask of voxels that the density does not see, such as a lesion; they are mapped.
     csf, gm, wm : tissue probability maps, for ``target="tissue"``.
     output : where to write the image, with its sidecar beside it. Default: it is returned.
@@ -106,6 +106,7 @@ def normalise(
     writing = Writing(outside, dtype, force)
     scan = Scan(image, mask, exclude, TissueMaps(csf, gm, wm))
     method_of(matching)  # before the target is read, which takes longer than a wrong option should
+    check_found_mask(scan)
     check_maps(scan, matching)
     if output is not None:
         path_like(output, "output")

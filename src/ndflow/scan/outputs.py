@@ -14,8 +14,8 @@ from ndflow.files.atomic import AnyPath
 from ndflow.files.identity import identity_of
 from ndflow.files.json_model import kind_in
 from ndflow.files.stream import open_file
+from ndflow.image.found_masks import to_be_found
 from ndflow.image.read import files_of
-from ndflow.image.scans import is_auto
 from ndflow.scan.model_files import is_model
 from ndflow.scan.records import MapRecord
 
@@ -182,7 +182,7 @@ def preview(
     new_folder : whether the folder of the output would be made.
     """
     given = [
-        name for source in inputs if source and not is_auto(source) for name in files_of(source)
+        name for source in inputs if source and not to_be_found(source) for name in files_of(source)
     ]
     for name in given:
         with open_file(name):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -14,18 +15,28 @@ from ndflow.density import Histogram, tally, trimmed
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
 from ndflow.image.foreground import foreground
+from ndflow.image.found_masks import AUTO, BRAIN, FoundMask, to_be_found
 from ndflow.image.mask import MIN_VOXELS, BoolArray, Inside, Nonzero, read_mask
 from ndflow.image.read import Source, read_volume
-from ndflow.image.scans import AUTO, Scan, is_auto
+from ndflow.image.scans import Scan
 from ndflow.image.volume import Volume
+from ndflow.preparation.brain_mask import (
+    brain_mask,
+    check_deepbet,
+    deepbet_version,
+    refuse_other_contrasts,
+)
 from ndflow.record import Record
 from ndflow.scan.settings import Reading
 
 __all__ = [
+    "LesionVoxels",
     "MaskedVolume",
     "ScanVoxels",
     "VoxelCounts",
+    "check_found_mask",
     "error_about",
+    "read_lesion",
     "read_masked",
     "read_scan",
     "selection",
@@ -34,7 +45,7 @@ __all__ = [
 _PIECE = 1 << 16  # voxels counted at a time; a histogram of the whole would double the memory
 _FEW_LEVELS = 16
 _BACKGROUND = 0.5  # of the voxels, with one and the same value
-_MASK = "give a mask of the brain with --mask FILE, or try --mask auto"
+_MASK = "give a mask of the brain with --mask FILE, or try --mask brain or --mask auto"
 
 
 @dataclass(frozen=True)
@@ -47,12 +58,15 @@ class VoxelCounts(Record):
     excluded : inside the mask, but excluded by the user.
     outliers : too far out to be part of the density, see `trimmed`.
     not_finite : NaN or infinite, in the whole image.
+    excluded_ml : the volume of the excluded voxels in millilitres; None where there are none, or
+        voxels have no size.
     """
 
     fitted: int
     excluded: int
     outliers: int
     not_finite: int
+    excluded_ml: float | None = None
 
 
 class ScanVoxels(NamedTuple):
@@ -84,7 +98,11 @@ class ScanVoxels(NamedTuple):
         """How many voxels a fit uses, and how many it does not."""
         used = int(trimmed(self.histogram).total)
         outliers = int(self.histogram.total) - used
-        return VoxelCounts(used, self.excluded, outliers, self.not_finite)
+        volume = None
+        if self.excluded and self.volume.placed:
+            size = self.volume.voxel_mm3
+            volume = self.excluded * size / 1000 if math.isfinite(size) else None
+        return VoxelCounts(used, self.excluded, outliers, self.not_finite, volume)
 
 
 def read_scan(scan: Scan, reading: Reading) -> ScanVoxels:
@@ -135,18 +153,45 @@ def read_masked(image: Source, mask: Source | None, *, max_bytes: int) -> Masked
     The mask is read first: its file may be larger than that of the image, and is not kept.
     """
     given = None
-    if mask is not None and not is_auto(mask):
+    if mask is not None and not to_be_found(mask):
         given = read_mask(mask, max_bytes=max_bytes)
     volume = read_volume(image, max_bytes=max_bytes)
     files = {"image": volume.files} if volume.files else {}
     if given is not None:
         files |= {"mask": given.files} if given.files else {}
         return MaskedVolume(volume, _flat(given.inside), given.on(volume), files)
-    if mask is None:
-        return MaskedVolume(volume, Nonzero(volume), [], files)
-    with error_about(volume.path):
-        found = foreground(_brightness(volume).reshape(volume.spatial_shape))
-    return MaskedVolume(volume, _flat(found), [], files)
+    if to_be_found(mask):
+        return MaskedVolume(volume, _flat(_FINDERS[mask](volume)), [], files)
+    return MaskedVolume(volume, Nonzero(volume), [], files)
+
+
+def check_found_mask(scan: Scan) -> None:
+    """Raise an error, before any work, if the mask of a scan is to be found and cannot be."""
+    if to_be_found(scan.mask) and scan.mask == BRAIN:
+        check_deepbet()
+        refuse_other_contrasts(scan.path)
+
+
+class LesionVoxels(NamedTuple):
+    """Which voxels of an image are excluded as a lesion.
+
+    Attributes
+    ----------
+    inside : flattened like `Volume.flat`.
+    warnings : for the user.
+    files : that were read, with their hashes.
+    """
+
+    inside: BoolArray
+    warnings: list[str]
+    files: Hashes
+
+
+def read_lesion(lesion: Source, volume: Volume, *, max_bytes: int) -> LesionVoxels:
+    """Read the lesion mask of an image that was read before."""
+    mask = read_mask(lesion, fewest=0, max_bytes=max_bytes)
+    files = {"lesion": mask.files} if mask.files else {}
+    return LesionVoxels(_flat(mask.inside), mask.on(volume), files)
 
 
 def _flat(shaped: BoolArray) -> BoolArray:
@@ -155,13 +200,26 @@ def _flat(shaped: BoolArray) -> BoolArray:
 
 def selection(scan: Scan) -> dict[str, str | bool]:
     """Return which voxels were asked for, for the record."""
-    kind = "nonzero" if scan.mask is None else AUTO if is_auto(scan.mask) else "given"
-    return {"mask": kind, "exclude": scan.lesion is not None}
+    found = to_be_found(scan.mask)
+    kind = "nonzero" if scan.mask is None else str(scan.mask) if found else "given"
+    chosen: dict[str, str | bool] = {"mask": kind, "exclude": scan.lesion is not None}
+    return chosen | ({"deepbet": deepbet_version()} if kind == BRAIN else {})
+
+
+def _foreground(volume: Volume) -> BoolArray:
+    with error_about(volume.path):
+        return foreground(_brightness(volume).reshape(volume.spatial_shape))
 
 
 def _brightness(volume: Volume) -> NDArray[np.generic]:
     """Return the voxels in any units in which brighter is more; as they are stored, if possible."""
     return volume.stored if volume.slope > 0 else volume.values(volume.stored)
+
+
+_FINDERS: Mapping[FoundMask, Callable[[Volume], BoolArray]] = {
+    AUTO: _foreground,
+    BRAIN: brain_mask,
+}
 
 
 @contextmanager

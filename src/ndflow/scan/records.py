@@ -122,9 +122,8 @@ class FileRecord(Record):
         try:
             return cls.from_dict(payload)
         except InvalidValueError as error:
-            raise FileError(
-                path, f"not a valid {cls.kind}: {error}", "the file is damaged"
-            ) from None
+            cause = f"not a valid {cls.kind}: {error}"
+            raise FileError(path, cause, "the file is damaged") from None
 
     @classmethod
     def up_to_date(cls, path: AnyPath, fingerprint: str) -> UpToDate | None:
@@ -294,12 +293,12 @@ class StudyRecord(FileRecord):
     files : the hashes of the files that were written, but images; their sidecars have those.
     channel : what the images show.
     title : of the report, if the user gave one.
-    scans : how many there are.
-    sites : how many scans each has.
+    scans, sites : how many scans there are, and how many each site has.
     finished : whether the run reached its end.
     fitted, normalised, failed : how many scans; known at the end.
-    doubts : what to check by eye, by the name of the scan; also what only shows in comparison with
-        the others.
+    prepared : how many raw scans were prepared with it; None without ``--prepare``.
+    doubts : what to check by eye, by the name of the scan; also in comparison with the others.
+    of_study : what is doubtful about the study as a whole.
     """
 
     kind: ClassVar[str] = "study"
@@ -318,7 +317,9 @@ class StudyRecord(FileRecord):
     fitted: int | None = None
     normalised: int | None = None
     failed: int | None = None
+    prepared: int | None = None
     doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
+    of_study: tuple[Doubt, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -328,8 +329,7 @@ class EvaluationRecord(FileRecord):
     Attributes
     ----------
     results : the fingerprint of the results of each study, by its name.
-    files : what was written.
-    sha256 : the hashes of these files.
+    files, sha256 : what was written, and the hashes of these files.
     command : what the user typed.
     settings : what the user chose.
     runs : the folder of each study.

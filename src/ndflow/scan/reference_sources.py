@@ -84,8 +84,8 @@ def reference(
     Parameters
     ----------
     sources : one per scan: a mixture or a fit, the path of a mixture (.json), or an image.
-    masks : of the images, in the order of the sources, like an image or ``"auto"``; None for
-        sources without one. Default: all voxels but 0.
+    masks : of the images, in the order of the sources, like an image, or ``"auto"`` or ``"brain"``;
+        None for sources without one. Default: all voxels but 0.
     weights : how much each scan counts. Default: all the same.
     average : the mean of the densities, as in the paper; or of the quantiles, which keeps peaks
         sharp (one channel).

@@ -21,9 +21,12 @@ __all__ = [
     "Fitting",
     "Matching",
     "ModeName",
+    "NoMask",
     "Outside",
+    "Preparing",
     "Reading",
     "Settings",
+    "Space",
     "Writing",
     "flat",
     "settings_from",
@@ -34,7 +37,12 @@ ModeName = Literal["individual", "site", "two-level"]
 DType = Literal[
     "float32", "float64", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
 ]
+NoMask = Literal["brain", "nonzero"]
 Outside = Literal["zero", "keep", "map"]
+Space = Literal["own", "MNI"]
+
+_RESOLUTION = 2.0  # mm, of copies
+_RESOLUTIONS = (0.5, 8.0)  # the least and the largest
 
 _SPELLINGS: dict[str, ModeName] = {"centre": "site", "center": "site"}
 
@@ -126,7 +134,66 @@ class Averaging:
         check_choice("average", self.average, Average)
 
 
-Settings = Reading | Fitting | Matching | Writing | Averaging
+@dataclass(frozen=True)
+class Preparing:
+    """How a raw scan is prepared.
+
+    Attributes
+    ----------
+    mask
+        For scans without a mask in the table: find the brain, in T1w images (brain); or take all
+        voxels but 0, where scans are skull-stripped already (nonzero).
+    no_bias_field
+        Do not correct the bias field.
+    no_tissues
+        Do not find tissues. Tissue probability maps that the table names are kept.
+    new_tissues
+        Find tissues even where the table names tissue probability maps, instead of keeping these.
+    space
+        Leave scans where they are (own); or write copies in a common space beside them, aligned
+        with the ICBM152 template by rotation and shift alone, so that brains keep their size (MNI).
+    resolution
+        With space MNI: the size of the voxels of the copies, from 0.5 to 8 mm. Default: 2.
+    """
+
+    mask: NoMask = "brain"
+    no_bias_field: bool = False
+    no_tissues: bool = False
+    new_tissues: bool = False
+    space: Space = "own"
+    resolution: float | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        check_choice("mask", self.mask, NoMask)
+        for name in ("no_bias_field", "no_tissues", "new_tissues"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidValueError(
+                    f"{name} must be True or False, not {getattr(self, name)!r}"
+                )
+        if self.no_tissues and self.new_tissues:
+            raise InvalidValueError("no_tissues and new_tissues: give one of them")
+        check_choice("space", self.space, Space)
+        self._check_resolution()
+
+    def _check_resolution(self) -> None:
+        if self.space == "own":
+            if self.resolution is not None:
+                raise InvalidValueError(
+                    "resolution is that of copies in a common space; choose space MNI, "
+                    "or leave it out"
+                )
+            return
+        least, largest = _RESOLUTIONS
+        value = _RESOLUTION if self.resolution is None else self.resolution
+        if not (is_number(value) and least <= value <= largest):
+            raise InvalidValueError(
+                f"resolution must be a number of mm from {least:g} to {largest:g}, not {value!r}"
+            )
+        object.__setattr__(self, "resolution", float(value))
+
+
+Settings = Reading | Fitting | Matching | Writing | Averaging | Preparing
 
 
 def settings_from(chosen: Mapping[str, Any], *kinds: type[Settings]) -> tuple[Any, ...]:

@@ -15,7 +15,8 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.json_model import read_model
 from ndflow.files.lock import reading
-from ndflow.image.scans import AUTO, Scan
+from ndflow.image.found_masks import AUTO, BRAIN
+from ndflow.image.scans import Scan
 from ndflow.methods.base import method_called
 from ndflow.metrics.statistics import covariate_effect
 from ndflow.scan.records import MapRecord, StudyRecord
@@ -76,7 +77,7 @@ class SharedScan:
 
     Attributes
     ----------
-    scan : in the first of them.
+    scan : in the first of them; with its lesion mask, if any of them has one.
     paths : of its results in each of them.
     """
 
@@ -192,7 +193,7 @@ def unchanging(folders: Sequence[AnyPath]) -> Iterator[list[FinishedStudy]]:
 
 
 def mask_used(scan: Scan, record: MapRecord) -> str | None:
-    """Return the mask that a study used, which its sidecar knows if it was found automatically."""
+    """Return the mask that a study used; if it was the foreground, only the sidecar knows."""
     return AUTO if record.setting("mask") == AUTO else scan.mask  # type: ignore[return-value]
 
 
@@ -203,19 +204,24 @@ def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
     for scan in runs[0].study.scans:
         if all(scan.name in scans for scans in by_name):
             same = [scans[scan.name] for scans in by_name]
-            _refuse_disagreement(scan.name, same)
             paths = [run.study.paths(one) for run, one in zip(runs, same, strict=True)]
-            shared.append(SharedScan(scan, paths))
+            _refuse_disagreement(scan.name, same, paths)
+            lesion = next((one.lesion for one in same if one.lesion is not None), None)
+            shared.append(SharedScan(replace(scan, lesion=lesion), paths))
     if len(shared) < 2:
         raise InvalidValueError("the runs share fewer than two scans; compare runs of one table")
     return shared
 
 
-def _refuse_disagreement(name: str, scans: Sequence[Scan]) -> None:
-    """Refuse a scan that is not the same in all studies, or has another mask or site."""
+def _refuse_disagreement(name: str, scans: Sequence[Scan], paths: Sequence[ResultPaths]) -> None:
+    """Refuse a scan that is not the same in all studies, or has another mask or site.
+
+    A lesion mask may be missing in some of them: what it does may be the very question.
+    """
     known: Mapping[str, list[str | None]] = {
         "image": [os.path.realpath(scan.path) for scan in scans],
-        "mask": [os.path.realpath(str(scan.mask)) if scan.mask else None for scan in scans],
+        "mask": [_mask_called(*one) for one in zip(scans, paths, strict=True)],
+        "lesion mask": [os.path.realpath(str(scan.lesion)) for scan in scans if scan.lesion],
         "site": [scan.site for scan in scans],
     }
     for what, values in known.items():
@@ -225,6 +231,14 @@ def _refuse_disagreement(name: str, scans: Sequence[Scan]) -> None:
                 f"the {what} of {name} is {different[0]} in one run and {different[1]} in "
                 f"another; compare runs of the same table"
             )
+
+
+def _mask_called(scan: Scan, paths: ResultPaths) -> str | None:
+    """Return what to call a mask that may be another file in each study, but found alike."""
+    if not scan.mask:
+        return None
+    file = os.path.realpath(str(scan.mask))
+    return BRAIN if file == os.path.realpath(paths.mask) else file
 
 
 def check_covariate(scans: Sequence[Scan], name: str) -> None:

@@ -3,6 +3,7 @@
 OUT/images/<name>.nii.gz   the normalised scans
 OUT/models/<name>.json     their densities
 OUT/maps/<name>.json       the sidecars of the images: their intensity maps, and how they were made
+OUT/masks/<name>.nii.gz    their brain masks, where the study has found them (--mask brain)
 OUT/figures/<name>.png     previews of them for the report: slices before and after
 OUT/reference.json         the common reference; reference_<site>.json for each site, and
                            map_<site>.json its map to the common one, where there is one
@@ -13,6 +14,7 @@ OUT/report.html            the page about it, see `ndflow.reporting.build`
 OUT/report-<subject>.html  the page of a subject, where somebody asked for it
 OUT/evaluation/            what was measured, see `ndflow.compare.save`
 OUT/logs/CITATION.md       boilerplate for a paper, see `ndflow.reporting.citation`
+OUT/prepared/              raw scans that were prepared with the study, see `ndflow.study.preparing`
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ from pathlib import Path
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
-from ndflow.image.scans import is_auto
+from ndflow.files.json_model import kind_in
+from ndflow.image.found_masks import to_be_found
 from ndflow.scan.records import StudyRecord
 from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.parallel.tasks import Failure
-from ndflow.study.plan import Study
+from ndflow.study.plan import Plan, Study
+from ndflow.study.preparing.kept_mask import is_our_mask, keeps_mask
+from ndflow.study.preparing.preparation_plan import PREPARED
 
 __all__ = [
     "CITATION",
@@ -51,6 +56,7 @@ __all__ = [
     "remove_failed",
     "remove_leftovers",
     "remove_pages",
+    "remove_unused_masks",
 ]
 
 PROVENANCE = "provenance.json"
@@ -82,9 +88,11 @@ def refuse_foreign(folder: Path, channel: str) -> None:
 
 
 def _holds_no_study(path: Path) -> bool:
-    """Return whether it is the lock of a run that starts at the same time, or boilerplate."""
+    """Return whether it is a lock, prepared scans that a study may begin with, or boilerplate."""
     if path.name.startswith(".ndflow-"):
         return True
+    if path.name == PREPARED:
+        return kind_in(path / PROVENANCE) == PREPARED
     cited = path.parent / CITATION
     if path != cited.parent or not path.is_dir():
         return False
@@ -128,12 +136,12 @@ def refuse_other_scans(study: Study) -> None:
         raise FileError(study.folder, cause, "choose another folder, or --force to mix them")
 
 
-def refuse_inputs_inside(study: Study) -> None:
+def refuse_inputs_inside(plan: Plan) -> None:
     """Refuse a folder for the results that the scans themselves lie in."""
-    inside = os.path.join(os.path.realpath(study.folder), "")  # noqa: PTH118
-    for scan in study.scans:
+    inside = os.path.join(os.path.realpath(plan.folder), "")  # noqa: PTH118
+    for scan in plan.scans:
         for source in (scan.image, scan.mask, scan.lesion, *scan.tissues):
-            if source is None or is_auto(source):
+            if source is None or to_be_found(source):
                 continue
             if os.path.realpath(str(source)).startswith(inside):
                 cause = f"lies in the folder for the results ({scan.origin})"
@@ -147,7 +155,9 @@ def remove_failed(study: Study, unfitted: Sequence[Failure], unwritten: Sequence
     for scan in study.scans:
         if scan.name in without_image:
             model, *others = study.paths(scan)
-            for path in (*others, *([model] if scan.name in without_model else [])):
+            if scan.name in without_model:
+                others += [model, *([study.paths(scan).mask] if keeps_mask(scan) else [])]
+            for path in others:
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
 
@@ -186,8 +196,20 @@ def is_our_page(path: Path) -> bool:
     return b'<meta name="generator" content="ndflow ' in head or b"<title>ndflow: " in head
 
 
-def remove_leftovers(study: Study) -> None:
+def remove_leftovers(plan: Plan) -> None:
     """Remove the temporary files of runs that were killed."""
-    folders = {path.parent for scan in study.scans for path in study.paths(scan)}
-    for folder in {study.folder, *folders}:
+    folders = {path.parent for scan in plan.scans for path in plan.paths(scan)}
+    for folder in {plan.folder, *folders}:
         remove_abandoned(folder)
+
+
+def remove_unused_masks(study: Study) -> None:
+    """Remove masks of an earlier run that are no longer to be found, and what is left of others."""
+    paths = {scan.name: study.paths(scan).mask for scan in study.scans}
+    for folder in {path.parent for path in paths.values()}:
+        remove_abandoned(folder)
+    for scan in study.scans:
+        path = paths[scan.name]
+        if not keeps_mask(scan) and path.exists() and is_our_mask(path):
+            with suppress(OSError):
+                path.unlink()

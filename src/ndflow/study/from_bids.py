@@ -7,49 +7,48 @@ are not there yet it estimates itself.
 
 from __future__ import annotations
 
-import json
-import math
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
 
 from ndflow._version import __version__
 from ndflow.bids.derivative import check_dataset, derivative_path, source_uris, write_dataset_files
-from ndflow.bids.names import IMAGES, check_label
+from ndflow.bids.names import check_label
 from ndflow.bids.query import BidsImage
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.lock import folder_lock
-from ndflow.files.text import read_text
-from ndflow.image.scans import AUTO, Scan, TissueMaps
+from ndflow.image.found_masks import FoundMask
+from ndflow.image.scans import Scan, TissueMaps
 from ndflow.scan.outputs import check_folder, make_folder, sidecar_of, stem
 from ndflow.study.folder import PROVENANCE, refuse_foreign
 from ndflow.study.listing.columns import FILES, OURS, TEXTS, nearest
+from ndflow.study.listing.image_metadata import inherited_metadata
 from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
 from ndflow.study.ownership import refuse_replacing
 from ndflow.study.parallel.tasks import check_jobs, record_failures
 from ndflow.study.passes import Progress, check_study, fit_scans
 from ndflow.study.plan import Study
+from ndflow.study.preparing.preparation_plan import PREPARED
+from ndflow.study.preparing.prepare_scans import STAGE, check_preparation, prepare_first
 from ndflow.study.run import Summary, run_cohort
 
 __all__ = [
     "check_derivative",
     "folders_of_suffixes",
+    "lacking_masks",
     "run_group",
     "run_participants",
     "scans_of_dataset",
     "site_hints",
     "unused_columns",
     "unused_derivatives",
+    "unused_lesions",
 ]
 
-_INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
 # Columns of OUT/scans.tsv, which participants.tsv may have too, to mean something else.
 _TAKEN = {*FILES, *TEXTS, *OURS, "centre", "center", "exclude"}
 _BRAIN = "_desc-brain_mask"
 _DESCRIPTION = "dataset_description.json"
-_MAX_SIDECAR = 1 << 20
 _NONE: Mapping[str, Path] = MappingProxyType({})
 _LIST_LOCK, _DATASET_LOCK = ".ndflow-failures-lock", ".ndflow-dataset-lock"
 
@@ -74,7 +73,7 @@ def folders_of_suffixes(out: Path, suffixes: Sequence[str]) -> dict[str, Path]:
 def scans_of_dataset(
     found: Sequence[BidsImage],
     *,
-    auto_mask: bool,
+    unmasked: FoundMask | None,
     skull_stripped: bool,
     derivatives: Mapping[str, Path] = _NONE,
 ) -> list[Scan]:
@@ -83,7 +82,7 @@ def scans_of_dataset(
     Parameters
     ----------
     found : the images, see `ndflow.bids.query.find_scans`.
-    auto_mask : whether to find the foreground of scans without a mask.
+    unmasked : what to find in scans without a mask; None for nothing.
     skull_stripped : whether the images show the brain alone, unless their own sidecar says so or
         the contrary.
     derivatives : the folders in which masks and tissue probability maps were looked up, by name.
@@ -98,8 +97,8 @@ def scans_of_dataset(
         mask = str(Path(one.mask).absolute()) if one.mask else None
         scans[name] = Scan(
             str(Path(one.image).absolute()),
-            mask or (AUTO if auto_mask else None),
-            _lesion_mask(one, mask),
+            mask or unmasked,
+            str(Path(one.lesion).absolute()) if one.lesion else None,
             _tissue_maps(one, mask),
             subject=f"sub-{one.entities['sub']}",
             site=one.site,
@@ -111,7 +110,7 @@ def scans_of_dataset(
             metadata={
                 "Sources": source_uris(one, derivatives),
                 "SkullStripped": skull_stripped,
-                **_inherited(one),
+                **inherited_metadata(one.image),
             },
         )
     return list(scans.values())
@@ -132,31 +131,6 @@ def _tissue_maps(scan: BidsImage, mask: str | None) -> TissueMaps:
     return TissueMaps(**{t: str(path) for t, path in beside.items() if path.exists()})
 
 
-def _lesion_mask(scan: BidsImage, mask: str | None) -> str | None:
-    """Return the lesion mask of a scan: beside its brain mask or its image, and named like it.
-
-    ``sub-01_label-lesion_mask`` is the name in derivatives; ``sub-01_T1w_label-lesion_roi``, beside
-    the image, is what fMRIPrep looks for.
-    """
-    image = Path(scan.image).absolute()
-    name = stem(image)
-    beside = [
-        image.with_name(f"{called}{kind}")
-        for called in (
-            f"{name.removesuffix(f'_{scan.suffix}')}_label-lesion_mask",
-            f"{name}_label-lesion_roi",
-        )
-        for kind in IMAGES
-    ]
-    if mask is not None and _BRAIN in Path(mask).name:
-        beside.append(Path(mask).with_name(Path(mask).name.replace(_BRAIN, "_label-lesion_mask")))
-    found = [str(path) for path in dict.fromkeys(beside) if os.path.lexists(path)]
-    if len(found) > 1:
-        cause = f"a lesion mask of the same scan as {found[0]}"
-        raise FileError(found[1], cause, "keep one of them")
-    return found[0] if found else None
-
-
 def unused_columns(found: Sequence[BidsImage]) -> dict[str, str]:
     """Return the columns of ``participants.tsv`` that cannot be covariates, and why."""
     names = {name for one in found for name in one.more if name.lower() in _TAKEN}
@@ -166,12 +140,46 @@ def unused_columns(found: Sequence[BidsImage]) -> dict[str, str]:
 
 def unused_derivatives(found: Sequence[BidsImage], derivatives: Mapping[str, Path]) -> list[str]:
     """Return which derivatives folders no scan takes a mask or a tissue probability map from."""
-    files = {str(one.mask) for one in found} | {f for one in found for f in one.tissues.values()}
+    files = {f for one in found for f in (one.mask, one.lesion, *one.tissues.values()) if f}
     return [
         f"{folder}: no mask or tissue probability map of these scans is taken from it"
         for folder in derivatives.values()
         if not any(Path(file).is_relative_to(folder) for file in files)
     ]
+
+
+def unused_lesions(found: Sequence[BidsImage]) -> list[str]:
+    """Return a warning about lesion masks of scans without one that fit no scan by their names."""
+    used = {one.lesion for one in found}
+    others = dict.fromkeys(file for one in found for file in one.other_lesions if file not in used)
+    if not others:
+        return []
+    what = "a lesion mask whose name matches"
+    if len(others) > 1:
+        what = f"the first of {len(others)} lesion masks whose names match"
+    return [
+        f"{next(iter(others))}: {what} none of these scans; name it like the scan that it was "
+        f"drawn on, as in sub-01_run-1_label-lesion_mask.nii.gz"
+    ]
+
+
+def lacking_masks(found: Sequence[BidsImage], derivatives: Mapping[str, Path]) -> FileError | None:
+    """Return an error if some scans have no mask although derivatives should have them.
+
+    Folders that gave lesion masks and not a single brain mask were given for these alone.
+    """
+    unmasked = [scan.relative for scan in found if scan.mask is None]
+    if not derivatives or not unmasked:
+        return None
+    masks, lesions = (
+        any(file and Path(file).is_relative_to(at) for file in files for at in derivatives.values())
+        for files in ([one.mask for one in found], [one.lesion for one in found])
+    )
+    if lesions and not masks:
+        return None
+    cause = f"no mask for {len(unmasked)} of {len(found)} scans, such as {unmasked[0]}"
+    first = next(iter(derivatives.values()))
+    return FileError(first, cause, "add --mask brain, or --mask auto, to find them")
 
 
 def site_hints(found: Sequence[BidsImage], root: Path) -> list[str]:
@@ -192,6 +200,7 @@ def run_participants(
     root: Path,
     progress: Progress,
     *,
+    command: Sequence[str] = (),
     derivatives: Mapping[str, Path] = _NONE,
     force: bool,
 ) -> Summary:
@@ -202,6 +211,7 @@ def run_participants(
     study : which scans, and how.
     root : the dataset.
     progress : follows how far the run has come.
+    command : what the user typed, for the record.
     derivatives : the folders in which masks were looked up, by name.
     force : whether the folder of the results may hold something else.
     """
@@ -209,12 +219,17 @@ def run_participants(
     check_derivative(study, root, force=force)
     make_folder(folder)
     with folder_lock(folder, shared=True):
-        _describe(folder, root, derivatives, force=force)
-        fitted = fit_scans(study, progress)
+        _describe(study, root, derivatives, force=force)
+        ready, prepared = prepare_first(study, progress, command)
+        unprepared = [] if prepared is None else prepared.failures
+        fitted = fit_scans(ready, progress)
         with folder_lock(folder, name=_LIST_LOCK, wait=True):
-            tried = {"fit": fitted.tried, "normalise": fitted.tried}
-            record_failures(folder, tried, {"fit": fitted.failures})
-    return Summary(len(fitted.done), fitted.kept, fitted.failures, fitted.all_doubts())
+            tried = [*fitted.tried, *(failure.scan for failure in unprepared)]
+            failed = {STAGE: unprepared, "fit": fitted.failures}
+            record_failures(folder, dict.fromkeys((STAGE, "fit", "normalise"), tried), failed)
+    failures = [*unprepared, *fitted.failures]
+    doubts = fitted.all_doubts()
+    return Summary(len(fitted.done), fitted.kept, failures, doubts, prepared=prepared)
 
 
 def run_group(
@@ -231,18 +246,19 @@ def run_group(
     check_study(study)
     make_folder(study.folder)
     with folder_lock(study.folder, shared=True):
-        _describe(study.folder, root, derivatives, force=force)
-    return run_cohort(study, progress, command=command, force=force, prepared=True)
+        _describe(study, root, derivatives, force=force)
+    return run_cohort(study, progress, command=command, force=force, ours=True)
 
 
-def _describe(folder: Path, root: Path, derivatives: Mapping[str, Path], *, force: bool) -> None:
-    """Make a folder a BIDS derivative; many runs may start at the same time."""
-    with folder_lock(folder, name=_DATASET_LOCK, wait=True):
+def _describe(study: Study, root: Path, derivatives: Mapping[str, Path], *, force: bool) -> None:
+    """Make the folder of a study a BIDS derivative; many runs may start at the same time."""
+    prepared = {} if study.preparation is None else {PREPARED: study.preparation.folder}
+    with folder_lock(study.folder, name=_DATASET_LOCK, wait=True):
         write_dataset_files(
-            folder,
+            study.folder,
             source_root=root,
             version=__version__,
-            derivatives=derivatives,
+            derivatives={**derivatives, **prepared},
             force=force,
         )
 
@@ -256,6 +272,8 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
     check_folder(study.within or folder)
     check_dataset(folder, source_root=root, force=force)
     refuse_replacing(study, images=False)
+    if study.preparation is not None:
+        check_preparation(study.preparation)
     if force:
         return
     try:
@@ -264,27 +282,3 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
         # Densities of participants may be there before there is a study; other runs may start, too.
         if (folder / PROVENANCE).exists() or not (folder / _DESCRIPTION).exists():
             raise
-
-
-def _inherited(scan: BidsImage) -> dict[str, Any]:
-    """Return what the sidecar of a scan says that holds for its result as well.
-
-    Numbers that JSON does not have (NaN, which some programs write) count as missing.
-    """
-    path = sidecar_of(scan.image)
-    if not os.path.lexists(path):
-        return {}
-    try:
-        said = json.loads(
-            read_text(path, max_bytes=_MAX_SIDECAR), parse_constant=_finite, parse_float=_finite
-        )
-    except (ValueError, RecursionError) as error:
-        raise FileError(path, f"not JSON ({error})", "correct it, or remove it") from None
-    if not isinstance(said, dict):
-        raise FileError(path, "not a sidecar of BIDS: no JSON object", "correct it, or remove it")
-    return {name: said[name] for name in _INHERITED if said.get(name) is not None}
-
-
-def _finite(digits: str) -> float | None:
-    number = float(digits)
-    return number if math.isfinite(number) else None

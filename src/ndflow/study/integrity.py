@@ -26,6 +26,7 @@ __all__ = [
 
 MAPPED = ("image", "mask")  # the files that the image of a result is made from
 
+_LESION = "lesion"  # the density only is estimated without it
 _AGAIN = "run the study again; 'ndflow verify' finds everything that has changed"
 
 
@@ -55,11 +56,18 @@ def refuse_other_model(paths: ResultPaths, model: ScanModel, record: MapRecord) 
 
 
 def refuse_other_inputs(paths: ResultPaths, record: MapRecord, read: Hashes) -> None:
-    """Refuse an image or a mask that is no longer what the study read."""
-    expected, now = _mapped(contents(record.inputs or {})), _mapped(contents(read))
+    """Refuse an image, a mask or a lesion mask that is no longer what the study read.
+
+    The lesion mask may be that of another study, where this one had none.
+    """
+    known, found = contents(record.inputs or {}), contents(read)
+    expected, now = _mapped(known), _mapped(found)
+    if _LESION in known and _LESION in found:
+        expected[_LESION], now[_LESION] = known[_LESION], found[_LESION]
     for what in sorted(now, reverse=True):  # a mask is the likelier one to be changed
         if expected.get(what) != now[what]:
-            cause = f"not the {what} that {paths.sidecar} was made from"
+            called = "lesion mask" if what == _LESION else what
+            cause = f"not the {called} that {paths.sidecar} was made from"
             raise FileError(read[what][0].file, cause, _AGAIN)
     if missing := sorted(expected.keys() - now.keys()):
         cause = f"was made with a {missing[0]}, which is not known any more"

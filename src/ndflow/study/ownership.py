@@ -3,7 +3,7 @@
 A folder whose ``provenance.json`` is ours belongs to a study, with all files at its top that we
 write, and with the results of the scans that its ``scans.tsv`` lists. Any other file that a study
 would write must show by its content that it is ours: a model by what it says, an image by the
-sidecar that holds its hash, a preview by the note in it.
+sidecar that holds its hash, a preview by the note in it, a brain mask by its header.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ndflow.study.folder import PROVENANCE, SCANS, refuse_foreign_citation
 from ndflow.study.listing.columns import OURS
 from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.preparing.kept_mask import is_our_mask, keeps_mask
 from ndflow.study.references import reference_name
 
 __all__ = ["refuse_replacing"]
@@ -76,7 +77,10 @@ def _foreign(study: Study, *, images: bool) -> Iterator[Path]:
     listed = _listed(study.folder / SCANS) if owned else set()
     for scan in study.scans:
         if scan.name not in listed:
-            yield from _foreign_results(study.paths(scan), images=images)
+            paths = study.paths(scan)
+            yield from _foreign_results(paths, images=images)
+            if keeps_mask(scan) and paths.mask.is_file() and not is_our_mask(paths.mask):
+                yield paths.mask
 
 
 def _foreign_results(paths: ResultPaths, *, images: bool) -> Iterator[Path]:

@@ -11,31 +11,31 @@ number of workers: densities are averaged in an order that does not depend on th
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Container, Generator, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ndflow.doubt import Doubt
-from ndflow.errors import FileError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.image.scans import Scan
 from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
+from ndflow.preparation.contrasts import is_other_contrast
+from ndflow.scan.reading import check_found_mask
 from ndflow.scan.records import ScanModel
-from ndflow.study.listing.repeats import without_repeats
-from ndflow.study.odd_scans import Doubts, odd_scans
-from ndflow.study.parallel.tasks import (
-    Failure,
-    Outcome,
-    Task,
-    check_jobs,
-    run_task,
-    run_tasks,
-)
+from ndflow.study.checks.labellers import labeller_doubts
+from ndflow.study.checks.odd_scans import Doubts, odd_scans
+from ndflow.study.checks.study_doubts import Compared, compared_doubts
+from ndflow.study.parallel.followed import Progress, Silent
+from ndflow.study.parallel.scan_pass import ScanTasks, Work, outcomes_of
+from ndflow.study.parallel.tasks import Failure, Outcome, check_jobs
 from ndflow.study.plan import Study
+from ndflow.study.preparing.kept_mask import keeps_mask
 from ndflow.study.references import (
     check_references,
     make_references,
@@ -43,7 +43,6 @@ from ndflow.study.references import (
     write_references,
 )
 from ndflow.study.scan_jobs import (
-    ScanDone,
     fit_job,
     fitted_before,
     lacks_tissue_maps,
@@ -51,7 +50,7 @@ from ndflow.study.scan_jobs import (
     normalised_before,
 )
 from ndflow.study.site_distances import ScanQuantiles, SiteDistances, site_distances
-from ndflow.study.study_doubts import Compared, compared_doubts
+from ndflow.values import FloatArray
 
 __all__ = [
     "Pass",
@@ -66,28 +65,6 @@ __all__ = [
 ]
 
 Arguments = dict[str, Any]
-
-_ALONE = 1.0  # seconds that the main process checks scans by itself, about the start of a worker
-
-
-class Progress(Protocol):
-    """Follows how far a run has come."""
-
-    def begin(self, stage: str, total: int) -> None:
-        """Note that a pass over `total` scans begins."""
-
-    def step(self, stage: str, outcome: Outcome) -> None:
-        """Note what became of a scan."""
-
-
-class Silent:
-    """Shows nothing."""
-
-    def begin(self, stage: str, total: int) -> None:
-        """Do nothing."""
-
-    def step(self, stage: str, outcome: Outcome) -> None:
-        """Do nothing."""
 
 
 @dataclass
@@ -139,55 +116,26 @@ class ReferencePass(NamedTuple):
     goals : what scans are brought to, see `References`.
     doubts : about scans that are unlike the others, or unlike the reference.
     read, written : the files of references that were given, and the names of those made.
+    of_study : doubts about the study as a whole.
     """
 
     goals: dict[str | None, Goal]
     doubts: Doubts
     read: Sequence[FileHash]
     written: Sequence[str]
-
-
-class _Work(NamedTuple):
-    """What a pass does for each scan.
-
-    Attributes
-    ----------
-    stage : its name.
-    job : does it, unless it was done before.
-    before : returns what was done before; None if that is missing or out of date.
-    """
-
-    stage: str
-    job: Callable[..., ScanDone]
-    before: Callable[..., ScanDone | None]
-
-
-class _Tasks(Sequence[Task]):
-    """Tasks that are made when they are handed out, because there may be many."""
-
-    def __init__(
-        self, study: Study, scans: Sequence[Scan], more: Callable[[Scan], Arguments]
-    ) -> None:
-        self.scans, self._study, self._more = scans, study, more
-
-    def __len__(self) -> int:
-        return len(self.scans)
-
-    def __getitem__(self, place: Any) -> Any:
-        scan = self.scans[place]
-        arguments = {"scan": scan, "paths": self._study.paths(scan), **self._more(scan)}
-        return Task(scan.name, arguments, scan.origin)
-
-    def without(self, first: int) -> _Tasks:
-        """Return all but the first tasks."""
-        return _Tasks(self._study, self.scans[first:], self._more)
+    of_study: tuple[Doubt, ...] = ()
 
 
 def check_study(study: Study) -> None:
     """Raise an error, before any work, for wrong options or scans that lack what these need."""
     check_jobs(study.jobs)
     check_references(study)
+    if is_other_contrast(study.channel) and any(map(keeps_mask, study.scans)):
+        raise InvalidValueError(
+            f"--mask brain finds brains in T1w images, but these are {study.channel}; give masks"
+        )
     for scan in study.scans:
+        check_found_mask(scan)
         if study.target_rule.needs_tissue_maps and not scan.tissues.complete:
             raise lacks_tissue_maps(scan)
         if study.mode.by_site and scan.site is None:
@@ -198,12 +146,12 @@ def check_study(study: Study) -> None:
 def fit_scans(study: Study, progress: Progress) -> Pass:
     """Do the first pass."""
     chosen: Arguments = {"fitting": study.fitting, "matching": fit_matching(study)}
-    work = _Work(
+    work = Work(
         "fit",
         partial(fit_job, reading=study.reading, **chosen),
         partial(fitted_before, **chosen),
     )
-    return _over(study, work, _Tasks(study, study.scans, lambda _: {}), progress)
+    return _over(study, work, ScanTasks(study, study.scans), progress)
 
 
 def fit_matching(study: Study) -> Matching:
@@ -221,12 +169,12 @@ def normalise_scans(
 ) -> Pass:
     """Do the third pass, over the scans of the first that did not fail."""
     chosen: Arguments = {"settings": study.settings}
-    work = _Work(
+    work = Work(
         "normalise",
         partial(normalise_job, reading=study.reading, writing=study.writing, **chosen),
         partial(normalised_before, **chosen),
     )
-    tasks = _Tasks(
+    tasks = ScanTasks(
         study,
         _done(study, done),
         lambda scan: {
@@ -253,18 +201,31 @@ def build_references(study: Study, done: Container[str], progress: Progress) -> 
     models = {name: fit.model for name, fit in fits.items()}
     made = make_references(study, scans, models, each=step)
     odd = odd_scans(scans, fits, made.common.mixture)
-    return ReferencePass(made.goals, odd, made.read, write_references(study.folder, made))
+    written = write_references(study.folder, made)
+    return ReferencePass(made.goals, odd, made.read, written, _of_study(study, scans, fits))
+
+
+def _of_study(
+    study: Study, scans: Sequence[Scan], fits: Mapping[str, ScanModel]
+) -> tuple[Doubt, ...]:
+    """Return doubts about tissue maps, by the proportions of scans whose site is known."""
+    proportions: dict[str, list[FloatArray]] = {}
+    for scan in scans:
+        if scan.site is not None and (own := fits[scan.name].tissues) is not None:
+            proportions.setdefault(scan.site, []).append(own.proportions)
+    by_site = {site: np.array(rows) for site, rows in proportions.items()}
+    return labeller_doubts(by_site, maps_needed=study.target_rule.needs_tissue_maps)
 
 
 def _done(study: Study, done: Container[str]) -> list[Scan]:
     return [scan for scan in study.scans if scan.name in done]
 
 
-def _over(study: Study, work: _Work, tasks: _Tasks, progress: Progress) -> Pass:
+def _over(study: Study, work: Work, tasks: ScanTasks, progress: Progress) -> Pass:
     result = Pass()
     progress.begin(work.stage, len(tasks))
-    with closing(_outcomes(study, work, tasks)) as outcomes:
-        for scan, outcome in without_repeats(tasks.scans, outcomes):
+    with closing(outcomes_of(study, work, tasks)) as outcomes:
+        for scan, outcome in outcomes:
             progress.step(work.stage, outcome)
             if outcome.failure is None:
                 result.done.add(scan.name)
@@ -279,24 +240,3 @@ def _over(study: Study, work: _Work, tasks: _Tasks, progress: Progress) -> Pass:
             if study.stop_early:
                 break
     return result
-
-
-def _outcomes(study: Study, work: _Work, tasks: _Tasks) -> Generator[Outcome, None, None]:
-    """Yield the outcome of each task, in their order.
-
-    Whether scans are up to date is found out here as long as they are, and as long as workers would
-    take to start: a small study that has nothing to do needs none.
-    """
-    first = 0
-    if study.jobs != 1 and study.scheduler is None:
-        until = time.monotonic() + _ALONE
-        while first < len(tasks) and time.monotonic() < until:
-            outcome = run_task(work.before, tasks[first])
-            if outcome.failure is not None or outcome.result is None:
-                break
-            yield outcome
-            first += 1
-    fewest = 2 if len(tasks) < 2 else 1  # the last scan of several has a process of its own, too
-    yield from run_tasks(
-        work.job, tasks.without(first), jobs=study.jobs, scheduler=study.scheduler, fewest=fewest
-    )

@@ -1,23 +1,50 @@
-"""Study: what is to be done, and how."""
+"""Plans: what is to be done with many scans, and how; a study is one."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from ndflow.image.scans import Scan
+from ndflow.image.scans import Scan, count_by_site
 from ndflow.methods.base import Method, method_of
 from ndflow.methods.modes import MODES, Mode
 from ndflow.methods.targets import TargetRule, target_rule
 from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing, flat
 from ndflow.scan.target import with_scale
+from ndflow.study.preparing.preparation_plan import Preparation
 
-__all__ = ["ANY_CHANNEL", "ResultPaths", "Study"]
+__all__ = ["ANY_CHANNEL", "Plan", "ResultPaths", "Study", "kept_mask_name"]
 
 ANY_CHANNEL = "intensity"  # where it is not known what the images show
+
+
+class Plan(Protocol):
+    """What is common to all work on many scans whose results go to one folder."""
+
+    @property
+    def folder(self) -> Path:
+        """The folder for the results."""
+
+    @property
+    def scans(self) -> Sequence[Scan]:
+        """The scans, with names of their own."""
+
+    @property
+    def jobs(self) -> int:
+        """How many scans at a time; see `ndflow.study.parallel.tasks.run_tasks`."""
+
+    @property
+    def scheduler(self) -> str | None:
+        """Where workers are, if not on this machine."""
+
+    @property
+    def stop_early(self) -> bool:
+        """Whether the first failure ends the run."""
+
+    def paths(self, scan: Scan) -> tuple[Path, ...]:
+        """Return where the results of a scan go."""
 
 
 class ResultPaths(NamedTuple):
@@ -36,6 +63,16 @@ class ResultPaths(NamedTuple):
     sidecar: Path
     preview: Path
 
+    @property
+    def mask(self) -> Path:
+        """Where its mask goes, if the study finds one and keeps it."""
+        return self.model.parents[1] / kept_mask_name(self.model.stem)
+
+
+def kept_mask_name(scan: str) -> str:
+    """Return the file of a mask that a study finds and keeps, relative to its folder."""
+    return f"masks/{scan}.nii.gz"
+
 
 @dataclass(frozen=True)
 class Study:
@@ -53,6 +90,7 @@ class Study:
     table : the table that lists the scans, if there is one.
     title : of the report, if the user gave one.
     within : the folder of several studies that this one is part of, if it is; made with them.
+    preparation : what is to be prepared first, if anything; then `scans` are what becomes of it.
     """
 
     folder: Path
@@ -70,6 +108,7 @@ class Study:
     table: str | None = None
     title: str | None = None
     within: Path | None = None
+    preparation: Preparation | None = None
 
     def __post_init__(self) -> None:
         """Name the scale of the results, which are brought to a reference."""
@@ -98,8 +137,7 @@ class Study:
     @property
     def site_counts(self) -> dict[str, int]:
         """How many scans each site has."""
-        counts = Counter(scan.site for scan in self.scans if scan.site)
-        return dict(sorted(counts.items()))
+        return count_by_site(self.scans)
 
     def paths(self, scan: Scan) -> ResultPaths:
         """Return where the results of a scan go."""

@@ -21,20 +21,34 @@ from ndflow.record import JSON
 from ndflow.scan.reading import selection
 from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.scan.results import hashes
+from ndflow.study.checks.odd_scans import Doubts, odd_scans
 from ndflow.study.integrity import MAPPED
-from ndflow.study.odd_scans import Doubts, odd_scans
 from ndflow.study.passes import fit_matching
 from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.preparing.kept_mask import with_kept_mask
 from ndflow.study.references import make_references, read_fits
 from ndflow.study.scan_jobs import image_fingerprint, model_settings, uses_tissue_maps
 
-__all__ = ["FIT", "FIT_AND_WRITE", "KEEP", "PERHAPS", "WRITE", "Rehearsed", "rehearse"]
+__all__ = [
+    "FIT",
+    "FIT_AND_WRITE",
+    "KEEP",
+    "NEW",
+    "OTHERWISE",
+    "PERHAPS",
+    "UP_TO_DATE",
+    "WRITE",
+    "Rehearsed",
+    "changed_since",
+    "rehearse",
+    "unreadable",
+]
 
 FIT, FIT_AND_WRITE, WRITE, KEEP = "fit", "fit and write", "write", "keep"
 PERHAPS = "keep or write"
-_NEW, _UP_TO_DATE = "new", "up to date"
+NEW, UP_TO_DATE = "new", "up to date"
 _DEPENDS = "depends on the reference, which may change"
-_OTHERWISE = "made with another version of ndflow"
+OTHERWISE = "made with another version of ndflow"
 
 Contents = Mapping[str, Sequence[str]]  # the hashes of files, by what they are
 
@@ -82,7 +96,7 @@ def rehearse(study: Study, *, images: bool = True) -> list[Rehearsed]:
     densities = [_density(study, scan) for scan in study.scans]
     if not images:
         return [
-            Rehearsed(scan, FIT if one.stale else KEEP, one.stale or _UP_TO_DATE, one.error)
+            Rehearsed(scan, FIT if one.stale else KEEP, one.stale or UP_TO_DATE, one.error)
             for scan, one in zip(study.scans, densities, strict=True)
         ]
     goals = _goals(study, densities)
@@ -91,19 +105,15 @@ def rehearse(study: Study, *, images: bool = True) -> list[Rehearsed]:
 
 def _density(study: Study, scan: Scan) -> _Density:
     matching = fit_matching(study)
-    files = scan.files(tissues=uses_tissue_maps(scan, matching))
-    model = study.paths(scan).model
-    try:
-        for names in files.values():
-            for name in names:
-                with open_file(name):
-                    pass
-        if not model.exists():
-            return _Density(_NEW, {})
-        inputs = contents(hashes(files))
-    except FileError as error:
-        with_origin = FileError(error.path, f"{error.cause} ({scan.origin})", error.hint)
-        return _Density(_NEW, {}, with_origin)
+    paths = study.paths(scan)
+    model = paths.model
+    masked = with_kept_mask(scan, paths) if paths.mask.exists() else scan
+    files = masked.files(tissues=uses_tissue_maps(scan, matching))
+    if (error := unreadable(scan, files)) is not None:
+        return _Density(NEW, {}, error)
+    if not model.exists():
+        return _Density(NEW, {})
+    inputs = contents(hashes(files))
     chosen = model_settings(scan, study.fitting, matching)
     fingerprint = fingerprint_of(inputs=inputs, settings=chosen)
     if ScanModel.up_to_date(model, fingerprint) is not None:
@@ -112,8 +122,20 @@ def _density(study: Study, scan: Scan) -> _Density:
         before = ScanModel.read(model)
     except FileError:
         return _Density("its density is damaged", inputs)
-    changed = _changed(before.settings, chosen, before.sha256, inputs)
-    return _Density(changed or _OTHERWISE, inputs)
+    changed = changed_since(before.settings, chosen, before.sha256, inputs)
+    return _Density(changed or OTHERWISE, inputs)
+
+
+def unreadable(scan: Scan, files: Contents) -> FileError | None:
+    """Return why one of the files of a scan cannot be opened; None if all can."""
+    try:
+        for names in files.values():
+            for name in names:
+                with open_file(name):
+                    pass
+    except FileError as error:
+        return FileError(error.path, f"{error.cause} ({scan.origin})", error.hint)
+    return None
 
 
 def _goals(study: Study, densities: Sequence[_Density]) -> _Goals | None:
@@ -142,7 +164,7 @@ def _rehearsed(study: Study, scan: Scan, density: _Density, goals: _Goals | None
     if goals is None:
         return Rehearsed(scan, PERHAPS, _DEPENDS)
     stale = _stale_image(study, scan, paths, density.inputs, goals)
-    return Rehearsed(scan, WRITE if stale else KEEP, stale or _UP_TO_DATE)
+    return Rehearsed(scan, WRITE if stale else KEEP, stale or UP_TO_DATE)
 
 
 def _stale_image(
@@ -163,11 +185,11 @@ def _stale_image(
     known = {name: study.settings.get(name) for name in record.settings or {}} | selection(scan)
     read = contents(record.inputs or {})
     before_hashes = {what: read[what] for what in MAPPED if what in read} or None
-    changed = _changed(record.settings, known, before_hashes, inputs)
-    return changed or f"the reference has changed, or it was {_OTHERWISE}"
+    changed = changed_since(record.settings, known, before_hashes, inputs)
+    return changed or f"the reference has changed, or it was {OTHERWISE}"
 
 
-def _changed(
+def changed_since(
     settings: Mapping[str, JSON] | None,
     chosen: Mapping[str, JSON],
     hashed: Contents | None,

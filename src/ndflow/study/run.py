@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -14,8 +15,10 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.lock import folder_lock
 from ndflow.files.stream import sha256_of
+from ndflow.image.found_masks import Unmasked, found_for
 from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
 from ndflow.methods.registry import MethodName
+from ndflow.preparation.brain_mask import deepbet_version
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.parameters import documented
 from ndflow.scan.records import StudyRecord
@@ -29,6 +32,7 @@ from ndflow.scan.settings import (
     Reading,
     Writing,
 )
+from ndflow.study.checks.study_doubts import doubt_counts
 from ndflow.study.folder import (
     PROVENANCE,
     SCANS,
@@ -38,6 +42,7 @@ from ndflow.study.folder import (
     remove_failed,
     remove_leftovers,
     remove_pages,
+    remove_unused_masks,
 )
 from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
 from ndflow.study.listing.scan_table import named_scans, read_table, write_study_scans
@@ -54,8 +59,15 @@ from ndflow.study.passes import (
     normalise_scans,
 )
 from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.study.preparing.kept_mask import keeps_mask
+from ndflow.study.preparing.prepare_scans import (
+    STAGE,
+    PreparationSummary,
+    check_preparation,
+    prepare_first,
+)
+from ndflow.study.preparing.prepared_study import preparing_for, with_preparation
 from ndflow.study.site_distances import SiteDistances
-from ndflow.study.study_doubts import doubt_counts
 from ndflow.values import path_like
 
 __all__ = ["Summary", "check_cohort", "cohort", "run_cohort"]
@@ -70,6 +82,8 @@ class Summary(NamedTuple):
     failures : of the others.
     doubts_of : what to check by eye, by the name of the scan.
     distances : how far apart the sites are, before and after; None of fewer than two scans.
+    prepared : how their preparation ended, if they were prepared with the study.
+    of_study : what is doubtful about the study as a whole, such as its tissue maps.
     """
 
     done: int
@@ -77,6 +91,8 @@ class Summary(NamedTuple):
     failures: list[Failure]
     doubts_of: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     distances: SiteDistances | None = None
+    prepared: PreparationSummary | None = None
+    of_study: tuple[Doubt, ...] = ()
 
     @property
     def doubts(self) -> dict[str, list[str]]:
@@ -87,6 +103,7 @@ class Summary(NamedTuple):
 class Passes(NamedTuple):
     """What each pass of a study gave."""
 
+    prepared: PreparationSummary | None
     fitted: Pass
     references: ReferencePass
     normalised: Pass
@@ -99,7 +116,8 @@ def cohort(
     *,
     reference: AnyPath | None = None,
     channel: str = ANY_CHANNEL,
-    auto_mask: bool = False,
+    mask: Unmasked = "none",
+    prepare: bool = False,
     mode: ModeName = Averaging.mode,
     average: Average = Averaging.average,
     method: MethodName = Matching.method,
@@ -130,7 +148,10 @@ def cohort(
     out : the folder for the results.
     reference : the path of a reference to use instead of one made from these scans.
     channel : what the images show, for example ``"T1w"``.
-    auto_mask : whether to find the foreground of scans without a mask.
+    mask : of scans without one: ``"brain"``, to be found in T1w images (OUT/masks); ``"auto"``, the
+        foreground; or ``"none"``, all voxels but 0.
+    prepare : whether the scans are raw, and first prepared to OUT/prepared, with all steps; to
+        leave some out, call `ndflow.prepare` before.
     title : of the report, which `ndflow.report` writes; by default the name of the folder.
     jobs : how many scans at a time, each in a process of its own; -1 for one per core.
     scheduler : instead, the address of a Dask scheduler, or its file.
@@ -157,9 +178,10 @@ def cohort(
     listed = read_table(table)
     for text in listed.warnings:
         warn(text, stacklevel=2)
+    preparing = preparing_for(prepare, None if mask == "none" else mask)
     study = Study(
         Path(out).absolute(),
-        named_scans(listed.scans, auto_mask=auto_mask),
+        named_scans(listed.scans, unmasked=None if prepare else found_for(mask)),
         Averaging(mode, average),
         Fitting(effective_count),
         Matching(
@@ -183,6 +205,8 @@ def cohort(
         table=str(table),
         title=title,
     )
+    if preparing is not None:
+        study = with_preparation(study, Path(table).absolute().parent, preparing)
     return run_cohort(study, progress or Silent(), force=force)
 
 
@@ -192,7 +216,7 @@ def run_cohort(
     *,
     command: Sequence[str] = (),
     force: bool,
-    prepared: bool = False,
+    ours: bool = False,
 ) -> Summary:
     """Run a study.
 
@@ -202,41 +226,52 @@ def run_cohort(
     progress : follows how far the run has come.
     command : what the user typed, for the record.
     force : whether the folder may hold something else, or a study of other scans.
-    prepared : whether the caller has checked what else the folder holds.
+    ours : whether the caller has checked what else the folder holds.
     """
     folder = study.folder
-    check_cohort(study, force=force, prepared=prepared)
+    check_cohort(study, force=force, ours=ours)
     make_folder(folder)
     with folder_lock(folder):
         failed = _failed_before(folder)
         remove_leftovers(study)
+        remove_unused_masks(study)
         _record(study, command)
         write_study_scans(folder / SCANS, study.scans)
         try:
-            fitted = fit_scans(study, progress)
+            ready, prepared = prepare_first(study, progress, command)
+            fitted = fit_scans(ready, progress)
             normalised, references = Pass(), ReferencePass({}, {}, (), ())
             if fitted.done and not (fitted.failures and study.stop_early):
                 references = build_references(study, fitted.done, progress)
                 normalised = normalise_scans(study, fitted.done, references, progress)
         except BaseException:
             remove_leftovers(study)  # of workers that had to stop at once
+            remove_unused_masks(study)
             raise
-        failures = [*fitted.failures, *normalised.failures]
-        remove_failed(study, fitted.failures, normalised.failures)
+        unprepared = [] if prepared is None else prepared.failures
+        failures = [*unprepared, *fitted.failures, *normalised.failures]
+        remove_failed(study, [*unprepared, *fitted.failures], normalised.failures)
         if normalised.kept < len(normalised.done) or failed != {one.scan for one in failures}:
             remove_pages(folder)
         tried = None
         if study.stop_early:
-            unfitted = [failure.scan for failure in fitted.failures]
-            tried = {"fit": fitted.tried, "normalise": [*normalised.tried, *unfitted]}
-        _record(study, command, Passes(fitted, references, normalised))
-        record_failures(folder, tried, {"fit": fitted.failures, "normalise": normalised.failures})
+            unfitted = [failure.scan for failure in (*unprepared, *fitted.failures)]
+            tried = {
+                STAGE: [*fitted.tried, *unfitted],
+                "fit": fitted.tried,
+                "normalise": [*normalised.tried, *unfitted],
+            }
+        _record(study, command, Passes(prepared, fitted, references, normalised))
+        stages = {STAGE: unprepared, "fit": fitted.failures, "normalise": normalised.failures}
+        record_failures(folder, tried, stages)
     return Summary(
         len(normalised.done),
         normalised.kept,
         failures,
         normalised.all_doubts(),
         normalised.distances(),
+        prepared,
+        references.of_study,
     )
 
 
@@ -248,18 +283,21 @@ def _failed_before(folder: Path) -> set[str]:
         return set()
 
 
-def check_cohort(study: Study, *, force: bool, prepared: bool = False) -> None:
+def check_cohort(study: Study, *, force: bool, ours: bool = False) -> None:
     """Raise an error, before any work, if the study cannot be run; see `run_cohort`."""
     check_study(study)
+    raw = study.preparation
     refuse_repeats(study.scans)
     refuse_almost_equal_sites(study.scans)
     check_folder(study.within or study.folder)
-    if not (prepared or force):
+    if not (ours or force):
         refuse_foreign(study.folder, study.channel)
     if not force:
         refuse_other_scans(study)
-    refuse_inputs_inside(study)
+    refuse_inputs_inside(study if raw is None else replace(study, scans=raw.scans))
     refuse_replacing(study)
+    if raw is not None:
+        check_preparation(raw)
 
 
 def _written(study: Study, passes: Passes) -> dict[str, str]:
@@ -268,7 +306,7 @@ def _written(study: Study, passes: Passes) -> dict[str, str]:
     for scan in study.scans:
         if scan.name in passes.fitted.done:
             paths = study.paths(scan)
-            written = [paths.model]
+            written = [paths.model, *([paths.mask] if keeps_mask(scan) else [])]
             if scan.name in passes.normalised.done:
                 written += [paths.sidecar, paths.preview]
             names += [path.relative_to(study.folder).as_posix() for path in written]
@@ -279,20 +317,23 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
     """Write what is run; at the end, with what came of it."""
     outcome: dict[str, Any] = {}
     if passes is not None:
-        fitted, references, normalised = passes
+        prepared, fitted, references, normalised = passes
+        unprepared = 0 if prepared is None else len(prepared.failures)
         outcome = {
             "inputs": tuple(references.read),
             "files": _written(study, passes),
             "finished": True,
             "fitted": len(fitted.done),
             "normalised": len(normalised.done),
-            "failed": len(fitted.failures) + len(normalised.failures),
+            "failed": unprepared + len(fitted.failures) + len(normalised.failures),
+            "prepared": None if prepared is None else prepared.done,
             "doubts": normalised.all_doubts(),
+            "of_study": references.of_study,
         }
     StudyRecord(
         settings=study.settings,
         command=tuple(command),
-        versions=versions(),
+        versions=versions() | _found_with(study),
         reference=study.given,
         channel=study.channel,
         title=study.title,
@@ -300,3 +341,8 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
         sites=study.site_counts,
         **outcome,
     ).write(study.folder / PROVENANCE, force=True)
+
+
+def _found_with(study: Study) -> dict[str, str]:
+    """Return the version of what finds masks, if some are to be found."""
+    return {"deepbet": deepbet_version()} if any(map(keeps_mask, study.scans)) else {}

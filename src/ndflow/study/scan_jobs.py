@@ -26,14 +26,15 @@ from ndflow.record import JSON
 from ndflow.scan.fit import fit_scan
 from ndflow.scan.map_voxels import mapped
 from ndflow.scan.match_doubts import VoxelQuantiles, match_doubts
-from ndflow.scan.reading import read_masked, selection
+from ndflow.scan.reading import read_lesion, read_masked, selection
 from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.scan.results import Files, deliver, hashes
 from ndflow.scan.settings import Fitting, Matching, Reading, Writing, flat
+from ndflow.study.checks.study_doubts import Compared
 from ndflow.study.integrity import MAPPED
 from ndflow.study.plan import ResultPaths
+from ndflow.study.preparing.kept_mask import find_mask, keeps_mask, with_kept_mask
 from ndflow.study.site_distances import ScanQuantiles, scan_quantiles
-from ndflow.study.study_doubts import Compared
 
 __all__ = [
     "ScanDone",
@@ -87,7 +88,8 @@ def fit_job(
         return before
     tissues = uses_tissue_maps(scan, matching)
     chosen = model_settings(scan, fitting, matching)
-    made = fit_scan(scan, reading=reading, fitting=fitting, matching=matching, tissues=tissues)
+    masked = find_mask(scan, paths, reading)
+    made = fit_scan(masked, reading=reading, fitting=fitting, matching=matching, tissues=tissues)
     inputs = made.sha256 or {}
     fingerprint = fingerprint_of(inputs=inputs, settings=chosen)
     paths.model.parent.mkdir(parents=True, exist_ok=True)
@@ -101,9 +103,10 @@ def fitted_before(
     """Return what is known about a scan whose density is up to date; None if it is not."""
     if target_rule(matching).needs_tissue_maps and not scan.tissues.complete:
         raise lacks_tissue_maps(scan)
-    if not paths.model.exists():
+    if not paths.model.exists() or (keeps_mask(scan) and not paths.mask.exists()):
         return None
-    now = contents(hashes(scan.files(tissues=uses_tissue_maps(scan, matching))))
+    files = with_kept_mask(scan, paths).files(tissues=uses_tissue_maps(scan, matching))
+    now = contents(hashes(files))
     expected = fingerprint_of(inputs=now, settings=model_settings(scan, fitting, matching))
     before = ScanModel.up_to_date(paths.model, expected)
     if before is None:
@@ -154,17 +157,22 @@ def normalise_job(
     before = normalised_before(scan, paths, goal, settings=settings, doubts=doubts, fitted=fitted)
     if before is not None:
         return before
-    model, files = fitted.model, scan.files(tissues=True)
+    masked = with_kept_mask(scan, paths)
+    model, files = fitted.model, masked.files(tissues=True)
     which = selection(scan)
     chosen = {name: part for name, part in settings.items() if name not in _NO_RESULT}
     volume, inside, warnings, inputs = read_masked(
-        scan.image, scan.mask, max_bytes=reading.max_bytes
+        scan.image, masked.mask, max_bytes=reading.max_bytes
     )
-    _refuse_replaced(scan, inputs, fitted)
+    lesion = None
+    if scan.lesion is not None:
+        lesion = read_lesion(scan.lesion, volume, max_bytes=reading.max_bytes)
+    _refuse_replaced(scan, inputs | (lesion.files if lesion else {}), fitted)
     solution = goal.solve(model)
     for folder in {paths.image.parent, paths.sidecar.parent, paths.preview.parent}:
         folder.mkdir(parents=True, exist_ok=True)
-    write_preview(paths.preview, preview_of(volume, inside, solution.imap))
+    outlined = None if lesion is None else lesion.inside
+    write_preview(paths.preview, preview_of(volume, inside, solution.imap, outlined))
     result = deliver(
         scan,
         volume,
@@ -219,7 +227,7 @@ def normalised_before(
     if not paths.sidecar.exists():
         return None
     fitted = fitted or ScanModel.read(paths.model)
-    files = scan.files(tissues=True)
+    files = with_kept_mask(scan, paths).files(tissues=True)
     now = contents(hashes({what: files[what] for what in MAPPED if what in files}))
     expected = image_fingerprint(scan, now, fitted.model, goal, settings, doubts)
     before = MapRecord.up_to_date(paths.sidecar, expected)
@@ -240,7 +248,7 @@ def _voxels(fitted: ScanModel) -> int | None:
 
 
 def _refuse_replaced(scan: Scan, inputs: Hashes, fitted: ScanModel) -> None:
-    """Refuse an image or a mask that is not the one that the density was estimated from."""
+    """Refuse an image or a mask that is not what the density was estimated from."""
     known = fitted.sha256 or {}
     for what, hashed in contents(inputs).items():
         if known.get(what) != hashed:

@@ -8,20 +8,18 @@ can be made again, and lists for people, such as ``failures.tsv``, are not hashe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
 
 from ndflow.bids.derivative import DATASET_FILES
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.lock import reading
-from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.image.scans import Scan
 from ndflow.scan.records import EvaluationRecord, MapRecord, ScanModel, StudyRecord
+from ndflow.study.findings import Checked, Finding, broken, compared, foreign
 from ndflow.study.finished import read_finished, results_fingerprint
 from ndflow.study.folder import (
     CITATION,
@@ -34,26 +32,14 @@ from ndflow.study.folder import (
 )
 from ndflow.study.integrity import refuse_other_model
 from ndflow.study.listing.scan_table import read_study_scans
-from ndflow.study.parallel.tasks import FAILURES, Task, run_tasks
+from ndflow.study.parallel.check_scans import check_scans
+from ndflow.study.parallel.tasks import FAILURES, Task
 from ndflow.study.passes import Progress, Silent
 from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.preparing.preparation_plan import PREPARED
+from ndflow.study.preparing.verify_preparation import is_preparation, verify_preparation
 
 __all__ = ["Finding", "Verification", "verify"]
-
-
-class Finding(NamedTuple):
-    """A file that is not as it should be.
-
-    Attributes
-    ----------
-    problem : ``"missing"``, ``"changed"`` or ``"foreign"``.
-    path : the file.
-    cause : what is wrong with it, in words.
-    """
-
-    problem: Literal["missing", "changed", "foreign"]
-    path: str
-    cause: str
 
 
 @dataclass(frozen=True)
@@ -72,20 +58,12 @@ class Verification:
     findings: tuple[Finding, ...]
 
 
-class _Checked(NamedTuple):
-    """The files of a scan that were checked, and what is wrong with them."""
-
-    files: list[str]
-    findings: list[Finding]
-    warnings: tuple[str, ...] = ()
-
-
 def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> Verification:
     """Check that every file that a study read or wrote is still as it was.
 
     Parameters
     ----------
-    out : the folder of the study.
+    out : the folder of the study, or of a preparation.
     jobs : how many scans at a time, each in a process of its own; -1 for one per core.
     progress : follows how far the work has come.
 
@@ -107,6 +85,9 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
     """
     folder = Path(out)
     follow = progress or Silent()
+    if is_preparation(folder):
+        alone = verify_preparation(folder, jobs, follow)
+        return _verification(alone.scans, alone.files, alone.findings)
     with reading([folder] if (folder / PROVENANCE).exists() else []):
         (run,) = read_finished([folder])
         scans = read_study_scans(folder / SCANS)
@@ -114,19 +95,20 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
         done = [scan for scan in scans if scan.name not in failed]
         tasks = [Task(scan.name, {"scan": scan, "paths": run.study.paths(scan)}) for scan in done]
         files, found = _check_study(folder, run.record)
-        follow.begin("verify", len(tasks))
-        with closing(run_tasks(_check_scan, tasks, jobs=jobs)) as outcomes:
-            for outcome in outcomes:
-                follow.step("verify", outcome)
-                if outcome.failure is not None:
-                    found.append(Finding("changed", outcome.scan, outcome.failure.cause))
-                    continue
-                files += outcome.result.files
-                found += outcome.result.findings
+        checked = check_scans(_check_scan, tasks, jobs, follow)
+        files, found = [*files, *checked.files], [*found, *checked.findings]
         more, wrong = _check_evaluation(run.study)
+        files += more
         found += [*wrong, *_foreign(run.study, run.record, scans)]
-    first = {finding.path: finding for finding in reversed(found)}  # one for each file
-    return Verification(len(scans), len({*files, *more}), tuple(first.values())[::-1])
+    if is_preparation(folder / PREPARED):
+        first = verify_preparation(folder / PREPARED, jobs, follow)
+        files, found = [*first.files, *files], [*first.findings, *found]
+    return _verification(len(scans), files, found)
+
+
+def _verification(scans: int, files: Iterable[str], found: Sequence[Finding]) -> Verification:
+    once = {finding.path: finding for finding in reversed(found)}  # one for each file
+    return Verification(scans, len({*files}), tuple(once.values())[::-1])
 
 
 def _failed(folder: Path) -> set[str]:
@@ -135,40 +117,40 @@ def _failed(folder: Path) -> set[str]:
     return {cells[0] for _, cells in read_delimited(path).rows} if path.exists() else set()
 
 
-def _check_scan(scan: Scan, paths: ResultPaths) -> _Checked:
+def _check_scan(scan: Scan, paths: ResultPaths) -> Checked:
     found: list[Finding] = []
     files = [str(path) for path in paths if path != paths.preview or path.exists()]
     try:
         model = ScanModel.read(paths.model)
     except FileError as error:
         model = None
-        found.append(_broken(paths.model, error))
+        found.append(broken(paths.model, error))
     try:
         record = MapRecord.read(paths.sidecar)
     except FileError as error:
-        return _Checked(files, [*found, _broken(paths.sidecar, error)])
+        return Checked(files, [*found, broken(paths.sidecar, error)])
     if model is not None:
         try:
             refuse_other_model(paths, model, record)
         except FileError as error:
             found.append(Finding("changed", str(paths.model), error.cause))
     written = [FileHash(str(paths.image), sha256) for sha256 in record.outputs or ()]
-    found += _compared(written, "not what the study wrote")
+    found += compared(written, "not what the study wrote")
     for what, known in (record.inputs or {}).items():
         # The study may have moved together with its scans: names are those of its list.
         names = scan.files(tissues=True).get(what) or tuple(file.file for file in known)
         files += names
         read = [FileHash(n, file.sha256) for n, file in zip(names, known, strict=False)]
-        found += _compared(read, f"not the {what} that the study read")
-    return _Checked(files, found)
+        found += compared(read, f"not the {what} that the study read")
+    return Checked(files, found)
 
 
 def _check_study(folder: Path, record: StudyRecord) -> tuple[list[str], list[Finding]]:
     """Check the files whose hashes the study itself has recorded, and those it was given."""
     written = [FileHash(str(folder / name), sha256) for name, sha256 in record.files.items()]
     found = [
-        *_compared(written, "not what the study wrote"),
-        *_compared(record.inputs, "not the reference that the study read"),
+        *compared(written, "not what the study wrote"),
+        *compared(record.inputs, "not the reference that the study read"),
     ]
     names = [str(folder / PROVENANCE), *(file.file for file in (*written, *record.inputs))]
     return names, found
@@ -182,26 +164,12 @@ def _check_evaluation(study: Study) -> tuple[list[str], list[Finding]]:
     try:
         record = EvaluationRecord.read(path)
     except FileError as error:
-        return [str(path)], [_broken(path, error)]
+        return [str(path)], [broken(path, error)]
     written = [FileHash(str(folder / name), sha256) for name, sha256 in record.sha256.items()]
-    found = [*_compared(written, "not what the evaluation wrote")]
+    found = [*compared(written, "not what the evaluation wrote")]
     if results_fingerprint(study) not in record.results.values():
         found.append(Finding("changed", str(path), "an evaluation of other results"))
     return [str(path), *(file.file for file in written)], found
-
-
-def _compared(files: Iterable[FileHash], otherwise: str) -> Iterator[Finding]:
-    """Yield the files that are gone or hold something else."""
-    for file in files:
-        try:
-            if sha256_of(file.file) != file.sha256:
-                yield Finding("changed", file.file, otherwise)
-        except FileError as error:
-            yield _broken(file.file, error)
-
-
-def _broken(path: AnyPath, error: FileError) -> Finding:
-    return Finding("changed" if Path(path).exists() else "missing", str(path), error.cause)
 
 
 def _foreign(study: Study, record: StudyRecord, scans: Sequence[Scan]) -> Iterator[Finding]:
@@ -212,9 +180,9 @@ def _foreign(study: Study, record: StudyRecord, scans: Sequence[Scan]) -> Iterat
     known |= {folder / name for name in record.files}
     known |= {path for scan in scans for path in study.paths(scan)}
     known |= {*our_subject_pages(folder), *_evaluation_files(folder / EVALUATION)}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path not in known and not path.name.startswith(".ndflow-"):
-            yield Finding("foreign", str(path), "not a file of this study")
+    if is_preparation(folder / PREPARED):  # which is verified by itself
+        known |= {*(folder / PREPARED).rglob("*")}
+    yield from foreign(folder, known, "study")
 
 
 def _evaluation_files(folder: Path) -> set[Path]:

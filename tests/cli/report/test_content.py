@@ -17,7 +17,7 @@ from studies import SiteStudy, edit
 
 from ndflow._version import __version__
 from ndflow.errors import FileError
-from ndflow.reporting.evaluation_section import evaluation_section
+from ndflow.reporting.sections.evaluation_section import evaluation_section
 from ndflow.scan.records import EvaluationRecord
 
 

@@ -15,7 +15,7 @@ from studies import SMALL, SiteStudy, edit
 def sketched(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no figures, which would take longer than everything else."""
     drawn = b'<svg xmlns="http://www.w3.org/2000/svg"/>'
-    section = "ndflow.reporting.density_section"
+    section = "ndflow.reporting.sections.density_section"
     monkeypatch.setattr(f"{section}.density_picture", lambda *_, **__: None)
     monkeypatch.setattr(f"{section}.svg", lambda _: drawn)
 

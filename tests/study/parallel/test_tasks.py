@@ -1,5 +1,6 @@
 """Tasks run in order and independently: one that fails does not affect the others."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -180,3 +181,14 @@ def test_a_foreign_list_of_failures_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(FileError, match="not written by ndflow"):
         record_failures(tmp_path, {"fit": ["a"]}, {"fit": [Failure("a", "cause", "", "", "")]})
     assert path.read_text() == "mine\n"
+
+
+def test_work_that_is_kept_apart_has_another_process_even_if_it_is_one_job() -> None:
+    def process_id(scan: str) -> int:
+        return os.getpid()
+
+    tasks = [Task(name, {"scan": name}) for name in "ab"]
+    found = {outcome.result for outcome in run_tasks(process_id, tasks, apart=True)}
+    assert found.isdisjoint({os.getpid(), None})
+    assert len(found) == 1
+    assert [*run_tasks(process_id, [], apart=True)] == []

@@ -29,7 +29,7 @@ def apply(
     output: Output,
     inverse: bool = False,
     other_image: bool = False,
-    mask: Annotated[str | None, Parameter(metavar="FILE|auto")] = None,
+    mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain")] = None,
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
     dry_run: DryRun = False,
@@ -52,7 +52,7 @@ def apply(
     other_image
         With --inverse: undo the map even in an image that it did not make, such as an edited copy.
     mask
-        The brain mask that --outside refers to; or `auto` to find the foreground. Default: all
+        The brain mask that --outside refers to; or `brain` or `auto` to find it. Default: all
         nonzero voxels.
     """
     from ndflow.cli.endings import print_written

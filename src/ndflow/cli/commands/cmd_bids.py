@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-from cyclopts import App, CycloptsError, Parameter
+from cyclopts import Parameter
 
 from ndflow.cli.options import (
     AveragingOptions,
@@ -19,7 +17,11 @@ from ndflow.cli.options import (
     FittingOptions,
     Jobs,
     MatchingOptions,
+    NewTissues,
+    NoBiasField,
     NoReport,
+    NoTissues,
+    Prepare,
     ReadingOptions,
     Scheduler,
     StopEarly,
@@ -56,7 +58,11 @@ def bids(
         tuple[str, ...],
         Parameter(name=("--derivatives", "-d"), metavar="[NAME=]DIR...", consume_multiple=1),
     ] = (),
-    mask: UnmaskedScans = "none",
+    mask: UnmaskedScans = None,
+    prepare: Prepare = False,
+    no_bias_field: NoBiasField = False,
+    no_tissues: NoTissues = False,
+    new_tissues: NewTissues = False,
     site_column: Annotated[str | None, Parameter(metavar="NAME")] = None,
     skull_stripped: bool = False,
     reference: Annotated[str | None, Parameter(metavar="R.json")] = None,
@@ -104,8 +110,9 @@ def bids(
         A JSON file that chooses images by their entities, as for fMRIPrep, such as {"t1w":
         {"acquisition": "mprage", "run": null}}. Default: all images.
     derivatives
-        Derivatives folders with brain masks (desc-brain_mask) and tissue probability maps
-        (label-GM_probseg), such as that of fMRIPrep. Default: masks next to the images.
+        Derivatives folders with brain masks (desc-brain_mask), lesion masks (label-lesion_mask)
+        and tissue probability maps (label-GM_probseg), such as that of fMRIPrep. Default: masks
+        next to the images.
     site_column
         The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
         Default: site, centre, center or site_id.
@@ -122,15 +129,23 @@ def bids(
     from ndflow.bids.masks import named_derivatives
     from ndflow.bids.query import find_scans
     from ndflow.cli.run_scans import command_line
-    from ndflow.errors import FileError, InvalidValueError
+    from ndflow.errors import InvalidValueError
+    from ndflow.image.found_masks import found_for
     from ndflow.study.from_bids import (
         folders_of_suffixes,
+        lacking_masks,
         scans_of_dataset,
         site_hints,
         unused_columns,
         unused_derivatives,
+        unused_lesions,
     )
     from ndflow.study.plan import Study
+    from ndflow.study.preparing.prepared_study import (
+        check_suffixes,
+        preparing_for,
+        with_preparation,
+    )
 
     root, place = Path(bids_dir).absolute(), Path(out).absolute()
     folders = folders_of_suffixes(place, suffix)
@@ -143,8 +158,18 @@ def bids(
     for word in command_line() if reports_only else ():  # not what the environment asks for
         if others.get(option := word.partition("=")[0].replace("_", "-")):
             raise InvalidValueError(f"--reports-only and {option}: give one of them")
+    preparing = preparing_for(
+        prepare,
+        mask,
+        no_bias_field=no_bias_field,
+        no_tissues=no_tissues,
+        new_tissues=new_tissues,
+    )
+    if preparing is not None:
+        check_suffixes([*folders])
     if find_lesions:
         matching = replace(matching, lesions="auto")
+    unmasked = None if preparing else found_for(mask)
     pipelines = named_derivatives(derivatives)
     filters = None if bids_filter_file is None else read_filters(bids_filter_file, [*folders])
     hints = []
@@ -162,16 +187,13 @@ def bids(
             derivatives=pipelines.values(),
             chosen=filters and filters.of[name],
         )
-        unmasked = [scan.relative for scan in found if scan.mask is None]
-        if pipelines and unmasked and mask != "auto":
-            cause = f"no mask for {len(unmasked)} of {len(found)} scans, such as {unmasked[0]}"
-            first = next(iter(pipelines.values()))
-            raise FileError(first, cause, "add --mask auto to find their foreground")
+        if unmasked is None and preparing is None and (error := lacking_masks(found, pipelines)):
+            raise error
         study = Study(
             folder,
             scans_of_dataset(
                 found,
-                auto_mask=mask == "auto",
+                unmasked=unmasked,
                 skull_stripped=skull_stripped,
                 derivatives=pipelines,
             ),
@@ -188,9 +210,12 @@ def bids(
             title=title,
             within=place if folder != place else None,
         )
+        if preparing is not None:
+            partial = level == "participant"
+            study = with_preparation(study, root, preparing, dataset=True, partial=partial)
         warnings = [] if site_column else [*site_hints(found, root)]
         warnings += [] if runs else hints  # which are about all suffixes
-        warnings += unused_derivatives(found, pipelines)
+        warnings += [*unused_derivatives(found, pipelines), *unused_lesions(found)]
         runs.append(_Run(study, unused_columns(found), warnings))
     only: Only = "report" if reports_only else "boilerplate" if boilerplate_only else None
     codes = [
@@ -235,6 +260,7 @@ def _run(
     """Run the study of one suffix, and return the exit code."""
     from ndflow.cli.cite import print_boilerplate, write_boilerplate
     from ndflow.cli.endings import conclude, conclude_fits
+    from ndflow.cli.group_command import of_the_group
     from ndflow.cli.progress import ProgressDisplay
     from ndflow.cli.report_page import PageOutcome, write_page
     from ndflow.cli.run_scans import command_line, dry_run_study
@@ -246,6 +272,7 @@ def _run(
         run_group,
         run_participants,
     )
+    from ndflow.study.preparing.preparation_plan import PREPARED
     from ndflow.study.run import check_cohort
 
     study, root = run.study, Path(bids_dir).absolute()
@@ -264,63 +291,26 @@ def _run(
     if dry_run or only == "boilerplate":
         check_derivative(study, root, force=force)
         if group:
-            check_cohort(study, force=force, prepared=True)
+            check_cohort(study, force=force, ours=True)
     if not dry_run:
         make_folder(study.within)
     if only == "boilerplate":
         return print_boilerplate(study, dry_run=dry_run)
     if dry_run:
         return dry_run_study(study, verbosity=verbosity, images=group)
-    shared: dict[str, Any] = {"derivatives": derivatives, "force": force}
-    with ProgressDisplay(verbosity) as progress:
+    shared: dict[str, Any] = {"derivatives": derivatives, "force": force, "command": command_line()}
+    with ProgressDisplay(verbosity, folder / PREPARED) as progress:
         if not group:
             summary = run_participants(study, root, progress, **shared)
-            again = _of_the_group(bids_dir, out, command_line()[2:])
+            again = of_the_group(bids, bids_dir, out, command_line()[2:])
             return conclude_fits(summary, study, verbosity, again=again)
-        summary = run_group(study, root, progress, command=command_line(), **shared)
+        summary = run_group(study, root, progress, **shared)
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
         if summary.done and not no_report:
             page = write_page(folder, progress, reading.max_bytes, subject_pages=subject_pages)
     if summary.done and write_boilerplate(study):
         page = page._replace(code=1)
     return conclude(summary, study, verbosity, page)
-
-
-def _of_the_group(bids_dir: str, out: str, typed: Sequence[str]) -> str:
-    """Return the command for the whole group: with the same options, but for all participants."""
-    options: list[str] = []
-    kept = False
-    for word in _options_of(bids_dir, out, typed):
-        if word.startswith("-"):
-            name = word.partition("=")[0].replace("_", "-")
-            kept = name not in ("--participant-label", "--quiet", "-q")
-        if kept:
-            options.append(word)
-    return shlex.join(["ndflow", "bids", bids_dir, out, "group", *options])
-
-
-def _options_of(bids_dir: str, out: str, typed: Sequence[str]) -> list[str]:
-    """Return what was typed without the three arguments, which may be values of options too."""
-    arguments = (bids_dir, out, "participant")
-    meaning = _meaning(typed)
-    places = ([at for at, word in enumerate(typed) if word == one] for one in arguments)
-    for three in product(*places):
-        rest = [word for at, word in enumerate(typed) if at not in three and word != "--"]
-        if _meaning([*rest, "--", *arguments]) == meaning:
-            return rest
-    return []  # never: the three have been typed
-
-
-def _meaning(typed: Sequence[str]) -> Mapping[str, Any] | None:
-    """Return the values of all arguments and options; None if they make no sense."""
-    from ndflow.cli.spelling import in_our_spelling
-
-    words = in_our_spelling(["bids", *typed])[1:]
-    app = App(default_command=bids, default_parameter=Parameter(negative=()))
-    try:
-        return app.parse_args(words, exit_on_error=False, print_error=False)[1].arguments
-    except CycloptsError:
-        return None
 
 
 def _renewed(study: Study, *, subject_pages: bool, dry_run: bool, verbosity: Verbosity) -> int:

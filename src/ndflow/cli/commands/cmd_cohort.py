@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -16,7 +15,11 @@ from ndflow.cli.options import (
     FittingOptions,
     Jobs,
     MatchingOptions,
+    NewTissues,
+    NoBiasField,
     NoReport,
+    NoTissues,
+    Prepare,
     ReadingOptions,
     Scheduler,
     StopEarly,
@@ -38,7 +41,11 @@ def cohort(
     *,
     from_folder: Annotated[str | None, Parameter(metavar="DIR")] = None,
     pattern: Annotated[str | None, Parameter(metavar="PATTERN")] = None,
-    mask: UnmaskedScans = "none",
+    mask: UnmaskedScans = None,
+    prepare: Prepare = False,
+    no_bias_field: NoBiasField = False,
+    no_tissues: NoTissues = False,
+    new_tissues: NewTissues = False,
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
     reference: Annotated[str | None, Parameter(metavar="R.json")] = None,
     averaging: AveragingOptions = Averaging(),
@@ -62,7 +69,8 @@ def cohort(
     report, report.html (requires pip install 'ndflow[report]'). Run the same command again to
     resume: only what is missing or out of date is done.
 
-    First correct bias fields and make brain masks; docs/before-you-start.md says what else matters.
+    First correct bias fields and make brain masks, or let --prepare do both;
+    docs/before-you-start.md says what else matters.
 
     Example: `ndflow cohort study.tsv OUT --jobs 4`
 
@@ -88,31 +96,33 @@ def cohort(
     """
     from ndflow.cli.cite import print_boilerplate, write_boilerplate
     from ndflow.cli.endings import conclude
+    from ndflow.cli.listed_scans import listed_scans
     from ndflow.cli.progress import ProgressDisplay
     from ndflow.cli.report_page import PageOutcome, write_page
     from ndflow.cli.run_scans import command_line, dry_run_study
     from ndflow.cli.understood import print_understood
-    from ndflow.errors import InvalidValueError
-    from ndflow.study.listing.image_folder import scans_in_folder
-    from ndflow.study.listing.scan_table import ScanTable, named_scans, read_table
+    from ndflow.image.found_masks import found_for
+    from ndflow.study.listing.scan_table import named_scans
     from ndflow.study.plan import Study
+    from ndflow.study.preparing.preparation_plan import PREPARED
+    from ndflow.study.preparing.prepared_study import preparing_for, with_preparation
     from ndflow.study.run import check_cohort, run_cohort
 
-    if from_folder is not None and out is None:
-        folder = Path(table).absolute()
-        found, skipped = scans_in_folder(Path(from_folder), folder, pattern)
-        listed = ScanTable(found)
-    elif from_folder is None and out is not None and pattern is None:
-        folder, listed, skipped = Path(out).absolute(), read_table(table), {}
-    else:
-        raise InvalidValueError(
-            "give either TABLE OUT, or --from-folder DIR OUT, optionally with --pattern"
-        )
+    words = (table,) if out is None else (table, out)
+    listed = listed_scans(words, from_folder=from_folder, pattern=pattern)
     if find_lesions:
         matching = replace(matching, lesions="auto")
+    preparing = preparing_for(
+        prepare,
+        mask,
+        no_bias_field=no_bias_field,
+        no_tissues=no_tissues,
+        new_tissues=new_tissues,
+    )
+    folder, unmasked = listed.out, None if preparing else found_for(mask)
     study = Study(
         folder,
-        named_scans(listed.scans, auto_mask=mask == "auto"),
+        named_scans(listed.scans.scans, unmasked=unmasked),
         averaging,
         fitting,
         matching,
@@ -123,16 +133,18 @@ def cohort(
         jobs=jobs,
         scheduler=scheduler,
         stop_early=stop_on_first_failure,
-        table=None if from_folder is not None else table,
+        table=listed.table,
         title=title,
     )
+    if preparing is not None:
+        study = with_preparation(study, listed.root, preparing)
     print_understood(
         study,
-        from_folder or table,
+        listed.source,
         verbosity=verbosity,
-        unused=listed.unused,
-        skipped=skipped,
-        warnings=listed.warnings,
+        unused=listed.scans.unused,
+        skipped=listed.skipped,
+        warnings=listed.scans.warnings,
     )
     if boilerplate_only:
         check_cohort(study, force=writing.force)
@@ -140,7 +152,7 @@ def cohort(
     if dry_run:
         check_cohort(study, force=writing.force)
         return dry_run_study(study, verbosity=verbosity)
-    with ProgressDisplay(verbosity) as progress:
+    with ProgressDisplay(verbosity, folder / PREPARED) as progress:
         summary = run_cohort(study, progress, command=command_line(), force=writing.force)
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
         if summary.done and not no_report:

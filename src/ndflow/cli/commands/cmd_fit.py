@@ -54,8 +54,9 @@ def fit(
     output
         The file to write (.json); or a folder, for several scans.
     mask
-        The brain mask of each scan, in the same order; or `auto` to find the foreground. Default:
-        all nonzero voxels.
+        The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
+        (requires pip install 'ndflow[prepare]'), or `auto` to find the foreground. Default: all
+        nonzero voxels.
     exclude
         For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
         a scan without one. Default: none.

@@ -37,7 +37,7 @@ def normalise(
     to: Annotated[str, Parameter(metavar="TARGET")],
     output: Output,
     mask: Masks = (),
-    to_mask: Annotated[str | None, Parameter(metavar="FILE|auto")] = None,
+    to_mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain")] = None,
     exclude: Excludes = (),
     csf: TissueFiles = (),
     gm: TissueFiles = (),
@@ -68,10 +68,12 @@ def normalise(
     output
         The file to write; or a folder, for several scans.
     mask
-        The brain mask of each scan, in the same order; or `auto` to find the foreground. Default:
-        all nonzero voxels.
+        The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
+        (requires pip install 'ndflow[prepare]'), or `auto` to find the foreground. Default: all
+        nonzero voxels.
     to_mask
-        The brain mask of a target that is an image; or `auto`. Default: all nonzero voxels.
+        The brain mask of a target that is an image; or `brain` or `auto`. Default: all nonzero
+        voxels.
     exclude
         For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
         a scan without one. They are mapped like the others. Default: none.

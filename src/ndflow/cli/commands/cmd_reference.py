@@ -62,8 +62,9 @@ def reference(
     output
         The file to write (.json).
     mask
-        The brain mask of each image, in the same order, not counting mixtures; or `auto` to find
-        the foreground. Default: all nonzero voxels.
+        The brain mask of each image, in the same order, not counting mixtures; or `brain` to find
+        the brains in T1w images (requires pip install 'ndflow[prepare]'), or `auto` to find the
+        foreground. Default: all nonzero voxels.
     exclude
         For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
         an image without one. Default: none.

@@ -23,17 +23,17 @@ def report(
     reading: ReadingOptions = Reading(),
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
-    """Regenerate the report of a finished study, OUT/report.html.
+    """Regenerate the report of a finished study or preparation, OUT/report.html.
 
-    `ndflow cohort` and `ndflow bids ... group` write it when they finish, and `ndflow evaluate OUT`
-    adds its tables. The report opens without a network connection.
+    `ndflow cohort`, `ndflow prepare` and `ndflow bids ... group` write it when they finish, and
+    `ndflow evaluate OUT` adds its tables. The report opens without a network connection.
 
     Example: `ndflow report OUT`
 
     Parameters
     ----------
     out
-        The folder of the study.
+        The folder of the study, or of the preparation.
     sample
         How many scans to include with their slices, flagged ones first; the slices of the others
         are read from OUT/figures when they are looked at.

@@ -29,7 +29,7 @@ def verify(
     Parameters
     ----------
     out
-        The folder of the study.
+        The folder of the study, or of `ndflow prepare`.
     """
     from ndflow.cli.console import print_error, print_result
     from ndflow.cli.progress import ProgressDisplay

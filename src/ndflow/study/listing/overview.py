@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from ndflow.image.scans import Scan, is_auto
+from ndflow.image.found_masks import AUTO, BRAIN, to_be_found
+from ndflow.image.scans import Scan
 from ndflow.study.plan import Study
+from ndflow.study.preparing.preparation_plan import Preparation
 from ndflow.values import plural
 
 __all__ = ["described", "overview"]
@@ -14,12 +18,14 @@ _WIDTH = 80  # of a list of names
 _NONE = "none"
 
 
-def overview(study: Study, unused: Mapping[str, str], skipped: Mapping[str, int]) -> dict[str, str]:
-    """Return what is known about the scans of a study, in words.
+def overview(
+    plan: Study | Preparation, unused: Mapping[str, str], skipped: Mapping[str, int]
+) -> dict[str, str]:
+    """Return what is known about the scans of a study or a preparation, in words.
 
     Parameters
     ----------
-    study : what is to be done.
+    plan : what is to be done.
     unused : columns that are not used, and why.
     skipped : how many images were left out, by reason.
 
@@ -28,16 +34,21 @@ def overview(study: Study, unused: Mapping[str, str], skipped: Mapping[str, int]
     dict
         What is known about sites, masks, maps and covariates, by what it is about.
     """
-    scans = study.scans
+    raw = plan.preparation if isinstance(plan, Study) else plan
+    scans = plan.scans if raw is None else raw.scans
     covariates = sorted({name for scan in scans for name in scan.covariates} - unused.keys())
     about = {
-        "sites": _sites(study),
-        "brain masks": _masks(scans),
+        "sites": _sites(plan),
+        "brain masks": _masks(scans) if raw is None else _masks_of_raw(raw),
         "lesion masks": _of(sum(scan.lesion is not None for scan in scans), scans),
-        "tissue maps": _tissue_maps(study),
+        **({} if raw is None else {"bias fields": _bias_fields(raw)}),
+        "tissue maps": _tissue_maps(plan),
         "covariates": _listed(covariates) or _NONE,
-        "reference": study.given or "made from these scans",
     }
+    if raw is not None and raw.preparing.resolution is not None:
+        about["copies"] = f"in the space of the template, {raw.preparing.resolution:g} mm"
+    if isinstance(plan, Study):
+        about["reference"] = plan.given or "made from these scans"
     if unused:
         about["not used"] = ", ".join(
             f"{', '.join(name for name in unused if unused[name] == why)} ({why})"
@@ -53,7 +64,7 @@ def described(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number} {what}" for what, number in sorted(counts.items()))
 
 
-def _sites(study: Study) -> str:
+def _sites(study: Study | Preparation) -> str:
     counts = study.site_counts
     without = len(study.scans) - sum(counts.values())
     if not counts:
@@ -65,12 +76,13 @@ def _sites(study: Study) -> str:
 
 
 def _masks(scans: Sequence[Scan]) -> str:
-    automatic = sum(is_auto(scan.mask) for scan in scans)
+    found = Counter(str(scan.mask) for scan in scans if to_be_found(scan.mask))
     without = sum(scan.mask is None for scan in scans)
-    given = len(scans) - automatic - without
+    given = len(scans) - found.total() - without
     parts = {
         "{} given": given,
-        "{} to be found automatically": automatic,
+        "{} to be found by deepbet": found[BRAIN],
+        "{} to be found automatically": found[AUTO],
         "{} without (all voxels but 0 count)": without,
     }
     if without == len(scans):
@@ -78,15 +90,37 @@ def _masks(scans: Sequence[Scan]) -> str:
     return ", ".join(text.format(number) for text, number in parts.items() if number)
 
 
-def _tissue_maps(study: Study) -> str:
-    complete = sum(scan.tissues.complete for scan in study.scans)
-    partly = sum(any(scan.tissues) for scan in study.scans) - complete
-    text = _of(complete, study.scans)
+def _tissue_maps(plan: Study | Preparation) -> str:
+    if isinstance(plan, Preparation):
+        return _tissue_maps_of_raw(plan)
+    if plan.preparation is not None:
+        return _tissue_maps_of_raw(plan.preparation)
+    complete = sum(scan.tissues.complete for scan in plan.scans)
+    partly = sum(any(scan.tissues) for scan in plan.scans) - complete
+    text = _of(complete, plan.scans)
     if partly:
         text += f"; {plural(partly, 'scan')} with one or two of csf, gm and wm only"
-    if complete and not study.target_rule.uses_tissue_maps:
+    if complete and not plan.target_rule.uses_tissue_maps:
         text += "; for the evaluation only (--target tissue uses them)"
     return text
+
+
+def _masks_of_raw(plan: Preparation) -> str:
+    if plan.preparing.mask == "nonzero":
+        return _masks(plan.scans)
+    return _masks([replace(scan, mask=scan.mask or BRAIN) for scan in plan.scans])
+
+
+def _bias_fields(plan: Preparation) -> str:
+    return "left as they are" if plan.preparing.no_bias_field else "to be corrected by N4"
+
+
+def _tissue_maps_of_raw(plan: Preparation) -> str:
+    parts = {
+        "{} given": sum(plan.keeps_tissues(scan) for scan in plan.scans),
+        "{} to be found": sum(plan.finds_tissues(scan) for scan in plan.scans),
+    }
+    return ", ".join(text.format(number) for text, number in parts.items() if number) or _NONE
 
 
 def _of(number: int, scans: Sequence[Scan]) -> str:

@@ -22,7 +22,8 @@ from unicodedata import normalize
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.tables import MISSING, read_delimited, refuse_rows, write_table
-from ndflow.image.scans import AUTO, Scan, TissueMaps, is_auto
+from ndflow.image.found_masks import BRAIN, FoundMask, to_be_found
+from ndflow.image.scans import Scan, TissueMaps
 from ndflow.scan.outputs import safe_name, stem
 from ndflow.study.listing.columns import (
     FILES,
@@ -33,6 +34,7 @@ from ndflow.study.listing.columns import (
     misunderstood,
     nearest,
 )
+from ndflow.study.plan import kept_mask_name
 
 __all__ = [
     "ScanTable",
@@ -139,7 +141,7 @@ def _faults(folder: Path, number: int, raw: Mapping[str, str], cells: Cells) -> 
     return found
 
 
-def named_scans(scans: Sequence[Scan], *, auto_mask: bool = False) -> list[Scan]:
+def named_scans(scans: Sequence[Scan], *, unmasked: FoundMask | None = None) -> list[Scan]:
     """Return scans with names of their own, and the places of their results.
 
     A scan is named after its image; where two images have the same name, after subject and image.
@@ -149,7 +151,7 @@ def named_scans(scans: Sequence[Scan], *, auto_mask: bool = False) -> list[Scan]
     Parameters
     ----------
     scans : as `read_scans` returns them.
-    auto_mask : whether to find the foreground of scans without a mask.
+    unmasked : what to find in scans without a mask; by default nothing.
     """
     called = Counter(alike(stem(scan.path)) for scan in scans)
     named: dict[str, Scan] = {}
@@ -166,7 +168,7 @@ def named_scans(scans: Sequence[Scan], *, auto_mask: bool = False) -> list[Scan]
         named[alike(name)] = replace(
             scan,
             name=name,
-            mask=scan.mask or (AUTO if auto_mask else None),
+            mask=scan.mask or unmasked,
             output=f"images/{name}.nii.gz",
             sidecar=f"maps/{name}.json",
         )
@@ -179,7 +181,7 @@ def alike(name: str) -> str:
 
 
 def write_study_scans(path: Path, scans: Sequence[Scan]) -> None:
-    """Write the list of a study's scans."""
+    """Write the list of a study's scans; files that lie beside it or below are relative to it."""
     more = sorted({name for scan in scans for name in scan.covariates})
     columns = (*OURS, "subject", "site", "image", "mask", "lesion", "gm", "wm", "csf", *more)
     rows = (
@@ -189,12 +191,10 @@ def write_study_scans(path: Path, scans: Sequence[Scan]) -> None:
             scan.sidecar,
             scan.subject,
             scan.site,
-            scan.path,
-            _text(None if is_auto(scan.mask) else scan.mask),
-            _text(scan.lesion),
-            _text(scan.tissues.gm),
-            _text(scan.tissues.wm),
-            _text(scan.tissues.csf),
+            *(
+                _relative(file, path.parent)
+                for file in (scan.path, _mask(scan), scan.lesion, *_gm_wm_csf(scan))
+            ),
             *(scan.covariates.get(name) for name in more),
         )
         for scan in scans
@@ -215,6 +215,24 @@ def read_study_scans(path: Path) -> list[Scan]:
         )
         for number, cells in rows
     ]
+
+
+def _mask(scan: Scan) -> str | None:
+    """Return the file of a mask; a study that finds the brain keeps one in its folder."""
+    if to_be_found(scan.mask):
+        return kept_mask_name(scan.name) if scan.mask == BRAIN else None
+    return _text(scan.mask)
+
+
+def _gm_wm_csf(scan: Scan) -> tuple[object, ...]:
+    return scan.tissues.gm, scan.tissues.wm, scan.tissues.csf
+
+
+def _relative(source: object, folder: Path) -> str | None:
+    """Return the name of a file; relative, if it belongs to the study itself and moves with it."""
+    text = _text(source)
+    inside = text is not None and Path(text).is_relative_to(folder)
+    return Path(text).relative_to(folder).as_posix() if text and inside else text
 
 
 def _text(source: object) -> str | None:

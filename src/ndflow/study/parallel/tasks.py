@@ -84,6 +84,7 @@ def run_tasks(
     jobs: int = 1,
     scheduler: str | None = None,
     fewest: int = 2,
+    apart: bool = False,
 ) -> Generator[Outcome, None, None]:
     """Call a function once per task.
 
@@ -94,6 +95,8 @@ def run_tasks(
     jobs : the number of processes; -1 for one per core.
     scheduler : the address or the scheduler file of a Dask cluster to use instead.
     fewest : the smallest number of tasks for which other processes are started.
+    apart : whether another process is started even for one job: for a function that does not let
+        this one react to signals, or show how far it has come, until it returns.
 
     Returns
     -------
@@ -102,7 +105,7 @@ def run_tasks(
         is asked for. Closing the generator stops the workers.
     """
     check_jobs(jobs)
-    if scheduler is None and (jobs == 1 or len(tasks) < fewest):
+    if scheduler is None and (not tasks or (not apart and (jobs == 1 or len(tasks) < fewest))):
         for task in tasks:
             yield run_task(function, task)
         return

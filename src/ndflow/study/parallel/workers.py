@@ -2,7 +2,7 @@
 
 On one machine, a worker that is killed, usually because memory runs out, takes the whole pool with
 it, and there is no telling which of the tasks that were handed out killed it. So each of these is
-repeated in a process of its own, where only the one to blame fails again, and the remaining tasks
+repeated by one process at a time, where only the one to blame fails again, and the remaining tasks
 go back to a pool. Workers end with the process that started them, even if that is killed.
 
 A Dask cluster knows which task a worker had, and retries it on another one as often as its
@@ -35,7 +35,7 @@ __all__ = ["run_in_workers"]
 
 _MIN_SUBMITTED = 64  # tasks on a cluster, which may only grow if it sees that work is waiting
 _POLL_SECONDS = 5.0  # between two looks at the size of a cluster
-_ATTEMPTS = 2  # in a process of its own: that it died once may be by chance
+_ATTEMPTS = 2  # of a process that does nothing else: that it died once may be by chance
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -80,22 +80,24 @@ def _on_this_machine(
     handed_out = 2 * jobs
     _start_trackers()
     while left:
-        parallel = Parallel(
-            n_jobs=min(jobs, len(left)),
-            return_as="generator_unordered",
-            pre_dispatch=handed_out,
-            batch_size=1,
-            **_watched(),
-        )
-        work = (delayed(_indexed)(function, index, tasks[index]) for index in list(left))
-        if jobs == 1 or len(left) > 1:  # a pool of one worker would be this process
+        if jobs > 1 and len(left) > 1:  # joblib's pool of one worker would be this process
+            parallel = Parallel(
+                n_jobs=min(jobs, len(left)),
+                return_as="generator_unordered",
+                pre_dispatch=handed_out,
+                batch_size=1,
+                **_watched(),
+            )
+            work = (delayed(_indexed)(function, index, tasks[index]) for index in list(left))
             with suppress(BrokenProcessPool), _started(parallel, work) as results:
                 for index, result in results:
                     del left[index]
                     yield index, result
-        for index in list(left)[:handed_out]:  # the last one, or after a worker was killed
-            del left[index]
-            yield index, _alone(function, tasks[index], killed)
+        alone = list(left) if jobs == 1 else list(left)[:handed_out]  # after a worker was killed
+        with closing(_one_by_one(function, [tasks[index] for index in alone], killed)) as single:
+            for index, result in zip(alone, single, strict=True):
+                del left[index]
+                yield index, result
 
 
 def _watched() -> dict[str, Any]:
@@ -162,20 +164,32 @@ def _indexed(function: Callable[[T], R], index: int, task: T) -> tuple[int, R]:
     return index, function(task)
 
 
-def _alone(function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
-    """Return the result of a task in a process of its own."""
-    for _ in range(_ATTEMPTS):
-        pool = ProcessPoolExecutor(max_workers=1, **_watched())
-        try:
-            with _signals_blocked():
-                future = pool.submit(function, task)
-            result: R = future.result()
-            return result
-        except BrokenProcessPool:
-            continue
-        finally:
+def _one_by_one(
+    function: Callable[[T], R], tasks: Sequence[T], killed: Callable[[T], R]
+) -> Generator[R, None, None]:
+    """Yield the result of each task, from one process that does one after the other.
+
+    If it dies, the next one begins with the same task.
+    """
+    pool = None
+    try:
+        for task in tasks:
+            for _ in range(_ATTEMPTS):
+                pool = pool or ProcessPoolExecutor(max_workers=1, **_watched())
+                try:
+                    with _signals_blocked():
+                        future = pool.submit(function, task)
+                    result: R = future.result()
+                    break
+                except BrokenProcessPool:
+                    pool.shutdown(kill_workers=True)
+                    pool = None
+            else:
+                result = killed(task)
+            yield result
+    finally:
+        if pool is not None:
             pool.shutdown(kill_workers=True)  # at once, if we are asked to stop
-    return killed(task)
 
 
 def _on_cluster(

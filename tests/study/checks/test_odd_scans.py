@@ -10,7 +10,7 @@ from ndflow.doubt import Doubt
 from ndflow.image.mask_figures import MaskFigures
 from ndflow.image.scans import Scan
 from ndflow.scan.records import ScanModel
-from ndflow.study.odd_scans import odd_scans
+from ndflow.study.checks.odd_scans import odd_scans
 
 BRAIN = GaussianMixture([0.2, 0.45, 0.35], [30.0, 70.0, 100.0], [0.02, 0.02, 0.05])
 INVERTED = BRAIN.transformed([[-1.0]], [200.0])

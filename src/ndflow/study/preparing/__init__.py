@@ -1,0 +1,1 @@
+"""What scans need before they can be normalised, found and kept in files: `ndflow prepare`."""

@@ -1,0 +1,1 @@
+"""Copies of prepared scans in the space of the template: `ndflow prepare --space MNI`."""

@@ -1,0 +1,133 @@
+"""The folder of a preparation: what is in it, and what must not be.
+
+OUT/sub-*/[ses-*/]anat/    the prepared images, masks and tissue probability maps, as in BIDS
+OUT/figures/<image>.png    a picture of each scan for quality control
+OUT/study.tsv              the prepared scans, for ``ndflow cohort``
+OUT/study_space-MNI.tsv    their aligned copies, where there are any
+OUT/preparation.tsv        what was measured
+OUT/failures.tsv           the scans that failed, and why
+OUT/provenance.json        what was run
+OUT/dataset_description.json, README, .bidsignore   what BIDS wants to know
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from ndflow.errors import FileError
+from ndflow.files.json_model import kind_in
+from ndflow.files.stream import sha256_of
+from ndflow.image.scans import Scan
+from ndflow.study.folder import PROVENANCE
+from ndflow.study.parallel.tasks import FAILURES, Failure
+from ndflow.study.preparing.copies.copies_in_folder import (
+    foreign_in_copy,
+    refuse_shared_copies,
+    remove_copies,
+)
+from ndflow.study.preparing.preparation_plan import Preparation, PreparedPaths
+from ndflow.study.preparing.preparation_records import PreparationRecord, PreparedRecord
+from ndflow.study.preparing.prepared_tables import ALIGNED, MEASURES, STUDY
+
+__all__ = ["check_place", "record_in", "remove_failed_scans"]
+
+_ELSEWHERE = "move it, or choose another folder for the results"
+
+
+def record_in(folder: Path) -> PreparedRecord | None:
+    """Return the record of a preparation in a folder; None if there is none that can be read."""
+    try:
+        return PreparedRecord.read(folder / PROVENANCE)
+    except FileError:
+        return None
+
+
+def check_place(plan: Preparation) -> None:
+    """Refuse, before any work, a folder that holds something else, or files of somebody else."""
+    refuse_shared_copies(plan)
+    before = record_in(plan.folder)
+    if not plan.force:
+        _refuse_foreign(plan, before)
+        _refuse_other_scans(plan, before)
+    _refuse_table_inside(plan)
+    for path in _foreign(plan, before):
+        raise FileError(path, "exists, and was not written by ndflow", _ELSEWHERE)
+
+
+def remove_failed_scans(plan: Preparation, failures: Sequence[Failure]) -> None:
+    """Remove what an earlier run made of scans that failed now, unless somebody has changed it."""
+    failed = {failure.scan for failure in failures}
+    for scan in plan.scans:
+        if scan.name not in failed:
+            continue
+        paths = plan.paths(scan)
+        if not remove_copies(paths.image):
+            continue  # that is why it failed
+        with suppress(FileError, OSError):
+            written = _written(paths)
+            if all(sha256_of(path) == sha256 for path, sha256 in written.items()):
+                for path in (paths.sidecar, *written):
+                    path.unlink(missing_ok=True)
+
+
+def _written(paths: PreparedPaths) -> dict[Path, str]:
+    """Return the files of a scan that its sidecar knows, with their hashes."""
+    outputs = PreparationRecord.read(paths.sidecar).outputs
+    named = paths._asdict()
+    return {named[what]: sha256 for what, sha256 in outputs.items() if what in named}
+
+
+def _refuse_foreign(plan: Preparation, before: PreparedRecord | None) -> None:
+    folder = plan.folder
+    if before is not None or not folder.is_dir():
+        return
+    if kind_in(folder / PROVENANCE) == PreparedRecord.kind:
+        return  # damaged
+    if any(not path.name.startswith(".ndflow-") for path in folder.iterdir()):
+        cause = "not empty, and not the result of a preparation"
+        raise FileError(folder, cause, "choose another folder, or --force to use it")
+
+
+def _refuse_other_scans(plan: Preparation, before: PreparedRecord | None) -> None:
+    """Refuse a folder with results of other scans, which would be missing from its tables."""
+    if before is None or plan.partial:
+        return
+    ours = {scan.output for scan in plan.scans}
+    others = [name for name in before.outputs if name not in ours and (plan.folder / name).exists()]
+    if others:
+        cause = f"holds {len(others)} prepared scans that are not listed now, such as {others[0]}"
+        raise FileError(plan.folder, cause, "choose another folder, or --force to leave them out")
+
+
+def _refuse_table_inside(plan: Preparation) -> None:
+    if plan.table is None:
+        return
+    ours = {os.path.realpath(plan.folder / name) for name in (STUDY, ALIGNED, MEASURES, FAILURES)}
+    if os.path.realpath(plan.table) in ours:
+        cause = "lies where a table of that name is written"
+        raise FileError(plan.table, cause, "give the table of the raw scans, or move it")
+
+
+def _foreign(plan: Preparation, before: PreparedRecord | None) -> Iterator[Path]:
+    """Yield the files that would be replaced and that are not ours."""
+    planned = set(before.outputs) if before is not None else set()
+    if before is None and kind_in(plan.folder / PROVENANCE) != PreparedRecord.kind:
+        tops = (plan.folder / name for name in (PROVENANCE, STUDY, ALIGNED, MEASURES))
+        yield from (path for path in tops if os.path.lexists(path))
+    for scan in plan.scans:
+        if scan.output not in planned:
+            yield from _foreign_results(plan, scan)
+        if plan.preparing.resolution is not None:
+            yield from foreign_in_copy(plan.paths(scan).image, plan.preparing.resolution)
+
+
+def _foreign_results(plan: Preparation, scan: Scan) -> Iterator[Path]:
+    paths = plan.paths(scan)
+    try:
+        written = {*_written(paths), paths.sidecar}
+    except FileError:
+        written = set()
+    yield from (path for path in paths if os.path.lexists(path) and path not in written)

@@ -1,0 +1,98 @@
+"""The images of a prepared scan, on its own grid: written with its geometry and header.
+
+- The corrected scan is float32, so that no value is rounded away, whatever its units.
+- Masks are of 0 and 1, 8 bits.
+- Tissue probabilities are stored in 8 bits as multiples of 1/255, which is far below what a
+  segmentation can tell. The three maps of a head of 1 × 1.33 × 1.33 mm then take 1.9 MB instead of
+  7.7 in float32, for a fifth of a second more. The three probabilities of a voxel are rounded
+  together, so that their sum never exceeds 1.
+- Tissue probability maps that were given are copied as they are stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.image.volume import Volume
+from ndflow.image.write import Written, write_volume
+from ndflow.preparation.working_grid import Bools, Map
+
+__all__ = ["copy_map", "in_steps", "write_mask", "write_on_grid", "write_probabilities"]
+
+_LEVELS = 255
+# The largest float32 whose 255-fold does not exceed 1: the header stores no more digits.
+STEP = float(np.nextafter(np.float32(1 / _LEVELS), np.float32(0)))
+
+
+def write_on_grid(
+    path: Path,
+    like: Volume,
+    array: NDArray[Any],
+    *,
+    keep: Sequence[str],
+    dtype: str = "float32",
+    scaling: tuple[float, float] = (1.0, 0.0),
+    then: Callable[[Written], None] | None = None,
+) -> str:
+    """Write an image on the grid of a scan, and return its hash.
+
+    Parameters
+    ----------
+    path : the file, which is replaced if it exists.
+    like : the scan.
+    array : the stored voxels.
+    keep : the files that must not be replaced.
+    dtype, scaling, then : see `write_volume`.
+    """
+    flat = array.reshape(-1, order="F")
+    options: dict[str, Any] = {"dtype": dtype, "scaling": scaling, "then": then}
+    written = write_volume(path, like, [flat], force=True, inputs=keep, **options)
+    return written.sha256[0]
+
+
+def write_mask(path: Path, like: Volume, inside: Bools, *, keep: Sequence[str]) -> str:
+    """Write a mask; parameters as for `write_on_grid`."""
+    return write_on_grid(path, like, inside, keep=keep, dtype="uint8")
+
+
+def write_probabilities(path: Path, like: Volume, levels: NDArray[np.uint8], **keep: Any) -> str:
+    """Write a tissue probability map, in steps as of `in_steps`; else as for `write_on_grid`."""
+    return write_on_grid(path, like, levels, dtype="uint8", scaling=(STEP, 0.0), **keep)
+
+
+def copy_map(path: Path, given: Volume, *, keep: Sequence[str]) -> str:
+    """Write a tissue probability map as it was given; parameters as for `write_on_grid`."""
+    dtype = given.stored.dtype.newbyteorder("=").name
+    scaling = float(given.slope), float(given.inter)
+    return write_on_grid(path, given, given.stored, keep=keep, dtype=dtype, scaling=scaling)
+
+
+def in_steps(tissues: Map) -> NDArray[np.uint8]:
+    """Return probabilities as multiples of 1/255 whose sum is that of the probabilities, rounded.
+
+    Each is rounded down, and what is missing of the sum goes to those that lost most.
+
+    Parameters
+    ----------
+    tissues : (3, ...), whose sum is at most 1.
+
+    Examples
+    --------
+    >>> in_steps(np.array([[0.5], [0.25], [0.25]], np.float32)).ravel().tolist()
+    [127, 64, 64]
+    """
+    levels = np.zeros(tissues.shape, np.uint8)
+    some = tissues.any(axis=0)
+    exact = np.clip(tissues[:, some], 0, 1).astype(np.float64) * _LEVELS
+    down = np.floor(exact)
+    missing = np.minimum(np.rint(exact.sum(axis=0)), _LEVELS) - down.sum(axis=0)
+    order = np.argsort(down - exact, axis=0, kind="stable")  # who lost most comes first
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(len(exact))[:, np.newaxis], axis=0)
+    levels[:, some] = down + (rank < missing)
+    return levels

@@ -1,0 +1,330 @@
+"""``ndflow prepare --space MNI``: copies in a common space, beside what was prepared before."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from commands import Run, typed
+from numpy.typing import NDArray
+from phantoms import AFFINE, head, radii, save, tissue_shares, voxels_of
+from scipy.ndimage import center_of_mass
+from studies import contents, read_json, read_tsv, write_tsv
+
+import ndflow
+from ndflow.study.preparing.preparation_of import preparation_of
+
+pytest.importorskip("ants")
+
+PLAIN = ("--no-bias-field", "--no-tissues")
+MNI = ("--space", "MNI")
+VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
+SPACE = "space-MNI152NLin2009aSym_res-2"
+FIRST, SECOND = "sub-01/anat/sub-01", "sub-02/anat/sub-02"
+MOVE = (25.0, -10.0, 18.0)  # of the second scan against the first, in mm
+
+
+class Desk:
+    """Two raw scans, the first with all that a table can name, and a folder for results."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.out, self.table = folder, folder / "out", folder / "raw.tsv"
+
+    def fill(self) -> None:
+        self.folder.mkdir()
+        moved = AFFINE.copy()
+        moved[:3, 3] += MOVE
+        files = {
+            "sub-01_T1w": head(0),
+            "mask": (radii() < 0.98).astype(np.uint8),
+            "lesion": (radii() < 0.3).astype(np.uint8),
+            **{tissue: share.astype(np.float32) for tissue, share in tissue_shares().items()},
+        }
+        for name, voxels in files.items():
+            save(self.folder / f"{name}.nii.gz", voxels)
+        save(self.folder / "sub-02_T1w.nii.gz", head(1), moved)
+        save(self.folder / "mask2.nii.gz", files["mask"], moved)
+        given = {name: f"{name}.nii.gz" for name in ("mask", "lesion", "csf", "gm", "wm")}
+        one = {"image": "sub-01_T1w.nii.gz", "site": "A", "age": 30, **given}
+        two = {"image": "sub-02_T1w.nii.gz", "site": "B", "age": 40, "mask": "mask2.nii.gz"}
+        write_tsv(self.table, [one, two], one)
+
+    def words(self, *options: object) -> list[object]:
+        return ["prepare", self.table, self.out, *PLAIN, "--no-report", *options]
+
+    def copies(self) -> list[Path]:
+        return sorted(path for path in self.out.rglob("*space-*") if path.is_file())
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Desk, dict[str, bytes]]:
+    """The desk with copies, and what was in its folder before they were asked for."""
+    desk = Desk(tmp_path_factory.mktemp("copies") / "desk")
+    desk.fill()
+    typed(*desk.words("-q"))
+    without = contents(desk.out)
+    typed(*desk.words("-q", *MNI))
+    return desk, without
+
+
+@pytest.fixture(scope="module")
+def undisturbed(before: tuple[Desk, dict[str, bytes]]) -> Desk:
+    return before[0]
+
+
+@pytest.fixture
+def desk(undisturbed: Desk) -> Iterator[Desk]:
+    """The desk with its results; restored after the test, since sidecars name the scans."""
+    safe = undisturbed.folder.with_name("safe")
+    shutil.copytree(undisturbed.folder, safe)
+    yield undisturbed
+    shutil.rmtree(undisturbed.folder)
+    safe.rename(undisturbed.folder)
+
+
+def millilitres(path: Path) -> float:
+    image = nibabel.load(path)
+    return float(image.get_fdata().sum() * abs(np.linalg.det(image.affine)) / 1000)
+
+
+def centre(path: Path) -> NDArray[np.float64]:
+    """Return the centre of mass of an image, in millimetres."""
+    image = nibabel.load(path)
+    return nibabel.affines.apply_affine(image.affine, center_of_mass(image.get_fdata()))
+
+
+# ── what is written ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_copies_are_added_and_what_was_prepared_stays(
+    before: tuple[Desk, dict[str, bytes]],
+) -> None:
+    desk, without = before
+    now = contents(desk.out)
+    renewed = {name for name in without if now[name] != without[name]}
+    assert renewed == {"provenance.json"}
+    files = ("desc-preproc_T1w.nii.gz", "desc-preproc_T1w.json", "desc-brain_mask.nii.gz")
+    more = ("label-CSF_probseg.nii.gz", "label-GM_probseg.nii.gz", "label-WM_probseg.nii.gz")
+    more += ("label-lesion_mask.nii.gz", "probseg.json")
+    assert {*now} - {*without} == {
+        "study_space-MNI.tsv",
+        *(f"{FIRST}_{SPACE}_{end}" for end in (*files, "mask.json", *more)),
+        *(f"{SECOND}_{SPACE}_{end}" for end in (*files, "mask.json")),
+    }
+    assert read_json(desk.out / "provenance.json")["settings"]["resolution"] == 2
+
+
+def test_copies_lie_on_the_grid_of_the_template(undisturbed: Desk) -> None:
+    images = [path for path in undisturbed.copies() if path.name.endswith(".nii.gz")]
+    assert len(images) == 8
+    for path in images:
+        image = nibabel.load(path)
+        assert image.shape == (98, 116, 94)
+        assert np.array_equal(np.diag(image.affine), [2, 2, 2, 1])
+        assert image.affine[:3, 3].tolist() == [-98, -134, -72]
+        assert (image.header["sform_code"], image.header["qform_code"]) == (4, 4)
+        assert image.get_data_dtype() == (np.uint8 if "_mask" in path.name else np.float32)
+
+
+@pytest.mark.parametrize("end", ["desc-brain_mask", "label-GM_probseg", "label-WM_probseg"])
+def test_brains_keep_their_size(undisturbed: Desk, end: str) -> None:
+    own = millilitres(undisturbed.out / f"{FIRST}_{end}.nii.gz")
+    copy = millilitres(undisturbed.out / f"{FIRST}_{SPACE}_{end}.nii.gz")
+    assert copy == pytest.approx(own, rel=0.03)
+
+
+def test_lesions_do_not_shrink(undisturbed: Desk) -> None:
+    own = millilitres(undisturbed.out / f"{FIRST}_label-lesion_mask.nii.gz")
+    copy = millilitres(undisturbed.out / f"{FIRST}_{SPACE}_label-lesion_mask.nii.gz")
+    assert own <= copy <= 1.4 * own
+
+
+def test_brains_that_lay_apart_lie_on_each_other(undisturbed: Desk) -> None:
+    end = "desc-brain_mask.nii.gz"
+    apart, together = (
+        centre(undisturbed.out / f"{SECOND}_{space}{end}")
+        - centre(undisturbed.out / f"{FIRST}_{space}{end}")
+        for space in ("", f"{SPACE}_")
+    )
+    np.testing.assert_allclose(apart, MOVE)
+    assert np.linalg.norm(together) < 3
+
+
+def test_the_matrix_leads_to_the_scan_and_intensities_stay(undisturbed: Desk) -> None:
+    for start in (FIRST, SECOND):
+        record = read_json(undisturbed.out / f"{start}_{SPACE}_desc-preproc_T1w.json")
+        matrix = np.array(record["matrix"])
+        np.testing.assert_allclose(matrix[:3, :3] @ matrix[:3, :3].T, np.eye(3), atol=1e-5)
+        copy = centre(undisturbed.out / f"{start}_{SPACE}_desc-preproc_T1w.nii.gz")
+        own = centre(undisturbed.out / f"{start}_desc-preproc_T1w.nii.gz")
+        np.testing.assert_allclose(nibabel.affines.apply_affine(matrix, copy), own, atol=0.1)
+        means = [
+            voxels_of(undisturbed.out / f"{start}_{space}desc-preproc_T1w.nii.gz")[
+                voxels_of(undisturbed.out / f"{start}_{space}desc-brain_mask.nii.gz") > 0
+            ].mean()
+            for space in ("", f"{SPACE}_")
+        ]
+        assert means[1] == pytest.approx(means[0], rel=0.03)
+
+
+def test_sidecars_say_what_the_copies_are(undisturbed: Desk) -> None:
+    record = read_json(undisturbed.out / f"{FIRST}_{SPACE}_desc-preproc_T1w.json")
+    assert (record["kind"], record["resolution"]) == ("aligned", 2)
+    assert record["Sources"] == [f"bids::{FIRST}_desc-preproc_T1w.nii.gz"]
+    assert record["SkullStripped"] is False
+    assert record["overlap"] == 1  # a small head, inside that of the template
+    for end in ("desc-preproc_T1w", "mask", "probseg"):
+        about = read_json(undisturbed.out / f"{FIRST}_{SPACE}_{end}.json")
+        assert about["Resolution"].startswith("2 mm isotropic")
+
+
+@pytest.mark.skipif(not VALIDATOR.exists(), reason=f"no {VALIDATOR.name}")
+def test_the_bids_validator_finds_no_errors(undisturbed: Desk) -> None:
+    done = subprocess.run(
+        [VALIDATOR, "--format", "json", undisturbed.out],
+        env=os.environ | {"DENO_NO_UPDATE_CHECK": "1"},
+        capture_output=True,
+        check=False,
+    )
+    issues = json.loads(done.stdout)["issues"]["issues"]
+    assert [issue for issue in issues if issue["severity"] == "error"] == []
+
+
+# ── what comes next ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_table_lists_the_copies_for_a_study(run: Run, undisturbed: Desk, tmp_path: Path) -> None:
+    own, copies = (read_tsv(undisturbed.out / f"study{end}.tsv") for end in ("", "_space-MNI"))
+    for row, copy in zip(own, copies, strict=True):
+        assert (copy["site"], copy["age"]) == (row["site"], row["age"])
+        for what in ("image", "mask", "csf", "gm", "wm", "lesion"):
+            assert (copy[what] == "n/a") == (row[what] == "n/a")
+            assert row[what] == "n/a" or f"_{SPACE}_" in copy[what]
+    ran = run("cohort", undisturbed.out / "study_space-MNI.tsv", tmp_path / "out", "--no-report")
+    assert ran.code == 0, ran.err
+    assert "2 done" in ran.out
+
+
+def test_a_copy_was_prepared_as_its_original_was(undisturbed: Desk) -> None:
+    image = undisturbed.out / f"{FIRST}_{SPACE}_desc-preproc_T1w.nii.gz"
+    own = preparation_of(undisturbed.out / f"{FIRST}_desc-preproc_T1w.nii.gz")
+    sha256 = read_json(undisturbed.out / f"{FIRST}_{SPACE}_desc-preproc_T1w.json")["outputs"]
+    assert own is not None
+    assert preparation_of(image, sha256["image"]) == own
+    assert preparation_of(image, "0" * 64) is None
+
+
+def test_python_does_the_same_and_finds_nothing_to_do(undisturbed: Desk) -> None:
+    words = {"no_bias_field": True, "no_tissues": True}
+    summary = ndflow.prepare(undisturbed.table, undisturbed.out, space="MNI", **words)
+    assert (summary.done, summary.kept) == (2, 2)
+    assert summary.aligned == undisturbed.out / "study_space-MNI.tsv"
+
+
+# ── running again ────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_dry_run_says_what_would_be_aligned(run: Run, undisturbed: Desk) -> None:
+    assert run(*undisturbed.words(*MNI, "--dry-run")).out.count("keep  up to date") == 2
+    ran = run(*undisturbed.words(*MNI, "--resolution", 1.5, "--dry-run"))
+    assert ran.out.count("align  prepared already; no copy of 1.5 mm") == 2
+    assert "copies        in the space of the template, 1.5 mm" in ran.err
+
+
+def test_a_copy_that_is_missing_is_made_again_with_the_same_bytes(run: Run, desk: Desk) -> None:
+    image, mask = (
+        desk.out / f"{FIRST}_{SPACE}_{end}.nii.gz"
+        for end in ("desc-preproc_T1w", "desc-brain_mask")
+    )
+    earlier = {path: path.read_bytes() for path in desk.copies() if path.suffix != ".json"}
+    own = (desk.out / f"{FIRST}_desc-preproc_T1w.nii.gz").stat().st_mtime_ns
+    image.unlink()
+    mask.unlink()
+    shown = run(*desk.words(*MNI, "--dry-run")).out
+    assert "align  its copy is out of date" in shown
+    ran = run(*desk.words(*MNI))
+    assert "2 prepared (1 kept from an earlier run), 0 failed" in ran.out
+    assert f"copies     {desk.out / 'study_space-MNI.tsv'}" in ran.out
+    assert {path: path.read_bytes() for path in earlier} == earlier
+    assert (desk.out / f"{FIRST}_desc-preproc_T1w.nii.gz").stat().st_mtime_ns == own
+
+
+def test_another_resolution_takes_the_place_of_the_first(run: Run, desk: Desk) -> None:
+    write_tsv(desk.table, read_tsv(desk.table)[1:])  # one scan is enough
+    ran = run(*desk.words("-q", "--force", *MNI, "--resolution", "7.5"))
+    assert (ran.code, ran.err) == (0, "")
+    names = [path.name for path in desk.copies() if path.name.startswith("sub-02")]
+    assert len(names) == 4
+    assert all("_res-7p5_" in name for name in names)
+
+
+def test_copies_that_are_no_longer_asked_for_are_removed(run: Run, desk: Desk) -> None:
+    assert run(*desk.words("-q")) == (0, "", "")
+    assert desk.copies() == []
+    assert ndflow.verify(desk.out).findings == ()
+
+
+# ── what is not ours ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_copy_that_was_changed_is_found_and_kept(run: Run, desk: Desk) -> None:
+    assert ndflow.verify(desk.out).findings == ()
+    mask = desk.out / f"{FIRST}_{SPACE}_desc-brain_mask.nii.gz"
+    mask.write_bytes(mask.read_bytes() + b"x")
+    edited = mask.read_bytes()
+    (found,) = ndflow.verify(desk.out).findings
+    assert (found.path, found.problem) == (str(mask), "changed")
+    for more in ((), ("--dry-run",)):
+        ran = run(*desk.words("-q", *MNI, *more))
+        assert ran.code == 1
+        assert f"{mask}: changed since ndflow wrote it" in ran.errors[0]
+    assert mask.read_bytes() == edited
+    assert (desk.out / f"{FIRST}_desc-preproc_T1w.nii.gz").exists()
+
+
+def test_files_of_others_are_not_replaced_by_copies(run: Run, desk: Desk) -> None:
+    assert run(*desk.words("-q")).code == 0
+    foreign = desk.out / f"{SECOND}_{SPACE}_desc-brain_mask.nii.gz"
+    foreign.write_bytes(b"mine")
+    ran = run(*desk.words("-q", "--force", *MNI))
+    assert ran.code == 2
+    assert f"{foreign}: exists, and was not written by ndflow" in ran.err
+
+
+# ── what cannot be ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--resolution", "2"), "resolution is that of copies in a common space"),
+        ((*MNI, "--resolution", "0.4"), "resolution must be a number of mm from 0.5 to 8, not 0.4"),
+        ((*MNI, "--resolution", "9"), "resolution must be a number of mm from 0.5 to 8, not 9"),
+        ((*MNI, "--resolution", "nan"), "resolution must be a number of mm from 0.5 to 8, not nan"),
+        (("--space", "Talairach"), "--space"),
+    ],
+)
+def test_choices_that_make_no_sense_are_refused(
+    run: Run, undisturbed: Desk, tmp_path: Path, words: tuple[str, ...], said: str
+) -> None:
+    ran = run("prepare", undisturbed.table, tmp_path / "out", *PLAIN, *words)
+    assert ran.code == 2
+    assert said in ran.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_scans_of_two_spaces_cannot_share_a_copy(run: Run, tmp_path: Path) -> None:
+    images = [tmp_path / f"sub-01_space-{space}_T1w.nii.gz" for space in ("a", "b")]
+    for seed, path in enumerate(images):
+        save(path, head(seed))
+    words = ("-o", tmp_path / "out", *PLAIN, "--mask", "nonzero", "--dry-run")
+    assert run("prepare", *images, *words).code == 0
+    ran = run("prepare", *images, *words, *MNI)
+    assert ran.code == 2
+    assert "its aligned copy would be that of" in ran.err
