@@ -21,6 +21,8 @@ from ndflow.reporting.content import (
     Numbers,
     Page,
     Picture,
+    Preparation,
+    PreparedEntry,
     ScanEntry,
     SiteEntry,
     Slices,
@@ -49,6 +51,7 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
     curves = Curves(rising, rising, rising, rising, rising, rising, rising)
     volumes = Volumes(b"before" + bytes(range(256)), b"after")
     flags = [Doubt(name, name, name)]
+    prepared = PreparedEntry(name, name, f"figures/{name}.png", None, 9, 6, flags)
     page = Page(
         title=name,
         date=name,
@@ -69,6 +72,13 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
         methods=name,
         citation=name,
         facts=[(name, name)],
+        preparation=Preparation(
+            [name],
+            [(name, "#0072B2")],
+            [picture],
+            [prepared, replace(prepared, name="plain", png=grey.png, flags=())],
+            Numbers(name, name, [name, "b"], [[name, "1"]]),
+        ),
         study=name,
     )
     return replace(page, **changes)

@@ -1,12 +1,13 @@
 """What a report says about how a study was done, in facts and as a methods paragraph."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ndflow.image.scans import Scan
-from ndflow.reporting.boilerplate import facts, methods_paragraph
+from ndflow.reporting.boilerplate import cited, facts, methods_paragraph
 from ndflow.scan.records import StudyRecord
 from ndflow.scan.settings import Averaging, Matching, Writing
 from ndflow.study.finished import FinishedStudy
@@ -92,6 +93,7 @@ def test_scans_that_failed_after_the_reference_was_made_are_counted_in_it() -> N
     [
         (("given",), "inside its mask was"),
         (("auto",), "inside its foreground, found automatically, was"),
+        (("brain",), "inside its brain mask, found by deepbet (Fisch et al. 2024), was"),
         (("nonzero",), "over all voxels but 0 was"),
         (("nonzero", "given"), "inside its mask or over all voxels but 0 was"),
     ],
@@ -129,3 +131,47 @@ def test_the_paragraph_names_what_was_chosen(settings: Any, words: str) -> None:
 
 def test_a_method_that_matches_no_densities_speaks_of_none() -> None:
     assert "Dirichlet" not in paragraph(matching=Matching("nyul"))
+
+
+def test_lesion_masks_are_counted_in_facts_and_methods() -> None:
+    ill = [replace(scan, lesion="/l.nii") if place else scan for place, scan in enumerate(SCANS)]
+    assert dict(facts(run(ill), 0))["Lesion masks"] == "of 3 scans"
+    sentence = (
+        "Lesions were outlined in 3 images; their voxels were excluded from all estimates, but "
+        "mapped like the others."
+    )
+    for method in ("ndflow", "zscore"):
+        assert sentence in paragraph(scans=ill, matching=Matching(method=method))
+        assert "Lesions were" not in paragraph(matching=Matching(method=method))
+
+
+# ── the preparation ──────────────────────────────────────────────────────────────────────────────
+
+ALL_STEPS = {"mask": "brain", "bias field": "corrected", "tissues": "found"}
+FEW_STEPS = {"mask": "given", "bias field": "corrected", "tissues": "given"}
+
+
+def test_the_paragraph_says_how_scans_were_prepared_and_what_to_cite() -> None:
+    study = run()
+    text = methods_paragraph(study, ["A", "B"], ("given",), [ALL_STEPS] * 4)
+    for words in ("deepbet", "N4 (Tus", "ANTs SyN (Av", "ICBM152 template (Fo", "priors (Ashb"):
+        assert words in text
+    assert "scan)" not in text
+    references = (Path(__file__).parents[2] / "docs/references.bib").read_text("utf-8")
+    entries = cited(study.study, ("given",), [ALL_STEPS] * 4).split("\n\n")[1:]
+    assert [entry.partition(",")[0] for entry in entries] == [
+        f"@article{{{key}"
+        for key in ("fisch2024", "tustison2010", "ashburner2005", "fonov2011", "avants2008")
+    ]
+    assert all(entry in references for entry in entries)
+
+
+def test_only_the_steps_that_were_done_are_described() -> None:
+    text = methods_paragraph(run(), ["A", "B"], ("given",), [FEW_STEPS] * 3)
+    assert "Before, scans were prepared: bias fields were" in text
+    assert "divided out (3 scans)." in text
+    assert "deepbet" not in text
+    assert "ICBM152" not in text
+    assert "tustison2010" in cited(run().study, ("given",), [FEW_STEPS])
+    assert "avants2008" not in cited(run().study, ("given",), [FEW_STEPS])
+    assert "prepared" not in paragraph()

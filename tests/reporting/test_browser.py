@@ -27,6 +27,8 @@ from ndflow.reporting.content import (
     Numbers,
     Page,
     Picture,
+    Preparation,
+    PreparedEntry,
     ScanEntry,
     SiteEntry,
     Slices,
@@ -157,6 +159,26 @@ def of_one_subject() -> Page:
     )
 
 
+def of_prepared_scans(name: str = "") -> Page:
+    page = study()
+    entries = [
+        PreparedEntry(
+            f"sub-{i + 1}{name}",
+            SITES[i % 3],
+            f"figures/sub {i + 1}.png",
+            png(strip(i)) if i < 3 else None,
+            *(120, 80),
+            [Doubt(f"unlike{name}", "It is unlike.", "look")] if i == 0 else [],
+        )
+        for i in range(7)
+    ]
+    rows = [[one.name, one.site, *"123456789", "unlike"] for one in entries]
+    table = Numbers("Measured", "Note.", ["Scan", "Site", *"abcdefghi", "To check"], rows)
+    key = [("mask", "#56B4E9"), ("WM", "#D55E00")]
+    volumes = page.populations[:1] * 4
+    return replace(page, preparation=Preparation(["Done."], key, volumes, entries, table))
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("report")
@@ -164,6 +186,9 @@ def folder(tmp_path_factory) -> Path:
     (folder / "still.html").write_text(render(study()), encoding="utf-8")
     (folder / "subject.html").write_text(render(of_one_subject()), encoding="utf-8")
     (folder / "long.html").write_text(render(of_long_names()), encoding="utf-8")
+    prepared = render(of_prepared_scans("a_rather_long_name_without_a_space" * 3))
+    (folder / "prepared_long.html").write_text(prepared, encoding="utf-8")
+    (folder / "prepared.html").write_text(render(of_prepared_scans()), encoding="utf-8")
     (folder / "figures").mkdir()
     for i in range(3, 7):  # those of the last scan are lost
         (folder / "figures" / f"sub {i + 1}.png").write_bytes(png(strip(i)))
@@ -631,6 +656,41 @@ def test_long_names_widen_nothing(opened, width):
     browser = opened("long.html", width=width)
     browser.find_element(By.ID, "wider").send_keys(Keys.ENTER)
     assert browser.execute_script("return document.documentElement.scrollWidth") == width
+
+
+@pytest.mark.parametrize("width", [360, 1400])
+@pytest.mark.parametrize("name", ["prepared.html", "prepared_long.html"])
+def test_pictures_of_the_preparation_widen_nothing(opened, width, name):
+    browser = opened(name, width=width)
+    browser.execute_script("document.querySelector('.measured').open = true")
+    assert browser.execute_script("return document.documentElement.scrollWidth") == width
+    widths = "return [...document.querySelectorAll('.prepared li')].map(e => e.offsetWidth)"
+    columns = 2 if width == 1400 else 1
+    assert max(browser.execute_script(widths)) <= width / columns
+
+
+def test_a_picture_of_the_preparation_is_enlarged_and_others_follow_by_key(opened):
+    browser = opened("prepared.html")
+    dialog, name = (browser.find_element(By.ID, one) for one in ("enlarged", "enlarged-name"))
+    assert not dialog.is_displayed()
+    link = browser.find_elements(By.CSS_SELECTOR, "[data-enlarge]")[3]
+    small = link.find_element(By.TAG_NAME, "img")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)
+    link.click()
+    assert dialog.is_displayed()
+    assert browser.current_url.endswith("prepared.html")  # the link was not followed
+    assert name.text == "sub-4"
+    large = browser.find_element(By.ID, "enlarged-picture")
+    assert large.get_attribute("src") == small.get_attribute("src")
+    assert large.size["width"] > 1.5 * small.size["width"]
+    for key, expected in ((Keys.ARROW_RIGHT, "sub-5"), (Keys.ARROW_LEFT, "sub-4")):
+        browser.switch_to.active_element.send_keys(key)
+        assert name.text == expected
+    for _ in range(4):  # from the first to the last
+        browser.find_element(By.ID, "enlarged-previous").click()
+    assert name.text == "sub-7"
+    browser.switch_to.active_element.send_keys(Keys.ESCAPE)
+    assert not dialog.is_displayed()
 
 
 def test_a_printed_page_shows_what_to_check_and_no_controls(opened):

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from commands import typed
 from pages import ReportPage, report_of
-from studies import SiteStudy
+from phantoms import save
+from studies import SMALL, SiteStudy
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
@@ -63,6 +65,35 @@ def test_the_page_names_the_scale_and_its_numbers_do_not_depend_on_it(
     assert sentences[0] == sentences[1] != []
     assert "mean of 500 and a standard deviation of 125" in one.source
     assert "mean of 0 and a standard deviation of 1." in other.source
+
+
+def test_the_page_says_what_was_excluded_as_a_lesion_and_outlines_it(tmp_path: Path) -> None:
+    study = SiteStudy(tmp_path, per_site=2)
+    lesion = np.zeros(SMALL, np.uint8)
+    lesion[5:9, 6:10, 4:8] = 1
+    save(tmp_path / "l.nii.gz", lesion)
+    rows = [row | {"lesion": "l.nii.gz" if row["subject"] == "p3" else ""} for row in study.rows]
+    out = study.run("ill", table=study.table("ill", rows, columns=rows[0]))
+    ndflow.report(out, sample=3, viewer=0)
+    page = report_of(out)
+    (remark,) = (text for text in page.texts("p") if "lesion mask" in text)
+    assert remark.startswith("1 of 6 scans has a lesion mask (0.51 ml), whose voxels are left out")
+    (note,) = (text for text in page.texts("p", **{"class": "note"}) if "lesion" in text)
+    assert note.startswith("Excluded as a lesion: 64 voxels (0.51 ml), ")
+    assert note in page.rows["s3"][-1]
+    column = page.texts("th", scope="col").index("lesion")
+    cells = {name: cells[column - 1] for name, cells in page.rows.items()}
+    assert cells == {f"s{number}": "0.51" if number == 3 else "–" for number in range(6)}
+    paths = [own["d"] for tag, own, _ in page.elements if tag == "path" and "d" in own]
+    (slices,) = (scan["slices"] for scan in page.data["scans"] if "lesion" in scan["slices"])
+    assert paths.count(slices["lesion"]) == 2  # before and after
+    assert page.facts["Lesion masks"] == "of 1 scan"
+
+
+def test_a_page_without_lesions_does_not_mention_them(out: Path) -> None:
+    ndflow.report(out, sample=3, viewer=0)
+    page = report_of(out)
+    assert not [text for text in [*page.texts("p"), *page.texts("th")] if "lesion" in text]
 
 
 def test_conditions_are_called_what_they_are(out: Path) -> None:

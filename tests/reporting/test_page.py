@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -109,7 +110,8 @@ def test_ids_are_unique_and_every_reference_within_the_page_leads_somewhere():
     for tag, attrs, _ in page.elements:
         for key, value in attrs.items():
             if key in ("href", "src"):
-                assert value.startswith(("#", "data:")), (tag, value)
+                # Pictures of the preparation may lie beside the page.
+                assert value.startswith(("#", "data:", "figures/")), (tag, value)
             if key == "href" and value.startswith("#"):
                 assert value[1:] in ids
             if key in ("aria-labelledby", "aria-describedby", "aria-controls", "for", "data-of"):
@@ -121,9 +123,9 @@ def test_drawings_keep_shapes_and_lose_scripts():
     page = read()
     drawn = [(tag, attrs) for tag, attrs, _ in page.elements if tag in ("use", "image")]
     count = len([1 for tag, _, _ in page.elements if tag == "svg"])
-    # Beside drawings there are two legends' lines, the viewer's two frames, and its filters.
-    count -= 5
-    assert count == 4  # two populations, site, evaluation
+    # Beside drawings there are three legends' lines, the viewer's two frames, and its filters.
+    count -= 6
+    assert count == 5  # two populations, site, preparation, evaluation
     assert sum(tag == "use" for tag, _ in drawn) == count
     assert {attrs.get("href") for tag, attrs in drawn if tag == "image"} == {
         "data:image/png;base64,AA==",
@@ -180,6 +182,7 @@ def test_empty_sections_are_left_out_with_their_links():
         tables=[],
         pictures=[],
         failures=[],
+        preparation=None,
     )
     page = Reader(render(bare, bundle="var niivue;"))
     sections = [attrs["id"] for tag, attrs, _ in page.elements if tag == "section"]
@@ -187,6 +190,8 @@ def test_empty_sections_are_left_out_with_their_links():
     links = [attrs["href"] for tag, attrs, _ in page.elements if tag == "a"]
     assert links == ["#main", *(f"#{name}" for name in sections)]
     assert not [1 for _, attrs, _ in page.elements if attrs.get("id") == "niivue"]
+    barer = Reader(render(replace(bare, methods="", citation="", facts=[])))
+    assert "section" not in [tag for tag, _, _ in barer.elements]
 
 
 def shown_in_a_column(*cells) -> list[str]:
@@ -233,7 +238,7 @@ def test_pictures_are_embedded_with_their_size_or_referred_to_beside_the_page():
         ScanEntry("s", "c", [1, 2], thumbnail=png(np.zeros((7, 5))), slices=beside),
         ScanEntry("t", "c", [1, 2], slices=within),
     ]
-    page = Reader(render(a_page(scans=scans, montage=None)))
+    page = Reader(render(a_page(scans=scans, montage=None, preparation=None)))
     images = [attrs for tag, attrs, _ in page.elements if tag == "img"]
     assert [(i["width"], i["height"]) for i in images] == [("5", "7"), ("30", "40"), ("6", "8")]
     assert images[1]["src"] == "figures/a%20b%23%25%C3%A9.png"

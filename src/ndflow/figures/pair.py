@@ -132,7 +132,7 @@ def _window(side: PairSide) -> tuple[float, float]:
 
 
 def _slice(axes: Axes, side: PairSide, window: tuple[float, float]) -> None:
-    picture = np.ma.masked_invalid(side.slice_)
+    picture = np.where(np.isfinite(side.slice_), side.slice_, np.nan)  # NaN is transparent
     axes.imshow(picture, cmap="gray", vmin=window[0], vmax=window[1])
     axes.set_facecolor("black")  # outside the brain
     axes.set_title(style.label(side.name, 34), loc="center")

@@ -6,16 +6,21 @@ import shlex
 from collections.abc import Collection, Sequence
 
 from ndflow._version import __version__
+from ndflow.image.found_masks import BRAIN
+from ndflow.preparation.brain_mask import BIBTEX
+from ndflow.reporting.sections.preparation_words import Steps, prepared_words, works_for
 from ndflow.scan.records import StudyRecord
 from ndflow.scan.target import SCALES
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.values import plural
 
-__all__ = ["facts", "methods_paragraph", "planned_paragraph"]
+__all__ = ["cited", "facts", "methods_paragraph", "planned_paragraph"]
 
 _MASKS = {
     "given": "inside its mask",
     "auto": "inside its foreground, found automatically,",
+    "brain": "inside its brain mask, found by deepbet (Fisch et al. 2024),",
     "nonzero": "over all voxels but 0",
 }
 
@@ -26,10 +31,12 @@ def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
     done = len(study.scans)
     named = [f"{name} ({count})" for name, count in study.site_counts.items()]
     fitted = done if record.fitted is None else record.fitted
+    lesions = sum(scan.lesion is not None for scan in study.scans)
     return [
         ("Command", shlex.join(record.command)),
         ("Scans", f"{done} normalised, {failed} failed"),
         ("Sites", ", ".join(named) or "not named"),
+        *([("Lesion masks", f"of {plural(lesions, 'scan')}")] if lesions else []),
         ("Images", "not named" if study.channel == ANY_CHANNEL else study.channel),
         ("Settings", ", ".join(_settings(study))),
         ("Reference", "given" if study.given else f"made from {fitted} scans"),
@@ -51,20 +58,31 @@ def _settings(study: Study) -> list[str]:
     return [*words, f"dtype {writing.dtype}"]
 
 
-def methods_paragraph(run: FinishedStudy, sites: Sequence[str], masks: Collection[str]) -> str:
+def methods_paragraph(
+    run: FinishedStudy,
+    sites: Sequence[str],
+    masks: Collection[str],
+    prepared: Sequence[Steps] = (),
+) -> str:
     """Return a paragraph for the methods section of a paper.
 
     Parameters
     ----------
     run : what was done.
     sites : those that are known.
-    masks : how voxels were chosen, as the sidecars say: ``given``, ``auto``, ``nonzero``.
+    masks : how voxels were chosen, as the sidecars say: ``given``, ``auto``, ``brain``,
+        ``nonzero``.
+    prepared : how scans were prepared, for each that was prepared by ndflow.
     """
-    return planned_paragraph(run.study, run.record, sites, masks)
+    return planned_paragraph(run.study, run.record, sites, masks, prepared)
 
 
 def planned_paragraph(
-    study: Study, record: StudyRecord, sites: Sequence[str], masks: Collection[str]
+    study: Study,
+    record: StudyRecord,
+    sites: Sequence[str],
+    masks: Collection[str],
+    prepared: Sequence[Steps] = (),
 ) -> str:
     """Return such a paragraph for a study that need not be finished; see `methods_paragraph`."""
     scans = len(study.scans)
@@ -74,7 +92,9 @@ def planned_paragraph(
     many += f" from {len(sites)} sites" if len(sites) > 1 else ""
     version = record.versions.get("ndflow", __version__)
     first = f"Intensities of {many} were normalised with ndflow {version}."
-    way, last = method.description(matching), f"{method.remarks(matching)}{_units(study)}"
+    first += prepared_words(prepared, scans)
+    way = method.description(matching)
+    last = f"{method.remarks(matching)}{_lesions(study)}{_units(study)}"
     if not method.matches_densities:
         return f"{first} Scans were {way}.{last}"
     where = " or ".join(_MASKS[mask] for mask in sorted(masks) if mask in _MASKS)
@@ -98,6 +118,22 @@ def planned_paragraph(
     return (
         f"{by_site}; the result of each scan was matched once more, in the same way, to "
         f"{goal}.{last}"
+    )
+
+
+def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) -> str:
+    """Return what to cite, as BibTeX; parameters as for `planned_paragraph`."""
+    works = [study.method.bibtex, *([BIBTEX] if BRAIN in masks else []), *works_for(prepared)]
+    return "\n\n".join(dict.fromkeys(works))
+
+
+def _lesions(study: Study) -> str:
+    count = sum(scan.lesion is not None for scan in study.scans)
+    if not count:
+        return ""
+    return (
+        f" Lesions were outlined in {plural(count, 'image')}; their voxels were excluded from all "
+        f"estimates, but mapped like the others."
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -20,16 +20,30 @@ from pathlib import Path
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file
+from ndflow.files.json_model import kind_in
+from ndflow.files.lock import reading
 from ndflow.image.preview import Preview, read_preview
 from ndflow.methods.model import DensityModel
-from ndflow.reporting.boilerplate import facts, methods_paragraph
+from ndflow.reporting.boilerplate import cited, facts, methods_paragraph
 from ndflow.reporting.content import Page, Volumes
-from ndflow.reporting.density_section import headline, populations, site_entries
-from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.reporting.montage import montage, shared_windows
 from ndflow.reporting.page import render
-from ndflow.reporting.scan_section import COLUMNS, Pictures, scan_entry, volumes_of
+from ndflow.reporting.prepared_page import prepared_page
 from ndflow.reporting.scan_summary import ScanSummary, scan_summaries
+from ndflow.reporting.sections.density_section import headline, populations, site_entries
+from ndflow.reporting.sections.evaluation_section import evaluation_section
+from ndflow.reporting.sections.preparation_section import (
+    PreparedScan,
+    preparation_section,
+    prepared_scans,
+)
+from ndflow.reporting.sections.scan_section import (
+    Pictures,
+    columns_of,
+    lesion_remarks,
+    scan_entry,
+    volumes_of,
+)
 from ndflow.reporting.subject_pages import pages_of_subjects
 from ndflow.reporting.viewer import niivue
 from ndflow.scan.settings import Reading
@@ -39,6 +53,7 @@ from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, refuse_foreign_p
 from ndflow.study.page_fingerprint import SAMPLE, VIEWER, PageOptions, page_fingerprint
 from ndflow.study.parallel.tasks import Outcome, read_failures
 from ndflow.study.passes import Progress, Silent
+from ndflow.study.preparing.preparation_records import PreparedRecord
 from ndflow.study.references import read_reference, reference_name
 from ndflow.values import path_like, whole
 
@@ -71,7 +86,7 @@ def report(
 
     Parameters
     ----------
-    out : the folder of the study.
+    out : the folder of the study, or of a preparation.
     title : of the page; by default the one that the study was given, or the name of its folder.
     sample : how many scans have their slices in the page itself, flagged ones first; those of the
         others lie beside it, in ``OUT/figures``.
@@ -102,6 +117,9 @@ def report(
     whole(sample, "sample", 0, 1 << 31)
     whole(viewer, "viewer", 0, 1 << 31)
     path = Path(out) / REPORT
+    options = PageOptions(title, sample, viewer)
+    if kind_in(Path(out) / PROVENANCE) == PreparedRecord.kind:
+        return _report_of_preparation(path, options, subject_pages, progress or Silent())
     with unchanging([out]) as (run,):
         refuse_foreign_page(path)
         check_new(path, force=True)
@@ -111,10 +129,32 @@ def report(
         if subject_pages:
             subjects = {scan.name: scan.subject for scan in run.study.scans}
             pages |= pages_of_subjects(page, subjects, Path(out))
-        options = PageOptions(title, sample, viewer)
         fingerprint = page_fingerprint(Path(out), **options._asdict())
     for name, page in pages.items():
         _write(Path(out) / name, page, fingerprint, options.encoded())
+    return path
+
+
+def _report_of_preparation(
+    path: Path, options: PageOptions, subject_pages: bool, progress: Progress
+) -> Path:
+    if subject_pages:
+        raise InvalidValueError(
+            "subject_pages: a preparation has one page for all subjects; they belong to a study"
+        )
+    with reading([path.parent]):
+        refuse_foreign_page(path)
+        check_new(path, force=True)
+        page = prepared_page(
+            path.parent,
+            title=options.title,
+            date=_date(path.parent / PROVENANCE),
+            study=_identity(path.parent),
+            sample=options.sample,
+            begin=lambda count: _steps(progress, count),
+        )
+        fingerprint = page_fingerprint(path.parent, **options._asdict())
+    _write(path, page, fingerprint, options.encoded())
     return path
 
 
@@ -126,11 +166,20 @@ def _write(path: Path, page: Page, fingerprint: str, options: str) -> None:
         file.write(text.encode())
 
 
-def _doubts(run: FinishedStudy, scan: ScanSummary) -> list[Doubt]:
-    """Return what to check in a scan: what the run found doubtful, and its warnings, each once."""
+def _doubts(
+    run: FinishedStudy, scan: ScanSummary, prepared: Mapping[str, PreparedScan]
+) -> list[Doubt]:
+    """Return what to check in a scan, each kind once, and its warnings.
+
+    What its preparation found doubtful comes first, since it may be the cause of the rest.
+    """
+    name = scan.scan.name
     warnings = dict.fromkeys([*scan.model.warnings, *scan.record.warnings])
+    before = prepared[name].doubts if name in prepared else ()
+    kinds = {doubt.kind for doubt in before}
     return [
-        *run.record.doubts.get(scan.scan.name, ()),
+        *before,
+        *(doubt for doubt in run.record.doubts.get(name, ()) if doubt.kind not in kinds),
         *(Doubt("warning", text, "see what it says") for text in warnings),
     ]
 
@@ -179,7 +228,9 @@ def _page(
     for scan in scan_summaries(run):
         scans.append(scan)
         step()
-    doubts = {scan.scan.name: _doubts(run, scan) for scan in scans}
+    prepared = {one.name: one for one in prepared_scans(scans)}
+    steps = [one.record.steps for one in prepared.values()]
+    doubts = {scan.scan.name: _doubts(run, scan, prepared) for scan in scans}
     scans.sort(key=lambda scan: not doubts[scan.scan.name])  # those to check come first
     flagged = {name for name, found in doubts.items() if found}
     target = _target(run)
@@ -191,16 +242,18 @@ def _page(
     sites = sorted({scan.site for scan in scans})
     evaluation = evaluation_section(run.study.folder / EVALUATION, run.results)
     entries = []
+    columns = columns_of(scans)
     for scan in scans:
         name = scan.scan.name
         own, problem = volumes.get(name, (None, ""))
         pictures = Pictures(previews.get(name), windows, name in embedded, own, problem)
-        entries.append(scan_entry(scan, doubts[name], target, pictures))
+        entries.append(scan_entry(scan, doubts[name], target, pictures, columns))
         step()
     densities = populations(scans, target, sites)
     step()
     of_sites = site_entries(scans, target, sites) if len(sites) > 1 else []
     step()
+    masks = {str(scan.record.setting("mask")) for scan in scans}
     return Page(
         title=title,
         date=_date(run.study.folder / PROVENANCE),
@@ -209,7 +262,7 @@ def _page(
         failures=failures,
         populations=densities,
         sites=of_sites,
-        columns=COLUMNS,
+        columns=columns,
         scans=entries,
         windows=windows,
         verdicts=evaluation.verdicts,
@@ -218,11 +271,17 @@ def _page(
         methods=methods_paragraph(
             run,
             sorted({scan.scan.site for scan in scans if scan.scan.site}),
-            {str(scan.record.setting("mask")) for scan in scans},
+            masks,
+            steps,
         ),
-        citation=run.study.method.bibtex,
+        citation=cited(run.study, masks, steps),
         facts=facts(run, len(failures)),
+        preparation=preparation_section(
+            list(prepared.values()), run.study.folder, sites=sites, embedded=embedded
+        ),
         study=_identity(run.study.folder),
+        remarks=lesion_remarks(scans),
+        doubts=run.record.of_study,
     )
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from ndflow._version import versions
 from ndflow.errors import FileError
 from ndflow.files.atomic import new_file
-from ndflow.reporting.boilerplate import planned_paragraph
+from ndflow.reporting.boilerplate import cited, planned_paragraph
+from ndflow.reporting.sections.preparation_words import steps_of
 from ndflow.scan.outputs import make_folder
 from ndflow.scan.reading import selection
 from ndflow.scan.records import StudyRecord
@@ -28,11 +29,12 @@ def citation(study: Study, record: StudyRecord | None = None) -> str:
     """
     known = record or StudyRecord(settings=study.settings, versions=versions())
     masks = {str(selection(scan)["mask"]) for scan in study.scans}
-    paragraph = planned_paragraph(study, known, list(study.site_counts), masks)
+    prepared = steps_of(study)
+    paragraph = planned_paragraph(study, known, list(study.site_counts), masks, prepared)
     return (
         f"{CITATION_MARK} -->\n# Boilerplate\n\n"
         f"For the methods section of a paper; use and change it as you like.\n\n"
-        f"{paragraph}\n\n## References\n\n```bibtex\n{study.method.bibtex}\n```\n"
+        f"{paragraph}\n\n## References\n\n```bibtex\n{cited(study, masks, prepared)}\n```\n"
     )
 
 

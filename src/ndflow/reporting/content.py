@@ -23,6 +23,8 @@ __all__ = [
     "Numbers",
     "Page",
     "Picture",
+    "Preparation",
+    "PreparedEntry",
     "ScanEntry",
     "SiteEntry",
     "Slices",
@@ -122,6 +124,7 @@ class Slices:
     png : the picture itself, where the page contains it; None otherwise.
     width, height : of each half, in pixels.
     before, after : the intensities that are black and white in each half.
+    lesion : the outline of the lesion in each half, a path of SVG; empty where there is none.
     """
 
     link: str
@@ -130,6 +133,7 @@ class Slices:
     height: int
     before: tuple[float, float]
     after: tuple[float, float]
+    lesion: str = ""
 
     def __post_init__(self) -> None:
         """Validate."""
@@ -233,6 +237,55 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class PreparedEntry:
+    """A prepared scan: its picture for quality control.
+
+    Attributes
+    ----------
+    name, site : of the scan.
+    link, png : as for `Slices`.
+    width, height : of the picture, in pixels.
+    flags : what to check.
+    """
+
+    name: str
+    site: str
+    link: str
+    png: bytes | None
+    width: int
+    height: int
+    flags: Sequence[Doubt] = ()
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How scans were prepared.
+
+    Attributes
+    ----------
+    sentences : what was done.
+    key : (name, colour) of the outlines in the pictures.
+    volumes : of brain and tissues, drawn.
+    scans : those with pictures; those to check come first.
+    table : what was measured, one row per scan; None where the table of scans has it.
+    """
+
+    sentences: Sequence[str]
+    key: Sequence[tuple[str, str]]
+    volumes: Sequence[Picture]
+    scans: Sequence[PreparedEntry]
+    table: Numbers | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        for name, colour in self.key:
+            if not _COLOUR.fullmatch(colour):
+                raise InvalidValueError(
+                    f"colour of {name!r} must be like '#0072B2', not {colour!r}"
+                )
+
+
+@dataclass(frozen=True)
 class Page:
     """The whole report, in reading order.
 
@@ -248,11 +301,14 @@ class Page:
     windows : the intensities that are black and white in the grey window that all scans share,
         before and after; None where there are no pictures.
     verdicts, tables, pictures : of the evaluation.
-    methods : a paragraph for a paper.
-    citation : BibTeX.
+    methods : a paragraph for a paper; empty where there is none.
+    citation : BibTeX; empty where there is none.
     facts : (name, value): versions, options, sites, counts.
+    preparation : how scans were prepared by ndflow, if they were.
+    done : what was done with the scans.
     study : what readers' ratings are kept under in their browsers, the same for all pages of a
         study; its title if empty.
+    remarks, doubts : about the study as a whole, below the brains: sentences, and what to check.
     """
 
     title: str
@@ -271,7 +327,11 @@ class Page:
     methods: str
     citation: str
     facts: Sequence[tuple[str, str]]
+    preparation: Preparation | None = None
+    done: str = "normalised"
     study: str = ""
+    remarks: Sequence[str] = ()
+    doubts: Sequence[Doubt] = ()
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -37,7 +37,7 @@ from ndflow.reporting.page_data import (
 )
 from ndflow.reporting.svg import inline
 from ndflow.reporting.viewer import packed
-from ndflow.study.study_doubts import doubt_counts
+from ndflow.study.checks.study_doubts import doubt_counts
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -45,10 +45,12 @@ if TYPE_CHECKING:
 __all__ = ["render"]
 
 _SOURCE_MAP = re.compile(r"^\s*//[#@] sourceMappingURL=.*$", re.MULTILINE)
-_SCRIPTS = ("base", "ratings", "curves", "table", "volumes", "viewer")  # each uses those before it
+# Each uses those before it.
+_SCRIPTS = ("base", "enlarge", "ratings", "curves", "table", "volumes", "viewer")
 _DASHES = ("", "7 4", "2 3", "7 3 2 3")  # as in figures: a repeated colour comes with another line
 _OPEN = 20  # scans to check that are shown at once, of all kinds together
 _LEAST_OPEN = 3  # of each kind
+_PICTURES_OPEN = 12  # pictures of the preparation that are shown at once
 
 
 def render(
@@ -103,6 +105,8 @@ def render(
         flagged=[number for number, scan in scans if scan.flags],
         doubts=doubts,
         open_each=max(_LEAST_OPEN, _OPEN // max(len(doubts), 1)),
+        pictures_open=_PICTURES_OPEN,
+        prepared_at=_prepared_at(page),
         viewed=[(number, scan) for number, scan in scans if scan.slices or scan.volumes],
         number_of={scan.name: number for number, scan in reversed(scans)},
         colours={site.name: site.colour for site in page.sites},
@@ -119,6 +123,12 @@ def render(
     )
     # File names that are not Unicode come as lone surrogates, which HTML cannot hold.
     return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _prepared_at(page: Page) -> dict[str, int]:
+    """Return the numbers of the pictures of prepared scans, by the names of the scans."""
+    pictures = page.preparation.scans if page.preparation else ()
+    return {scan.name: number for number, scan in enumerate(pictures, 1)}
 
 
 def _template(name: str) -> str:

@@ -48,11 +48,12 @@ def _scan_data(scan: ScanEntry) -> dict[str, Any]:
 
 
 def _slices_data(slices: Slices) -> dict[str, Any]:
-    return {
+    found: dict[str, Any] = {
         "width": slices.width,
         "height": slices.height,
         "windows": [_window(slices.before), _window(slices.after)],
     }
+    return found | {"lesion": slices.lesion} if slices.lesion else found
 
 
 def _window(window: tuple[float, float]) -> list[float]:

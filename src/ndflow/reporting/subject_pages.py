@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ndflow.image.preview import read_preview
-from ndflow.reporting.content import Headline, Montage, Page, ScanEntry
+from ndflow.reporting.content import Headline, Montage, Page, Preparation, ScanEntry
 from ndflow.reporting.montage import Windows, in_words, montage_of
 from ndflow.scan.outputs import safe_name
 from ndflow.study.folder import SUBJECT_REPORT
@@ -49,6 +49,8 @@ def pages_of_subjects(
             verdicts=[],
             tables=[],
             pictures=[],
+            remarks=[],
+            preparation=_preparation(page, scans, folder),
         )
         for subject, scans in sorted(of_subject.items())
     }
@@ -60,6 +62,17 @@ def _alone(scan: ScanEntry, folder: Path) -> ScanEntry:
     if slices is not None and slices.png is None:
         slices = replace(slices, png=(folder / slices.link).read_bytes())
     return replace(scan, slices=slices, volumes=None)
+
+
+def _preparation(page: Page, scans: Sequence[ScanEntry], folder: Path) -> Preparation | None:
+    """Return the pictures of a subject's scans."""
+    names = {scan.name for scan in scans}
+    whole = page.preparation
+    own = [one for one in whole.scans if one.name in names] if whole else []
+    if whole is None or not own:
+        return None
+    own = [replace(one, png=one.png or (folder / one.link).read_bytes()) for one in own]
+    return replace(whole, sentences=[], volumes=[], scans=own, table=None)
 
 
 def _montage(page: Page, scans: Sequence[ScanEntry], folder: Path) -> Montage | None:

@@ -43,6 +43,7 @@ function viewing() {
       const frame = find(`frame-${side}`).querySelector("svg");
       const image = frame.firstElementChild;
       frame.setAttribute("viewBox", `0 0 ${width} ${height}`);
+      frame.querySelector("path").setAttribute("d", scan.slices.lesion ?? "");
       frame.setAttribute("aria-label", `${scan.name} ${side} normalisation: slices`);
       for (const [name, value] of Object.entries({ width, height: 2 * height, y: -i * height }))
         image.setAttribute(name, value);
@@ -59,7 +60,8 @@ function viewing() {
     const [before, after] = windows.map(([low, high]) => `${short(low)} to ${short(high)}`);
     find("view-windows").textContent =
       `From black to white: ${before} before, ${after} after` +
-      (shared ? ", the same for all scans." : ".");
+      (shared ? ", the same for all scans." : ".") +
+      (scan.slices.lesion ? " The lesion is outlined." : "");
     resize();
   }
 

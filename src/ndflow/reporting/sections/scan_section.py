@@ -20,8 +20,9 @@ from ndflow.reporting.content import Column, ScanEntry, Slices, Volumes
 from ndflow.reporting.curves import curves_of
 from ndflow.reporting.montage import Windows, thumbnail
 from ndflow.reporting.scan_summary import ScanSummary
+from ndflow.values import plural
 
-__all__ = ["COLUMNS", "Pictures", "scan_entry", "volumes_of"]
+__all__ = ["COLUMNS", "Pictures", "columns_of", "lesion_remarks", "scan_entry", "volumes_of"]
 
 COLUMNS = (
     Column(
@@ -47,6 +48,7 @@ COLUMNS = (
         "Largest difference between the distribution functions of the histogram and the mixture",
     ),
 )
+_LESION = Column("lesion", "Volume that was excluded as a lesion, in millilitres", True)
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,35 @@ class Pictures:
     problem: str = ""
 
 
+def columns_of(scans: Sequence[ScanSummary]) -> tuple[Column, ...]:
+    """Return the columns of the table: one more than usual, if a lesion mask was given."""
+    return (*COLUMNS, _LESION) if any(scan.scan.lesion for scan in scans) else COLUMNS
+
+
+def lesion_remarks(scans: Sequence[ScanSummary]) -> list[str]:
+    """Return a sentence about the lesions of a study, if any were outlined."""
+    ill = [scan for scan in scans if scan.scan.lesion]
+    if not ill:
+        return []
+    many = f"{len(ill)} of {plural(len(scans), 'scan')}"
+    volumes = [ml for scan in ill if (ml := _excluded_ml(scan)) is not None]
+    sizes = ""
+    if volumes:
+        low, high = min(volumes), max(volumes)
+        sizes = f" ({_ml(low)} ml)" if len(volumes) == 1 else f" ({_ml(low)} to {_ml(high)} ml)"
+    have = "has" if len(ill) == 1 else "have"
+    return [
+        f"{many} {have} a lesion mask{sizes}, whose voxels are left out of densities and "
+        f"references, but mapped like all others."
+    ]
+
+
 def scan_entry(
-    scan: ScanSummary, doubts: Sequence[Doubt], reference: DensityModel | None, pictures: Pictures
+    scan: ScanSummary,
+    doubts: Sequence[Doubt],
+    reference: DensityModel | None,
+    pictures: Pictures,
+    columns: Sequence[Column] = COLUMNS,
 ) -> ScanEntry:
     """Return what the page says of a scan.
 
@@ -79,6 +108,7 @@ def scan_entry(
     scan, doubts : the scan, and what to check in it.
     reference : in the units of the result; None where there is none.
     pictures : of the scan.
+    columns : of the table, see `columns_of`.
     """
     match, name = scan.record.match, scan.scan.name
     choice = match.target if match else None
@@ -90,13 +120,14 @@ def scan_entry(
     notes = [choice.sentence()] if choice else []
     if match is not None and match.lesions is not None:
         notes.append(match.lesions.sentence())
+    notes += _excluded(scan)
     small = None
     if pictures.preview is not None and pictures.windows is not None:
         small = thumbnail(pictures.preview, pictures.windows.after)
     return ScanEntry(
         name,
         scan.site,
-        _cells(scan, target),
+        [*_cells(scan, target), *([_excluded_ml(scan)] if _LESION in columns else [])],
         flags,
         thumbnail=small,
         slices=_slices(scan, pictures),
@@ -127,6 +158,30 @@ def _cells(scan: ScanSummary, target: GaussianMixture | None) -> list[str | floa
     ]
 
 
+def _excluded(scan: ScanSummary) -> list[str]:
+    """Return a sentence about the lesion mask of a scan, if it has one."""
+    counts = scan.model.voxels
+    if not scan.scan.lesion or counts is None:
+        return []
+    if not counts.excluded:
+        return ["It has a lesion mask, but none of its voxels is inside the brain mask."]
+    share = counts.excluded / (counts.fitted + counts.excluded + counts.outliers)
+    ml = _excluded_ml(scan)
+    volume = "" if ml is None else f" ({_ml(ml)} ml)"
+    return [
+        f"Excluded as a lesion: {counts.excluded:,} voxels{volume}, {share:.1%} of those inside "
+        f"the mask. They are mapped, but nothing was estimated from them."
+    ]
+
+
+def _excluded_ml(scan: ScanSummary) -> float | None:
+    return None if scan.model.voxels is None else scan.model.voxels.excluded_ml
+
+
+def _ml(volume: float) -> str:
+    return f"{volume:,.0f}" if volume >= 10 else f"{volume:.2g}"
+
+
 def _slices(scan: ScanSummary, pictures: Pictures) -> Slices | None:
     preview = pictures.preview
     if preview is None:
@@ -140,6 +195,7 @@ def _slices(scan: ScanSummary, pictures: Pictures) -> Slices | None:
         height,
         preview.before_window,
         preview.after_window,
+        preview.lesion,
     )
 
 

@@ -1,0 +1,201 @@
+"""What was prepared by ndflow is shown: on a page of its own, and on that of the study."""
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import nibabel
+import numpy as np
+import pytest
+from commands import typed
+from pages import ReportPage, report_of
+from phantoms import head
+from studies import SMALL, write_tsv
+
+import ndflow
+from ndflow.errors import FileError, InvalidValueError
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("jinja2")
+
+SITES = {"s0": "A", "s1": "A", "s2": "B", "s3": "B"}
+TINY = "s3"  # as large as a brain of 10 ml
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of four scans: three of the size of a brain, and a tiny one."""
+    folder = tmp_path_factory.mktemp("raw")
+    rows = []
+    for number, (name, site) in enumerate(SITES.items()):
+        affine = np.diag([2.0] * 3 + [1.0] if name == TINY else [9.0] * 3 + [1.0])
+        scan = nibabel.Nifti1Image(head(number, shape=SMALL, gain=1 + number % 2), affine)
+        nibabel.save(scan, folder / f"{name}.nii.gz")
+        rows.append({"image": f"{name}.nii.gz", "site": site, "age": 20 + 10 * number})
+    return write_tsv(folder / "raw.tsv", rows)
+
+
+def _prepare(table: Path, out: Path, code: int = 0) -> None:
+    choices = ("--mask", "nonzero", "--no-bias-field", "--no-tissues")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("NDFLOW_NO_REPORT")
+        typed("prepare", table, out, "-q", *choices, code=code)
+
+
+@pytest.fixture(scope="module")
+def prepared(raw: Path) -> Path:
+    _prepare(raw, raw.parent / "prepared")
+    return raw.parent / "prepared"
+
+
+@pytest.fixture(scope="module")
+def study(prepared: Path) -> Path:
+    out = prepared.parent / "out"
+    typed("cohort", prepared / "study.tsv", out, "-q", "--no-report")
+    ndflow.report(out)
+    return out
+
+
+def _pictures(page: ReportPage) -> dict[str, dict[str, str]]:
+    """Return the pictures of the preparation, by the paths they have beside the page."""
+    return {
+        own["data-link"]: own
+        for tag, own, _ in page.elements
+        if tag == "img" and own["alt"].endswith("with outlines")
+    }
+
+
+def test_a_preparation_ends_with_its_page(prepared: Path) -> None:
+    page = report_of(prepared)
+    assert page.texts("h2") == ["To check", "Preparation", "Scans", "Settings"]
+    (lead,) = page.texts("p", **{"class": "lead"})
+    assert lead == "4 scans were prepared, none failed, and 1 of them should be checked."
+    assert set(page.rows) == set(SITES)
+    assert next(iter(page.rows)) == TINY  # to check, so it comes first
+    pictures = _pictures(page)
+    assert len(pictures) == 4
+    for link in pictures:
+        assert (prepared / link).is_file()
+
+
+def test_the_page_shows_the_volumes_that_the_table_has(prepared: Path) -> None:
+    lines = (prepared / "preparation.tsv").read_text().splitlines()
+    head_, *rows = (line.split("\t") for line in lines)
+    page = report_of(prepared)
+    for row in rows:
+        cells = dict(zip(head_, row, strict=True))
+        shown = page.rows[cells["name"]]
+        assert float(shown[1].replace(",", "")) == pytest.approx(float(cells["brain_ml"]), abs=0.6)
+
+
+def test_volumes_are_drawn_against_age(prepared: Path) -> None:
+    drawn = [
+        own["aria-label"]
+        for tag, own, _ in report_of(prepared).elements
+        if tag == "svg" and "aria-label" in own
+    ]
+    assert "Volumes of the brain in millilitres against age, by site" in drawn
+    assert not [label for label in drawn if "WM" in label]  # there are no tissue maps
+
+
+def test_the_study_shows_how_its_scans_were_prepared(study: Path) -> None:
+    page = report_of(study)
+    assert "Preparation" in page.texts("h2")
+    pictures = _pictures(page)
+    assert len(pictures) == 4
+    for link in pictures:
+        assert link.startswith("../prepared/figures/")
+        assert (study / link).is_file()
+    flagged = [text for text in page.texts("li") if text.startswith(f"sub-{TINY}_")]
+    assert any("ml, but a brain at least 600 ml" in text for text in flagged)
+    (table,) = (
+        text
+        for text in page.texts("div")
+        if "mask too small" in text and "brain" in text and text.startswith("Scan Site")
+    )
+    assert all(f"sub-{name}" in table for name in SITES)
+
+
+def test_as_many_pictures_as_asked_for_are_in_the_page_itself(prepared: Path, study: Path) -> None:
+    for folder in (prepared, study):
+        ndflow.report(folder, sample=2, viewer=0)
+        own = _pictures(report_of(folder))
+        inside = {link for link, one in own.items() if one["src"].startswith("data:")}
+        assert len(inside) == 2
+        first = next(iter(report_of(folder).rows))  # those to check come first
+        assert any(first.removeprefix("sub-").split("_")[0] in link for link in inside)
+        for link, one in own.items():
+            assert one["loading"] == "lazy"
+            assert link in inside or one["src"] == link
+
+
+def test_raw_scans_have_no_such_section(raw: Path, tmp_path: Path) -> None:
+    typed("cohort", raw, tmp_path / "out", "-q", "--no-report")
+    ndflow.report(tmp_path / "out")
+    page = report_of(tmp_path / "out")
+    assert "Preparation" not in page.texts("h2")
+    assert not _pictures(page)
+
+
+def test_an_image_that_was_changed_since_is_not_shown_as_prepared(
+    prepared: Path, tmp_path: Path
+) -> None:
+    copy = tmp_path / "prepared"
+    shutil.copytree(prepared, copy)
+    changed = copy / "sub-s0" / "anat" / "sub-s0_desc-preproc_T1w.nii.gz"
+    image = nibabel.load(changed)
+    nibabel.save(nibabel.Nifti1Image(np.asarray(image.dataobj) * 2, image.affine), changed)
+    typed("cohort", copy / "study.tsv", tmp_path / "out", "-q", "--no-report")
+    ndflow.report(tmp_path / "out")
+    links = _pictures(report_of(tmp_path / "out"))
+    assert {re.search("sub-(s.)_", link)[1] for link in links} == {"s1", "s2", "s3"}
+
+
+def test_a_picture_that_is_missing_does_not_stop_the_page(prepared: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "prepared"
+    shutil.copytree(prepared, copy)
+    next((copy / "figures").glob("*s1*")).unlink()
+    ndflow.report(copy)
+    page = report_of(copy)
+    assert len(_pictures(page)) == 3
+    assert set(page.rows) == set(SITES)
+
+
+def test_scans_without_a_site_or_age_have_a_page(raw: Path, tmp_path: Path) -> None:
+    rows = [{"image": str(raw.parent / f"{name}.nii.gz")} for name in SITES]
+    _prepare(write_tsv(tmp_path / "plain.tsv", rows), tmp_path / "out")
+    page = report_of(tmp_path / "out")
+    assert set(page.rows) == set(SITES)
+    assert not page.texts("ul", **{"aria-label": "Sites"})
+
+
+def test_a_failed_scan_is_named_on_the_page(raw: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.nii.gz").write_text("no image")
+    rows = [{"image": str(raw.parent / f"{name}.nii.gz")} for name in SITES]
+    table = write_tsv(tmp_path / "t.tsv", [*rows, {"image": "broken.nii.gz"}])
+    _prepare(table, tmp_path / "out", code=1)
+    page = report_of(tmp_path / "out")
+    assert "One scan failed" in page.texts("h2")
+    assert "broken" in page.texts("th", scope="row")
+
+
+def test_a_preparation_that_was_stopped_has_no_page(prepared: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "prepared"
+    shutil.copytree(prepared, copy)
+    record = json.loads((copy / "provenance.json").read_text())
+    record.pop("checksum", None)
+    (copy / "provenance.json").write_text(json.dumps(record | {"finished": False}))
+    with pytest.raises(FileError, match="stopped"):
+        ndflow.report(copy)
+
+
+def test_pages_of_subjects_belong_to_a_study(prepared: Path) -> None:
+    with pytest.raises(InvalidValueError, match="subject_pages"):
+        ndflow.report(prepared, subject_pages=True)
+
+
+def test_no_page_is_written_where_none_is_wanted(raw: Path, tmp_path: Path) -> None:
+    choices = ("--mask", "nonzero", "--no-bias-field", "--no-tissues", "--no-report")
+    typed("prepare", raw, tmp_path / "out", "-q", *choices)
+    assert not (tmp_path / "out" / "report.html").exists()
