@@ -34,6 +34,7 @@ BESIDE = {  # packages beside it: description, and the row of the main column th
     "figures": ("drawn with matplotlib", "demo"),
     "metrics": ("numbers in, numbers out", "compare"),
     "bids": ("datasets and derivatives", "study"),
+    "preparation": ("masks, bias fields, tissues", "scan"),
     "image": ("NIfTI, MGH, masks", "methods"),
     "files": ("JSON, tables, locks", "transport"),
 }

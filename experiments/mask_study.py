@@ -25,7 +25,7 @@ from ndflow.population.plausibility import density_distance, unlike_reference
 from ndflow.scan.fit import fit_scan
 from ndflow.scan.records import ScanModel
 from ndflow.scan.settings import Fitting, Reading
-from ndflow.study.odd_scans import odd_scans
+from ndflow.study.checks.odd_scans import odd_scans
 
 CHANGES = {"two smaller": -2, "one smaller": -1, "as it is": 0, "one wider": 1, "two wider": 2}
 RIGHT, WIDE = "as it is", "two wider"

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from deepbet_stand_in import StandIn, standing_in
 from hypothesis import settings
 
 # Deterministic, so that a failure can be reproduced; EXPLORE=1 searches for new examples.
@@ -35,6 +36,13 @@ def small_disc(tmp_path: Path) -> Iterator[Path]:
         pytest.skip("needs the right to mount a disc")
     yield disc
     subprocess.run(["umount", str(disc)], check=True)
+
+
+@pytest.fixture
+def deepbet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandIn]:
+    """Something that finds brains without a network, in the place of deepbet."""
+    with standing_in(tmp_path_factory.mktemp("packages") / "site") as stand_in:
+        yield stand_in
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

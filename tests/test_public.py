@@ -14,7 +14,7 @@ import pytest
 
 import ndflow
 from ndflow.methods.matching import Matching
-from ndflow.scan.settings import Averaging, Fitting, Reading, Writing
+from ndflow.scan.settings import Averaging, Fitting, Preparing, Reading, Writing
 
 
 @pytest.mark.parametrize("name", ndflow.__all__)
@@ -55,12 +55,18 @@ VERBS = {
     "apply": (Writing, Reading),
     "fit": (Fitting, Reading),
     "reference": (Matching, Averaging, Writing),
+    "prepare": (Preparing, Reading),
     "cohort": (Averaging, Matching, Fitting, Writing, Reading),
     "evaluate": (Writing, Reading),
     "report": (Reading,),
     "verify": (),
 }
-WHOLE = ("normalise", "apply", "cohort")  # those that take every choice of their settings
+WHOLE = (
+    "normalise",
+    "apply",
+    "prepare",
+    "cohort",
+)  # those that take every choice of their settings
 # `reference` averages densities, which is another fit than that of a scan; and is told whether its
 # scans are healthy, where `normalise` is told to look for lesions.
 OTHERWISE = {("reference", "lesions"), ("reference", "effective_count")}

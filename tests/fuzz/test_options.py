@@ -18,7 +18,19 @@ from ndflow.cli.app import COMMANDS, app
 SHAPE = (10, 11, 9)
 ODD = ["", "-1", "0", "1", "2", "0.5", "1e3", "nan", "inf", "-inf", "1e400", "x", "٣", "a\nb", "é"]
 FILES = ["a.nii.gz", "b.nii.gz", "m.nii.gz", "gm.nii.gz", "r.json", "map.json", "scans.tsv"]
-FILES += ["missing.nii", "empty.nii", ".", "raw", "auto", "none", "", "-", "--", "a.nii.gz\n"]
+FILES += [
+    "missing.nii",
+    "empty.nii",
+    ".",
+    "raw",
+    "auto",
+    "brain",
+    "none",
+    "",
+    "-",
+    "--",
+    "a.nii.gz\n",
+]
 USUAL = {  # what a command needs
     "normalise": "a.nii.gz --to r.json -o out/x.nii.gz",
     "fit": "a.nii.gz -o out/x.json",
