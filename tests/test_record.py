@@ -15,6 +15,11 @@ import ndflow.scan.records as records
 from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError, Landmarks
 from ndflow.methods.solution import MatchRecord
 from ndflow.record import Record
+from ndflow.study.preparing.preparation_records import (
+    AlignedRecord,
+    PreparationRecord,
+    PreparedRecord,
+)
 
 
 @dataclass(frozen=True)
@@ -247,8 +252,10 @@ def test_every_record_of_the_package_is_a_frozen_dataclass_with_known_types(kind
 
 def test_the_records_of_files_say_which_kind_they_are() -> None:
     kinds = {kind.kind for kind in of_files(records.FileRecord)}
-    of_preparations = {"preparation", "prepared", "aligned"}
-    assert kinds - of_preparations == {"mixture", "reference", "map", "study", "evaluation"}
+    of_preparations = {kind.kind for kind in (PreparationRecord, PreparedRecord, AlignedRecord)}
+    assert of_preparations == {"preparation", "prepared", "aligned"}
+    known = {"mixture", "reference", "map", "study", "evaluation"}
+    assert kinds == known | of_preparations
 
 
 def test_a_whole_sidecar_survives_json() -> None:
