@@ -38,6 +38,12 @@ def test_each_bound(kind: str, given: bool, wrong: dict[str, Any], right: dict[s
     assert mask_doubts(replace(BRAIN, **right), given=given) == ()
 
 
+def test_a_brain_that_deepbet_found_may_have_more_csf_at_its_rim() -> None:
+    assert mask_doubts(replace(BRAIN, rim=0.4), given=True, found=True) == ()
+    (doubt,) = mask_doubts(replace(BRAIN, rim=0.39), given=True, found=True)
+    assert doubt.kind == "mask too wide"
+
+
 def test_the_noise_around_a_mask_that_was_given_does_not_matter() -> None:
     assert mask_doubts(replace(BRAIN, noise=0.9), given=True) == ()
 

@@ -8,11 +8,12 @@ import nibabel
 import numpy as np
 import pytest
 from one_scan import SCAN
-from phantoms import AFFINE, radii, save, tissue_shares
+from phantoms import AFFINE, head, radii, save, tissue_shares
 
 import ndflow
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.found_masks import mark_found_brain
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.methods.matching import Matching
 from ndflow.scan.fit import fit_scan, fit_to_file
@@ -130,3 +131,18 @@ def test_a_file_says_nothing_of_names_but_has_all_hashes(tmp_path: Path) -> None
         fit_to_file(scan, output, force=False, reading=Reading(), fitting=Fitting())
     with pytest.raises(FileError, match=r"\.json"):
         fit_to_file(scan, tmp_path / "m.nii", force=True, reading=Reading(), fitting=Fitting())
+
+
+def test_a_mask_that_deepbet_found_may_hold_more_csf_than_another(tmp_path: Path) -> None:
+    values = head(tissues=((450.0, 20.0), (700.0, 20.0), (1000.0, 20.0)))
+    affine = AFFINE @ np.diag([3.0, 3.0, 3.0, 1.0])  # as large as a brain
+    image = save(tmp_path / "a.nii.gz", values, affine)
+    mask = nibabel.Nifti1Image((values > 0).astype(np.uint8), affine)
+    nibabel.save(mask, tmp_path / "given.nii.gz")
+    mark_found_brain(mask.header, "1.0.2")
+    nibabel.save(mask, tmp_path / "found.nii.gz")
+    given, found = (model_of(Scan(image, tmp_path / f"{one}.nii.gz")) for one in ("given", "found"))
+    assert given.mask == found.mask
+    assert 0.4 < given.mask.rim < 0.5
+    assert "mask too wide" in [doubt.kind for doubt in given.doubts]
+    assert "mask too wide" not in [doubt.kind for doubt in found.doubts]

@@ -87,7 +87,7 @@ def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
     results = [read_results(paths) for paths in shared.paths]
     records = [one.record for one in results]
     mask = mask_used(scan, records[0])
-    volume, inside_mask, warnings, files = read_masked(scan.image, mask, max_bytes=max_bytes)
+    volume, inside_mask, warnings, files, _ = read_masked(scan.image, mask, max_bytes=max_bytes)
     raw = volume.values(volume.flat)
     inside = inside_mask[:] & np.isfinite(raw)
     if scan.lesion is not None:

@@ -103,7 +103,7 @@ def _read(shared: SharedScan, max_bytes: int) -> _Side:
     scan, paths = shared.scan, shared.paths[0]
     model, record = read_results(paths)
     mask = mask_used(scan, record)
-    volume, inside, _, files = read_masked(scan.image, mask, max_bytes=max_bytes)
+    volume, inside, _, files, _ = read_masked(scan.image, mask, max_bytes=max_bytes)
     values = volume.values(volume.flat)
     seen = inside[:] & np.isfinite(values)
     if scan.lesion is not None and record.setting("exclude"):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import DEFAULT_MAX_BYTES
+from ndflow.image.found_masks import holds_found_brain
 from ndflow.image.read import Source, read_volume
 from ndflow.image.volume import Volume
 from ndflow.values import FloatArray
@@ -46,6 +47,7 @@ class Mask:
     affine, placed : see `Volume`.
     warnings : messages for the user.
     files : see `Volume`.
+    found : whether its header says that deepbet found it, see `ndflow.image.found_masks`.
     """
 
     path: str
@@ -54,6 +56,7 @@ class Mask:
     placed: bool
     warnings: tuple[str, ...]
     files: tuple[FileHash, ...] = ()
+    found: bool = False
 
     def on(self, like: Volume) -> list[str]:
         """Check that the mask belongs to an image, and return all warnings.
@@ -112,7 +115,8 @@ def read_mask(
     if found.other_values:
         rule = "values above 0.5" if within else "all values but 0"
         warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
-    return Mask(mask.path, inside, mask.affine, mask.placed, tuple(warnings), mask.files)
+    deepbet = holds_found_brain(mask.header)
+    return Mask(mask.path, inside, mask.affine, mask.placed, tuple(warnings), mask.files, deepbet)
 
 
 class Inside(Protocol):

@@ -16,6 +16,7 @@ SMALLEST = 600.0  # ml: that of a child of six months
 _HEAD_FITS = 2000.0  # ml: a field of view that a head would fit into
 _JUDGED = 200.0  # ml
 _RIM = 0.5  # between CSF, 0.3, and cortex, 0.7: darker means more than half CSF, or bone
+_FOUND_RIM = 0.4  # of masks that deepbet found, which hold all CSF: had 0.45 to 0.61
 _FACES = 0.1  # of a face: a sphere as large as a brain that lacks 5 mm on one side
 _NOISE = 0.1  # of the voxels outside: 0 where the skull was removed, 0.3 and more around heads
 _ZEROS = 0.03  # 3 % of zeros, 2.5 sd from the mean, move it by 0.08 sd
@@ -46,7 +47,7 @@ _CUT = (
 )
 
 
-def mask_doubts(figures: MaskFigures, *, given: bool) -> tuple[Doubt, ...]:
+def mask_doubts(figures: MaskFigures, *, given: bool, found: bool = False) -> tuple[Doubt, ...]:
     """Return what is doubtful about a mask.
 
     Parameters
@@ -54,6 +55,7 @@ def mask_doubts(figures: MaskFigures, *, given: bool) -> tuple[Doubt, ...]:
     figures : what was measured.
     given : whether it is a mask of the brain, which the user gave or deepbet found, and not all
         voxels but 0 or the foreground.
+    found : whether deepbet found it.
 
     Examples
     --------
@@ -61,17 +63,20 @@ def mask_doubts(figures: MaskFigures, *, given: bool) -> tuple[Doubt, ...]:
     >>> [doubt.kind for doubt in mask_doubts(head, given=False)]
     ['whole head']
     """
-    found = [*_size(figures, given)]
+    doubts = [*_size(figures, given, _FOUND_RIM if found else _RIM)]
     if figures.zeros > _ZEROS:
-        found.append((_ZERO, f"{figures.zeros:.1%} of the voxels inside the mask are 0"))
+        doubts.append((_ZERO, f"{figures.zeros:.1%} of the voxels inside the mask are 0"))
     if figures.volume is not None and figures.volume >= _JUDGED and figures.largest < _PIECES:
         text = f"The largest piece of the mask is {figures.largest:.0%} of it"
-        found.append((_IN_PIECES, text))
-    return tuple(Doubt(kind, f"{text}.", hint) for (kind, hint), text in found)
+        doubts.append((_IN_PIECES, text))
+    return tuple(Doubt(kind, f"{text}.", hint) for (kind, hint), text in doubts)
 
 
-def _size(figures: MaskFigures, given: bool) -> list[tuple[tuple[str, str], str]]:
-    """Return at most one doubt about what the mask covers, and one where it is cut off."""
+def _size(figures: MaskFigures, given: bool, darkest: float) -> list[tuple[tuple[str, str], str]]:
+    """Return at most one doubt about what the mask covers, and one where it is cut off.
+
+    A rim that is darker than `darkest` is one.
+    """
     volume, field = figures.volume, figures.field_of_view
     if volume is None or field is None:
         return []
@@ -88,7 +93,7 @@ def _size(figures: MaskFigures, given: bool) -> list[tuple[tuple[str, str], str]
     if not given and figures.noise > _NOISE and volume >= _JUDGED:
         return [(_HEAD, f"{holds}, and there is noise around, so the skull was not removed")]
     found = []
-    if volume >= _JUDGED and figures.rim is not None and figures.rim < _RIM:
+    if volume >= _JUDGED and figures.rim is not None and figures.rim < darkest:
         text = f"The outermost 4 mm of the mask have {figures.rim:.0%} of the signal inside"
         found.append((TOO_WIDE, f"{text}, so they seem to hold bone or background"))
     if volume >= _JUDGED and cut:

@@ -41,7 +41,7 @@ def before_after(scan: Scan, paths: ResultPaths, record: MapRecord, max_bytes: i
     max_bytes : the largest file to read.
     """
     mask = mask_used(scan, record)
-    volume, inside, _, files = read_masked(scan.image, mask, max_bytes=max_bytes)
+    volume, inside, _, files, _ = read_masked(scan.image, mask, max_bytes=max_bytes)
     result = read_volume(paths.image, max_bytes=max_bytes)
     refuse_other_inputs(paths, record, files)
     refuse_other_image(record, result)

@@ -129,7 +129,9 @@ def apply_map(
     chosen = imap.inverse() if inverse else imap
     if output is not None:
         check_result(output, all_files(inputs), writing=writing)
-    volume, inside, found, files = read_masked(scan.image, scan.mask, max_bytes=reading.max_bytes)
+    volume, inside, found, files, _ = read_masked(
+        scan.image, scan.mask, max_bytes=reading.max_bytes
+    )
     read = tuple(one.sha256 for one in volume.files)
     if inverse and made and read and made != read and not other_image:
         cause = f"not the image that {name} made: its content is another"

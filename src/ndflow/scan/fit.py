@@ -158,7 +158,8 @@ def fit_voxels(
     misfit = _misfit(trimmed(voxels.histogram), fitted)
     model = DensityModel(fitted.mixture, landmarks, own)
     mask = measure_mask(voxels.volume, voxels.inside, voxels.lesion)
-    doubts = (*mask_doubts(mask, given=scan.has_brain_mask), *fit_doubts(misfit))
+    given, found = scan.has_brain_mask, voxels.found_brain
+    doubts = (*mask_doubts(mask, given=given, found=found), *fit_doubts(misfit))
     return FittedScan(fitted, model, tuple(warnings), files, misfit, mask, doubts)
 
 

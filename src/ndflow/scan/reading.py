@@ -82,6 +82,7 @@ class ScanVoxels(NamedTuple):
     warnings : for the user.
     files : that were read, with their hashes.
     lesion : which voxels were excluded by the user.
+    found_brain : whether the mask is that of a brain that deepbet found, now or before.
     """
 
     volume: Volume
@@ -92,6 +93,7 @@ class ScanVoxels(NamedTuple):
     warnings: tuple[str, ...]
     files: Hashes
     lesion: BoolArray | None = None
+    found_brain: bool = False
 
     @property
     def counts(self) -> VoxelCounts:
@@ -111,7 +113,7 @@ def read_scan(scan: Scan, reading: Reading) -> ScanVoxels:
     excluded = None
     if scan.lesion is not None:
         excluded = read_mask(scan.lesion, fewest=0, max_bytes=limit)
-    volume, inside, warnings, files = read_masked(scan.image, scan.mask, max_bytes=limit)
+    volume, inside, warnings, files, found = read_masked(scan.image, scan.mask, max_bytes=limit)
     if excluded is not None:
         warnings += excluded.on(volume)
         files |= {"lesion": excluded.files} if excluded.files else {}
@@ -127,7 +129,9 @@ def read_scan(scan: Scan, reading: Reading) -> ScanVoxels:
         warnings.append(
             f"{volume.path}: {_count(not_finite, 'voxel')} NaN or infinite, left out of the fit"
         )
-    return ScanVoxels(volume, inside, counted, left_out, not_finite, tuple(warnings), files, lesion)
+    return ScanVoxels(
+        volume, inside, counted, left_out, not_finite, tuple(warnings), files, lesion, found
+    )
 
 
 class MaskedVolume(NamedTuple):
@@ -139,12 +143,14 @@ class MaskedVolume(NamedTuple):
     inside : which of its voxels are inside the mask.
     warnings : for the user.
     files : that were read, with their hashes.
+    found_brain : whether the mask is that of a brain that deepbet found, now or before.
     """
 
     volume: Volume
     inside: Inside
     warnings: list[str]
     files: Hashes
+    found_brain: bool = False
 
 
 def read_masked(image: Source, mask: Source | None, *, max_bytes: int) -> MaskedVolume:
@@ -159,9 +165,9 @@ def read_masked(image: Source, mask: Source | None, *, max_bytes: int) -> Masked
     files = {"image": volume.files} if volume.files else {}
     if given is not None:
         files |= {"mask": given.files} if given.files else {}
-        return MaskedVolume(volume, _flat(given.inside), given.on(volume), files)
+        return MaskedVolume(volume, _flat(given.inside), given.on(volume), files, given.found)
     if to_be_found(mask):
-        return MaskedVolume(volume, _flat(_FINDERS[mask](volume)), [], files)
+        return MaskedVolume(volume, _flat(_FINDERS[mask](volume)), [], files, mask == BRAIN)
     return MaskedVolume(volume, Nonzero(volume), [], files)
 
 

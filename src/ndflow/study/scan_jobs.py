@@ -161,7 +161,7 @@ def normalise_job(
     model, files = fitted.model, masked.files(tissues=True)
     which = selection(scan)
     chosen = {name: part for name, part in settings.items() if name not in _NO_RESULT}
-    volume, inside, warnings, inputs = read_masked(
+    volume, inside, warnings, inputs, _ = read_masked(
         scan.image, masked.mask, max_bytes=reading.max_bytes
     )
     lesion = None

@@ -12,27 +12,21 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
 from ndflow.files.stream import sha256_of
-from ndflow.image.found_masks import BRAIN
-from ndflow.image.nifti import nifti_header
+from ndflow.image.found_masks import BRAIN, holds_found_brain
 from ndflow.image.read import read_volume
 from ndflow.image.scans import Scan
-from ndflow.image.write import write_volume
-from ndflow.preparation.brain_mask import brain_mask
+from ndflow.preparation.brain_mask import brain_mask, deepbet_version
 from ndflow.scan.reading import selection
 from ndflow.scan.records import ScanModel
 from ndflow.scan.results import hashes
 from ndflow.scan.settings import Reading
 from ndflow.study.plan import ResultPaths
+from ndflow.study.preparing.prepared_images import write_mask
 
 __all__ = ["find_mask", "is_our_mask", "keeps_mask", "with_kept_mask"]
-
-_MARK = "ndflow brain mask"  # in the header, which has room for 79 characters
-_UINT8 = np.dtype(np.uint8)
 
 
 def keeps_mask(scan: Scan) -> bool:
@@ -61,12 +55,8 @@ def find_mask(scan: Scan, paths: ResultPaths, reading: Reading) -> Scan:
         return with_kept_mask(scan, paths)
     volume = read_volume(scan.image, max_bytes=reading.max_bytes)
     inside = brain_mask(volume)
-    header = nifti_header(volume.header, volume.shape, volume.affine, _UINT8)
-    header["descrip"] = f"{_MARK}, deepbet {selection(scan)['deepbet']}"[:79]
-    header["intent_code"], header["intent_name"], header["aux_file"] = 0, b"", b""
     paths.mask.parent.mkdir(parents=True, exist_ok=True)
-    values = inside.reshape(-1, order="F").astype(_UINT8)
-    write_volume(paths.mask, replace(volume, header=header), [values], dtype="uint8", force=True)
+    write_mask(paths.mask, volume, inside, keep=(), deepbet=deepbet_version())
     return with_kept_mask(scan, paths)
 
 
@@ -86,7 +76,6 @@ def _found_before(scan: Scan, paths: ResultPaths) -> bool:
 def is_our_mask(path: Path) -> bool:
     """Tell whether a file is a mask that a study has found."""
     try:
-        header = read_volume(path).header
+        return holds_found_brain(read_volume(path).header)
     except FileError:
         return False
-    return bytes(header["descrip"].tobytes()).startswith(_MARK.encode())

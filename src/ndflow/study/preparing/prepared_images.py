@@ -12,12 +12,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ndflow.image.found_masks import mark_found_brain
+from ndflow.image.nifti import nifti_header
 from ndflow.image.volume import Volume
 from ndflow.image.write import Written, write_volume
 from ndflow.preparation.working_grid import Bools, Map
@@ -55,8 +58,21 @@ def write_on_grid(
     return written.sha256[0]
 
 
-def write_mask(path: Path, like: Volume, inside: Bools, *, keep: Sequence[str]) -> str:
-    """Write a mask; parameters as for `write_on_grid`."""
+def write_mask(
+    path: Path, like: Volume, inside: Bools, *, keep: Sequence[str], deepbet: str | None = None
+) -> str:
+    """Write a mask, and return its hash.
+
+    Parameters
+    ----------
+    path, like, keep : as for `write_on_grid`.
+    inside : which voxels are inside.
+    deepbet : the version that found the brain, which the header then names.
+    """
+    if deepbet is not None:
+        header = nifti_header(like.header, like.shape, like.affine, np.dtype(np.uint8))
+        mark_found_brain(header, deepbet)
+        like = replace(like, header=header)
     return write_on_grid(path, like, inside, keep=keep, dtype="uint8")
 
 

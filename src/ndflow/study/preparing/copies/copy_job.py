@@ -151,8 +151,9 @@ def _write(
 ) -> dict[str, str]:
     """Write all files of a copy but the image and its sidecar; return their hashes."""
     about = _geometry(resolution)
+    deepbet = prepared.versions["deepbet"] if prepared.steps.get("mask") == "brain" else None
     outputs = {
-        "mask": write_mask(copy.mask, like, found.brain, keep=keep),
+        "mask": write_mask(copy.mask, like, found.brain, keep=keep, deepbet=deepbet),
         "masks_json": _write_json(copy.masks_json, about, keep),
     }
     unused = {copy.maps_json, *copy.tissues, copy.lesion}
