@@ -13,7 +13,7 @@ __version__ = "0.1.0"
 RESULTS = 3
 
 # The same for prepared scans: masks, bias fields and tissue maps, which take longer to make again.
-PREPARATIONS = 1
+PREPARATIONS = 2
 
 
 def versions(*more: str) -> dict[str, str]:

@@ -137,7 +137,7 @@ def test_any_image_with_an_axis_of_length_1_and_values_that_are_missing(
     words = ("-o", tmp_path / "out", *PLAIN, "--mask", "nonzero")
     ran = run("prepare", tmp_path / name, *words)
     assert ran.code == 0, ran.err
-    assert "1 voxel NaN or infinite, now 0" in ran.err
+    assert "1 voxel is NaN or infinite, and was set to 0" in ran.err
     made = nibabel.load(tmp_path / "out/sub-a/anat/sub-a_desc-preproc_T1w.nii.gz")
     assert np.array_equal(made.get_fdata().squeeze(), np.nan_to_num(values))
     assert np.allclose(made.affine, affine)
@@ -321,6 +321,15 @@ def test_brains_are_not_looked_for_in_other_contrasts(run: Run, tmp_path: Path) 
     assert ran.code == 0
 
 
+def test_maps_of_some_tissues_only_are_refused(run: Run, desk: Desk) -> None:
+    desk.change(2, csf="n/a")
+    ran = run(*desk.words("-q"))
+    assert ran.code == 2
+    assert "sub-03_T1w.nii.gz: row 4: has a tissue map of gm and wm only" in ran.err
+    words = ("prepare", desk.table, desk.out, "--new-tissues", "--dry-run", "-q")
+    assert run(*words).code == 0
+
+
 # ── running again ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -337,6 +346,7 @@ def test_an_unchanged_run_does_nothing_and_starts_no_worker(
     assert lines_of(ran.out)["scans"] == (
         "3 prepared (3 kept from an earlier run), 0 failed: nothing to do"
     )
+    assert "took" not in lines_of(ran.out)
     assert times(desk.out) == before
     assert run(*desk.words("--dry-run")).out.count("keep  up to date") == 3
 
@@ -363,6 +373,31 @@ def test_only_what_has_changed_is_prepared_again(run: Run, desk: Desk) -> None:
     changed = {path for path, time in times(desk.out).items() if before[path] != time}
     assert changed
     assert all("sub-03" in path for path in changed)
+
+
+def test_a_site_that_was_corrected_changes_no_image(run: Run, desk: Desk) -> None:
+    before = times(desk.out)
+    desk.change(2, site="C")
+    shown = run(*desk.words("--dry-run")).out
+    assert shown.count("keep  up to date") == 3
+    assert shown.count("up to date; its sidecar will name the other site") == 1
+    assert "3 kept" in run(*desk.words()).out
+    assert times(desk.out) == before
+    assert read_json(desk.out / f"{ANAT}_desc-preproc_T1w.json")["site"] == "C"
+    assert read_json(desk.out / "provenance.json")["sites"] == {"A": 1, "B": 1, "C": 1}
+    assert ndflow.verify(desk.out).findings == ()
+
+
+def test_another_version_of_a_package_that_was_used_prepares_again(
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("prepare", desk.table, desk.folder / "out2", "--no-tissues")
+    assert run(*words, "-q").code == 0
+    monkeypatch.setattr(
+        "ndflow.study.preparing.prepare_job.versions", lambda *names: dict.fromkeys(names, "99")
+    )
+    assert run(*words, "--dry-run").out.count("prepare  changed: antspyx") == 3
+    assert run(*desk.words("--dry-run")).out.count("keep  up to date") == 3  # it was not used
 
 
 def test_a_choice_that_changes_takes_old_results_away(run: Run, desk: Desk) -> None:
@@ -456,6 +491,21 @@ def test_the_first_failure_can_end_the_run(run: Run, desk: Desk) -> None:
     assert not [*desk.out.rglob("*preproc*.nii.gz")]
 
 
+def test_a_run_that_a_failure_ended_keeps_the_rows_of_other_scans(run: Run, desk: Desk) -> None:
+    whole = (desk.folder / "second scan.nii").read_bytes()
+    (desk.folder / "second scan.nii").write_bytes(b"nothing")
+    ran = run(*desk.words("--stop-on-first-failure"))
+    assert ran.code == 1
+    assert lines_of(ran.out)["report"] == "not written (--stop-on-first-failure)"
+    for name in ("study.tsv", "preparation.tsv"):
+        assert {row["subject"] for row in read_tsv(desk.out / name)} == {"p0", "p2"}
+    record = read_json(desk.out / "provenance.json")
+    assert (record["finished"], record["prepared"], record["failed"]) == (False, 2, 1)
+    (desk.folder / "second scan.nii").write_bytes(whole)
+    assert run(*desk.words("-q", "--stop-on-first-failure")).code == 0
+    assert read_json(desk.out / "provenance.json")["finished"]
+
+
 # ── what is not ours ─────────────────────────────────────────────────────────────────────────────
 
 
@@ -467,7 +517,8 @@ def test_a_result_that_was_changed_by_hand_is_kept_until_it_is_given_as_input(
     better[12, 14, 10] = not better[12, 14, 10]
     save(mask, better.astype(np.uint8))
     edited = mask.read_bytes()
-    for words in (desk.words("-q"), desk.words("-q", "--dry-run")):
+    for options in ((), ("--dry-run",), ("--force",)):
+        words = desk.words("-q", *options)
         ran = run(*words)
         assert ran.code == 1
         assert "changed since ndflow wrote it" in ran.errors[0]
@@ -479,11 +530,13 @@ def test_a_result_that_was_changed_by_hand_is_kept_until_it_is_given_as_input(
     assert np.array_equal(voxels_of(mask) > 0, better)
 
 
-def test_force_replaces_a_result_that_was_changed(run: Run, desk: Desk) -> None:
+def test_a_result_that_was_changed_is_made_again_when_it_is_deleted(run: Run, desk: Desk) -> None:
     mask = desk.out / f"{ANAT}_desc-brain_mask.nii.gz"
     before = mask.read_bytes()
     mask.write_bytes(before + b"x")
-    assert run(*desk.words("-q", "--force")).code == 0
+    assert "to have it made again, delete it" in run(*desk.words("-q")).err
+    mask.unlink()
+    assert run(*desk.words("-q")).code == 0
     assert mask.read_bytes() == before
 
 
@@ -499,15 +552,26 @@ def test_a_folder_of_others_is_refused_and_their_files_are_never_replaced(
     assert "not empty, and not the result of a preparation" in ran.err
     ran = run(*desk.words("-q", "--force"))
     assert ran.code == 2
-    assert "exists, and was not written by ndflow" in ran.err
+    assert "exists, and no sidecar says that ndflow wrote it" in ran.err
     assert foreign.read_bytes() == b"mine"
+
+
+def test_a_file_of_somebody_else_is_kept_where_a_run_was_stopped(run: Run, desk: Desk) -> None:
+    for path in [*desk.out.rglob("*sub-03*")]:
+        path.unlink(missing_ok=True) if path.is_file() else None
+    mask = desk.out / f"{ANAT}_desc-brain_mask.nii.gz"
+    mask.write_bytes(b"mine")
+    ran = run(*desk.words("-q"))
+    assert ran.code == 2
+    assert "exists, and no sidecar says that ndflow wrote it" in ran.err
+    assert mask.read_bytes() == b"mine"
 
 
 def test_scans_that_are_no_longer_listed_are_noticed(run: Run, desk: Desk) -> None:
     write_tsv(desk.table, read_tsv(desk.table)[:2])
     ran = run(*desk.words("-q"))
     assert ran.code == 2
-    assert "holds 1 prepared scans that are not listed now" in ran.err
+    assert "holds 1 prepared scan that is not listed now" in ran.err
     assert run(*desk.words("-q", "--force")).code == 0
     assert len(read_tsv(desk.out / "study.tsv")) == 2
     assert (desk.out / NAMES["sub-03_T1w.nii.gz"]).exists()
@@ -534,3 +598,27 @@ def test_verify_finds_what_has_changed(run: Run, desk: Desk) -> None:
         "changed not what the preparation read",
         "foreign not a file of this preparation",
     }
+
+
+def test_verify_tells_a_table_that_is_damaged(run: Run, desk: Desk) -> None:
+    table = desk.out / "study.tsv"
+    whole = table.read_text(encoding="utf-8")
+    table.write_bytes(b"\x00\xff")
+    found = run("verify", desk.out, "-q").out.splitlines()
+    assert len(found) == 1
+    assert "study.tsv" in found[0]
+    outside = desk.folder / "sub-03_T1w.nii.gz"
+    table.write_text(whole.replace(NAMES[outside.name], f"../{outside.name}"), encoding="utf-8")
+    ran = run("verify", desk.out, "-q")
+    assert ran.code == 1
+    assert "sub-03_T1w.nii.gz, which is not in this folder" in ran.out
+
+
+def test_a_sidecar_that_names_what_we_do_not_know_is_no_crash(run: Run, desk: Desk) -> None:
+    sidecar = desk.out / f"{ANAT}_desc-preproc_T1w.json"
+    record = read_json(sidecar)
+    record["outputs"]["surface"] = "0" * 64
+    del record["checksum"]
+    sidecar.write_text(json.dumps(record), encoding="utf-8")
+    assert "prepare  made with another version" in run(*desk.words("--dry-run")).out
+    assert run("verify", desk.out).code == 0

@@ -107,5 +107,6 @@ def test_brains_are_found(run: Run, deepbet: StandIn, tmp_path: Path) -> None:
     mask = nibabel.load(out / "sub-a/anat/sub-a_desc-brain_mask.nii.gz")
     values = head()
     assert np.array_equal(np.asarray(mask.dataobj) > 0, values > values.max() / 2)
+    assert mask.header["descrip"].item() == b"ndflow brain mask, deepbet 1.0.2"
     assert run(*words).code == 0
     assert deepbet.calls == 1

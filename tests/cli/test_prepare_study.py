@@ -126,6 +126,13 @@ def test_scans_that_were_prepared_there_before_are_used(
     ran = run("cohort", table, out, "--prepare")
     assert ran.code == 0, ran.err
     assert labelled(ran.out)["prepared"].startswith("3 done (3 kept")
+    mask = out / "prepared/sub-s0/anat/sub-s0_desc-brain_mask.nii.gz"
+    mask.write_bytes(mask.read_bytes() + b"x")  # changed by hand
+    edited = mask.read_bytes()
+    ran = run("cohort", table, out, "--prepare", "--force", "-q")
+    assert ran.code == 1
+    assert "changed since ndflow wrote it" in ran.err
+    assert mask.read_bytes() == edited
 
 
 def test_python_prepares_too(table: Path, tmp_path: Path) -> None:
@@ -159,6 +166,10 @@ def test_a_dataset_is_prepared_by_participants_and_then_as_a_group(
     listed = read_tsv(out / "prepared/study.tsv")
     assert [row["subject"] for row in listed] == [f"sub-{name}" for name in SCANS]
     assert len(read_tsv(out / "prepared/preparation.tsv")) == 3
+    record = read_json(out / "prepared/provenance.json")
+    assert (record["prepared"], record["failed"], record["finished"]) == (3, 0, True)
+    peaks = [float(row["memory_mb"]) for row in read_tsv(out / "prepared/preparation.tsv")]
+    assert record["peak_bytes"] / 1e6 == pytest.approx(max(peaks), abs=0.6)
     ran = run("bids", dataset, out, "group", "-d", tmp_path / "pipe", "--prepare")
     assert ran.code == 0, ran.err
     assert labelled(ran.out)["prepared"].startswith("3 done (3 kept")

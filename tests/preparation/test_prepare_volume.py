@@ -1,12 +1,19 @@
-"""One scan with known tissues and a known bias field, prepared by the real ANTs and template."""
+"""One scan with known tissues and a known bias field, prepared by the real ANTs and template.
 
+After a change of results, raise `ndflow._version.PREPARATIONS`, and renew what is stored:
+``python tests/preparation/test_prepare_volume.py``.
+"""
+
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from nibabel.eulerangles import euler2mat
 from scipy import ndimage
 
+from ndflow._version import PREPARATIONS, versions
 from ndflow.errors import FileError
 from ndflow.image.read import read_volume
 from ndflow.preparation.prepare_volume import prepare_volume
@@ -15,6 +22,7 @@ from ndflow.preparation.working_grid import interpolated
 
 pytest.importorskip("ants")
 
+STORED = Path(__file__).parents[1] / "data" / "preparations.json"
 SHAPE = (84, 76, 72)
 TISSUES = np.array([30.0, 75.0, 110.0])  # CSF, GM, WM
 
@@ -49,6 +57,35 @@ def prepared():
     steps = []
     found = prepare_volume(volume, brain, step=steps.append)
     return volume, brain, truth, log, found, steps
+
+
+def results(found, brain):
+    """Return some numbers about a prepared scan, and the versions of what made it."""
+    known = versions("antspyx", "nilearn")
+    levels = np.quantile(found.corrected[brain], [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98])
+    shares = [np.square(part).sum(dtype=np.float64) for part in found.tissues]
+    return {
+        "generation": PREPARATIONS,
+        "versions": {name: known[name] for name in ("antspyx", "nilearn")},
+        "intensities": levels.tolist(),
+        "squared probabilities": [float(share) for share in shares],
+        "field": list(found.measures.field),
+    }
+
+
+def test_results_change_only_with_their_generation(prepared):
+    _, brain, _, _, found, _ = prepared
+    stored, now = json.loads(STORED.read_text(encoding="utf-8")), results(found, brain)
+    assert stored["generation"] == PREPARATIONS, f"renew: python {__file__}"
+    if stored["versions"] != now["versions"]:
+        pytest.skip("other versions of ANTs or nilearn, for which scans are prepared again anyway")
+    for name in ("intensities", "squared probabilities", "field"):
+        np.testing.assert_allclose(
+            now[name],
+            stored[name],
+            rtol=2e-3,
+            err_msg=f"{name}: raise PREPARATIONS in _version.py, then python {__file__}",
+        )
 
 
 def test_the_bias_field_is_removed_and_the_units_stay(prepared):
@@ -162,3 +199,9 @@ def test_a_lesion_that_covers_everything_is_refused():
     volume, brain, *_ = head()
     with pytest.raises(FileError, match="the lesion covers the whole brain"):
         prepare_volume(volume, brain, lesion=np.ones(SHAPE, bool))
+
+
+if __name__ == "__main__":
+    scan, inside, *_ = head()
+    made = results(prepare_volume(scan, inside), inside)
+    STORED.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")

@@ -1,5 +1,6 @@
 """``ndflow.report`` writes the page that ``ndflow report`` writes."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from studies import SMALL, SiteStudy
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.study.page_fingerprint import page_is_current, page_options
+from ndflow.study.preparing.preparation_records import PreparedRecord
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -128,6 +130,16 @@ def test_a_page_made_again_keeps_the_title_and_the_number_of_scans_it_was_given(
     (out / "report.html").write_text("<html>")
     assert page_options(out) == (None, 20, 9)
     (out / "report.html").unlink()
+
+
+def test_a_page_is_made_again_when_scans_were_prepared_again(out: Path) -> None:
+    ndflow.report(out)
+    assert page_is_current(out)
+    (out / "prepared").mkdir()
+    PreparedRecord(settings={}).write(out / "prepared/provenance.json")
+    assert not page_is_current(out)
+    shutil.rmtree(out / "prepared")
+    assert page_is_current(out)
 
 
 def test_ratings_are_kept_under_one_name_wherever_the_folder_is_named_from(

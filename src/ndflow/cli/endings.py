@@ -148,11 +148,12 @@ def conclude_preparation(
         _print_doubts(summary.doubts_of, summary.done, verbosity)
     code = _failed(summary, plan)
     table = "none" if summary.table is None else _shown(summary.table)
+    cost = took(summary)
     _print_lines(
         {
             "scans": _scans(summary, "prepared", idle=True),
             "sites": _sites(summary, plan),
-            "took": took(summary) or "no time: all are up to date",
+            **({} if cost is None else {"took": cost}),
             "flagged": _flagged(summary, _see(page)),
             "pictures": _shown(plan.folder / FIGURES) if summary.done else "none",
             "report": page.why if page.path is None else _shown(page.path),

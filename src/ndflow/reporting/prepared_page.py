@@ -145,5 +145,7 @@ def _rows(path: Path) -> list[dict[str, str]]:
 def _sentence(scans: list[PreparedScan], failed: int) -> str:
     flagged = sum(bool(scan.doubts) for scan in scans)
     done = f"{plural(len(scans), 'scan')} {'was' if len(scans) == 1 else 'were'} prepared"
-    check = f"{flagged or 'none'} of them should be checked" if scans else "none is there to check"
+    check = (
+        f"{flagged or 'none'} of them should be checked" if scans else "there is nothing to check"
+    )
     return f"{done}, {failed or 'none'} failed, and {check}."

@@ -1,9 +1,9 @@
 """Whether the page of a study shows what the study holds now.
 
 The head of a page names a hash of everything that the page depends on: the record of the run,
-which holds the hashes of all results; the list of failures; the evaluation; the version of ndflow;
-and the options of the page. It is found without the packages that draw a page, so that a run with
-nothing to do ends at once.
+which holds the hashes of all results; the list of failures; the evaluation; the record of the
+preparation in the same folder; the version of ndflow; and the options of the page. It is found
+without the packages that draw a page, so that a run with nothing to do ends at once.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from ndflow.study.folder import (
     our_subject_pages,
 )
 from ndflow.study.parallel.tasks import FAILURES
+from ndflow.study.preparing.preparation_plan import PREPARED
 
 __all__ = [
     "SAMPLE",
@@ -61,9 +62,9 @@ def page_fingerprint(
         "folder": Path(os.path.realpath(folder)).name,
         "options": {"title": title, "sample": sample, "viewer": viewer},
     }
-    with suppress(FileError):  # there need be no failures, and no evaluation
+    with suppress(FileError):  # there need be none, nor any of what follows
         shown[FAILURES] = sha256_of(folder / FAILURES)
-    for name in (PROVENANCE, f"{EVALUATION}/{EVALUATION_RECORD}"):
+    for name in (PROVENANCE, f"{EVALUATION}/{EVALUATION_RECORD}", f"{PREPARED}/{PROVENANCE}"):
         with suppress(FileError):
             # The checksum of a record does not depend on how a result was asked for (-j, -q).
             shown[name] = read_model(folder / name).payload.get("checksum")

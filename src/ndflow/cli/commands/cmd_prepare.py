@@ -71,8 +71,9 @@ def prepare(
         The contrast of the images, such as T1w; scans of another contrast need masks. Default:
         what the name of each file ends with, if it is known, or else T1w.
     force
-        Prepare scans again whose results were changed by hand, and use a folder that holds
-        something else; but never replace a file that ndflow did not write.
+        Use a folder that holds something else, or prepared scans that are not listed now. Never
+        replaces a file that ndflow did not write, or one that was changed by hand since: delete
+        such a file to have it made again.
     """
     from ndflow.cli.endings import conclude_preparation
     from ndflow.cli.listed_scans import listed_images, listed_scans
@@ -121,6 +122,8 @@ def prepare(
     with ProgressDisplay(verbosity, plan.folder) as progress:
         summary = run_preparation(plan, progress, command=command_line())
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if summary.done and not no_report:
+        if not summary.finished:
+            page = PageOutcome(None, "not written (--stop-on-first-failure)")
+        elif summary.done and not no_report:
             page = write_page(plan.folder, progress, reading.max_bytes)
     return conclude_preparation(summary, plan, verbosity, page)

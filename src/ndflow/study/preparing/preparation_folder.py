@@ -20,7 +20,6 @@ from pathlib import Path
 from ndflow.errors import FileError
 from ndflow.files.json_model import kind_in
 from ndflow.files.stream import sha256_of
-from ndflow.image.scans import Scan
 from ndflow.study.folder import PROVENANCE
 from ndflow.study.parallel.tasks import FAILURES, Failure
 from ndflow.study.preparing.copies.copies_in_folder import (
@@ -31,6 +30,7 @@ from ndflow.study.preparing.copies.copies_in_folder import (
 from ndflow.study.preparing.preparation_plan import Preparation, PreparedPaths
 from ndflow.study.preparing.preparation_records import PreparationRecord, PreparedRecord
 from ndflow.study.preparing.prepared_tables import ALIGNED, MEASURES, STUDY
+from ndflow.values import plural
 
 __all__ = ["check_place", "record_in", "remove_failed_scans"]
 
@@ -54,7 +54,7 @@ def check_place(plan: Preparation) -> None:
         _refuse_other_scans(plan, before)
     _refuse_table_inside(plan)
     for path in _foreign(plan, before):
-        raise FileError(path, "exists, and was not written by ndflow", _ELSEWHERE)
+        raise FileError(path, "exists, and no sidecar says that ndflow wrote it", _ELSEWHERE)
 
 
 def remove_failed_scans(plan: Preparation, failures: Sequence[Failure]) -> None:
@@ -76,8 +76,7 @@ def remove_failed_scans(plan: Preparation, failures: Sequence[Failure]) -> None:
 def _written(paths: PreparedPaths) -> dict[Path, str]:
     """Return the files of a scan that its sidecar knows, with their hashes."""
     outputs = PreparationRecord.read(paths.sidecar).outputs
-    named = paths._asdict()
-    return {named[what]: sha256 for what, sha256 in outputs.items() if what in named}
+    return {path: outputs[what] for what, path in paths.named(outputs).items()}
 
 
 def _refuse_foreign(plan: Preparation, before: PreparedRecord | None) -> None:
@@ -98,7 +97,9 @@ def _refuse_other_scans(plan: Preparation, before: PreparedRecord | None) -> Non
     ours = {scan.output for scan in plan.scans}
     others = [name for name in before.outputs if name not in ours and (plan.folder / name).exists()]
     if others:
-        cause = f"holds {len(others)} prepared scans that are not listed now, such as {others[0]}"
+        are = "is" if len(others) == 1 else "are"
+        count = plural(len(others), "prepared scan")
+        cause = f"holds {count} that {are} not listed now, such as {others[0]}"
         raise FileError(plan.folder, cause, "choose another folder, or --force to leave them out")
 
 
@@ -113,21 +114,21 @@ def _refuse_table_inside(plan: Preparation) -> None:
 
 def _foreign(plan: Preparation, before: PreparedRecord | None) -> Iterator[Path]:
     """Yield the files that would be replaced and that are not ours."""
-    planned = set(before.outputs) if before is not None else set()
     if before is None and kind_in(plan.folder / PROVENANCE) != PreparedRecord.kind:
         tops = (plan.folder / name for name in (PROVENANCE, STUDY, ALIGNED, MEASURES))
         yield from (path for path in tops if os.path.lexists(path))
     for scan in plan.scans:
-        if scan.output not in planned:
-            yield from _foreign_results(plan, scan)
+        yield from _foreign_results(plan.paths(scan))
         if plan.preparing.resolution is not None:
             yield from foreign_in_copy(plan.paths(scan).image, plan.preparing.resolution)
 
 
-def _foreign_results(plan: Preparation, scan: Scan) -> Iterator[Path]:
-    paths = plan.paths(scan)
+def _foreign_results(paths: PreparedPaths) -> Iterator[Path]:
     try:
         written = {*_written(paths), paths.sidecar}
     except FileError:
-        written = set()
-    yield from (path for path in paths if os.path.lexists(path) and path not in written)
+        damaged = kind_in(paths.sidecar) == PreparationRecord.kind
+        written = {*paths} if damaged or paths.unfinished.exists() else set()
+    for path in paths:
+        if os.path.lexists(path) and path not in written and not path.is_dir():
+            yield path

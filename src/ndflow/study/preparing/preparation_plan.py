@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,6 +45,16 @@ class PreparedPaths(NamedTuple):
         """The tissue probability maps."""
         return self.csf, self.gm, self.wm
 
+    @property
+    def unfinished(self) -> Path:
+        """A file that is there while the others are written: what has no sidecar yet is ours."""
+        return self.sidecar.with_name(f".ndflow-unfinished-{self.sidecar.stem}")
+
+    def named(self, outputs: Iterable[str]) -> dict[str, Path]:
+        """Return the files that a sidecar names, by what they are; none that we do not know."""
+        known = self._asdict()
+        return {what: known[what] for what in outputs if what in known}
+
 
 @dataclass(frozen=True)
 class Preparation:
@@ -57,8 +67,7 @@ class Preparation:
         `ndflow.study.preparing.result_names`.
     preparing, reading : what the user chose.
     channel : what the images show, if the user said so.
-    force : whether results that somebody has changed may be replaced, and whether the folder may
-        hold something else.
+    force : whether the folder may hold something else, or scans that are not listed now.
     jobs, scheduler, stop_early : see `ndflow.study.plan.Study`.
     source : the folder that the scans come from: a dataset, that of the table, or the current one.
     any_source : whether that need not be a BIDS dataset.

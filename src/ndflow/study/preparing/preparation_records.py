@@ -100,9 +100,10 @@ class PreparedRecord(FileRecord):
     files : the hashes of the tables that were written; sidecars have those of all else.
     channel : what the images show, if the user said so.
     outputs : the images that were to be made, whether they were or not.
-    sites : how many scans each has.
-    finished : whether the run reached its end.
-    prepared, failed : how many scans; known at the end.
+    sites : how many prepared scans each has.
+    finished : whether the run came to all scans.
+    prepared, failed : how many scans, with those of other runs to the same folder that the tables
+        list; like all that follows, and the sites, known at the end.
     peak_bytes : the largest resident set of a worker.
     doubts : what to check by eye, by the name of the scan.
     """

@@ -12,6 +12,7 @@ from ndflow.study.preparing.copies.copy_paths import copy_paths
 from ndflow.study.preparing.preparation_plan import Preparation
 from ndflow.study.preparing.preparation_records import PreparationRecord
 from ndflow.study.preparing.prepare_job import (
+    package_versions,
     prepared_before,
     prepared_on_own_grid,
     refuse_edited,
@@ -35,6 +36,7 @@ __all__ = ["ALIGN", "PREPARE", "rehearse_all", "rehearse_preparation"]
 
 PREPARE, ALIGN = "prepare", "align"
 
+_OTHER_SITE = "up to date; its sidecar will name the other site"
 _DEPENDS = "prepared already; the rest depends on the other scans"
 
 
@@ -72,7 +74,8 @@ def _rehearsed(plan: Preparation, scan: Scan) -> Rehearsed:
     if not paths.sidecar.exists():
         return Rehearsed(scan, PREPARE, NEW)
     if prepared_before(scan, paths, choices) is not None:
-        return Rehearsed(scan, KEEP, UP_TO_DATE)
+        same = PreparationRecord.read(paths.sidecar).site == scan.site
+        return Rehearsed(scan, KEEP, UP_TO_DATE if same else _OTHER_SITE)
     if (error := _edited_copy(plan, scan)) is not None:
         return Rehearsed(scan, ALIGN, "", error)
     if prepared_on_own_grid(scan, paths, choices) is not None:
@@ -81,15 +84,17 @@ def _rehearsed(plan: Preparation, scan: Scan) -> Rehearsed:
         before = PreparationRecord.read(paths.sidecar)
     except FileError:
         return Rehearsed(scan, PREPARE, "its sidecar is damaged")
-    if not plan.force:
-        try:
-            refuse_edited(scan, paths, choices)
-        except FileError as edited:
-            return Rehearsed(scan, PREPARE, "", edited)
+    try:
+        refuse_edited(scan, paths, choices)
+    except FileError as edited:
+        return Rehearsed(scan, PREPARE, "", edited)
     now = contents(hashes(files))
-    changed = changed_since(before.steps, choices.steps, contents(before.inputs), now)
-    named = paths._asdict()
-    gone = [named[what].name for what in before.outputs if not named[what].exists()]
+    packages = package_versions(choices)
+    known = {name: before.versions.get(name) for name in packages}
+    changed = changed_since(
+        before.steps | known, choices.steps | packages, contents(before.inputs), now
+    )
+    gone = [path.name for path in paths.named(before.outputs).values() if not path.exists()]
     missing = f"missing: {', '.join(gone)}" if gone else None
     return Rehearsed(scan, PREPARE, changed or missing or OTHERWISE)
 
@@ -97,7 +102,7 @@ def _rehearsed(plan: Preparation, scan: Scan) -> Rehearsed:
 def _edited_copy(plan: Preparation, scan: Scan) -> FileError | None:
     """Return what would prevent a copy that somebody has changed from being replaced."""
     resolution = plan.preparing.resolution
-    if resolution is None or plan.force:
+    if resolution is None:
         return None
     try:
         refuse_edited_copy(plan.paths(scan), resolution)

@@ -2,7 +2,7 @@
 
 The sidecar is written last, and removed before anything that it describes is replaced. So a scan
 with a sidecar is complete; and where a file is not what the sidecar says, somebody has changed it,
-for example a mask by hand. Such work is never overwritten unless the user says so.
+for example a mask by hand. Such work is never overwritten: the user has to move or delete it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import new_file
 from ndflow.files.fingerprints import contents, fingerprint_of
 from ndflow.files.stream import sha256_of
+from ndflow.image.found_masks import BRAIN
 from ndflow.image.scans import Scan
+from ndflow.preparation.brain_mask import deepbet_version
 from ndflow.preparation.doubts import preparation_doubts
 from ndflow.preparation.picture import preparation_picture
 from ndflow.preparation.prepare_volume import PreparedVolume, prepare_volume
@@ -49,11 +51,13 @@ from ndflow.study.preparing.raw_scan import (
 __all__ = [
     "PACKAGES",
     "ScanPrepared",
+    "package_versions",
     "preparation_settings",
     "prepare_job",
     "prepared_before",
     "prepared_on_own_grid",
     "refuse_edited",
+    "with_site",
 ]
 
 PACKAGES = ("antspyx", "deepbet", "nilearn", "torch")  # that preparations depend on
@@ -106,7 +110,6 @@ def prepare_job(
     *,
     settings: Mapping[str, Any],
     max_bytes: int,
-    force: bool = False,
     notes: Path | None = None,
 ) -> ScanPrepared:
     """Prepare a scan, and make its aligned copy if it has one, unless that was done before.
@@ -117,18 +120,16 @@ def prepare_job(
     choices : what is to be done.
     settings : what the user chose, for the record.
     max_bytes : the largest file to read.
-    force : whether results that somebody has changed are replaced.
     notes : the folder where the step is noted, see `ndflow.study.parallel.steps_noted`.
     """
     before = prepared_before(scan, paths, choices)
     if before is not None:
         return before
     own = prepared_on_own_grid(scan, paths, choices)
-    if not force:
-        if own is None:
-            refuse_edited(scan, paths, choices)
-        if choices.resolution is not None:
-            refuse_edited_copy(paths, choices.resolution)
+    if own is None:
+        refuse_edited(scan, paths, choices)
+    if choices.resolution is not None:
+        refuse_edited_copy(paths, choices.resolution)
     forget_peak()
     clock = _Clock(notes, scan.name)
     try:
@@ -170,10 +171,30 @@ def preparation_settings(scan: Scan, choices: Choices) -> dict[str, Any]:
     """Return what the results of a scan depend on, beside its files."""
     return {
         **choices.steps,
+        **package_versions(choices),
         "name": Path(scan.output).name,
-        "site": scan.site,
         **{name: part for name, part in scan.metadata.items() if name != "Sources"},
     }
+
+
+def package_versions(choices: Choices) -> dict[str, str]:
+    """Return the versions of the packages that the results of a scan depend on."""
+    known = versions(*choices.packages)
+    return {name: known[name] for name in choices.packages if name in known}
+
+
+def with_site(scan: Scan, paths: PreparedPaths, choices: Choices) -> PreparationRecord:
+    """Return the sidecar of a scan that is prepared; its site, if that was corrected, is renewed.
+
+    No image depends on the site.
+    """
+    record = PreparationRecord.read(paths.sidecar)
+    if record.site == scan.site:
+        return record
+    record = replace(record, site=scan.site)
+    keep = all_files(scan.files(tissues=True))
+    record.write(paths.sidecar, force=True, inputs=keep, metadata=_metadata(scan, choices))
+    return record
 
 
 def _prepared(
@@ -205,8 +226,10 @@ def _prepared(
     keep = all_files(scan.files(tissues=True))
     for folder in {paths.image.parent, paths.picture.parent}:
         folder.mkdir(parents=True, exist_ok=True)
+    paths.unfinished.touch()
     paths.sidecar.unlink(missing_ok=True)
-    outputs = _write(paths, given, found, keep)
+    deepbet = deepbet_version() if choices.mask == BRAIN else None
+    outputs = _write(paths, given, found, keep, deepbet)
     record = PreparationRecord(
         steps=choices.steps,
         settings=dict(settings),
@@ -227,6 +250,7 @@ def _prepared(
         record.write(paths.sidecar, force=True, inputs=keep, metadata=_metadata(scan, choices))
 
     write_on_grid(paths.image, volume, found.corrected, keep=keep, then=describe)
+    paths.unfinished.unlink(missing_ok=True)
     return ScanPrepared(
         False,
         record.warnings,
@@ -238,11 +262,18 @@ def _prepared(
 
 
 def _write(
-    paths: PreparedPaths, given: RawScan, found: PreparedVolume, keep: list[str]
+    paths: PreparedPaths,
+    given: RawScan,
+    found: PreparedVolume,
+    keep: list[str],
+    deepbet: str | None,
 ) -> dict[str, str]:
-    """Write all files of a scan but the image and its sidecar; return their hashes."""
+    """Write all files of a scan but the image and its sidecar; return their hashes.
+
+    `deepbet` is the version that found the mask, if it was not given.
+    """
     volume = given.volume
-    outputs = {"mask": write_mask(paths.mask, volume, found.brain, keep=keep)}
+    outputs = {"mask": write_mask(paths.mask, volume, found.brain, keep=keep, deepbet=deepbet)}
     unused = [*(() if found.tissues is not None else paths.tissues)]
     if given.maps:
         for tissue, path, one in zip(TISSUE_COLUMNS, paths.tissues, given.maps, strict=True):
@@ -283,8 +314,7 @@ def _fingerprint(scan: Scan, inputs: Mapping[str, Any], choices: Choices) -> str
 
 def _written(record: PreparationRecord, paths: PreparedPaths) -> dict[str, str]:
     """Return the hashes of a scan's files as they are now."""
-    named = paths._asdict()
-    return {what: sha256_of(named[what]) for what in record.outputs if what in named}
+    return {what: sha256_of(path) for what, path in paths.named(record.outputs).items()}
 
 
 def refuse_edited(scan: Scan, paths: PreparedPaths, choices: Choices) -> None:
@@ -293,14 +323,14 @@ def refuse_edited(scan: Scan, paths: PreparedPaths, choices: Choices) -> None:
         record = PreparationRecord.read(paths.sidecar)
     except FileError:
         return
-    named = paths._asdict()
     given: set[str] = set()
-    for what, sha256 in record.outputs.items():
-        path = named.get(what)
-        if path is None or not path.exists() or (now := sha256_of(path)) == sha256:
+    for what, path in paths.named(record.outputs).items():
+        if not path.exists() or (now := sha256_of(path)) == record.outputs[what]:
             continue
         given = given or {one for part in _now(scan, choices).values() for one in part}
         if now not in given:
-            column = f", name the copy in the column {what} of the table" if what in _GIVEN else ""
-            hint = f"to keep it, copy it elsewhere{column}; --force replaces it"
+            column = (
+                f" and name the copy in the column {what} of the table" if what in _GIVEN else ""
+            )
+            hint = f"to keep it, copy it elsewhere{column}; to have it made again, delete it"
             raise FileError(path, "changed since ndflow wrote it", hint)

@@ -6,6 +6,7 @@ fingerprint it should have, is kept.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -31,7 +32,7 @@ from ndflow.study.listing.scan_table import named_scans, read_table
 from ndflow.study.parallel.followed import Progress, Silent
 from ndflow.study.parallel.scan_pass import ScanTasks, Work, outcomes_of
 from ndflow.study.parallel.steps_noted import noting
-from ndflow.study.parallel.tasks import Failure, check_jobs, record_failures
+from ndflow.study.parallel.tasks import Failure, check_jobs, read_failures, record_failures
 from ndflow.study.plan import Study
 from ndflow.study.preparing.copies.copies_in_folder import remove_other_copies
 from ndflow.study.preparing.preparation_folder import (
@@ -45,8 +46,9 @@ from ndflow.study.preparing.prepare_job import (
     PACKAGES,
     prepare_job,
     prepared_before,
+    with_site,
 )
-from ndflow.study.preparing.prepared_tables import ALIGNED, STUDY, write_tables
+from ndflow.study.preparing.prepared_tables import ALIGNED, STUDY, records_of, write_tables
 from ndflow.study.preparing.raw_scan import choices_for
 from ndflow.study.preparing.requirements import check_requirements
 from ndflow.study.preparing.result_names import scans_to_prepare
@@ -77,6 +79,7 @@ class PreparationSummary(NamedTuple):
     table : the table of the prepared scans, for `ndflow.cohort`; None if all failed.
     seconds : how long a scan took, the median of those prepared now; None if none was.
     peak_bytes : the largest resident set of a worker; None if it is not known.
+    finished : whether all scans were tried; not if the first failure ended the run.
     aligned : the table of copies in a common space; None if there are none.
     """
 
@@ -87,6 +90,7 @@ class PreparationSummary(NamedTuple):
     table: Path | None = None
     seconds: float | None = None
     peak_bytes: int | None = None
+    finished: bool = True
     aligned: Path | None = None
 
 
@@ -102,9 +106,9 @@ class _Pass:
     peaks: list[int] = field(default_factory=list)
 
     @property
-    def tried(self) -> list[str]:
+    def tried(self) -> set[str]:
         """The names of all scans that were tried."""
-        return [*self.done, *(failure.scan for failure in self.failures)]
+        return {*self.done, *(failure.scan for failure in self.failures)}
 
 
 @documented(Preparing, Reading)
@@ -132,7 +136,8 @@ def prepare(
     table : TSV or CSV with one row per scan, see ``ndflow prepare --help``.
     out : the folder for the results.
     channel : what the images show. Default: the end of each file name, if that is known, or T1w.
-    force : whether results that somebody has changed, for example a mask, are replaced.
+    force : whether the folder may hold something else, or prepared scans that are not listed now.
+        Results that somebody has changed, for example a mask, are never replaced.
     jobs : how many scans at a time, each in a process of its own; -1 for one per core.
     scheduler : instead, the address of a Dask scheduler, or its file.
     progress : follows how far the run has come.
@@ -227,6 +232,7 @@ def run_preparation(
         folder / STUDY if found.done else None,
         median(found.seconds) if found.seconds else None,
         max(found.peaks, default=None),
+        len(found.tried) == len(plan.scans),
         folder / ALIGNED if found.done and plan.preparing.resolution is not None else None,
     )
 
@@ -263,7 +269,7 @@ def _source(plan: Preparation) -> dict[str, Any]:
 def _over(plan: Preparation, progress: Progress, notes: Path) -> _Pass:
     result = _Pass()
     chosen: dict[str, Any] = {"settings": plan.own_settings, "max_bytes": plan.reading.max_bytes}
-    job = partial(prepare_job, force=plan.force, notes=notes, **chosen)
+    job = partial(prepare_job, notes=notes, **chosen)
     work = Work(STAGE, job, prepared_before, apart=True)  # ANTs computes without a pause
     tasks = ScanTasks(plan, plan.scans, lambda scan: {"choices": choices_for(plan, scan)})
     progress.begin(STAGE, len(tasks))
@@ -288,25 +294,30 @@ def _over(plan: Preparation, progress: Progress, notes: Path) -> _Pass:
 
 def _finish(plan: Preparation, command: Sequence[str], found: _Pass) -> None:
     """Write the tables, the list of failures and the record."""
-    records = {
-        scan.name: PreparationRecord.read(plan.paths(scan).sidecar)
-        for scan in plan.scans
-        if scan.name in found.done
-    }
-    tables = write_tables(plan, records)
-    everything = not (plan.partial or plan.stop_early)
-    tried = None if everything else {STAGE: found.tried}
-    record_failures(plan.folder, tried, {STAGE: found.failures})
-    peaks = [one.peak_bytes for one in records.values() if one.peak_bytes is not None]
+    tried = [scan for scan in plan.scans if scan.name in found.tried]
+    records: dict[str, PreparationRecord] = {}
+    for scan in tried:
+        if scan.name in found.done:
+            paths = plan.paths(scan)
+            records[scan.output] = with_site(scan, paths, choices_for(plan, scan))
+            paths.unfinished.unlink(missing_ok=True)  # of a run that was killed just before its end
+    finished = len(tried) == len(plan.scans)
+    merge = plan.partial or not finished
+    written = write_tables(plan, tried, records, merge=merge)
+    stages = {STAGE: sorted(found.tried)} if merge else None
+    record_failures(plan.folder, stages, {STAGE: found.failures})
+    known = records_of(plan, written.measured, records)
+    peaks = [one.peak_bytes for one in known.values() if one.peak_bytes is not None]
     _record(
         plan,
         command,
-        files={name: sha256_of(plan.folder / name) for name in tables},
-        finished=True,
-        prepared=len(found.done),
-        failed=len(found.failures),
+        files={name: sha256_of(plan.folder / name) for name in written.names},
+        finished=finished,
+        sites=dict(sorted(Counter(one.site for one in known.values() if one.site).items())),
+        prepared=len(known),
+        failed=len(read_failures(plan.folder)),
         peak_bytes=max(peaks, default=None),
-        doubts=found.doubts,
+        doubts={name: one.doubts for name, one in known.items() if one.doubts},
     )
 
 
@@ -322,6 +333,5 @@ def _record(plan: Preparation, command: Sequence[str], **outcome: Any) -> None:
         versions=versions(*PACKAGES),
         channel=plan.channel,
         outputs=tuple(dict.fromkeys(outputs)),
-        sites=plan.site_counts,
         **outcome,
     ).write(plan.folder / PROVENANCE, force=True)

@@ -8,7 +8,7 @@ the same for aligned copies, where they are asked for.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,11 +17,12 @@ from typing import NamedTuple
 from ndflow.errors import FileError
 from ndflow.files.tables import read_delimited, write_table
 from ndflow.image.scans import Scan, TissueMaps
+from ndflow.scan.outputs import sidecar_of
 from ndflow.study.preparing.copies.copy_paths import copy_paths
 from ndflow.study.preparing.preparation_plan import Preparation
 from ndflow.study.preparing.preparation_records import PreparationRecord
 
-__all__ = ["ALIGNED", "MEASURES", "STUDY", "write_tables"]
+__all__ = ["ALIGNED", "MEASURES", "STUDY", "WrittenTables", "records_of", "write_tables"]
 
 STUDY = "study.tsv"
 ALIGNED = "study_space-MNI.tsv"
@@ -44,22 +45,38 @@ class _Table(NamedTuple):
     rows: Mapping[str, Row]
 
 
-def write_tables(plan: Preparation, records: Mapping[str, PreparationRecord]) -> list[str]:
-    """Write all tables, and return their names.
+class WrittenTables(NamedTuple):
+    """The names of the tables that were written, and the rows of that of the measures."""
+
+    names: list[str]
+    measured: list[Row]
+
+
+def write_tables(
+    plan: Preparation,
+    tried: Sequence[Scan],
+    records: Mapping[str, PreparationRecord],
+    *,
+    merge: bool,
+) -> WrittenTables:
+    """Write all tables.
 
     Parameters
     ----------
-    plan : what was to be prepared. If it is only part of a dataset, the rows of other scans stay.
-    records : of the scans that did not fail, by their names.
+    plan : what was to be prepared.
+    tried : the scans that the run has come to.
+    records : of those that did not fail, by their images.
+    merge : whether the rows of other scans stay, because the run was about part of a dataset, or
+        was stopped.
     """
-    scans = [scan for scan in plan.scans if scan.name in records]
+    scans = [scan for scan in tried if scan.output in records]
     more = sorted({name for scan in scans for name in scan.covariates})
     listed = _Table(
         (*_FIRST, *more), {scan.output: _listed(plan, plan.prepared(scan)) for scan in scans}
     )
     measured = _Table(
         (*_MEASURED, "image"),
-        {scan.output: _measured(scan, records[scan.name]) for scan in scans},
+        {scan.output: _measured(scan, records[scan.output]) for scan in scans},
     )
     tables = {STUDY: listed, MEASURES: measured}
     if (resolution := plan.preparing.resolution) is None:
@@ -69,22 +86,44 @@ def write_tables(plan: Preparation, records: Mapping[str, PreparationRecord]) ->
             scan.output: _listed(plan, _copy(plan.prepared(scan), resolution)) for scan in scans
         }
         tables[ALIGNED] = _Table(listed.columns, copies)
+    ours = {scan.output for scan in tried}
     for name, table in tables.items():
-        columns, rows = _merged(plan, name, table) if plan.partial else table
-        ordered = [rows[key] for key in rows]
+        tables[name] = _merged(plan, name, table, ours) if merge else table
+        columns, rows = tables[name]
         write_table(
-            plan.folder / name, columns, ([row.get(one) for one in columns] for row in ordered)
+            plan.folder / name,
+            columns,
+            ([row.get(one) for one in columns] for row in rows.values()),
         )
-    return [*tables]
+    return WrittenTables([*tables], [*tables[MEASURES].rows.values()])
 
 
-def _merged(plan: Preparation, name: str, table: _Table) -> _Table:
+def records_of(
+    plan: Preparation, rows: Sequence[Row], records: Mapping[str, PreparationRecord]
+) -> dict[str, PreparationRecord]:
+    """Return the sidecars of all scans in the table, by their names; none that is damaged.
+
+    Parameters
+    ----------
+    plan : says where they are.
+    rows : of the table.
+    records : those that are known already, by their images.
+    """
+    found: dict[str, PreparationRecord] = {}
+    for row in rows:
+        image = str(row["image"])
+        with suppress(FileError):
+            record = records.get(image) or PreparationRecord.read(sidecar_of(plan.folder / image))
+            found[str(row["name"])] = record
+    return found
+
+
+def _merged(plan: Preparation, name: str, table: _Table, ours: Collection[str]) -> _Table:
     """Return a table with the rows of other scans that are still there."""
     path = plan.folder / name
     if not path.exists():
         return table
     columns, lines = read_delimited(path)
-    ours = {scan.output for scan in plan.scans}
     rows = dict(table.rows)
     for _, cells in lines:
         row = dict(zip(columns, cells, strict=True))

@@ -57,6 +57,17 @@ class Choices(NamedTuple):
         corrected = "corrected" if self.bias_field else "left"
         return {"mask": self.mask, "bias field": corrected, "tissues": self.tissues}
 
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that make the results, and that these depend on."""
+        found = self.tissues == "found"
+        used = {
+            "antspyx": self.bias_field or found,
+            "deepbet": self.mask == "brain",
+            "nilearn": found,
+        }
+        return tuple(name for name in used if used[name])
+
 
 def choices_for(plan: Preparation, scan: Scan) -> Choices:
     """Return what is to be done with a scan."""
@@ -113,7 +124,9 @@ def read_raw(scan: Scan, choices: Choices, max_bytes: int) -> RawScan:
                 warnings += misalignment_warnings(maps[-1], volume)
                 files[tissue] = maps[-1].files
     if missing := int(np.count_nonzero(~np.isfinite(volume.stored))):
-        warnings.append(f"{volume.path}: {plural(missing, 'voxel')} NaN or infinite, now 0")
+        are = ("is", "was") if missing == 1 else ("are", "were")
+        cause = f"{plural(missing, 'voxel')} {are[0]} NaN or infinite, and {are[1]} set to 0"
+        warnings.append(f"{volume.path}: {cause}")
     return RawScan(
         volume, masks.get("mask"), masks.get("lesion"), tuple(maps), tuple(warnings), files
     )

@@ -70,27 +70,28 @@ def scans_to_prepare(scans: Sequence[Scan], source: Path, channel: str | None = 
     Raises
     ------
     FileError
-        Where two scans would share their masks, as the T1w and the FLAIR image of one visit would.
+        Where two scans would share their masks, as the T1w and the FLAIR image of one visit would,
+        or two versions of one image.
     """
     if channel is not None:
         check_label("channel", channel)
+    of_bids = {scan.name: found for scan in scans if (found := _entities(scan)) is not None}
+    subjects = {alike(entities["sub"]) for entities in of_bids.values()}
+    labels = _labels([scan.name for scan in scans if scan.name not in of_bids], subjects)
     taken: dict[str, Scan] = {}
-    labels: set[str] = set()
     named: list[Scan] = []
     for scan in scans:
-        file = Path(scan.path).name
-        entities = entities_of(file) if stem(file) == scan.name else None
-        inherited = {} if entities is None else inherited_metadata(scan.path)
+        inherited = inherited_metadata(scan.path) if scan.name in of_bids else {}
+        entities = of_bids.get(scan.name) or {"sub": labels[scan.name]}
         stripped = {"SkullStripped": True} if scan.metadata.get("SkullStripped") is True else {}
-        if entities is None:
-            entities = {"sub": _label(scan.name, labels)}
         output = preprocessed_name(entities, contrast_of(scan, channel))
         other = taken.setdefault(alike(output.rpartition("_desc-")[0]), scan)
         if other is not scan:
             cause = f"{scan.origin}: by its name, of the same subject and visit as {other.path}"
-            hint = "prepare one contrast at a time, each to a folder of its own"
+            hint = "list one of them only, or prepare each to a folder of its own"
+            if contrast_of(scan, channel) != contrast_of(other, channel):
+                hint = "prepare one contrast at a time, each to a folder of its own"
             raise FileError(scan.path, f"{cause} ({other.origin})", hint)
-        labels.add(alike(entities["sub"]))
         named.append(
             replace(
                 scan,
@@ -102,6 +103,12 @@ def scans_to_prepare(scans: Sequence[Scan], source: Path, channel: str | None = 
     return named
 
 
+def _entities(scan: Scan) -> Entities | None:
+    """Return the entities of a scan whose name is of BIDS, and is its own; None otherwise."""
+    file = Path(scan.path).name
+    return entities_of(file) if stem(file) == scan.name else None
+
+
 def _uri(path: str, source: Path) -> str:
     """Return the BIDS URI of a scan."""
     try:
@@ -111,11 +118,27 @@ def _uri(path: str, source: Path) -> str:
     return f"bids:{RAW}:{quote(os.fsencode(Path(relative).as_posix()))}"
 
 
-def _label(name: str, taken: set[str]) -> str:
-    """Return a label of BIDS for the name of a scan, different from those that are taken."""
+def _labels(names: Sequence[str], taken: set[str]) -> dict[str, str]:
+    """Return different labels of BIDS for the names of scans, whatever the order of these.
+
+    Parameters
+    ----------
+    names : of scans.
+    taken : the labels of other scans, as of `alike`.
+    """
+    taken = {*taken}
+    found: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: (_plain(name) != name, name)):
+        label = _plain(name)
+        if not label or alike(label) in taken:
+            label += hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:_HASH]
+        taken.add(alike(label))
+        found[name] = label
+    return found
+
+
+def _plain(name: str) -> str:
+    """Return a name without all that BIDS does not allow in a label."""
     short = name.removesuffix(ending_of(name)) or name
     plain = normalize("NFKD", short.removeprefix("sub-"))
-    label = _OTHERWISE.sub("", plain)
-    if not label or alike(label) in taken:
-        label += hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:_HASH]
-    return label
+    return _OTHERWISE.sub("", plain)

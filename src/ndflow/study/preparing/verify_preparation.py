@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -59,7 +60,8 @@ def verify_preparation(folder: Path, jobs: int, follow: Progress) -> CheckedFold
         if not record.finished or not record.files:
             cause = "holds a preparation that was stopped"
             raise FileError(folder, cause, "run the same command again to finish it")
-        plan = Preparation(folder, _prepared_scans(folder))
+        scans, found = _prepared_scans(folder, record)
+        plan = Preparation(folder, scans)
         copies = _copies(plan, record)
         tasks = [
             Task(one.name, {"paths": plan.paths(one), "copy": copies.get(one.name)}, one.origin)
@@ -67,7 +69,9 @@ def verify_preparation(folder: Path, jobs: int, follow: Progress) -> CheckedFold
         ]
         written = [FileHash(str(folder / name), sha256) for name, sha256 in record.files.items()]
         files = [str(folder / PROVENANCE), *(file.file for file in written)]
-        found = [*compared(written, "not what the preparation wrote")]
+        told = {one.path for one in found}
+        differ = compared(written, "not what the preparation wrote")
+        found += [one for one in differ if one.path not in told]
         checked = check_scans(_check_scan, tasks, jobs, follow)
         files, found = [*files, *checked.files], [*found, *checked.findings]
         ours = (PROVENANCE, FAILURES, REPORT, *DATASET_FILES, *record.files)
@@ -78,17 +82,37 @@ def verify_preparation(folder: Path, jobs: int, follow: Progress) -> CheckedFold
     return CheckedFolder(len(tasks), files, found)
 
 
-def _prepared_scans(folder: Path) -> list[Scan]:
-    """Return the scans that the table of a preparation lists, if any did not fail."""
+def _prepared_scans(folder: Path, record: PreparedRecord) -> tuple[list[Scan], list[Finding]]:
+    """Return the scans that the table of a preparation lists, and what is wrong with it.
+
+    If it cannot be read, those of the record are returned that have sidecars.
+    """
+    table = folder / STUDY
+    found: list[Finding] = []
     try:
-        listed = read_scans(folder / STUDY)
-    except FileError:
-        return []
-    names = [Path(scan.path).relative_to(folder.absolute()).as_posix() for scan in listed]
-    return [
-        Scan(scan.image, name=name, origin=scan.origin, output=name, sidecar=str(sidecar_of(name)))
-        for scan, name in zip(listed, names, strict=True)
+        listed = [Path(scan.path) for scan in read_scans(table)]
+    except FileError as error:
+        if not record.prepared:  # all have failed
+            return [], []
+        found.append(broken(table, error))
+        known = [folder.absolute() / name for name in record.outputs]
+        listed = [path for path in known if sidecar_of(path).exists()]
+    names: list[str] = []
+    for path in listed:
+        try:
+            names.append(_absolute(path).relative_to(_absolute(folder)).as_posix())
+        except ValueError:
+            cause = f"lists {_absolute(path)}, which is not in this folder"
+            found.append(Finding("changed", str(table), cause))
+    scans = [
+        Scan(str(folder / name), name=name, output=name, sidecar=str(sidecar_of(name)))
+        for name in names
     ]
+    return scans, found
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 (without "..", and links as they are)
 
 
 def _copies(plan: Preparation, record: PreparedRecord) -> dict[str, CopyPaths]:
@@ -112,8 +136,8 @@ def _check_own(paths: PreparedPaths) -> Checked:
         record = PreparationRecord.read(paths.sidecar)
     except FileError as error:
         return Checked([str(paths.sidecar)], [broken(paths.sidecar, error)])
-    named = paths._asdict()
-    written = [FileHash(str(named[what]), sha256) for what, sha256 in record.outputs.items()]
+    named = paths.named(record.outputs)
+    written = [FileHash(str(path), record.outputs[what]) for what, path in named.items()]
     found = [*compared(written, "not what the preparation wrote")]
     read = [file for files in record.inputs.values() for file in files]
     found += compared(read, "not what the preparation read")
