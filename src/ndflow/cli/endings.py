@@ -116,6 +116,7 @@ def print_summary(
             **_prepared(summary),
             "scans": _scans(summary, "done", idle=not page.renewed),
             "sites": _sites(summary, study),
+            **_balance(summary, study),
             "distance": _distance(summary.distances),
             "flagged": _flagged(summary, _see(page), summary.of_study),
             "report": page.why if page.path is None else _shown(page.path),
@@ -248,6 +249,15 @@ def _sites(summary: Ended, study: Plan) -> str:
         return "not known"
     names = [f"{site} {count}" for site, count in sorted(counts.items())]
     return f"{len(counts)}: {_fitting(names, _WIDTH - _COLUMN - len(f'{len(counts)}: '))}"
+
+
+def _balance(summary: Summary, study: Study) -> dict[str, str]:
+    """Return the line about weighted scans, if they are."""
+    if not summary.balance:
+        return {}
+    begin = f"{', '.join(study.averaging.balance)}; effective scans "
+    names = [f"{site} {own.effective:.1f}" for site, own in summary.balance.items()]
+    return {"balance": begin + _fitting(names, _WIDTH - _COLUMN - len(begin))}
 
 
 def _fitting(names: Sequence[str], width: int, kind: str = "") -> str:

@@ -11,9 +11,12 @@ uniform weights, which is where their covariates overlap. The mean of all scans 
 reach for a site, and their variance, which includes that between sites, nearly always. Each site
 counts once, since each has a map: counted by scans, small sites keep fewer effective scans, and
 more imbalance is left. φ_s is convex, with the gradient λ_s and the second derivative ``(∇²D)⁻¹``.
-A site that is unlike all others would draw the target out of their reach. So as long as some sites
-cannot reach it, the one with the largest φ_s is left out of the sum, and only brought as near as
-possible; unless fewer than two would be left: then all have a part in it.
+A site that is unlike all others may draw the target out of their reach. So the target is also found
+without the site that cannot reach it and has the largest φ_s, and so on, as long as there are such
+sites and others; and the target is taken with the least ``Σ_s 1/m_s + min(δ_s², 1)``: the variance
+of the average of a site with m_s effective scans, and the square of its imbalance δ_s, both as if
+the covariates were all that people differ in. A site with more than 1 is lost either way, and no
+reason to give up others.
 
 *Moments* are the mean of each number, and its mean square where a site has enough scans; and the
 share of each category. They are in units of the standard deviation over all scans, a share p in
@@ -22,7 +25,7 @@ units of √p, so that two categories count like a number with two values.
 *Effective scans*, ``1 / Σ_i w_i²``, are how many scans of equal weight would give an average as
 certain. A site must keep `FEWEST` of them, or half of its scans where it has few. If means and mean
 squares together leave fewer, or are out of reach, only means are balanced; if these are, too, they
-are relaxed: r is halved as long as enough effective scans are left.
+are relaxed, with the smallest r that leaves enough effective scans.
 """
 
 from __future__ import annotations
@@ -40,7 +43,19 @@ from ndflow.population.tilting import tilt
 from ndflow.record import Record
 from ndflow.values import FloatArray, einsum, real_array
 
-__all__ = ["FEWEST", "Balance", "SiteBalance", "balance", "effective_scans"]
+__all__ = ["BIBTEX", "FEWEST", "Balance", "SiteBalance", "balance", "effective_scans"]
+
+BIBTEX = """@article{hainmueller2012,
+  author  = {Hainmueller, Jens},
+  title   = {Entropy Balancing for Causal Effects: A Multivariate Reweighting Method to Produce
+             Balanced Samples in Observational Studies},
+  journal = {Political Analysis},
+  volume  = {20},
+  number  = {1},
+  pages   = {25--46},
+  year    = {2012},
+  doi     = {10.1093/pan/mpr025},
+}"""
 
 FEWEST = 5.0  # effective scans: with fewer, the map of a site depends on who these people are
 
@@ -48,6 +63,7 @@ _EXACT, _MEANS, _NEAR = "means and variances", "means", "approximate"
 _PER_MOMENT = 5  # scans of a site for each moment, so that mean squares count too
 _JOINT_RELAXATION = 0.1  # r of the common target, in squares of a standard deviation
 _MOST_RELAXED, _LEAST_RELAXED = 16.0, 1e-3  # r of a site that cannot reach the target
+_FINER = 0.75  # factor from one r to the next
 _ENOUGH = 1.0 - 1e-9  # of the effective scans that are needed
 _ALIKE = 1e-9  # relative to the largest: numbers that differ less are the same
 _PRECISE = 1e-11  # of moments
@@ -216,43 +232,45 @@ class _Site:
         bend[np.ix_(self.used, self.used)] = np.linalg.inv(found.curvature)
         return -found.value, slope, bend
 
-    def exact(self, target: FloatArray, chosen: NDArray[np.bool_]) -> tuple[FloatArray, bool, bool]:
-        """Return weights for some moments, whether they will do, and if not, whether by proof."""
-        found = tilt(self.moments[:, chosen], target[chosen])
-        done = found.status == "solved" and effective_scans(found.weights) >= self.needed
-        return found.weights, done, found.status == "outside"
+    def loss(self, weights: FloatArray, target: FloatArray) -> float:
+        """Return the variance of its average, and the square of its imbalance up to 1."""
+        away = (einsum("ij,i->j", self.moments, weights) - target)[self.means]
+        imbalance = min(float(einsum("i,i->", away, away)), 1.0)
+        return 1 / effective_scans(weights) + imbalance
 
     def weights(self, target: FloatArray) -> tuple[FloatArray, str, bool]:
         """Return weights, what they reach, and whether the target is proved to be out of reach."""
-        if (self.used != self.means).any():
-            weights, done, _ = self.exact(target, self.used)
-            if done:
-                return weights, _EXACT, False
-        weights, done, outside = self.exact(target, self.means)
-        if done:
-            return weights, _MEANS, False
+        outside = False
+        for chosen, reach in ((self.used, _EXACT), (self.means, _MEANS)):
+            if reach == _EXACT and (chosen == self.means).all():
+                continue
+            found = tilt(self.moments[:, chosen], target[chosen])
+            outside = found.status == "outside"
+            if found.status == "solved" and effective_scans(found.weights) >= self.needed:
+                return found.weights, reach, False
         own, goal = self.moments[:, self.means], target[self.means]
         weights, start, relaxation = np.full(len(own), 1 / len(own)), None, _MOST_RELAXED
         while relaxation >= _LEAST_RELAXED:
             found = tilt(own, goal, relaxation, start)
             if effective_scans(found.weights) < self.needed:
                 break
-            weights, start, relaxation = found.weights, found.multipliers, relaxation / 2
+            weights, start, relaxation = found.weights, found.multipliers, relaxation * _FINER
         return weights, _NEAR, outside
 
 
 def _common_target(sites: Sequence[_Site]) -> FloatArray:
-    """Return the moments that all sites, or all that can, are brought to."""
-    of_all = target = _cheapest_target(sites)
-    left = list(sites)
-    while len(left) > 1:
-        far = [site for site in left if not site.exact(target, site.means)[1]]
-        if not far:
-            return target
-        costs = [site.cost(target)[0] for site in far]
-        left.remove(far[int(np.argmax(costs))])
+    """Return the moments that sites are brought to."""
+    left, best, least = list(sites), np.empty(0), math.inf
+    while True:
         target = _cheapest_target(left)
-    return of_all
+        found = {site: site.weights(target) for site in sites}
+        loss = sum(site.loss(found[site][0], target) for site in sites)
+        if loss < least:
+            best, least = target, loss
+        far = [site for site in left if found[site][1] == _NEAR]
+        if not far or len(left) < 3:
+            return best
+        left.remove(far[int(np.argmax([site.cost(target)[0] for site in far]))])
 
 
 def _cheapest_target(sites: Sequence[_Site]) -> FloatArray:

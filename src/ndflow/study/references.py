@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ from ndflow.scan.reading import error_about
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
 from ndflow.scan.target import Target, check_units, in_units, target_of, units_of
 from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.study.weighting.scan_weights import ScanWeights, check_balance, scan_weights
 from ndflow.transport import Chain, IntensityMap
 
 __all__ = [
@@ -50,18 +52,21 @@ class References(NamedTuple):
     sites : that of each site.
     goals : one per site where the study goes by site, and one for all under None.
     read : the files that references were read from, where they were given.
+    weights : of the scans that they were made from.
     """
 
     common: Reference
     sites: dict[str, Reference]
     goals: dict[str | None, Goal]
     read: tuple[FileHash, ...] = ()
+    weights: ScanWeights = ScanWeights({}, {}, {})
 
 
 def check_references(study: Study) -> None:
     """Raise an error, before any work, if references cannot be made or used as asked."""
     matching = study.matching
     study.mode.check(matching)
+    check_balance(study)
     if matching.lesions and study.given is None:
         raise InvalidValueError(
             "--find-lesions needs a reference of healthy scans; make one with 'ndflow reference "
@@ -110,11 +115,13 @@ def make_references(
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
     read: list[FileHash] = []
-    common = _average(study, ordered, models) if study.given is None else _read(study.given, read)
+    weights = scan_weights(study, ordered)
+    average = partial(_average, study, models=models, weights=weights)
+    common = average(ordered) if study.given is None else _read(study.given, read)
     each()
     sites: dict[str, Reference] = {}
     for site in sorted({scan.site for scan in ordered if scan.site is not None}):
-        sites[site] = _site_reference(study, site, ordered, models, read, nested=nested)
+        sites[site] = _site_reference(study, site, ordered, average, read, nested=nested)
         each()
     plain = in_units(_plain_target(study, common), study.matching)
     ways: dict[str, SiteMap] = {}
@@ -124,11 +131,11 @@ def make_references(
             for site, own in sites.items()
         }
     if study.target_rule.needs_tissue_model and study.given is None:
-        common = replace(common, tissues=_tissues(study, ordered, models, common, ways))
+        common = replace(common, tissues=_tissues(study, ordered, models, common, ways, weights))
     goal = in_units(_target(study, common), study.matching)
     check_units(study.matching, study.writing, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.matching)
-    return References(common, sites, goals, tuple(read))
+    return References(common, sites, goals, tuple(read), weights)
 
 
 def write_references(folder: Path, references: References) -> list[str]:
@@ -173,13 +180,16 @@ def _read(path: str, read: list[FileHash]) -> Reference:
     return ReferenceModel.of_payload(path, payload).reference
 
 
-def _average(study: Study, scans: Sequence[Scan], models: Models) -> Reference:
+def _average(
+    study: Study, scans: Sequence[Scan], models: Models, weights: ScanWeights
+) -> Reference:
     return build_reference(
         [replace(models[scan.name], tissues=None) for scan in scans],
         study.method,
         names=[scan.name for scan in scans],
         channel_names=study.channel,
         average=study.averaging.average,
+        weights=weights.for_scans(scans),
     )
 
 
@@ -187,7 +197,7 @@ def _site_reference(
     study: Study,
     site: str,
     scans: Sequence[Scan],
-    models: Models,
+    average: Callable[[Sequence[Scan]], Reference],
     read: list[FileHash],
     *,
     nested: bool,
@@ -202,7 +212,7 @@ def _site_reference(
         if not nested or used.isdisjoint(own):
             read += files
             return known
-    return _average(study, [scan for scan in scans if scan.site == site], models)
+    return average([scan for scan in scans if scan.site == site])
 
 
 def _plain_target(study: Study, common: Reference) -> Target:
@@ -224,18 +234,20 @@ def _tissues(
     models: Models,
     common: Reference,
     ways: Mapping[str, SiteMap],
+    weights: ScanWeights,
 ) -> TissueModel | None:
     """Return the tissues of a study: from its tissue maps where there are any, or from components.
 
     Where scans go through a map of their site, so do their tissues, to the space of the reference.
     """
     known = [scan for scan in scans if isinstance(models[scan.name].tissues, Tissues)]
+    known = weights.weighted(known)
     if not known:
         with error_about(_OWN):
             return study.target_rule.population_tissues(common.mixture, None)
     tissues: list[Tissues] = [models[scan.name].tissues for scan in known]  # type: ignore[misc]
     if not ways:
-        return tissue_model(tissues)
+        return tissue_model(tissues, weights=weights.for_scans(known))
     plain = _plain_target(study, common)
     units = units_of(plain, study.matching)
 
@@ -245,4 +257,4 @@ def _tissues(
         return imap if units is None else Chain((imap, units.inverse()))
 
     maps = [to_reference(scan) for scan in known]
-    return tissue_model(tissues, maps.__getitem__)
+    return tissue_model(tissues, maps.__getitem__, weights=weights.for_scans(known))

@@ -18,6 +18,7 @@ from ndflow.files.stream import sha256_of
 from ndflow.image.found_masks import Unmasked, found_for
 from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
 from ndflow.methods.registry import MethodName
+from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.brain_mask import deepbet_version
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.parameters import documented
@@ -84,6 +85,7 @@ class Summary(NamedTuple):
     distances : how far apart the sites are, before and after; None of fewer than two scans.
     prepared : how their preparation ended, if they were prepared with the study.
     of_study : what is doubtful about the study as a whole, such as its tissue maps.
+    balance : what the weights of each site achieve, if scans are weighted.
     """
 
     done: int
@@ -93,6 +95,7 @@ class Summary(NamedTuple):
     distances: SiteDistances | None = None
     prepared: PreparationSummary | None = None
     of_study: tuple[Doubt, ...] = ()
+    balance: Mapping[str, SiteBalance] = MappingProxyType({})
 
     @property
     def doubts(self) -> dict[str, list[str]]:
@@ -120,6 +123,7 @@ def cohort(
     prepare: bool = False,
     mode: ModeName = Averaging.mode,
     average: Average = Averaging.average,
+    balance: tuple[str, ...] = Averaging.balance,
     method: MethodName = Matching.method,
     target: TargetKind = Matching.target,
     lesions: Lesions | None = Matching.lesions,
@@ -182,19 +186,11 @@ def cohort(
     study = Study(
         Path(out).absolute(),
         named_scans(listed.scans, unmasked=None if prepare else found_for(mask)),
-        Averaging(mode, average),
+        Averaging(mode, average, balance),
         Fitting(effective_count),
         Matching(
-            method,
-            target,
-            lesions,
-            freeze,
-            objective,
-            regularisation,
-            solver,
-            landmarks,
-            scale,
-            range,
+            *(method, target, lesions, freeze, objective, regularisation, solver, landmarks),
+            *(scale, range),
         ),
         Reading(max_bytes),
         Writing(outside, dtype, force),
@@ -272,6 +268,7 @@ def run_cohort(
         normalised.distances(),
         prepared,
         references.of_study,
+        references.balance,
     )
 
 
@@ -329,6 +326,7 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
             "prepared": None if prepared is None else prepared.done,
             "doubts": normalised.all_doubts(),
             "of_study": references.of_study,
+            "balance": dict(references.balance),
         }
     StudyRecord(
         settings=study.settings,
