@@ -1,6 +1,6 @@
 """The figures in docs/studies.md about sites whose people differ in age, and ``--balance age``.
 
-    python experiments/balance_study.py [DRAWS]
+    python experiments/balance_study.py [DRAWS [OUT]]
 
 People of 20 to 80 years, simulated as in ``ndflow demo`` at 4 mm, are scanned by two scanners. The
 older they are, the more CSF they have, and nothing else depends on age. Sites draw people of
@@ -12,10 +12,15 @@ different ages. How much of the age is in the maps of the sites, with weights an
   intensities becomes in each scan. At the same age, by how much does that differ between sites?
 
 All in standard deviations of the reference. Then the rule that warns of sites that differ in age:
-how often does it, in studies of many kinds? No file is written.
+how often does it, in studies of many kinds?
+
+OUT is a finished study whose table has ages. Its sites are divided into halves by age and chance,
+as if they were two sites: their scanner is the same, so their maps should be. By how much do these
+differ, on average over the intensities of the reference? No file is written.
 """
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,8 +36,9 @@ from ndflow.population import balancing
 from ndflow.preparation.template import load_anatomy
 from ndflow.scan.settings import Averaging, Matching
 from ndflow.study.checks.confounding import age_doubts
+from ndflow.study.finished import read_finished
 from ndflow.study.plan import Study
-from ndflow.study.references import make_references
+from ndflow.study.references import make_references, read_models
 from ndflow.transport import PiecewiseLinear, align
 
 PEOPLE, PER_SITE = 140, 20
@@ -183,8 +189,46 @@ def warnings(draws: int) -> None:
             print(f"{count:5} {scans:5} " + " ".join(f"{rate:5.3f}" for rate in rates), flush=True)
 
 
+def halves(out: str, draws: int) -> None:
+    """Print by how much the maps of two halves of a real site differ."""
+    (finished,) = read_finished([out])
+    study = finished.study
+    levels = np.linspace(0.01, 0.99, 99)
+    print("\nhalves of real sites: apart in age, difference of their maps, effective scans")
+    for site, count in study.site_counts.items():
+        own = [scan for scan in study.scans if scan.site == site]
+        models = read_models(study, own)
+        ages = np.array([float(scan.covariates["age"]) for scan in own])
+        for label, slope, balance in (
+            *(("by chance", 0.0, ()), ("by chance, balanced", 0.0, ("age",))),
+            *(("by age", 1.0, ()), ("by age, balanced", 1.0, ("age",))),
+        ):
+            apart, differ, effective = [], [], []
+            for draw in range(draws):
+                noise = np.random.default_rng(draw).standard_normal(count)
+                score = slope * (ages - ages.mean()) / ages.std() + noise
+                older = score > np.median(score)
+                scans = [replace(s, site="AB"[int(o)]) for s, o in zip(own, older, strict=True)]
+                averaging = Averaging("site", study.averaging.average, balance)
+                plan = Study(Path(), scans, averaging, matching=Matching(scale="standard"))
+                made = make_references(plan, scans, models)
+                z = made.common.mixture.quantile(levels)
+                a, b = (made.goals[half].site.solution.imap(z) for half in "AB")
+                apart.append(ages[older].mean() - ages[~older].mean())
+                differ.append(np.abs(a - b).mean())
+                effective += [own.effective for own in made.weights.sites.values()]
+            print(
+                f"{site:10}{label:21}{np.mean(apart):5.1f} {np.mean(differ):.4f} "
+                f"{np.mean(effective or [count / 2]):.1f}",
+                flush=True,
+            )
+
+
 def main() -> None:
     draws = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    if len(sys.argv) > 2:
+        halves(sys.argv[2], draws)
+        return
     warnings(100 * draws)
     maps_of_sites(people(), draws)
 

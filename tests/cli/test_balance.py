@@ -157,6 +157,12 @@ def test_a_wrong_choice_is_refused_before_any_work(
     assert contents(listed.folder) == before
 
 
+def test_the_report_says_how_scans_were_weighted(balanced: Path) -> None:
+    page = ndflow.report(balanced, sample=0, viewer=0).read_text("utf-8")
+    effective = read_json(balanced / "provenance.json")["balance"]["Bonn"]["effective"]
+    assert f"Weighted, they count as {effective:.1f} of 6 scans; means and shares: age" in page
+
+
 def test_the_paragraph_says_how_scans_were_weighted(balanced: Path) -> None:
     text = (balanced / "logs" / "CITATION.md").read_text("utf-8")
     assert "weighted by entropy balancing (Hainmueller 2012)" in text

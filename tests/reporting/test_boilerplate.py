@@ -181,16 +181,18 @@ def test_only_the_steps_that_were_done_are_described() -> None:
 def test_weighted_scans_are_described_and_cited() -> None:
     study = run(averaging=Averaging("site", balance=("age", "sex")), fitted=4)
     own = SiteBalance(5, 3.25, "means and variances", False, {"age": 40.0}, {"age": 45.0})
-    sites = {"A": own, "B": replace(own, reach="approximate", unknown=1)}
+    sites = {"A": own, "B": own, "C": replace(own, reach="approximate", unknown=1)}
     study = replace(study, record=replace(study.record, balance=sites))
     text = methods_paragraph(study, ["A", "B"], ("given",))
     assert (
         "entropy balancing (Hainmueller 2012), so that all sites had the same age and sex" in text
     )
-    assert "the same variance of numbers at A; at B only approximately" in text
-    assert "(effective numbers of scans: A 3.2 of 5, B 3.2 of 5). 1 scan without" in text
+    assert "the same variance of numbers at A and B; at C only approximately" in text
+    assert (
+        "(effective numbers of scans: A 3.2 of 5, B 3.2 of 5, C 3.2 of 5). 1 scan without" in text
+    )
     found = dict(facts(study, 0))
-    assert found["Balance"] == "A 3.2 of 5, B 3.2 of 5"
+    assert found["Balance"] == "A 3.2 of 5, B 3.2 of 5, C 3.2 of 5"
     assert found["Reference"] == "made from 3 scans"
     assert "balance age sex" in found["Settings"]
     references = (Path(__file__).parents[2] / "docs/references.bib").read_text("utf-8")

@@ -104,11 +104,13 @@ class Balance(NamedTuple):
     weights : (n,), of the scans.
     sites : what those of each site achieve.
     target : the mean of each number and the share of each category that sites were brought to.
+    sds : the standard deviation of each over all scans, in units of which an imbalance can be told.
     """
 
     weights: FloatArray
     sites: dict[str, SiteBalance]
     target: dict[str, float]
+    sds: dict[str, float]
 
 
 class _Moment(NamedTuple):
@@ -180,7 +182,8 @@ def balance(covariates: Mapping[str, ArrayLike], sites: Sequence[str]) -> Balanc
     for one, moved in zip(varied, target, strict=True):
         if not one.square:
             goal[one.name] += one.unit * float(moved)
-    return Balance(weights, found, goal)
+    sds = {one.name: float(one.values.std()) for one in known if not one.square}
+    return Balance(weights, found, goal, sds)
 
 
 def effective_scans(weights: FloatArray) -> float:

@@ -143,7 +143,7 @@ def _balance(study: Study, record: StudyRecord) -> str:
     reach = {site: own.reach for site, own in record.balance.items()}
     near = [site for site in reach if reach[site] == "approximate"]
     full = [site for site in reach if reach[site] == "means and variances"]
-    text += f", and the same variance of numbers at {_joined(full)}" if full else ""
+    text += f", and the same variance of numbers at {_joined(full)}" if full[1:] else ""
     text += f"; at {_joined(near)} only approximately" if near else ""
     text += f" (effective numbers of scans: {_effective(record)})" if record.balance else ""
     unknown = sum(own.unknown for own in record.balance.values())

@@ -24,7 +24,7 @@ from ndflow.scan.reading import error_about
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
 from ndflow.scan.target import Target, check_units, in_units, target_of, units_of
 from ndflow.study.plan import ANY_CHANNEL, Study
-from ndflow.study.weighting.scan_weights import ScanWeights, check_balance, scan_weights
+from ndflow.study.weighting.scan_weights import EQUAL, ScanWeights, check_balance, scan_weights
 from ndflow.transport import Chain, IntensityMap
 
 __all__ = [
@@ -59,7 +59,7 @@ class References(NamedTuple):
     sites: dict[str, Reference]
     goals: dict[str | None, Goal]
     read: tuple[FileHash, ...] = ()
-    weights: ScanWeights = ScanWeights({}, {}, {})
+    weights: ScanWeights = EQUAL
 
 
 def check_references(study: Study) -> None:

@@ -131,8 +131,8 @@ def _weighted(site: SiteBalance) -> str:
     changes = [f"{name} {site.before[name]:.3g} → {site.after[name]:.3g}" for name in site.after]
     near = ", only approximately balanced" if site.reach == "approximate" else ""
     return (
-        f"Weighted, they count as {site.effective:.1f} of {plural(site.scans, 'scan')}{near}; mean "
-        f"covariates: {', '.join(changes)}."
+        f"Weighted, they count as {site.effective:.1f} of {plural(site.scans, 'scan')}{near}; "
+        f"means and shares: {', '.join(changes)}."
     )
 
 

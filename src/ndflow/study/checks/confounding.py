@@ -10,7 +10,8 @@ This is said where it is more than `_MUCH`, beyond chance by an F-test, and wher
 by more than a little compared with the ages themselves: students of 21 and of 24 have brains of the
 same age.
 
-With weights (`ndflow.population.balancing`), it is said which sites could not be balanced.
+With weights (`ndflow.population.balancing`), it is said which sites could not be balanced, if the
+imbalance that is left is more than a tenth of a standard deviation.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ _MUCH = 0.25  # of the variance of age
 _CHANCE = 1e-3
 _LITTLE = 0.1  # of the mean age
 _FEWEST = 3  # scans of a site whose age is known
-_NAMED = 3
+_BALANCED = 0.1  # standard deviations of an imbalance that are usually called negligible
+_NAMED = 3  # scans in a sentence
 
 
 def ages_by_site(scans: Sequence[Scan]) -> tuple[str, dict[str, FloatArray]]:
@@ -127,9 +129,12 @@ def balance_doubts(
     """
     found = []
     for site, own in weights.sites.items():
-        if own.reach == "approximate":
-            left = {name: _left(weights, site, name) for name in own.after}
-            name = max(left, key=left.__getitem__)
+        left = {
+            name: abs(own.after[name] - weights.target[name]) / (weights.sds[name] or 1.0)
+            for name in own.after
+        }
+        name = max(left, key=left.__getitem__)
+        if left[name] > _BALANCED:
             what, show = _in_words(name, number=name in covariates)
             before, after = show(own.before[name]), show(own.after[name])
             goal = f"{show(weights.target[name])}, as at the other sites"
@@ -162,13 +167,6 @@ def balance_doubts(
             )
         )
     return tuple(found)
-
-
-def _left(weights: ScanWeights, site: str, name: str) -> float:
-    """Return what is left of an imbalance, relative to the largest of any site."""
-    goal = weights.target[name]
-    largest = max(abs(own.before[name] - goal) for own in weights.sites.values())
-    return abs(weights.sites[site].after[name] - goal) / largest if largest else 0.0
 
 
 def _in_words(name: str, *, number: bool) -> tuple[str, Callable[[float], str]]:

@@ -19,7 +19,7 @@ from ndflow.population.balancing import SiteBalance, balance
 from ndflow.study.plan import Study
 from ndflow.study.weighting.covariates import columns_of, known_in
 
-__all__ = ["ScanWeights", "check_balance", "scan_weights"]
+__all__ = ["EQUAL", "ScanWeights", "check_balance", "scan_weights"]
 
 
 class ScanWeights(NamedTuple):
@@ -30,11 +30,13 @@ class ScanWeights(NamedTuple):
     of : the weight of each scan, by its name; empty if all count the same.
     sites : what those of each site achieve; a site is missing if nothing is known of its scans.
     target : the mean of each number and the share of each category at balanced sites.
+    sds : the standard deviation of each over all scans.
     """
 
     of: dict[str, float]
     sites: dict[str, SiteBalance]
     target: dict[str, float]
+    sds: dict[str, float]
 
     def for_scans(self, scans: Sequence[Scan]) -> list[float] | None:
         """Return the weights of some scans; None if all count the same."""
@@ -45,18 +47,21 @@ class ScanWeights(NamedTuple):
         return [scan for scan in scans if self.of.get(scan.name, 1.0) > 0]
 
 
+EQUAL = ScanWeights({}, {}, {}, {})
+
+
 def scan_weights(study: Study, scans: Sequence[Scan]) -> ScanWeights:
     """Return the weights of some scans of a study in its references."""
     names = study.averaging.balance
     if not names or not scans:
-        return ScanWeights({}, {}, {})
+        return EQUAL
     columns = columns_of(scans, names)
     known = known_in(columns, len(scans))
     places = np.flatnonzero(known)
     weighted = [scans[place] for place in places]
     weights = {scan.name: 0.0 for scan in scans}
     if not weighted:
-        return ScanWeights(dict.fromkeys(weights, 1.0), {}, {})
+        return EQUAL
     found = balance(
         {name: values[places] for name, values in columns.items()},
         [scan.site or "" for scan in weighted],
@@ -70,7 +75,7 @@ def scan_weights(study: Study, scans: Sequence[Scan]) -> ScanWeights:
     for scan in scans:
         if (scan.site or "") not in sites:  # nothing is known of its site, so nothing is weighted
             weights[scan.name] = 1.0
-    return ScanWeights(weights, sites, found.target)
+    return ScanWeights(weights, sites, found.target, found.sds)
 
 
 def check_balance(study: Study) -> None:
