@@ -116,19 +116,50 @@ def make_references(
     for site in sorted({scan.site for scan in ordered if scan.site is not None}):
         sites[site] = _site_reference(study, site, ordered, models, read, nested=nested)
         each()
-    plain = in_units(_plain_target(study, common), study.matching)
-    ways: dict[str, SiteMap] = {}
-    if study.mode.by_site:
-        ways = {
-            site: SiteMap.to(plain, DensityModel(own.mixture), study.matching)
-            for site, own in sites.items()
-        }
-    if study.target_rule.needs_tissue_model and study.given is None:
-        common = replace(common, tissues=_tissues(study, ordered, models, common, ways))
+    common, ways = _with_tissues(study, ordered, models, common, sites)
     goal = in_units(_target(study, common), study.matching)
     check_units(study.matching, study.writing, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.matching)
     return References(common, sites, goals, tuple(read))
+
+
+def _with_tissues(
+    study: Study,
+    scans: Sequence[Scan],
+    models: Models,
+    common: Reference,
+    sites: Mapping[str, Reference],
+) -> tuple[Reference, dict[str, SiteMap]]:
+    """Return the common reference with tissues, if these are needed, and the maps of sites to it.
+
+    The tissues of scans are averaged through the maps of their sites. Where these in turn depend on
+    the tissues, both are found again.
+    """
+    rule = study.target_rule
+    if study.given is not None or not rule.needs_tissue_model:
+        return common, _site_maps(study, sites, _target(study, common))
+    if not any(isinstance(models[scan.name].tissues, Tissues) for scan in scans):
+        with error_about(_OWN):
+            found = rule.population_tissues(common.mixture, None)
+        common = replace(common, tissues=found)
+        return common, _site_maps(study, sites, _target(study, common))
+    ways = _site_maps(study, sites, _plain_target(study, common))
+    common = replace(common, tissues=_tissues(study, scans, models, common, ways))
+    if rule.adapts_sites and ways:
+        ways = _site_maps(study, sites, _target(study, common))
+        common = replace(common, tissues=_tissues(study, scans, models, common, ways))
+    return common, ways
+
+
+def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> dict[str, SiteMap]:
+    """Return the maps from the references of sites to the common one, if the study goes by site."""
+    if not study.mode.by_site:
+        return {}
+    target = in_units(common, study.matching)
+    return {
+        site: SiteMap.to(target, DensityModel(own.mixture), study.matching)
+        for site, own in sites.items()
+    }
 
 
 def write_references(folder: Path, references: References) -> list[str]:
@@ -224,15 +255,12 @@ def _tissues(
     models: Models,
     common: Reference,
     ways: Mapping[str, SiteMap],
-) -> TissueModel | None:
-    """Return the tissues of a study: from its tissue maps where there are any, or from components.
+) -> TissueModel:
+    """Return the tissues of a study, from the tissue maps of those scans that have any.
 
     Where scans go through a map of their site, so do their tissues, to the space of the reference.
     """
     known = [scan for scan in scans if isinstance(models[scan.name].tissues, Tissues)]
-    if not known:
-        with error_about(_OWN):
-            return study.target_rule.population_tissues(common.mixture, None)
     tissues: list[Tissues] = [models[scan.name].tissues for scan in known]  # type: ignore[misc]
     if not ways:
         return tissue_model(tissues)
