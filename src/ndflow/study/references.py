@@ -23,6 +23,7 @@ from ndflow.scan.reading import error_about
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
 from ndflow.scan.target import Target, check_units, in_units, target_of, units_of
 from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.study.presets.decided_study import by_one_labeller, decided
 from ndflow.transport import Chain, IntensityMap
 
 __all__ = [
@@ -49,12 +50,14 @@ class References(NamedTuple):
     common : the reference of all scans.
     sites : that of each site.
     goals : one per site where the study goes by site, and one for all under None.
+    study : the study that they are for, with what its preset decided now that densities are known.
     read : the files that references were read from, where they were given.
     """
 
     common: Reference
     sites: dict[str, Reference]
     goals: dict[str | None, Goal]
+    study: Study
     read: tuple[FileHash, ...] = ()
 
 
@@ -111,6 +114,7 @@ def make_references(
     ordered = sorted(scans, key=lambda scan: scan.name)
     read: list[FileHash] = []
     common = _average(study, ordered, models) if study.given is None else _read(study.given, read)
+    study = decided(study, ordered, models, common)
     each()
     sites: dict[str, Reference] = {}
     for site in sorted({scan.site for scan in ordered if scan.site is not None}):
@@ -128,7 +132,7 @@ def make_references(
     goal = in_units(_target(study, common), study.matching)
     check_units(study.matching, study.writing, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.matching)
-    return References(common, sites, goals, tuple(read))
+    return References(common, sites, goals, study, tuple(read))
 
 
 def write_references(folder: Path, references: References) -> list[str]:
@@ -227,10 +231,13 @@ def _tissues(
 ) -> TissueModel | None:
     """Return the tissues of a study: from its tissue maps where there are any, or from components.
 
+    Maps that differ by site are left out where the target can do without: what they disagree about
+    would be taken for a difference of people.
     Where scans go through a map of their site, so do their tissues, to the space of the reference.
     """
     known = [scan for scan in scans if isinstance(models[scan.name].tissues, Tissues)]
-    if not known:
+    needed = study.target_rule.needs_tissue_maps
+    if not known or not (needed or by_one_labeller(scans, models)):
         with error_about(_OWN):
             return study.target_rule.population_tissues(common.mixture, None)
     tissues: list[Tissues] = [models[scan.name].tissues for scan in known]  # type: ignore[misc]

@@ -19,13 +19,14 @@ from ndflow.cli.options import (
     Masks,
     MatchingOptions,
     Output,
+    Preset,
     ReadingOptions,
     TissueFiles,
     Verbosity,
     VerbosityOptions,
     WritingOptions,
 )
-from ndflow.scan.settings import Fitting, Matching, Reading, Writing
+from ndflow.scan.settings import Fitting, MatchingChoices, Reading, Writing
 
 __all__ = ["normalise"]
 
@@ -42,7 +43,8 @@ def normalise(
     csf: TissueFiles = (),
     gm: TissueFiles = (),
     wm: TissueFiles = (),
-    matching: MatchingOptions = Matching(),
+    preset: Preset = "auto",
+    matching: MatchingOptions = MatchingChoices(),
     find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
@@ -89,29 +91,39 @@ def normalise(
     from ndflow.cli.run_scans import command_line, dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.methods.base import method_of
-    from ndflow.scan.model_files import is_model
     from ndflow.scan.normalise import normalise_scan
     from ndflow.scan.outputs import outputs_for, refuse_images_of_others
+    from ndflow.scan.presets.preset_facts import TargetFacts
+    from ndflow.scan.presets.preset_rules import settled_match
     from ndflow.scan.results import check_result
-    from ndflow.scan.target import check_units, in_units, read_target, refuse_image
+    from ndflow.scan.target import check_units, in_units, known_target, read_target, refuse_image
     from ndflow.scan.tissue_maps import check_maps
     from ndflow.study.parallel.tasks import Task
 
     if find_lesions:
         matching = replace(matching, lesions="auto")
-    method_of(matching)
-    refuse_image(to, matching)
+    scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
+    known = known_target(to)
+    _, settings, decided = settled_match(
+        preset,
+        matching,
+        TargetFacts() if known is None else known.facts,
+        maps=all(scan.tissues.complete for scan in scans),
+    )
+    method_of(settings)
+    refuse_image(to, settings)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
     if writing.force:
         refuse_images_of_others(outputs)
-    scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
     for scan in scans[:1]:
-        check_maps(scan, matching)
+        check_maps(scan, settings)
     target = None
-    if is_model(to) or not dry_run:
-        target = read_target(to, to_mask, reading=reading, fitting=fitting, matching=matching)
-        goal = in_units(target, matching)  # checked once, for all scans
-        check_units(matching, writing, name=to, has_units=target.has_units, model=goal)
+    if known or not dry_run:
+        target = read_target(
+            known or to, to_mask, reading=reading, fitting=fitting, matching=settings
+        )
+        goal = in_units(target, settings)  # checked once, for all scans
+        check_units(settings, writing, name=to, has_units=target.has_units, model=goal)
     files = list(zip(scans, outputs.files, strict=True))
     if dry_run:
         return dry_run_scans(
@@ -127,9 +139,10 @@ def normalise(
         "target": target,
         "reading": reading,
         "fitting": fitting,
-        "matching": matching,
+        "matching": settings,
         "writing": writing,
         "command": command_line(),
+        "preset": decided,
     }
     tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
     code, outcomes = run_scans(
