@@ -62,6 +62,7 @@ VERBS = {
     "apply": (Writing, Reading),
     "fit": (Fitting, Reading),
     "reference": (Matching, Averaging, Writing),
+    "builtin_reference": (),
     "prepare": (Preparing, Reading),
     "cohort": (AveragingChoices, MatchingChoices, Fitting, Writing, Reading),
     "evaluate": (Writing, Reading),

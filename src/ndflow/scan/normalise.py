@@ -79,7 +79,8 @@ def normalise(
     Parameters
     ----------
     image : a path, a nibabel image, or an array.
-    to : the target: a reference or a mixture, or the path of one; or an image, like `image`.
+    to : the target: a reference or a mixture, or the path of one; ``"builtin:T1w"``, a reference
+        that comes with the package; or an image, like `image`.
     mask, to_mask : of the image and of the target, like `image`; or what to find: ``"auto"``, the
         foreground, or ``"brain"``, the brain in a T1w image. Default: all voxels but 0.
     exclude : a mask of voxels that the density does not see, such as a lesion; they are mapped.

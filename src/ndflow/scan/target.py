@@ -22,6 +22,7 @@ from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.targets import target_rule
 from ndflow.population import Reference
+from ndflow.scan.builtin.builtin_references import full_name, is_builtin, read_builtin
 from ndflow.scan.fit import fit_voxels
 from ndflow.scan.model_files import is_model
 from ndflow.scan.presets.preset_facts import TargetFacts
@@ -107,10 +108,11 @@ def known_target(to: AnyTarget) -> KnownTarget | None:
     """Return what is known about a target, read from its file if it is one; None for an image."""
     if isinstance(to, KnownTarget):
         return to
-    name = _called(to)
+    name = full_name(to) if is_builtin(to) else _called(to)
     files: Hashes = {}
-    if is_model(to):
-        kind, payload, file = read_model(to, "mixture", "reference")
+    if is_builtin(to) or is_model(to):
+        read = read_builtin(to) if is_builtin(to) else read_model(to, "mixture", "reference")
+        kind, payload, file = read
         files = {"target": (file,)}
         if kind == "mixture":
             scan = ScanModel.of_payload(to, payload)
@@ -137,8 +139,8 @@ def read_target(
 
     Parameters
     ----------
-    to : a reference or a mixture, or the path of one (.json); or an image; or one of these that was
-        read already.
+    to : a reference or a mixture, or the path of one (.json), or the name of one in the package
+        (``"builtin:T1w"``); or an image; or one of these that was read already.
     mask : of an image, see `Scan`.
     reading, fitting : how an image is read, and its density estimated.
     matching : what the target is for.
@@ -206,7 +208,8 @@ def target_of(
 
 def refuse_image(to: AnyTarget, matching: Matching) -> None:
     """Refuse an image as a target that has to represent a population."""
-    if isinstance(to, Target | KnownTarget | Reference | Fit | GaussianMixture) or is_model(to):
+    known = isinstance(to, Target | KnownTarget | Reference | Fit | GaussianMixture)
+    if known or is_builtin(to) or is_model(to):
         return
     name = os.fspath(to) if isinstance(to, str | os.PathLike) else "the target"
     if target_rule(matching).needs_tissue_model:

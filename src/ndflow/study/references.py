@@ -18,6 +18,7 @@ from ndflow.methods.build_reference import build_reference
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
+from ndflow.scan.builtin.builtin_references import is_builtin, read_builtin
 from ndflow.scan.outputs import safe_name
 from ndflow.scan.reading import error_about
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
@@ -170,7 +171,8 @@ def read_reference(path: str) -> Reference:
 
 def _read(path: str, read: list[FileHash]) -> Reference:
     """Read a reference, and note its file."""
-    kind, payload, file = read_model(path, "mixture", "reference")
+    known = read_builtin(path) if is_builtin(path) else read_model(path, "mixture", "reference")
+    kind, payload, file = known
     if kind == "mixture":
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
     read.append(file)
@@ -197,7 +199,8 @@ def _site_reference(
     nested: bool,
 ) -> Reference:
     """Return the reference of a site: the one beside the given reference, or one of its scans."""
-    beside = None if study.given is None else Path(study.given).with_name(reference_name(site))
+    alone = study.given is None or is_builtin(study.given)
+    beside = None if alone else Path(str(study.given)).with_name(reference_name(site))
     if beside is not None and beside.exists():
         files: list[FileHash] = []
         known = _read(str(beside), files)

@@ -153,7 +153,7 @@ def cohort(
     ----------
     table : TSV or CSV with one row per scan, see ``ndflow cohort --help``.
     out : the folder for the results.
-    reference : the path of a reference to use instead of one made from these scans.
+    reference : a reference instead of one made from these scans: its path, or ``"builtin:T1w"``.
     channel : what the images show, for example ``"T1w"``.
     mask : of scans without one: ``"brain"``, to be found in T1w images (OUT/masks); ``"auto"``, the
         foreground; or ``"none"``, all voxels but 0.

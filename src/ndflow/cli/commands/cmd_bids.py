@@ -66,7 +66,7 @@ def bids(
     new_tissues: NewTissues = False,
     site_column: Annotated[str | None, Parameter(metavar="NAME")] = None,
     skull_stripped: bool = False,
-    reference: Annotated[str | None, Parameter(metavar="R.json")] = None,
+    reference: Annotated[str | None, Parameter(metavar="R.json|builtin:T1w")] = None,
     preset: Preset = "auto",
     averaging: AveragingOptions = AveragingChoices(),
     matching: MatchingOptions = MatchingChoices(),
@@ -122,8 +122,9 @@ def bids(
         Record in the sidecars of the results that the images are skull-stripped, unless the
         sidecar of a scan already says whether it is.
     reference
-        The reference to match scans to; with --mode site, those of sites (`reference_SITE.json`)
-        are looked for beside it. Default: references made from these scans.
+        The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
+        docs/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are looked for
+        beside it. Default: references made from these scans.
     reports_only
         Only write the report of a finished study again; no scan is processed.
     """

@@ -48,7 +48,7 @@ def cohort(
     no_tissues: NoTissues = False,
     new_tissues: NewTissues = False,
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
-    reference: Annotated[str | None, Parameter(metavar="R.json")] = None,
+    reference: Annotated[str | None, Parameter(metavar="R.json|builtin:T1w")] = None,
     preset: Preset = "auto",
     averaging: AveragingOptions = AveragingChoices(),
     matching: MatchingOptions = MatchingChoices(),
@@ -93,8 +93,9 @@ def cohort(
     channel
         The contrast of the images, such as T1w, which the reference and the report name.
     reference
-        The reference to match scans to; with --mode site, those of sites (`reference_SITE.json`)
-        are looked for beside it. Default: references made from these scans.
+        The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
+        docs/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are looked for
+        beside it. Default: references made from these scans.
     """
     from ndflow.cli.cite import print_boilerplate, write_boilerplate
     from ndflow.cli.endings import conclude

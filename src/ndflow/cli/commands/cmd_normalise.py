@@ -66,7 +66,8 @@ def normalise(
     images
         The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
     to
-        The target: a reference or a mixture (.json), or an image.
+        The target: a reference or a mixture (.json), or an image; or `builtin:T1w`, a reference of
+        35 healthy adults that comes with ndflow (docs/builtin.md says what it is not for).
     output
         The file to write; or a folder, for several scans.
     mask
@@ -91,6 +92,7 @@ def normalise(
     from ndflow.cli.run_scans import command_line, dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.methods.base import method_of
+    from ndflow.scan.builtin.builtin_references import is_builtin
     from ndflow.scan.normalise import normalise_scan
     from ndflow.scan.outputs import outputs_for, refuse_images_of_others
     from ndflow.scan.presets.preset_facts import TargetFacts
@@ -126,8 +128,9 @@ def normalise(
         check_units(settings, writing, name=to, has_units=target.has_units, model=goal)
     files = list(zip(scans, outputs.files, strict=True))
     if dry_run:
+        read = None if is_builtin(to) else to
         return dry_run_scans(
-            [((*inputs_of(scan), to, to_mask), file) for scan, file in files],
+            [((*inputs_of(scan), read, to_mask), file) for scan, file in files],
             check=partial(check_result, writing=writing),
             verbosity=verbosity,
             new_folder=outputs.folder is not None,
