@@ -18,11 +18,13 @@ from ndflow.methods.build_reference import build_reference
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
+from ndflow.scan.builtin.builtin_references import is_builtin, read_builtin
 from ndflow.scan.outputs import safe_name
 from ndflow.scan.reading import error_about
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
 from ndflow.scan.target import Target, check_units, in_units, target_of, units_of
 from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.study.presets.decided_study import by_one_labeller, decided
 from ndflow.transport import Chain, IntensityMap
 
 __all__ = [
@@ -49,12 +51,14 @@ class References(NamedTuple):
     common : the reference of all scans.
     sites : that of each site.
     goals : one per site where the study goes by site, and one for all under None.
+    study : the study that they are for, with what its preset decided now that densities are known.
     read : the files that references were read from, where they were given.
     """
 
     common: Reference
     sites: dict[str, Reference]
     goals: dict[str | None, Goal]
+    study: Study
     read: tuple[FileHash, ...] = ()
 
 
@@ -111,6 +115,7 @@ def make_references(
     ordered = sorted(scans, key=lambda scan: scan.name)
     read: list[FileHash] = []
     common = _average(study, ordered, models) if study.given is None else _read(study.given, read)
+    study = decided(study, ordered, models, common)
     each()
     sites: dict[str, Reference] = {}
     for site in sorted({scan.site for scan in ordered if scan.site is not None}):
@@ -120,7 +125,7 @@ def make_references(
     goal = in_units(_target(study, common), study.matching)
     check_units(study.matching, study.writing, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.matching)
-    return References(common, sites, goals, tuple(read))
+    return References(common, sites, goals, study, tuple(read))
 
 
 def _with_tissues(
@@ -133,12 +138,14 @@ def _with_tissues(
     """Return the common reference with tissues, if these are needed, and the maps of sites to it.
 
     The tissues of scans are averaged through the maps of their sites. Where these in turn depend on
-    the tissues, both are found again.
+    the tissues, both are found again. Tissue maps that differ by site are left out where the target
+    can do without: what they disagree about would be taken for a difference of people.
     """
     rule = study.target_rule
     if study.given is not None or not rule.needs_tissue_model:
         return common, _site_maps(study, sites, _target(study, common))
-    if not any(isinstance(models[scan.name].tissues, Tissues) for scan in scans):
+    known = any(isinstance(models[scan.name].tissues, Tissues) for scan in scans)
+    if not known or not (rule.needs_tissue_maps or by_one_labeller(scans, models)):
         with error_about(_OWN):
             found = rule.population_tissues(common.mixture, None)
         common = replace(common, tissues=found)
@@ -197,7 +204,8 @@ def read_reference(path: str) -> Reference:
 
 def _read(path: str, read: list[FileHash]) -> Reference:
     """Read a reference, and note its file."""
-    kind, payload, file = read_model(path, "mixture", "reference")
+    known = read_builtin(path) if is_builtin(path) else read_model(path, "mixture", "reference")
+    kind, payload, file = known
     if kind == "mixture":
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
     read.append(file)
@@ -224,7 +232,8 @@ def _site_reference(
     nested: bool,
 ) -> Reference:
     """Return the reference of a site: the one beside the given reference, or one of its scans."""
-    beside = None if study.given is None else Path(study.given).with_name(reference_name(site))
+    alone = study.given is None or is_builtin(study.given)
+    beside = None if alone else Path(str(study.given)).with_name(reference_name(site))
     if beside is not None and beside.exists():
         files: list[FileHash] = []
         known = _read(str(beside), files)
