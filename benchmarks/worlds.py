@@ -24,9 +24,11 @@ from scipy import stats
 
 from ndflow.demo.world_scores import WorldScores, world_scores
 from ndflow.demo.world_study import world_maps, world_models
-from ndflow.demo.worlds import draw_world, world_grid
+from ndflow.demo.worlds import World, draw_world, world_grid
 from ndflow.methods.matching import Matching
 from ndflow.preparation.template import load_anatomy
+from ndflow.scan.presets.preset_facts import StudyFacts
+from ndflow.scan.presets.preset_rules import Choices, settled_study
 from ndflow.scan.settings import Averaging
 
 ADAPTIVE = {"mode": "two-level", "average": "quantile", "target": "adaptive"}
@@ -47,9 +49,9 @@ CHOOSE: dict[str, dict[str, Any]] = {
 }
 REPORT: dict[str, dict[str, Any]] = {
     **RIVALS,
-    "paper": {},
-    "auto": CRAMER,
-    "auto, true tissue maps": {**CRAMER, "target": "tissue", "tissues": True},
+    "--preset paper": {"preset": "paper"},
+    "--preset auto": {"preset": "auto"},
+    "--preset auto, true tissue maps": {"preset": "auto", "tissues": True},
 }
 
 
@@ -61,8 +63,14 @@ class Row(NamedTuple):
     scores: dict[str, WorldScores]
 
 
-def settings(chosen: Mapping[str, Any]) -> tuple[Averaging, Matching]:
-    """Return a choice as settings."""
+def settings(chosen: Mapping[str, Any], world: World) -> tuple[Averaging, Matching]:
+    """Return a choice as settings; a preset decides by what a world has."""
+    if "preset" in chosen:
+        sites = {site.name: site.size for site in world.sites}
+        scans = len(world.scans)
+        facts = StudyFacts(scans, sites, with_maps=scans if chosen.get("tissues") else 0)
+        decided = settled_study(Choices(chosen["preset"]), facts)
+        return decided.averaging, decided.matching
     averaging = {name: chosen[name] for name in ("mode", "average") if name in chosen}
     rest = {name: part for name, part in chosen.items() if name not in {*averaging, "tissues"}}
     return Averaging(**averaging), Matching(**rest)
@@ -78,7 +86,7 @@ def one_world(seed: int, methods: Mapping[str, Mapping[str, Any]]) -> Row:
     scores = {}
     for name, chosen in methods.items():
         own = models if chosen.get("tissues") else bare
-        scores[name] = world_scores(world, world_maps(world, own, *settings(chosen)))
+        scores[name] = world_scores(world, world_maps(world, own, *settings(chosen, world)))
     print(f"world {seed}: {len(world.scans)} scans", file=sys.stderr, flush=True)
     return Row(seed, len(world.scans), scores)
 
