@@ -60,7 +60,11 @@ def test_the_map_of_a_site_is_that_of_its_weighted_average(
     own = weights_of(balanced / "reference_Bonn.json")
     models = [ndflow.load(balanced / "models" / f"{name}.json") for name in own]
     expected = ndflow.reference(
-        models, weights=[*own.values()], names=[*own], channel_names="intensity"
+        models,
+        weights=[*own.values()],
+        names=[*own],
+        channel_names="intensity",
+        average=read_json(balanced / "provenance.json")["settings"]["average"],
     )
     assert ndflow.load(balanced / "reference_Bonn.json").to_dict() == expected.to_dict()
     plain = listed.run("plain", "--mode", "site")
@@ -144,7 +148,7 @@ def test_a_scan_without_age_is_normalised_but_has_no_part(listed: SiteStudy, run
     [
         (["--balance", "iq"], "no scan has a covariate 'iq'; the covariates are: age, sex"),
         (["--balance", "age", "age"], "the same twice"),
-        (["--balance", "age", "--reference", "r.json"], "leave out one of them"),
+        (["--balance", "age", "--reference", "builtin:T1w"], "leave out one of them"),
     ],
 )
 def test_a_wrong_choice_is_refused_before_any_work(

@@ -18,13 +18,12 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.image.scans import Scan
 from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.contrasts import is_other_contrast
@@ -39,6 +38,7 @@ from ndflow.study.parallel.scan_pass import ScanTasks, Work, outcomes_of
 from ndflow.study.parallel.tasks import Failure, Outcome, check_jobs
 from ndflow.study.plan import Study
 from ndflow.study.preparing.kept_mask import keeps_mask
+from ndflow.study.presets.decided_study import proportions_by_site
 from ndflow.study.references import (
     References,
     check_references,
@@ -54,7 +54,6 @@ from ndflow.study.scan_jobs import (
     normalised_before,
 )
 from ndflow.study.site_distances import ScanQuantiles, SiteDistances, site_distances
-from ndflow.values import FloatArray
 
 __all__ = [
     "Pass",
@@ -117,6 +116,7 @@ class ReferencePass(NamedTuple):
 
     Attributes
     ----------
+    study : with what its preset decided, now that densities are known.
     goals : what scans are brought to, see `References`.
     doubts : about scans that are unlike the others, or unlike the reference.
     read, written : the files of references that were given, and the names of those made.
@@ -124,6 +124,7 @@ class ReferencePass(NamedTuple):
     balance : what the weights of each site achieve, if scans are weighted.
     """
 
+    study: Study
     goals: dict[str | None, Goal]
     doubts: Doubts
     read: Sequence[FileHash]
@@ -161,19 +162,21 @@ def fit_scans(study: Study, progress: Progress) -> Pass:
 
 
 def fit_matching(study: Study) -> Matching:
-    """Return the settings of the match as far as they concern the densities."""
+    """Return the settings of the match as far as they concern the densities.
+
+    Where *auto* decides about the target by how many scans there are, their maps are read anyway:
+    a participant of a BIDS dataset that is fitted alone has the same density as with the others.
+    """
+    if study.given is None and study.target_is_open:
+        return replace(study.matching, target="adaptive")
     if study.given is not None and not study.target_rule.needs_tissue_maps:
         return replace(study.matching, target="average")  # tissue maps of these scans are not used
     return study.matching
 
 
-def normalise_scans(
-    study: Study,
-    done: Container[str],
-    references: ReferencePass,
-    progress: Progress,
-) -> Pass:
+def normalise_scans(done: Container[str], references: ReferencePass, progress: Progress) -> Pass:
     """Do the third pass, over the scans of the first that did not fail."""
+    study = references.study
     chosen: Arguments = {"settings": study.settings}
     work = Work(
         "normalise",
@@ -208,19 +211,17 @@ def build_references(study: Study, done: Container[str], progress: Progress) -> 
     made = make_references(study, scans, models, each=step)
     odd = odd_scans(scans, fits, made.common.mixture)
     written = write_references(study.folder, made)
-    doubts = (*_of_study(study, scans, fits), *_confounded(study, scans, made))
-    return ReferencePass(made.goals, odd, made.read, written, doubts, made.weights.sites)
+    study = made.study
+    doubts = (*_of_study(study, scans, models), *_confounded(study, scans, made))
+    balance = made.weights.sites
+    return ReferencePass(study, made.goals, odd, made.read, written, doubts, balance)
 
 
 def _of_study(
-    study: Study, scans: Sequence[Scan], fits: Mapping[str, ScanModel]
+    study: Study, scans: Sequence[Scan], models: Mapping[str, DensityModel]
 ) -> tuple[Doubt, ...]:
     """Return doubts about tissue maps, by the proportions of scans whose site is known."""
-    proportions: dict[str, list[FloatArray]] = {}
-    for scan in scans:
-        if scan.site is not None and (own := fits[scan.name].tissues) is not None:
-            proportions.setdefault(scan.site, []).append(own.proportions)
-    by_site = {site: np.array(rows) for site, rows in proportions.items()}
+    by_site = proportions_by_site(scans, models)
     return labeller_doubts(by_site, maps_needed=study.target_rule.needs_tissue_maps)
 
 

@@ -51,6 +51,8 @@ def overview(
         names = ", ".join(plan.averaging.balance)
         weighted = f", weighted so that sites are alike in {names}" if names else ""
         about["reference"] = plan.given or f"made from these scans{weighted}"
+        if plan.preset is not None:
+            about["preset"] = plan.preset.text
     if unused:
         about["not used"] = ", ".join(
             f"{', '.join(name for name in unused if unused[name] == why)} ({why})"
