@@ -78,7 +78,7 @@ def age_doubts(ages: Mapping[str, FloatArray], name: str = "age") -> tuple[Doubt
     >>> [doubt] = age_doubts({"Bonn": young, "Ulm": old})
     >>> print(doubt.text)  # doctest: +NORMALIZE_WHITESPACE
     The mean age is 35 at Bonn and 65 at Ulm: site explains 84 % of the variance of age, and the
-    maps of sites remove the effect of age along with that of the scanner.
+    maps of sites may remove the effect of age along with that of the scanner.
     """
     known = {site: values for site, values in ages.items() if len(values) >= _FEWEST}
     if len(known) < 2:
@@ -92,8 +92,8 @@ def age_doubts(ages: Mapping[str, FloatArray], name: str = "age") -> tuple[Doubt
         return ()
     text = (
         f"The mean {name} is {means[young]:.3g} at {young} and {means[old]:.3g} at {old}: site "
-        f"explains {100 * share:.0f} % of the variance of {name}, and the maps of sites remove the "
-        f"effect of {name} along with that of the scanner."
+        f"explains {100 * share:.0f} % of the variance of {name}, and the maps of sites may remove "
+        f"the effect of {name} along with that of the scanner."
     )
     return (Doubt(OTHER_AGES, text, f"weight the scans with --balance {name}"),)
 
