@@ -8,34 +8,30 @@ nothing by shrinking everything, and methods with units of their own can be comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from ndflow.compare.followed_tasks import reason_of, run_followed
 from ndflow.compare.measure import ConditionMeasures, ScanMeasures, measure_scan
-from ndflow.compare.site_classifier import SiteClassification, classify_sites, common_voxels
+from ndflow.compare.site_classifier import SiteClassification
+from ndflow.compare.site_recognition import known_sites, recognise_sites
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import InvalidValueError
 from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.scans import Scan
-from ndflow.metrics.classification import folds
 from ndflow.metrics.distribution import EmpiricalDistribution, average_distribution
 from ndflow.study.finished import FinishedStudy, SharedScan, check_covariate, shared_scans
-from ndflow.study.parallel.tasks import Failure, Task, check_jobs, run_tasks
+from ndflow.study.parallel.tasks import Failure, Task, check_jobs
 from ndflow.study.passes import Progress
 from ndflow.study.plan import Study
-from ndflow.study.references import read_reference
 from ndflow.values import FloatArray, whole
 
 __all__ = ["AFFINE", "UNNORMALISED", "Comparison", "Condition", "compare"]
 
 UNNORMALISED, AFFINE = "unnormalised", "affine"
-
-_FEWEST_VOXELS = 100
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,7 @@ class Comparison:
     @property
     def sites(self) -> list[str] | None:
         """The site of each scan; None where some are not known, or all are the same."""
-        return _sites(self.scans)
+        return known_sites(self.scans)
 
     @property
     def scans(self) -> list[Scan]:
@@ -137,10 +133,9 @@ def compare(
         check_covariate([one.scan for one in shared], covariate)
     notes = _left_out(runs, shared)
     tasks = [Task(one.scan.name, {"shared": one}) for one in shared]
-    seen, failures = _each(
-        partial(measure_scan, max_bytes=max_bytes), tasks, "read", progress, jobs
-    )
-    notes += [f"{one.scan}: {_reason(one)}" for one in failures]
+    measure = partial(measure_scan, max_bytes=max_bytes)
+    seen, failures = run_followed(measure, tasks, "read", progress, jobs)
+    notes += [f"{one.scan}: {reason_of(one)}" for one in failures]
     shared = [one for one in shared if one.scan.name in seen]
     if len(shared) < 2:
         raise InvalidValueError("fewer than two scans could be read; there is nothing to compare")
@@ -152,63 +147,29 @@ def compare(
             "no tissue statistics: not all scans have tissue probability maps of WM, GM and CSF"
         )
     affine = next(one for one in conditions if one.name == AFFINE)
-    classified: dict[str, SiteClassification] = {}
-    reason = _cannot_classify(scans, measures, seed)
-    if reason:
-        distances = "" if _sites(scans) else "no distances between sites, and "
-        notes.append(f"{distances}no classification of sites: {reason}")
-    else:
-        notes += _not_nested(runs)
-        tasks = _classification_tasks(shared, measures, runs, conditions)
-        classify = partial(classify_sites, seed=seed, permutations=permutations, trees=trees)
-        classified, lost = _each(classify, tasks, "classify", progress, jobs)
-        notes += [f"no classification of sites for {one.scan}: {_reason(one)}" for one in lost]
-        failures += lost
+    found = recognise_sites(
+        scans,
+        measures,
+        runs,
+        [(one.name, one.study) for one in conditions],
+        progress,
+        seed=seed,
+        permutations=permutations,
+        trees=trees,
+        jobs=jobs,
+    )
+    notes += found.notes
+    failures += found.failures
     target = average_distribution(affine.distributions)
     return Comparison(
-        shared, list(runs), conditions, target, classified, notes, failures, max_bytes
+        shared, list(runs), conditions, target, found.classified, notes, failures, max_bytes
     )
-
-
-def _each(
-    function: Callable[..., Any], tasks: Sequence[Task], stage: str, progress: Progress, jobs: int
-) -> tuple[dict[str, Any], list[Failure]]:
-    """Return the results by the names of their tasks, and what failed."""
-    done: dict[str, Any] = {}
-    failures: list[Failure] = []
-    progress.begin(stage, len(tasks))
-    with closing(run_tasks(function, tasks, jobs=jobs)) as outcomes:
-        for task, outcome in zip(tasks, outcomes, strict=True):
-            progress.step(stage, outcome)
-            if outcome.failure is None:
-                done[task.scan] = outcome.result
-            else:
-                failures.append(outcome.failure)
-    return done, failures
-
-
-def _reason(failure: Failure) -> str:
-    return f"{failure.cause}; {failure.hint}" if failure.hint else failure.cause
 
 
 def _left_out(runs: Sequence[FinishedStudy], shared: Sequence[SharedScan]) -> list[str]:
     known = {name for run in runs for name in run.scans}
     missing = len(known) - len(shared)
     return [f"scans left out because they are not in all runs: {missing}"] if missing else []
-
-
-def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:
-    """Say which studies were given a reference that the scans themselves had gone into."""
-    notes = []
-    for run in runs:
-        if run.study.given is not None:
-            names = read_reference(run.study.given).provenance.get("names") or ()
-            if not run.scans.keys().isdisjoint(names):
-                notes.append(
-                    f"{run.name} was given a reference that some of these scans went into: its "
-                    f"sites are classified with that, not with one made without them"
-                )
-    return notes
 
 
 def _conditions(runs: Sequence[FinishedStudy], scans: Sequence[ScanMeasures]) -> list[Condition]:
@@ -241,54 +202,3 @@ def _condition(
         study,
         (mean, sd),
     )
-
-
-def _sites(scans: Sequence[Scan]) -> list[str] | None:
-    sites = [scan.site for scan in scans]
-    known = [site for site in sites if site is not None]
-    return known if len(known) == len(sites) and len(set(known)) > 1 else None
-
-
-def _cannot_classify(scans: Sequence[Scan], measures: Sequence[ScanMeasures], seed: int) -> str:
-    """Return why sites cannot be told apart by voxels, if so."""
-    sites = _sites(scans)
-    if sites is None:
-        return "the scans are not from two or more known sites"
-    if min(sites.count(site) for site in set(sites)) < 2:
-        return "a site has one scan only"
-    if len({one.grid for one in measures}) > 1:
-        return "the scans are not in a common space"
-    if common_voxels([one.lattice for one in measures]).shape[1] < _FEWEST_VOXELS:
-        return "the masks of the scans have too few voxels in common"
-    try:
-        folds(sites, seed, groups=_subjects(scans))
-    except InvalidValueError as error:
-        return str(error)
-    return ""
-
-
-def _subjects(scans: Sequence[Scan]) -> list[str]:
-    """Return who was scanned; a scan whose subject is not known counts as another subject."""
-    return [scan.subject or f"scan {scan.name}" for scan in scans]
-
-
-def _classification_tasks(
-    shared: Sequence[SharedScan],
-    measures: Sequence[ScanMeasures],
-    runs: Sequence[FinishedStudy],
-    conditions: Sequence[Condition],
-) -> list[Task]:
-    voxels = common_voxels([one.lattice for one in measures])
-    scans = [one.scan for one in shared]
-    tasks = []
-    for condition in conditions:
-        arguments = {
-            "voxels": voxels,
-            "scans": scans,
-            "study": condition.study or runs[0].study,
-            "normalised": condition.study is not None,
-            "aligned": condition.name == AFFINE,
-            "subjects": _subjects(scans),
-        }
-        tasks.append(Task(condition.name, arguments))
-    return tasks

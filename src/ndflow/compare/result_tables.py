@@ -171,11 +171,20 @@ def _classification(comparison: Comparison, sites: list[str]) -> Table:
         p = None
         if base is not None and condition not in (UNNORMALISED, AFFINE):
             p = paired_t(bits, entropy(base.predictions.probabilities)).p
-        parts: tuple[Part, ...] = (right.pooled, right.balanced, *(found.chance or (None, None)))
+        parts: tuple[Part, ...] = (right.pooled, right.balanced, *(found.chance or (None,) * 3))
         sure = confidence(found.predictions.probabilities).mean()
         per_class = (right.per_class[name] for name in names)
         rows.append((condition, *per_class, *parts, float(bits.mean()), float(sure), p))
-    columns = ("pooled", "balanced", "chance", "chance_95", "entropy", "confidence", "entropy_p")
+    columns = (
+        "pooled",
+        "balanced",
+        "chance",
+        "chance_95",
+        "chance_p",
+        "entropy",
+        "confidence",
+        "entropy_p",
+    )
     return Table("classification", ("condition", *names, *columns), rows)
 
 

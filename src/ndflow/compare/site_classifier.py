@@ -9,24 +9,37 @@ site, the site of a test scan chooses its map, as it does in practice.)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.image.scans import Scan
 from ndflow.methods.model import DensityModel
-from ndflow.metrics.classification import chance, classify, folds
+from ndflow.metrics.classification import classify
 from ndflow.metrics.predictions import Chance, Predictions
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_models
 from ndflow.transport import align
 from ndflow.values import FloatArray
 
-__all__ = ["SiteClassification", "classify_sites", "common_voxels"]
+__all__ = ["SiteClassification", "SitePredictions", "classify_sites", "common_voxels"]
 
 Voxels = NDArray[np.float32]
 Models = dict[str, DensityModel]
+
+
+class SitePredictions(NamedTuple):
+    """What forests predict, and from what.
+
+    Attributes
+    ----------
+    predictions : for every scan, by a forest that was not trained on it.
+    features : of the training and of the test scans of each fold.
+    """
+
+    predictions: Predictions
+    features: list[tuple[Voxels, Voxels]]
 
 
 class SiteClassification(NamedTuple):
@@ -36,12 +49,10 @@ class SiteClassification(NamedTuple):
     ----------
     predictions : for every scan, by a forest that was not trained on it.
     chance : what shuffled sites give; None where that was not asked for.
-    warnings : for the user.
     """
 
     predictions: Predictions
     chance: Chance | None
-    warnings: tuple[str, ...] = ()
 
 
 def common_voxels(lattices: Sequence[Voxels]) -> Voxels:
@@ -60,9 +71,8 @@ def classify_sites(
     aligned: bool,
     subjects: Sequence[str],
     seed: int,
-    permutations: int,
     trees: int,
-) -> SiteClassification:
+) -> SitePredictions:
     """Predict the site of each scan from its voxels.
 
     Parameters
@@ -73,28 +83,22 @@ def classify_sites(
     normalised : whether the voxels are normalised as in the study; if not,
     aligned : whether they are aligned by mean and standard deviation.
     subjects : who was scanned; scans of one subject are never split between training and test.
-    seed, permutations, trees : of the classification.
+    seed, trees : of the classification.
     """
     sites = [str(scan.site) for scan in scans]
     models = read_models(study, scans)
-    kept: dict[bytes, tuple[Any, Any]] = {}  # for chance, which goes over the same folds again
+    used: list[tuple[Voxels, Voxels]] = []
 
-    def features(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Any, Any]:
-        key = train.tobytes()
-        if key not in kept:
-            if normalised:
-                ready = _normalised(voxels, scans, models, study, train)
-            else:
-                ready = _aligned(voxels, scans, models) if aligned else voxels.astype(np.float64)
-            kept[key] = ready[train], ready[test]
-        return kept[key]
+    def features(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Voxels, Voxels]:
+        if normalised:
+            ready = _normalised(voxels, scans, models, study, train)
+        else:
+            ready = _aligned(voxels, scans, models) if aligned else voxels.astype(np.float64)
+        used.append((ready[train].astype(np.float32), ready[test].astype(np.float32)))
+        return used[-1]
 
     predictions = classify(features, sites, seed=seed, trees=trees, groups=subjects)
-    if not permutations:
-        return SiteClassification(predictions, None)
-    parts = [features(*part) for part in folds(sites, seed, groups=subjects)]
-    level = chance(parts, sites, seed=seed, permutations=permutations, trees=trees, groups=subjects)
-    return SiteClassification(predictions, level)
+    return SitePredictions(predictions, used)
 
 
 def _aligned(voxels: Voxels, scans: Sequence[Scan], models: Models) -> FloatArray:

@@ -5,7 +5,7 @@ would do. A difference is only called one if it is significant: p < .05 in a pai
 scans of how far each lies from the other sites, or from the average of its own, with the same sign
 as the distance that is quoted, and with three scans at least; for tissues, in
 the tests of their table; for the prediction of sites, in that of its entropy. The accuracy of a
-prediction is above chance if it exceeds the 95th percentile of that of shuffled sites.
+prediction is above chance if at most one in twenty shuffles of the sites is as accurate.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ def _predicted(comparison: Comparison, run: Condition) -> list[str]:
     )
     if now.chance is None:
         return [f"{text}, and is {doubt} of it."]
-    above = right > now.chance.high
-    still = "sites can still be told apart" if above else "no better than chance"
+    above = now.chance.p < _SIGNIFICANT
+    still = "sites can still be told apart" if above else "not significantly better than chance"
     return [
         f"{text}, and is {doubt} of it; {still} (chance: {now.chance.mean:.0%}, up to "
         f"{now.chance.high:.0%})."
