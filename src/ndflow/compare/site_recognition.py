@@ -6,13 +6,18 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ndflow.compare.followed_tasks import reason_of, run_followed
 from ndflow.compare.measure import ScanMeasures
 from ndflow.compare.site_classifier import (
+    ANATOMY,
+    RANKS,
     SiteClassification,
     SitePredictions,
     classify_sites,
-    common_voxels,
+    in_all_masks,
+    ranks_of,
 )
 from ndflow.errors import InvalidValueError
 from ndflow.image.scans import Scan
@@ -25,7 +30,7 @@ from ndflow.study.parallel.tasks import Failure, Task
 from ndflow.study.plan import Study
 from ndflow.study.references import read_reference
 
-__all__ = ["SiteRecognition", "known_sites", "recognise_sites"]
+__all__ = ["SiteRecognition", "known_sites", "recognise_sites", "subjects_of"]
 
 _FEWEST_VOXELS = 100
 
@@ -81,8 +86,9 @@ def recognise_sites(
     if reason:
         distances = "" if known_sites(scans) else "no distances between sites, and "
         return SiteRecognition({}, [f"{distances}no classification of sites: {reason}"], [])
-    subjects = _subjects(scans)
-    voxels = common_voxels([one.lattice for one in measures])
+    subjects = subjects_of(scans)
+    common = in_all_masks([one.lattice for one in measures])
+    voxels = np.array([one.lattice[common] for one in measures])
     tasks = [
         Task(
             name,
@@ -97,13 +103,20 @@ def recognise_sites(
         )
         for place, (name, study) in enumerate(conditions)
     ]
+    floors = {RANKS: ranks_of(voxels)}
+    painted = [one.painted[common] for one in measures if one.painted is not None]
+    if len(painted) == len(scans):
+        floors[ANATOMY] = np.array(painted)
+    plain = tasks[0].arguments
+    tasks += [Task(name, {**plain, "voxels": floor}) for name, floor in floors.items()]
     classify = partial(classify_sites, seed=seed, trees=trees)
     found, failures = run_followed(classify, tasks, "classify", progress, jobs)
     notes = [f"no classification of sites for {one.scan}: {reason_of(one)}" for one in failures]
     chances: dict[str, Chance] = {}
     if permutations and found:
         options = {"seed": seed, "trees": min(trees, SHUFFLED_TREES), "groups": subjects}
-        chances, lost = _by_chance(found, _labels(scans), options, permutations, progress, jobs)
+        real = {name: one for name, one in found.items() if name not in floors}
+        chances, lost = _by_chance(real, _labels(scans), options, permutations, progress, jobs)
         notes += [f"no accuracy by chance: {one.scan}: {reason_of(one)}" for one in lost]
         failures += lost
     classified = {
@@ -165,10 +178,10 @@ def _cannot_classify(scans: Sequence[Scan], measures: Sequence[ScanMeasures], se
         return "a site has one scan only"
     if len({one.grid for one in measures}) > 1:
         return "the scans are not in a common space"
-    if common_voxels([one.lattice for one in measures]).shape[1] < _FEWEST_VOXELS:
+    if in_all_masks([one.lattice for one in measures]).sum() < _FEWEST_VOXELS:
         return "the masks of the scans have too few voxels in common"
     try:
-        folds(sites, seed, groups=_subjects(scans))
+        folds(sites, seed, groups=subjects_of(scans))
     except InvalidValueError as error:
         return str(error)
     return ""
@@ -178,6 +191,6 @@ def _labels(scans: Sequence[Scan]) -> list[str]:
     return [str(scan.site) for scan in scans]
 
 
-def _subjects(scans: Sequence[Scan]) -> list[str]:
+def subjects_of(scans: Sequence[Scan]) -> list[str]:
     """Return who was scanned; a scan whose subject is not known counts as another subject."""
     return [scan.subject or f"scan {scan.name}" for scan in scans]
