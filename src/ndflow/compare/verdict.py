@@ -24,7 +24,7 @@ from ndflow.metrics.predictions import accuracy, entropy
 from ndflow.metrics.reliability.intraclass import intraclass_correlation
 from ndflow.metrics.repeatability import repeatability
 from ndflow.metrics.site_distance import distance_between_sites, distance_within_sites
-from ndflow.metrics.statistics import CovariateEffect, paired_t
+from ndflow.metrics.statistics import paired_t
 from ndflow.values import FloatArray, plural
 
 __all__ = ["verdict"]
@@ -246,17 +246,16 @@ def _effects(comparison: Comparison, run: Condition, names: Sequence[str]) -> li
                 what = "preserved" if one.correlation * other.correlation > 0 else "reversed"
             elif any(shown):
                 what = "new" if shown[0] else "lost"
-            kinds.append(f"{what} in {tissue} ({_interval(one)}, against {_interval(other)})")
+            low, high = one.correlation_interval
+            kinds.append(
+                f"{what} in {tissue} ({one.correlation:.2f} [{low:.2f}, {high:.2f}], against "
+                f"{other.correlation:.2f})"
+            )
         sentences.append(
             f"The effect of {label} on the median of each tissue, as a correlation within sites "
             f"(95 % interval), is {', '.join(kinds)}."
         )
     return sentences
-
-
-def _interval(effect: CovariateEffect) -> str:
-    low, high = effect.correlation_interval
-    return f"{effect.correlation:.2f} [{low:.2f}, {high:.2f}]"
 
 
 # ── what to look at ──────────────────────────────────────────────────────────────────────────────
