@@ -13,8 +13,15 @@ import numpy as np
 import pytest
 
 import ndflow
-from ndflow.methods.matching import Matching
-from ndflow.scan.settings import Averaging, Fitting, Preparing, Reading, Writing
+from ndflow.methods.matching import Matching, MatchingChoices
+from ndflow.scan.settings import (
+    Averaging,
+    AveragingChoices,
+    Fitting,
+    Preparing,
+    Reading,
+    Writing,
+)
 
 
 @pytest.mark.parametrize("name", ndflow.__all__)
@@ -51,12 +58,13 @@ def test_a_name_that_does_not_exist_is_no_attribute() -> None:
 # ── the settings of verbs ────────────────────────────────────────────────────────────────────────
 
 VERBS = {
-    "normalise": (Matching, Writing, Fitting, Reading),
+    "normalise": (MatchingChoices, Writing, Fitting, Reading),
     "apply": (Writing, Reading),
     "fit": (Fitting, Reading),
     "reference": (Matching, Averaging, Writing),
+    "builtin_reference": (),
     "prepare": (Preparing, Reading),
-    "cohort": (Averaging, Matching, Fitting, Writing, Reading),
+    "cohort": (AveragingChoices, MatchingChoices, Fitting, Writing, Reading),
     "evaluate": (Writing, Reading),
     "report": (Reading,),
     "verify": (),

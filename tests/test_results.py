@@ -20,8 +20,9 @@ LEVELS = [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98]
 SITE_WISE = {
     "site": ("--mode", "site"),
     "two-level adaptive": ("--mode", "two-level", "--target", "adaptive"),
-    "averaged quantiles": ("--average", "quantile"),
+    "averaged densities": ("--average", "density"),
     "L2": ("--objective", "l2"),
+    "paper": ("--preset", "paper"),
 }
 RUNS = {**{method: ("--method", method) for method in BUILT_IN}, **SITE_WISE}
 

@@ -6,6 +6,7 @@ The verbs of the command line:
     apply(image, imap)            apply a saved intensity map, or undo it
     fit(image)                    the density of an image: a Dirichlet-process Gaussian mixture
     reference(sources)            the average density of many scans: what to bring others to
+    builtin_reference("T1w")      such a reference that comes with the package
     prepare(table, out)           raw scans: brain masks, bias fields, tissue maps
     cohort(table, out)            a whole study
     evaluate(runs), report(out)   compare finished studies, and show them on a page
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     )
     from ndflow.reporting.build import report
     from ndflow.scan.apply import apply
+    from ndflow.scan.builtin.builtin_references import builtin_reference
     from ndflow.scan.fit import fit
     from ndflow.scan.model_files import load, save
     from ndflow.scan.normalise import normalise, normalize
@@ -91,6 +93,7 @@ _HOMES = {
     ),
     "reporting.build": ("report",),
     "scan.apply": ("apply",),
+    "scan.builtin.builtin_references": ("builtin_reference",),
     "scan.fit": ("fit",),
     "scan.model_files": ("load", "save"),
     "scan.normalise": ("normalise", "normalize"),
@@ -153,6 +156,7 @@ __all__ = [
     "adapted_proportions",
     "align",
     "apply",
+    "builtin_reference",
     "cohort",
     "divergence",
     "divergence_gradient",

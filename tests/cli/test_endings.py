@@ -16,7 +16,7 @@ from studies import SMALL, SiteStudy, contents, results_of
 
 import ndflow
 
-LABELS = ["scans", "sites", "distance", "flagged", "report", "next"]
+LABELS = ["scans", "sites", "preset", "distance", "flagged", "report", "next"]
 LEVELS = np.arange(1, 200) / 200
 
 
@@ -77,7 +77,7 @@ def apart(images: Sequence[Path], sites: Sequence[str]) -> float:
     return float(np.mean(pairs))
 
 
-def test_a_study_ends_with_six_lines(run: Run, study: SiteStudy, tmp_path: Path) -> None:
+def test_a_study_ends_with_seven_lines(run: Run, study: SiteStudy, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ran = run("cohort", study.table("all"), out)
     said = lines_of(ran)

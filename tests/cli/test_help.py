@@ -56,5 +56,5 @@ def test_an_option_is_explained_in_sentences_and_offers_a_choice(command: str) -
 def test_what_most_people_need_is_the_same_in_cohort_and_bids(run: Run) -> None:
     for command in ("cohort", "bids"):
         first = sections(run(command, "--help").out)["Options"]
-        assert {"--mask", "--mode", "--title", "--jobs", "--dry-run", "--quiet"} <= {*first}
+        assert {"--mask", "--preset", "--title", "--jobs", "--dry-run", "--quiet"} <= {*first}
         assert {"--solver", "--max-bytes", "--effective-count"}.isdisjoint(first)

@@ -66,7 +66,11 @@ def test_a_study_in_python_has_it_in_its_summary(study: SiteStudy, tmp_path: Pat
 
 @pytest.mark.parametrize(
     ("odd", "words"),
-    [(None, ("--target", "tissue")), ("Celle", ()), ("Celle", ("--method", "nyul"))],
+    [
+        (None, ("--target", "tissue")),
+        ("Celle", ("--preset", "paper")),
+        ("Celle", ("--method", "nyul")),
+    ],
 )
 def test_nothing_is_said_where_maps_agree_or_are_not_used(
     run: Run, study: SiteStudy, tmp_path: Path, odd: str | None, words: tuple[str, ...]

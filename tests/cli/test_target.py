@@ -102,7 +102,7 @@ def test_a_study_says_of_each_scan_what_it_was_matched_to(desk: Desk, mode: str)
 @pytest.mark.parametrize("mode", ["individual", "two-level"])
 @pytest.mark.parametrize("bare", [True, False])
 def test_adaptive_finds_proportions_of_its_own(desk: Desk, mode: str, bare: bool) -> None:
-    out = desk.study("--target", "adaptive", "--mode", mode, bare=bare)
+    out = desk.study("--preset", "paper", "--target", "adaptive", "--mode", mode, bare=bare)
     tissues = read_json(out / "reference.json")["reference"]["tissues"]
     assert tissues["source"] == ("components" if bare else "maps")
     choices = [read_json(out / "maps" / f"{name}.json")["match"]["target"] for name in SCANS]
@@ -114,8 +114,9 @@ def test_adaptive_finds_proportions_of_its_own(desk: Desk, mode: str, bare: bool
         assert "mildest map" in choice["reason"] or "clearly milder" in choice["reason"]
 
 
-def test_the_average_is_the_default_target_and_is_not_recorded(desk: Desk) -> None:
-    plain, named = desk.study(), desk.study("--target", "average", bare=True)
+def test_the_average_is_the_target_of_the_paper_and_is_not_recorded(desk: Desk) -> None:
+    paper = ("--preset", "paper")
+    plain, named = desk.study(*paper), desk.study(*paper, "--target", "average", bare=True)
     for name in SCANS:
         image = Path("images") / f"{name}.nii.gz"
         assert (plain / image).read_bytes() == (named / image).read_bytes()

@@ -56,7 +56,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
             ("--target", "tissue"),
             "--target tissue needs tissue probability maps: --csf, --gm and --wm",
         ),
-        (("MAPS",), "--csf, --gm and --wm are for --target tissue only"),
+        (("MAPS", "--target", "average"), "--csf, --gm and --wm are for --target tissue only"),
         (("MAPS", "--target", "adaptive"), "--csf, --gm and --wm are for --target tissue only"),
         (("--target", "tissue", "--csf", "x", "--gm", "x"), "tissues are needed; give --wm too"),
         (

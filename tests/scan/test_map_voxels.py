@@ -43,7 +43,7 @@ def fitted(voxels: NDArray[Any], inside: NDArray[Any], **scaling: float) -> Any:
 def test_every_voxel_goes_where_the_exact_map_takes_it(kind: str) -> None:
     voxels = KINDS[kind]
     inside = voxels != 0
-    result = ndflow.normalise(voxels, TARGET).image
+    result = ndflow.normalise(voxels, TARGET, preset="paper").image
     assert result.dtype == np.float32
     exact = ndflow.normalising_map(fitted(voxels, inside), TARGET)(voxels)
     assert np.abs(result - exact)[inside].max() < CLOSE * TARGET_SD
@@ -77,7 +77,8 @@ def test_scaled_voxels_are_mapped_by_their_values(tmp_path: Path, kind: str, thr
     stored, *scaling = SCALED[kind]
     path = tmp_path / "a.nii"
     slope, inter = image_on_disc(path, stored, *scaling)
-    image = ndflow.normalise(path if through == "path" else nibabel.load(path), TARGET).image
+    source = path if through == "path" else nibabel.load(path)
+    image = ndflow.normalise(source, TARGET, preset="paper").image
     inside = SCAN != 0  # where values are nonzero, up to the seven digits of a header
     density = fitted(stored, inside, slope=slope, inter=inter)
     exact = ndflow.normalising_map(density, TARGET)(slope * stored + inter)
@@ -94,7 +95,7 @@ def test_integers_at_the_ends_of_their_type_do_not_wrap_around() -> None:
         voxels[12, 14, 10], voxels[12, 14, 11] = ends.min or 1, ends.max
         voxels = voxels.astype(dtype)
         inside = voxels != 0
-        result = ndflow.normalise(voxels, TARGET).image
+        result = ndflow.normalise(voxels, TARGET, preset="paper").image
         exact = ndflow.normalising_map(fitted(voxels, inside), TARGET)(voxels)
         np.testing.assert_allclose(result[inside], exact[inside], rtol=1e-6, atol=CLOSE * TARGET_SD)
         assert result[inside].min() == result[12, 14, 10]
@@ -162,7 +163,7 @@ def test_voxels_that_are_not_finite_are_neither_fitted_nor_mapped(dtype: Any) ->
     voxels[0, 0, :2] = [np.nan, np.inf]  # outside it
     finite = np.isfinite(voxels)
     inside = finite & (voxels != 0)
-    result = ndflow.normalise(voxels, TARGET)
+    result = ndflow.normalise(voxels, TARGET, preset="paper")
     assert np.array_equal(result.image[~finite], voxels[~finite], equal_nan=True)
     density = fitted(voxels, inside)
     assert result.mixture == density

@@ -131,7 +131,7 @@ def test_masks_come_in_every_form_too(tmp_path: Path) -> None:
 
 
 def test_a_map_from_outside_the_package_would_do_as_well() -> None:
-    result = ndflow.normalise(SCAN, TARGET)
+    result = ndflow.normalise(SCAN, TARGET, preset="paper")
     assert apart(result.image, result.imap(SCAN)) < 1e-6
     assert apart(result.image, ndflow.normalising_map(SOURCE, TARGET)(SCAN)) < CLOSE
 

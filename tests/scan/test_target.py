@@ -15,7 +15,7 @@ import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import sha256_of
-from ndflow.methods.matching import Matching
+from ndflow.methods.matching import Matching, MatchingChoices
 from ndflow.scan.settings import Fitting, Reading, Writing
 from ndflow.scan.target import SCALES, Target, check_units, in_units, read_target, with_scale
 
@@ -126,7 +126,7 @@ def test_a_scale_is_the_mean_and_the_variance_of_the_target(
 
 
 def test_the_help_names_the_numbers() -> None:
-    words = " ".join((Matching.__doc__ or "").split())
+    words = " ".join((MatchingChoices.__doc__ or "").split())
     for scale, (mean, sd) in SCALES.items():
         assert re.search(
             rf"{scale}: [^.]*a mean of {mean:g} and a standard deviation of {sd:g}\b", words

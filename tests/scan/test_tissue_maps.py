@@ -202,8 +202,14 @@ def test_an_array_is_normalised_with_arrays_of_its_tissues(
     assert np.array_equal(in_memory.image, result.image)
     with pytest.raises(InvalidValueError, match="all three"):
         ndflow.normalise(SCAN, reference, target="tissue", csf=MAPS.csf, wm=MAPS.wm)
+    by_preset = ndflow.normalise(SCAN, reference, objective="l2", **maps)
+    explicit = ndflow.normalise(SCAN, reference, target="tissue", objective="l2", **maps)
+    assert np.array_equal(by_preset.image, explicit.image)
+    for choice in ({"target": "average"}, {"preset": "paper"}):
+        with pytest.raises(InvalidValueError, match="are for --target tissue only"):
+            ndflow.normalise(SCAN, reference, **choice, **maps)
     with pytest.raises(InvalidValueError, match="are for --target tissue only"):
-        ndflow.normalise(SCAN, reference, **maps)
+        ndflow.normalise(SCAN, bare, **maps)
     with pytest.raises(FileError, match=r"reach 229.5, 0.9, 0.9"):
         read(MAPS._replace(csf=255 * np.asarray(MAPS.csf)))
 

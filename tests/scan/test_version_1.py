@@ -252,7 +252,12 @@ def test_a_sidecar_of_an_applied_map_has_no_match() -> None:
 @pytest.mark.parametrize(
     ("image", "reference", "options", "sidecar"),
     [
-        (scan(0), "reference_tissues.json", {"target": "tissue", **tissue_maps()}, "tissue"),
+        (
+            scan(0),
+            "reference_tissues.json",
+            {"target": "tissue", "objective": "l2", **tissue_maps()},
+            "tissue",
+        ),
         (scan(0), "reference_nyul.json", {"method": "nyul"}, "nyul"),
         (
             ill(),

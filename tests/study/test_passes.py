@@ -43,7 +43,8 @@ def test_individual_is_what_normalise_does(study: Runs, tmp_path: Path) -> None:
     done = study()
     for scan in done.scans:
         single = tmp_path / f"{scan.name}.nii.gz"
-        ndflow.normalise(scan.image, done.folder / "reference.json", output=single)
+        reference = done.folder / "reference.json"
+        ndflow.normalise(scan.image, reference, preset="paper", output=single)
         assert single.read_bytes() == (done.folder / "images" / single.name).read_bytes()
         assert ndflow.load(tmp_path / f"{scan.name}.json") == done.load(f"maps/{scan.name}")
 
@@ -146,14 +147,14 @@ def test_a_pass_reports_each_scan_and_what_was_done_before(
     names = {scan.name for scan in scans[:2]}
     assert ended(fit_scans(plan, seen)) == (names, 0, [])
     references = build_references(plan, names, seen)
-    assert ended(normalise_scans(plan, names, references, seen)) == (names, 0, [])
+    assert ended(normalise_scans(names, references, seen)) == (names, 0, [])
     sites = {scan.site for scan in scans[:2]}
     assert seen.begun == [("fit", 2), ("references", 3 + len(sites)), ("normalise", 2)]
     own = [step for step in seen.steps if step[0] != "references"]
     assert own == [(s, n) for s in ("fit", "normalise") for n in ("scan0", "scan1")]
     assert len(seen.steps) == sum(total for _, total in seen.begun)
     assert ended(fit_scans(plan, Silent())) == (names, 2, [])
-    assert ended(normalise_scans(plan, names, references, Silent())) == (names, 2, [])
+    assert ended(normalise_scans(names, references, Silent())) == (names, 2, [])
 
 
 def test_later_passes_are_over_the_scans_that_did_not_fail(
@@ -167,7 +168,7 @@ def test_later_passes_are_over_the_scans_that_did_not_fail(
     assert sorted(fitted.tried) == ["scan0", "scan1", "scan2"]
     references = build_references(plan, fitted.done, Silent())
     assert ndflow.load(tmp_path / "reference.json").scans == 2
-    normalised = normalise_scans(plan, fitted.done, references, Silent())
+    normalised = normalise_scans(fitted.done, references, Silent())
     assert ended(normalised) == ({"scan0", "scan2"}, 0, [])
     assert sorted(path.name for path in (tmp_path / "images").iterdir()) == [
         "scan0.nii.gz",

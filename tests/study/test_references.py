@@ -83,7 +83,7 @@ def test_a_given_reference_is_used_and_kept(study: Runs) -> None:
     done = study(given=str(given), only="Celle")
     assert (done.folder / "reference.json").read_bytes() == given.read_bytes()
     for scan in done.scans:
-        single = ndflow.normalise(scan.image, given)
+        single = ndflow.normalise(scan.image, given, preset="paper")
         assert np.array_equal(np.asarray(single.image.dataobj), done.after(scan.name))
 
 

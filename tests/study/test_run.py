@@ -69,7 +69,7 @@ def test_a_second_call_keeps_what_is_there(desk: SiteStudy) -> None:
     out = desk.folder / "twice"
     assert ndflow.cohort(str(desk.table("all")), str(out)).kept == 0
     assert ndflow.cohort(desk.table("all"), out)[:3] == (6, 6, [])
-    assert ndflow.cohort(desk.table("all"), out, objective="cramer").kept == 0
+    assert ndflow.cohort(desk.table("all"), out, objective="l2").kept == 0
 
 
 class Stages:

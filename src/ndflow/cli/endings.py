@@ -1,9 +1,10 @@
-"""How commands end: what was written, or a summary of a study in six lines, on stdout.
+"""How commands end: what was written, or a summary of a study in seven lines, on stdout.
 
 ::
 
     scans      68 done (0 kept from an earlier run), 0 failed
     sites      3: IXI-HH 30, NSK 24, UCLA 14
+    preset     auto: two-level, adaptive target, averaged quantiles, because there are …
     distance   3.74 raw → 0.129 aligned → 0.0172 normalised (between sites, in sd)
     flagged    none
     report     OUT/report.html
@@ -110,12 +111,13 @@ def conclude(
 def print_summary(
     summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, again: str = ""
 ) -> None:
-    """Print the six lines about a study; parameters as for `conclude`."""
+    """Print the seven lines about a study; parameters as for `conclude`."""
     _print_lines(
         {
             **_prepared(summary),
             "scans": _scans(summary, "done", idle=not page.renewed),
             "sites": _sites(summary, study),
+            "preset": _preset(summary, study),
             "distance": _distance(summary.distances),
             "flagged": _flagged(summary, _see(page), summary.of_study),
             "report": page.why if page.path is None else _shown(page.path),
@@ -189,10 +191,6 @@ def _after_preparation(summary: PreparationSummary, plan: Preparation, page: Pag
         return f"see {_shown(plan.folder / FAILURES)}, then run the same command again"
     normalised = plan.folder.with_name(f"{plan.folder.name}-normalised")
     words = ["ndflow", "cohort", _shown(summary.table), _shown(normalised)]
-    if all(plan.prepared(scan).tissues.complete for scan in plan.scans):
-        several = len(plan.site_counts) > 1 and all(scan.site for scan in plan.scans)
-        best = ("--mode", "two-level", "--target", "adaptive")  # see docs/preparation.md
-        words += best if several else ("--target", "tissue")
     look = "report" if page.path else "pictures"
     return f"look at the {look}, then {shlex.join(words)}"
 
@@ -248,6 +246,15 @@ def _sites(summary: Ended, study: Plan) -> str:
         return "not known"
     names = [f"{site} {count}" for site, count in sorted(counts.items())]
     return f"{len(counts)}: {_fitting(names, _WIDTH - _COLUMN - len(f'{len(counts)}: '))}"
+
+
+def _preset(summary: Summary, study: Study) -> str:
+    """Return what the preset decided, and why, on one line."""
+    if summary.preset is not None:
+        return summary.preset.text
+    if not study.method.matches_densities:
+        return f"none, the method {study.method.name} has no presets"
+    return "none, all settings were chosen"
 
 
 def _fitting(names: Sequence[str], width: int, kind: str = "") -> str:

@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, ArgumentCollection, Group, Parameter
 
-from ndflow.scan.settings import Averaging, Fitting, Matching, Preparing, Reading, Writing
+from ndflow.scan.settings import (
+    AveragingChoices,
+    Fitting,
+    MatchingChoices,
+    Preparing,
+    PresetName,
+    Reading,
+    Writing,
+)
 
 __all__ = [
     "COMMON",
@@ -33,6 +41,7 @@ __all__ = [
     "Output",
     "Prepare",
     "PreparingOptions",
+    "Preset",
     "ReadingOptions",
     "Scheduler",
     "StopEarly",
@@ -57,12 +66,12 @@ COMMON: dict[str, tuple[str, ...]] = {
         *("--channel", "--jobs", "--dry-run", "--force", "--quiet"),
     ),
     "cohort": (
-        *("--from-folder", "--prepare", "--mask", "--reference", "--mode", "--target"),
+        *("--from-folder", "--prepare", "--mask", "--reference", "--preset", "--mode"),
         *("--title", "--jobs", "--dry-run", "--quiet"),
     ),
     "bids": (
         *("--participant-label", "--suffix", "--prepare", "--derivatives", "--mask"),
-        *("--mode", "--title", "--jobs", "--dry-run", "--quiet"),
+        *("--preset", "--title", "--jobs", "--dry-run", "--quiet"),
     ),
     "reference": (
         *("--output", "--mask", "--exclude", "--channel", "--average", "--weights"),
@@ -162,6 +171,14 @@ Prepare = Annotated[
         "does, and write them to OUT/prepared (requires pip install 'ndflow[prepare]')."
     ),
 ]
+Preset = Annotated[
+    PresetName,
+    Parameter(
+        help="What decides options that are left out (--mode, --target, --average, --objective, "
+        "--regularisation): what there is, in tissue maps, sites and scans (auto); or the paper "
+        "(paper). What was decided, and why, is printed and recorded."
+    ),
+]
 NoBiasField = Annotated[bool, Parameter(help="With --prepare: do not correct the bias field.")]
 NoTissues = Annotated[
     bool,
@@ -195,9 +212,9 @@ class Verbosity:
     verbose: Annotated[bool, Parameter(name=("--verbose", "-v"))] = False
 
 
-AveragingOptions = Annotated[Averaging, Parameter(name="*")]
+AveragingOptions = Annotated[AveragingChoices, Parameter(name="*")]
 FittingOptions = Annotated[Fitting, Parameter(name="*")]
-MatchingOptions = Annotated[Matching, Parameter(name="*")]
+MatchingOptions = Annotated[MatchingChoices, Parameter(name="*")]
 PreparingOptions = Annotated[Preparing, Parameter(name="*")]
 WritingOptions = Annotated[Writing, Parameter(name="*")]
 ReadingOptions = Annotated[Reading, Parameter(name="*")]

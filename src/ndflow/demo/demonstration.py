@@ -4,7 +4,7 @@ DIR/data                 the scans of three scanners, and their table
 DIR/two-level-tissue     what we recommend; with evaluation/ of all studies, and report.html
 DIR/two-level-adaptive   the same without tissue probability maps
 DIR/site                 one map per site
-DIR/individual           ndflow with its default settings
+DIR/individual           the paper: each scan to the average of all
 DIR/nyul                 Nyúl's method
 DIR/affine               alignment of mean and standard deviation
 """
@@ -28,39 +28,40 @@ from ndflow.image.scans import TissueMaps
 from ndflow.metrics.site_distance import distance_between_sites
 from ndflow.reporting.build import check_report, report
 from ndflow.scan.outputs import check_folder, make_folder
+from ndflow.scan.presets.preset_rules import Choices
 from ndflow.scan.records import MapRecord
-from ndflow.scan.settings import Averaging, Matching
+from ndflow.scan.settings import AveragingChoices, MatchingChoices, PresetName
 from ndflow.study.folder import EVALUATION, REPORT
 from ndflow.study.listing.scan_table import named_scans, read_scans
 from ndflow.study.parallel.tasks import Outcome
 from ndflow.study.passes import Progress
 from ndflow.study.plan import Study
+from ndflow.study.presets.planned_study import with_choices
 from ndflow.study.run import Summary, run_cohort
 
 __all__ = ["RECOMMENDED", "DemoResult", "Demonstration", "check_demo", "options_of", "run_demo"]
 
 
 class _Run(NamedTuple):
-    """The settings of one study, and whether it sees the tissue probability maps."""
+    """What is chosen for one study, and whether it sees the tissue probability maps."""
 
-    averaging: Averaging = Averaging()
-    matching: Matching = Matching()
+    averaging: AveragingChoices = AveragingChoices()
+    matching: MatchingChoices = MatchingChoices()
+    preset: PresetName = "auto"
     tissues: bool = True
 
 
 # The best of what was tried on these scans; the report, the last lines on the terminal and the
 # README's picture all follow from the first.
 _RUNS = {
-    "two-level-tissue": _Run(
-        Averaging(mode="two-level", average="quantile"), Matching(target="tissue")
-    ),
+    "two-level-tissue": _Run(AveragingChoices(mode="two-level"), MatchingChoices(target="tissue")),
     "two-level-adaptive": _Run(
-        Averaging(mode="two-level", average="quantile"), Matching(target="adaptive"), tissues=False
+        AveragingChoices(mode="two-level"), MatchingChoices(target="adaptive"), tissues=False
     ),
-    "site": _Run(Averaging(mode="site", average="quantile"), Matching(objective="cramer")),
-    "individual": _Run(),
-    "nyul": _Run(matching=Matching(method="nyul")),
-    "affine": _Run(matching=Matching(method="affine")),
+    "site": _Run(AveragingChoices(mode="site")),
+    "individual": _Run(preset="paper"),
+    "nyul": _Run(matching=MatchingChoices(method="nyul")),
+    "affine": _Run(matching=MatchingChoices(method="affine")),
 }
 RECOMMENDED = next(iter(_RUNS))
 _PERMUTATIONS, _TREES = 20, 50  # half of the time goes into these
@@ -177,12 +178,11 @@ def run_demo(
         study = Study(
             folder / name,
             scans if run.tissues else without_maps,
-            run.averaging,
-            matching=run.matching,
             channel="T1w",
             jobs=jobs,
             title=_TITLE if name == RECOMMENDED else None,
         )
+        study = with_choices(study, Choices(run.preset, run.averaging, run.matching))
         summary = run_cohort(study, _NamedProgress(progress, name), command=command, force=False)
         if summary.failures:
             raise InvalidValueError(f"the demonstration failed: {summary.failures[0].message}")
@@ -228,7 +228,8 @@ def _results(
 def options_of(name: str = RECOMMENDED) -> str:
     """Return the options of ``ndflow cohort`` that make one of the studies, as they are typed."""
     run = _RUNS[name]
-    chosen = [
+    chosen: list[tuple[str, object, object]] = [("preset", run.preset, Choices.preset)]
+    chosen += [
         (field.name, getattr(settings, field.name), field.default)
         for settings in (run.averaging, run.matching)
         for field in fields(settings)

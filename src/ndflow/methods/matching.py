@@ -1,7 +1,8 @@
 """What a user may choose about the match of a scan to a target.
 
-The command line shows this very class as its options, and Python functions take its fields as
-keywords, so each choice has one name, one default and one explanation.
+The command line shows `MatchingChoices` as its options, and Python functions take its fields as
+keywords, so each choice has one name, one default and one explanation. What a user leaves open, a
+preset decides (`ndflow.scan.presets`); `Matching` is the same with nothing left open.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from ndflow.errors import InvalidValueError
 from ndflow.methods.registry import MethodName
@@ -17,6 +18,7 @@ from ndflow.methods.registry import MethodName
 __all__ = [
     "Lesions",
     "Matching",
+    "MatchingChoices",
     "Objective",
     "Scale",
     "Solver",
@@ -33,8 +35,8 @@ TargetKind = Literal["average", "tissue", "adaptive"]
 
 
 @dataclass(frozen=True)
-class Matching:
-    """How a density is brought to a target.
+class MatchingChoices:
+    """How a density is brought to a target, as far as a user says so.
 
     Attributes
     ----------
@@ -46,7 +48,7 @@ class Matching:
     target
         Match a scan to the average density of the reference (average); or to the tissues of the
         reference in the scan's own proportions, which are known from its tissue probability maps
-        (tissue) or estimated (adaptive).
+        (tissue) or estimated (adaptive). Default: what the preset says.
     lesions
         Experimental. Find intensities that no healthy scan of the reference has (auto), and keep
         them out of the match: lesions brighter than any healthy tissue on T1w or FLAIR, never those
@@ -57,9 +59,10 @@ class Matching:
         (weight<0.02) or intensity (900:1200). Repeat the option for several rules. Default: none.
     objective
         What the match minimises: the L2 divergence of the paper (l2), or the Cramér distance
-        (cramer), which is sensitive to light tails too.
+        (cramer), which is sensitive to light tails too. Default: what the preset says.
     regularisation
         How strongly the components of the scan are held back from moving, from 0 (not at all).
+        Default: what the preset says.
     solver
         Compute the flow in closed form (exact), or integrate it step by step as in the paper (rk4).
     landmarks
@@ -75,12 +78,14 @@ class Matching:
         result.
     """
 
+    _open: ClassVar[tuple[None, ...]] = (None,)  # what stands for a choice that is left open
+
     method: MethodName = "ndflow"
-    target: TargetKind = "average"
+    target: TargetKind | None = None
     lesions: Lesions | None = None
     freeze: tuple[str, ...] = ()
-    objective: Objective = "l2"
-    regularisation: float = 1e-3
+    objective: Objective | None = None
+    regularisation: float | None = None
     solver: Solver = "exact"
     landmarks: int = 11
     scale: Scale | None = None
@@ -89,25 +94,29 @@ class Matching:
     def __post_init__(self) -> None:
         """Validate each choice; whether the method uses it, the method says."""
         check_choice("method", self.method, MethodName)
-        check_choice("target", self.target, TargetKind)
+        check_choice("target", self.target, TargetKind, *self._open)
         check_choice("lesions", self.lesions, Lesions, None)
         object.__setattr__(self, "freeze", self._checked_rules())
         if self.lesions and self.freeze:
             raise InvalidValueError("lesions and freeze both choose components; give one of them")
-        check_choice("objective", self.objective, Objective)
+        check_choice("objective", self.objective, Objective, *self._open)
         check_choice("solver", self.solver, Solver)
         check_choice("scale", self.scale, Scale, None)
-        if not (is_number(self.regularisation) and self.regularisation >= 0):
-            raise InvalidValueError(
-                f"regularisation must be 0 or a positive number, not {self.regularisation!r}"
-            )
-        object.__setattr__(self, "regularisation", float(self.regularisation))
+        self._check_regularisation()
         if isinstance(self.landmarks, bool) or not (
             isinstance(self.landmarks, int) and 2 <= self.landmarks <= 1000
         ):
             raise InvalidValueError(f"landmarks must be 2 to 1000, not {self.landmarks!r}")
         if self.range is not None:
             object.__setattr__(self, "range", self._checked_range())
+
+    def _check_regularisation(self) -> None:
+        value: Any = self.regularisation
+        if value is None and self._open:
+            return
+        if not (is_number(value) and value >= 0):
+            raise InvalidValueError(f"regularisation must be 0 or a positive number, not {value!r}")
+        object.__setattr__(self, "regularisation", float(value))
 
     def _checked_rules(self) -> tuple[str, ...]:
         try:
@@ -128,6 +137,20 @@ class Matching:
         if self.scale is not None:
             raise InvalidValueError("range and scale both choose the units; give one of them")
         return float(low), float(high)
+
+
+@dataclass(frozen=True)
+class Matching(MatchingChoices):
+    """How a density is brought to a target, with nothing left open; see `MatchingChoices`.
+
+    The defaults are those of the paper.
+    """
+
+    _open: ClassVar[tuple[None, ...]] = ()
+
+    target: TargetKind = "average"
+    objective: Objective = "l2"
+    regularisation: float = 1e-3
 
 
 def check_choice(name: str, value: object, choices: Any, *more: object) -> None:

@@ -38,6 +38,7 @@ def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
         ("Sites", ", ".join(named) or "not named"),
         *([("Lesion masks", f"of {plural(lesions, 'scan')}")] if lesions else []),
         ("Images", "not named" if study.channel == ANY_CHANNEL else study.channel),
+        *([("Preset", record.preset.text)] if record.preset else []),
         ("Settings", ", ".join(_settings(study))),
         ("Reference", "given" if study.given else f"made from {fitted} scans"),
         ("Versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
@@ -94,7 +95,7 @@ def planned_paragraph(
     first = f"Intensities of {many} were normalised with ndflow {version}."
     first += prepared_words(prepared, scans)
     way = method.description(matching)
-    last = f"{method.remarks(matching)}{_lesions(study)}{_units(study)}"
+    last = f"{method.remarks(matching)}{_preset(study)}{_lesions(study)}{_units(study)}"
     if not method.matches_densities:
         return f"{first} Scans were {way}.{last}"
     where = " or ".join(_MASKS[mask] for mask in sorted(masks) if mask in _MASKS)
@@ -125,6 +126,13 @@ def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) 
     """Return what to cite, as BibTeX; parameters as for `planned_paragraph`."""
     works = [study.method.bibtex, *([BIBTEX] if BRAIN in masks else []), *works_for(prepared)]
     return "\n\n".join(dict.fromkeys(works))
+
+
+def _preset(study: Study) -> str:
+    if study.preset is None:
+        return ""
+    because = f", because {study.preset.past}" if study.preset.reason else ""
+    return f" Settings followed the preset {study.preset.name!r} of ndflow{because}."
 
 
 def _lesions(study: Study) -> str:

@@ -13,7 +13,8 @@ from ndflow.reporting.sections.preparation_words import steps_of
 from ndflow.scan.outputs import make_folder
 from ndflow.scan.reading import selection
 from ndflow.scan.records import StudyRecord
-from ndflow.study.folder import CITATION, CITATION_MARK, PROVENANCE, refuse_foreign_citation
+from ndflow.study.finished import read_finished
+from ndflow.study.folder import CITATION, CITATION_MARK, refuse_foreign_citation
 from ndflow.study.plan import Study
 
 __all__ = ["citation", "finished_citation", "write_citation"]
@@ -40,8 +41,17 @@ def citation(study: Study, record: StudyRecord | None = None) -> str:
 
 def finished_citation(study: Study) -> str:
     """Return the boilerplate of a study that was run: of its scans that were normalised."""
-    done = [scan for scan in study.scans if study.paths(scan).sidecar.exists()]
-    return citation(replace(study, scans=done), StudyRecord.read(study.folder / PROVENANCE))
+    (run,) = read_finished([study.folder])
+    known = {scan.name for scan in run.study.scans}
+    done = [scan for scan in study.scans if scan.name in known]
+    as_run = replace(
+        study,
+        scans=done,
+        averaging=run.study.averaging,
+        matching=run.study.matching,
+        preset=run.study.preset,
+    )
+    return citation(as_run, run.record)
 
 
 def write_citation(study: Study, text: str) -> Path:

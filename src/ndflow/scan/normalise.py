@@ -8,7 +8,15 @@ from ndflow.files.atomic import AnyPath
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.methods.base import method_of
-from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
+from ndflow.methods.matching import (
+    Lesions,
+    Matching,
+    MatchingChoices,
+    Objective,
+    Scale,
+    Solver,
+    TargetKind,
+)
 from ndflow.methods.modes import Goal
 from ndflow.methods.registry import MethodName
 from ndflow.population.plausibility import unlike_reference
@@ -16,18 +24,28 @@ from ndflow.scan.fit import fit_voxels
 from ndflow.scan.map_voxels import mapped
 from ndflow.scan.match_doubts import VoxelQuantiles, match_doubts
 from ndflow.scan.parameters import documented
+from ndflow.scan.presets.preset_facts import TargetFacts
+from ndflow.scan.presets.preset_rules import PresetRecord, settled_match
 from ndflow.scan.reading import check_found_mask, read_scan, selection
 from ndflow.scan.records import MapRecord, TargetRecord
 from ndflow.scan.results import Result, all_files, check_result, deliver, names_of
-from ndflow.scan.settings import DType, Fitting, Outside, Reading, Writing, flat
-from ndflow.scan.target import AnyTarget, Target, check_units, in_units, read_target, with_scale
+from ndflow.scan.settings import DType, Fitting, Outside, PresetName, Reading, Writing, flat
+from ndflow.scan.target import (
+    AnyTarget,
+    Target,
+    check_units,
+    in_units,
+    known_target,
+    read_target,
+    with_scale,
+)
 from ndflow.scan.tissue_maps import check_maps
 from ndflow.values import path_like
 
 __all__ = ["normalise", "normalise_scan", "normalize"]
 
 
-@documented(Matching, Writing, Fitting, Reading)
+@documented(MatchingChoices, Writing, Fitting, Reading)
 def normalise(
     image: Source,
     to: AnyTarget,
@@ -39,12 +57,13 @@ def normalise(
     gm: Source | None = None,
     wm: Source | None = None,
     output: AnyPath | None = None,
+    preset: PresetName = "auto",
     method: MethodName = Matching.method,
-    target: TargetKind = Matching.target,
+    target: TargetKind | None = None,
     lesions: Lesions | None = Matching.lesions,
     freeze: tuple[str, ...] = Matching.freeze,
-    objective: Objective = Matching.objective,
-    regularisation: float = Matching.regularisation,
+    objective: Objective | None = None,
+    regularisation: float | None = None,
     solver: Solver = Matching.solver,
     landmarks: int = Matching.landmarks,
     scale: Scale | None = Matching.scale,
@@ -60,12 +79,15 @@ def normalise(
     Parameters
     ----------
     image : a path, a nibabel image, or an array.
-    to : the target: a reference or a mixture, or the path of one; or an image, like `image`.
+    to : the target: a reference or a mixture, or the path of one; ``"builtin:T1w"``, a reference
+        that comes with the package; or an image, like `image`.
     mask, to_mask : of the image and of the target, like `image`; or what to find: ``"auto"``, the
         foreground, or ``"brain"``, the brain in a T1w image. Default: all voxels but 0.
     exclude : a mask of voxels that the density does not see, such as a lesion; they are mapped.
     csf, gm, wm : tissue probability maps, for ``target="tissue"``.
     output : where to write the image, with its sidecar beside it. Default: it is returned.
+    preset : what decides the settings below that are None: ``"auto"``, by what the target knows; or
+        ``"paper"``, as in the paper. The record of the result says what it decided, and why.
 
     Returns
     -------
@@ -90,21 +112,15 @@ def normalise(
     >>> float(result.image.mean().round())
     100.0
     """
-    matching = Matching(
-        method,
-        target,
-        lesions,
-        freeze,
-        objective,
-        regularisation,
-        solver,
-        landmarks,
-        scale,
-        range,
+    choices = MatchingChoices(
+        method, target, lesions, freeze, objective, regularisation, solver, landmarks, scale, range
     )
     reading, fitting = Reading(max_bytes), Fitting(effective_count)
     writing = Writing(outside, dtype, force)
     scan = Scan(image, mask, exclude, TissueMaps(csf, gm, wm))
+    known = None if isinstance(to, Target) else known_target(to)
+    facts = TargetFacts() if known is None else known.facts
+    _, matching, why = settled_match(preset, choices, facts, maps=scan.tissues.complete)
     method_of(matching)  # before the target is read, which takes longer than a wrong option should
     check_found_mask(scan)
     check_maps(scan, matching)
@@ -112,12 +128,13 @@ def normalise(
         path_like(output, "output")
     return normalise_scan(
         scan,
-        read_target(to, to_mask, reading=reading, fitting=fitting, matching=matching),
+        read_target(known or to, to_mask, reading=reading, fitting=fitting, matching=matching),
         output=output,
         reading=reading,
         fitting=fitting,
         matching=matching,
         writing=writing,
+        preset=why,
     )
 
 
@@ -134,6 +151,7 @@ def normalise_scan(
     matching: Matching,
     writing: Writing,
     command: Sequence[str] | None = None,
+    preset: PresetRecord | None = None,
 ) -> Result:
     """Bring a scan to a target that was read before.
 
@@ -144,6 +162,7 @@ def normalise_scan(
     output : where to write the image; None to return it.
     reading, fitting, matching, writing : what the user chose.
     command : what the user typed, for the record.
+    preset : what a preset decided, for the record.
     """
     method = method_of(matching)
     matching = with_scale(matching, has_units=target.has_units)
@@ -189,6 +208,7 @@ def normalise_scan(
                 VoxelQuantiles.of_histogram(voxels.histogram), solution, Goal(goal, matching)
             ),
         ),
+        preset=preset,
     )
     return deliver(
         scan,

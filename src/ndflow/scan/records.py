@@ -30,6 +30,7 @@ from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import MatchRecord
 from ndflow.population import HealthyCeiling, Landmarks, Reference, TissueModel, Tissues
 from ndflow.record import JSON, Record
+from ndflow.scan.presets.preset_rules import PresetRecord
 from ndflow.scan.reading import VoxelCounts
 from ndflow.transport import IntensityMap
 
@@ -133,8 +134,7 @@ class FileRecord(Record):
 
         Parameters
         ----------
-        path : the file, which need not exist.
-        fingerprint : of an up-to-date result.
+        path, fingerprint : the file, which need not exist; and that of an up-to-date result.
 
         Returns
         -------
@@ -174,8 +174,7 @@ class ScanModel(FileRecord):
     quantiles : of the histogram, at `ndflow.density.binning.QUANTILE_LEVELS`.
     tails : of the histogram with its outliers, at `ndflow.density.binning.TAIL_LEVELS`.
     mask : what was measured about its mask.
-    warnings : for the user.
-    doubts : what to check by eye.
+    warnings, doubts : for the user; and what to check by eye.
     fingerprint : of everything that the model depends on.
     """
 
@@ -241,7 +240,7 @@ class MapRecord(FileRecord):
     ----------
     map : from the intensities of the scan to those of the result.
     command : what the user typed.
-    settings : what the user chose.
+    settings, preset : what was chosen; what a preset decided, and why: for a study, see its record.
     inputs : the files that were read, by what they are.
     outputs : the SHA-256 of the files that were written.
     site : where the scan was made.
@@ -250,8 +249,7 @@ class MapRecord(FileRecord):
     mask : what was measured about its mask.
     match : how the map was found.
     clipped : how many voxels did not fit the data type of the result.
-    warnings : for the user.
-    doubts : what to check by eye, about its mask and its match.
+    warnings, doubts : for the user; and what to check by eye, about its mask and its match.
     fingerprint : of everything that the result depends on.
     """
 
@@ -273,6 +271,7 @@ class MapRecord(FileRecord):
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
+    preset: PresetRecord | None = None
 
     def setting(self, name: str) -> JSON:
         """Return what the user chose, if the record says so."""
@@ -285,7 +284,7 @@ class StudyRecord(FileRecord):
 
     Attributes
     ----------
-    settings : what the user chose.
+    settings, preset : what was chosen; what the preset decided, and why, for methods with presets.
     command : what the user typed.
     versions : of ndflow and what it depends on.
     reference : the reference that was given, if any.
@@ -320,6 +319,7 @@ class StudyRecord(FileRecord):
     prepared: int | None = None
     doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
     of_study: tuple[Doubt, ...] = ()
+    preset: PresetRecord | None = None
 
 
 @dataclass(frozen=True)

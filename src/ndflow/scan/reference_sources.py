@@ -87,8 +87,8 @@ def reference(
     masks : of the images, in the order of the sources, like an image, or ``"auto"`` or ``"brain"``;
         None for sources without one. Default: all voxels but 0.
     weights : how much each scan counts. Default: all the same.
-    average : the mean of the densities, as in the paper; or of the quantiles, which keeps peaks
-        sharp (one channel).
+    average : the mean of the densities, as in the paper and by default here; or of the quantiles,
+        which keeps peaks sharp (one channel), and is the default of the command.
     names : what the scans are called, for the record. Default: the names of their files, if all
         are files.
     channel_names : what the images show, for example ``"T1w"``.

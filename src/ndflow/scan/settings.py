@@ -1,7 +1,9 @@
 """What a user may choose about a run, in the groups that belong together.
 
 The command line shows these very classes as its options, and Python functions take their fields as
-keywords, so each choice has one name, one default and one explanation.
+keywords, so each choice has one name, one default and one explanation. What a user leaves open in
+`AveragingChoices` and `MatchingChoices`, a preset decides (`ndflow.scan.presets`); `Averaging` and
+`Matching` are the same with nothing left open.
 """
 
 from __future__ import annotations
@@ -9,21 +11,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ndflow.errors import InvalidValueError
-from ndflow.methods.matching import Matching, check_choice, is_number
+from ndflow.methods.matching import Matching, MatchingChoices, check_choice, is_number
 
 __all__ = [
     "Average",
     "Averaging",
+    "AveragingChoices",
     "DType",
     "Fitting",
     "Matching",
+    "MatchingChoices",
     "ModeName",
     "NoMask",
     "Outside",
     "Preparing",
+    "PresetName",
     "Reading",
     "Settings",
     "Space",
@@ -39,6 +44,7 @@ DType = Literal[
 ]
 NoMask = Literal["brain", "nonzero"]
 Outside = Literal["zero", "keep", "map"]
+PresetName = Literal["auto", "paper"]
 Space = Literal["own", "MNI"]
 
 _RESOLUTION = 2.0  # mm, of copies
@@ -110,28 +116,43 @@ class Writing:
 
 
 @dataclass(frozen=True)
-class Averaging:
-    """How the reference of a study is made and used.
+class AveragingChoices:
+    """How the reference of a study is made and used, as far as a user says so.
 
     Attributes
     ----------
     mode
         Match each scan to the common reference (individual); match only the average of each site,
         which keeps the differences between its scans (site); or first the site, then each scan
-        (two-level).
+        (two-level). Default: what the preset says.
     average
         Average the densities, as in the paper (density); or their quantiles, which keeps peaks
-        sharp (quantile).
+        sharp (quantile). Default: what the preset says.
     """
 
-    mode: ModeName = "individual"
-    average: Average = "density"
+    _open: ClassVar[tuple[None, ...]] = (None,)  # what stands for a choice that is left open
+
+    mode: ModeName | None = None
+    average: Average | None = None
 
     def __post_init__(self) -> None:
         """Validate."""
-        object.__setattr__(self, "mode", _SPELLINGS.get(self.mode, self.mode))
-        check_choice("mode", self.mode, ModeName)
-        check_choice("average", self.average, Average)
+        object.__setattr__(self, "mode", _SPELLINGS.get(str(self.mode), self.mode))
+        check_choice("mode", self.mode, ModeName, *self._open)
+        check_choice("average", self.average, Average, *self._open)
+
+
+@dataclass(frozen=True)
+class Averaging(AveragingChoices):
+    """How the reference of a study is made and used, with nothing left open.
+
+    See `AveragingChoices`. The defaults are those of the paper.
+    """
+
+    _open: ClassVar[tuple[None, ...]] = ()
+
+    mode: ModeName = "individual"
+    average: Average = "density"
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,10 @@ from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.targets import target_rule
 from ndflow.population import Reference
+from ndflow.scan.builtin.builtin_references import full_name, is_builtin, read_builtin
 from ndflow.scan.fit import fit_voxels
 from ndflow.scan.model_files import is_model
+from ndflow.scan.presets.preset_facts import TargetFacts
 from ndflow.scan.reading import error_about, read_scan
 from ndflow.scan.records import ReferenceModel, ScanModel
 from ndflow.scan.settings import Fitting, Reading, Writing
@@ -32,9 +34,11 @@ from ndflow.transport import Affine, align
 __all__ = [
     "SCALES",
     "AnyTarget",
+    "KnownTarget",
     "Target",
     "check_units",
     "in_units",
+    "known_target",
     "read_target",
     "refuse_image",
     "target_of",
@@ -76,7 +80,51 @@ class Target(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
 
 
-AnyTarget = Target | Reference | Fit | GaussianMixture | Source
+class KnownTarget(NamedTuple):
+    """A target that need not be fitted.
+
+    Attributes
+    ----------
+    name : what messages call it.
+    model : what is known about it.
+    averaged : whether it is the average of many scans: a reference.
+    facts : what presets look at.
+    files : the file it was read from.
+    doubts : what to check by eye.
+    """
+
+    name: str
+    model: DensityModel
+    averaged: bool
+    facts: TargetFacts = TargetFacts()
+    files: Hashes | None = None
+    doubts: tuple[Doubt, ...] = ()
+
+
+AnyTarget = Target | KnownTarget | Reference | Fit | GaussianMixture | Source
+
+
+def known_target(to: AnyTarget) -> KnownTarget | None:
+    """Return what is known about a target, read from its file if it is one; None for an image."""
+    if isinstance(to, KnownTarget):
+        return to
+    name = full_name(to) if is_builtin(to) else _called(to)
+    files: Hashes = {}
+    if is_builtin(to) or is_model(to):
+        read = read_builtin(to) if is_builtin(to) else read_model(to, "mixture", "reference")
+        kind, payload, file = read
+        files = {"target": (file,)}
+        if kind == "mixture":
+            scan = ScanModel.of_payload(to, payload)
+            return KnownTarget(name, scan.model, False, files=files, doubts=scan.doubts)
+        to = ReferenceModel.of_payload(to, payload).reference
+    if isinstance(to, Reference):
+        facts = TargetFacts.of_reference(to)
+        return KnownTarget(name, DensityModel.of_reference(to), True, facts, files)
+    mixture = to.mixture if isinstance(to, Fit) else to
+    if isinstance(mixture, GaussianMixture):
+        return KnownTarget(name, DensityModel(mixture), False, files=files)
+    return None
 
 
 def read_target(
@@ -91,7 +139,8 @@ def read_target(
 
     Parameters
     ----------
-    to : a reference or a mixture, or the path of one (.json); or an image.
+    to : a reference or a mixture, or the path of one (.json), or the name of one in the package
+        (``"builtin:T1w"``); or an image; or one of these that was read already.
     mask : of an image, see `Scan`.
     reading, fitting : how an image is read, and its density estimated.
     matching : what the target is for.
@@ -100,12 +149,11 @@ def read_target(
         return to
     method_of(matching)
     refuse_image(to, matching)
-    name = os.fspath(to) if isinstance(to, str | os.PathLike) else f"the {type(to).__name__}"
-    known = _known_model(to)
+    known = known_target(to)
     if known is not None:
         if mask is not None:
-            raise InvalidValueError(f"{name} is not an image; leave out its mask (--to-mask)")
-        found = target_of(known.model, known.averaged, name, matching, files=known.files)
+            raise InvalidValueError(f"{known.name} is not an image; leave out its mask (--to-mask)")
+        found = target_of(known.model, known.averaged, known.name, matching, files=known.files)
         return found._replace(doubts=known.doubts)
     scan = Scan(to, mask)  # type: ignore[arg-type]  # nothing else is left
     voxels = read_scan(scan, reading)
@@ -117,38 +165,8 @@ def read_target(
     return Target(fitted.model, voxels.volume.path, True, files, fitted.warnings, fitted.doubts)
 
 
-class _KnownModel(NamedTuple):
-    """A target that need not be fitted.
-
-    Attributes
-    ----------
-    model : what is known about it.
-    averaged : whether it is the average of many scans.
-    files : the file it was read from.
-    doubts : what to check by eye.
-    """
-
-    model: DensityModel
-    averaged: bool
-    files: Hashes
-    doubts: tuple[Doubt, ...] = ()
-
-
-def _known_model(to: AnyTarget) -> _KnownModel | None:
-    """Return what is known about a target; None for an image."""
-    files: Hashes = {}
-    if is_model(to):
-        kind, payload, file = read_model(to, "mixture", "reference")
-        files = {"target": (file,)}
-        if kind == "mixture":
-            scan = ScanModel.of_payload(to, payload)
-            return _KnownModel(scan.model, False, files, scan.doubts)
-        to = ReferenceModel.of_payload(to, payload).reference
-    if isinstance(to, Reference):
-        return _KnownModel(DensityModel.of_reference(to), True, files)
-    if isinstance(to, Fit):
-        to = to.mixture
-    return _KnownModel(DensityModel(to), False, files) if isinstance(to, GaussianMixture) else None
+def _called(to: AnyTarget) -> str:
+    return os.fspath(to) if isinstance(to, str | os.PathLike) else f"the {type(to).__name__}"
 
 
 def target_of(
@@ -190,7 +208,8 @@ def target_of(
 
 def refuse_image(to: AnyTarget, matching: Matching) -> None:
     """Refuse an image as a target that has to represent a population."""
-    if isinstance(to, Target | Reference | Fit | GaussianMixture) or is_model(to):
+    known = isinstance(to, Target | KnownTarget | Reference | Fit | GaussianMixture)
+    if known or is_builtin(to) or is_model(to):
         return
     name = os.fspath(to) if isinstance(to, str | os.PathLike) else "the target"
     if target_rule(matching).needs_tissue_model:

@@ -36,7 +36,10 @@ def check_maps(scan: Scan, matching: Matching) -> None:
             f"--target {matching.target} needs tissue probability maps: --csf, --gm and --wm"
         )
     if scan.tissues.complete and not rule.needs_tissue_maps:
-        raise InvalidValueError("--csf, --gm and --wm are for --target tissue only")
+        raise InvalidValueError(
+            "--csf, --gm and --wm are for --target tissue only, and that is for a reference of "
+            "scans with such maps; leave them out, or give such a reference"
+        )
 
 
 class ProbabilityMap(NamedTuple):

@@ -20,6 +20,7 @@ from ndflow.image.found_masks import AUTO, BRAIN
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_called
 from ndflow.metrics.statistics import covariate_effect
+from ndflow.scan.presets.preset_rules import GOVERNED
 from ndflow.scan.records import MapRecord, StudyRecord
 from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from
 from ndflow.study.folder import PROVENANCE, SCANS
@@ -126,6 +127,7 @@ def _read(folder: Path, name: str) -> FinishedStudy:
         fitting,
         _with_scale(matching),
         writing=writing,
+        preset=record.preset,
         # A reference that was given is in the folder too, even where the original has gone.
         given=None if record.reference is None else str(folder / reference_name(None)),
         channel=record.channel,
@@ -156,13 +158,21 @@ def refuse_other_study(study: Study, option: str) -> None:
         raise FileError(study.folder, cause, hint)
     for name, value in study.settings.items():
         before = run.study.settings[name]
-        if before != value and name != "force":
+        if before != value and name not in ("force", *_open(study, run.record)):
             cause = f"was made with another {name}, {before!r}"
             raise FileError(study.folder, cause, hint)
     listed = {scan.name for scan in read_study_scans(study.folder / SCANS)}
     if other := sorted(listed ^ {scan.name for scan in study.scans}):
         cause = f"was made from other scans: {other[0]} is only in one of the two"
         raise FileError(study.folder, cause, hint)
+
+
+def _open(study: Study, record: StudyRecord) -> set[str]:
+    """Return the settings that the same preset decides, which knows the densities by the end."""
+    if study.choices is None or record.preset is None:
+        return set()
+    same = record.preset.name == study.choices.preset
+    return {*GOVERNED} - {*study.choices.chosen} if same else set()
 
 
 def results_fingerprint(study: Study) -> str:

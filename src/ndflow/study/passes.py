@@ -17,13 +17,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.image.scans import Scan
 from ndflow.methods.matching import Matching
+from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.preparation.contrasts import is_other_contrast
 from ndflow.scan.reading import check_found_mask
@@ -36,6 +35,7 @@ from ndflow.study.parallel.scan_pass import ScanTasks, Work, outcomes_of
 from ndflow.study.parallel.tasks import Failure, Outcome, check_jobs
 from ndflow.study.plan import Study
 from ndflow.study.preparing.kept_mask import keeps_mask
+from ndflow.study.presets.decided_study import proportions_by_site
 from ndflow.study.references import (
     check_references,
     make_references,
@@ -50,7 +50,6 @@ from ndflow.study.scan_jobs import (
     normalised_before,
 )
 from ndflow.study.site_distances import ScanQuantiles, SiteDistances, site_distances
-from ndflow.values import FloatArray
 
 __all__ = [
     "Pass",
@@ -113,12 +112,14 @@ class ReferencePass(NamedTuple):
 
     Attributes
     ----------
+    study : with what its preset decided, now that densities are known.
     goals : what scans are brought to, see `References`.
     doubts : about scans that are unlike the others, or unlike the reference.
     read, written : the files of references that were given, and the names of those made.
     of_study : doubts about the study as a whole.
     """
 
+    study: Study
     goals: dict[str | None, Goal]
     doubts: Doubts
     read: Sequence[FileHash]
@@ -155,19 +156,21 @@ def fit_scans(study: Study, progress: Progress) -> Pass:
 
 
 def fit_matching(study: Study) -> Matching:
-    """Return the settings of the match as far as they concern the densities."""
+    """Return the settings of the match as far as they concern the densities.
+
+    Where *auto* decides about the target by how many scans there are, their maps are read anyway:
+    a participant of a BIDS dataset that is fitted alone has the same density as with the others.
+    """
+    if study.given is None and study.target_is_open:
+        return replace(study.matching, target="adaptive")
     if study.given is not None and not study.target_rule.needs_tissue_maps:
         return replace(study.matching, target="average")  # tissue maps of these scans are not used
     return study.matching
 
 
-def normalise_scans(
-    study: Study,
-    done: Container[str],
-    references: ReferencePass,
-    progress: Progress,
-) -> Pass:
+def normalise_scans(done: Container[str], references: ReferencePass, progress: Progress) -> Pass:
     """Do the third pass, over the scans of the first that did not fail."""
+    study = references.study
     chosen: Arguments = {"settings": study.settings}
     work = Work(
         "normalise",
@@ -202,18 +205,15 @@ def build_references(study: Study, done: Container[str], progress: Progress) -> 
     made = make_references(study, scans, models, each=step)
     odd = odd_scans(scans, fits, made.common.mixture)
     written = write_references(study.folder, made)
-    return ReferencePass(made.goals, odd, made.read, written, _of_study(study, scans, fits))
+    doubts = _of_study(made.study, scans, models)
+    return ReferencePass(made.study, made.goals, odd, made.read, written, doubts)
 
 
 def _of_study(
-    study: Study, scans: Sequence[Scan], fits: Mapping[str, ScanModel]
+    study: Study, scans: Sequence[Scan], models: Mapping[str, DensityModel]
 ) -> tuple[Doubt, ...]:
     """Return doubts about tissue maps, by the proportions of scans whose site is known."""
-    proportions: dict[str, list[FloatArray]] = {}
-    for scan in scans:
-        if scan.site is not None and (own := fits[scan.name].tissues) is not None:
-            proportions.setdefault(scan.site, []).append(own.proportions)
-    by_site = {site: np.array(rows) for site, rows in proportions.items()}
+    by_site = proportions_by_site(scans, models)
     return labeller_doubts(by_site, maps_needed=study.target_rule.needs_tissue_maps)
 
 

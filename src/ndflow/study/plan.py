@@ -11,6 +11,7 @@ from ndflow.image.scans import Scan, count_by_site
 from ndflow.methods.base import Method, method_of
 from ndflow.methods.modes import MODES, Mode
 from ndflow.methods.targets import TargetRule, target_rule
+from ndflow.scan.presets.preset_rules import Choices, PresetRecord
 from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing, flat
 from ndflow.scan.target import with_scale
 from ndflow.study.preparing.preparation_plan import Preparation
@@ -82,7 +83,7 @@ class Study:
     ----------
     folder : for the results.
     scans : with names of their own, see `ndflow.study.listing.scan_table.named_scans`.
-    averaging, fitting, matching, reading, writing : what the user chose.
+    averaging, fitting, matching, reading, writing : what the user chose, or a preset decided.
     given : the path of a reference to use instead of one made from these scans.
     channel : what the images show.
     jobs, scheduler : how many workers, or where they are; see `run_tasks`.
@@ -91,6 +92,9 @@ class Study:
     title : of the report, if the user gave one.
     within : the folder of several studies that this one is part of, if it is; made with them.
     preparation : what is to be prepared first, if anything; then `scans` are what becomes of it.
+    choices : what the user chose about the settings that a preset decides; None where all of them
+        were chosen, without a preset (`ndflow.study.presets`).
+    preset : what the preset decided, and why.
     """
 
     folder: Path
@@ -109,6 +113,8 @@ class Study:
     title: str | None = None
     within: Path | None = None
     preparation: Preparation | None = None
+    choices: Choices | None = None
+    preset: PresetRecord | None = None
 
     def __post_init__(self) -> None:
         """Name the scale of the results, which are brought to a reference."""
@@ -133,6 +139,17 @@ class Study:
     def target_rule(self) -> TargetRule:
         """What each scan is matched to."""
         return target_rule(self.matching)
+
+    @property
+    def target_is_open(self) -> bool:
+        """Whether a preset decides about the target by what the scans have."""
+        return (
+            self.choices is not None
+            and self.preset is not None
+            and self.preset.name == "auto"
+            and self.choices.matching.target is None
+            and self.mode.per_scan
+        )
 
     @property
     def site_counts(self) -> dict[str, int]:

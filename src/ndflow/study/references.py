@@ -18,11 +18,13 @@ from ndflow.methods.build_reference import build_reference
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
+from ndflow.scan.builtin.builtin_references import is_builtin, read_builtin
 from ndflow.scan.outputs import safe_name
 from ndflow.scan.reading import error_about
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
 from ndflow.scan.target import Target, check_units, in_units, target_of, units_of
 from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.study.presets.decided_study import by_one_labeller, decided
 from ndflow.transport import Chain, IntensityMap
 
 __all__ = [
@@ -49,12 +51,14 @@ class References(NamedTuple):
     common : the reference of all scans.
     sites : that of each site.
     goals : one per site where the study goes by site, and one for all under None.
+    study : the study that they are for, with what its preset decided now that densities are known.
     read : the files that references were read from, where they were given.
     """
 
     common: Reference
     sites: dict[str, Reference]
     goals: dict[str | None, Goal]
+    study: Study
     read: tuple[FileHash, ...] = ()
 
 
@@ -111,24 +115,58 @@ def make_references(
     ordered = sorted(scans, key=lambda scan: scan.name)
     read: list[FileHash] = []
     common = _average(study, ordered, models) if study.given is None else _read(study.given, read)
+    study = decided(study, ordered, models, common)
     each()
     sites: dict[str, Reference] = {}
     for site in sorted({scan.site for scan in ordered if scan.site is not None}):
         sites[site] = _site_reference(study, site, ordered, models, read, nested=nested)
         each()
-    plain = in_units(_plain_target(study, common), study.matching)
-    ways: dict[str, SiteMap] = {}
-    if study.mode.by_site:
-        ways = {
-            site: SiteMap.to(plain, DensityModel(own.mixture), study.matching)
-            for site, own in sites.items()
-        }
-    if study.target_rule.needs_tissue_model and study.given is None:
-        common = replace(common, tissues=_tissues(study, ordered, models, common, ways))
+    common, ways = _with_tissues(study, ordered, models, common, sites)
     goal = in_units(_target(study, common), study.matching)
     check_units(study.matching, study.writing, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.matching)
-    return References(common, sites, goals, tuple(read))
+    return References(common, sites, goals, study, tuple(read))
+
+
+def _with_tissues(
+    study: Study,
+    scans: Sequence[Scan],
+    models: Models,
+    common: Reference,
+    sites: Mapping[str, Reference],
+) -> tuple[Reference, dict[str, SiteMap]]:
+    """Return the common reference with tissues, if these are needed, and the maps of sites to it.
+
+    The tissues of scans are averaged through the maps of their sites. Where these in turn depend on
+    the tissues, both are found again. Tissue maps that differ by site are left out where the target
+    can do without: what they disagree about would be taken for a difference of people.
+    """
+    rule = study.target_rule
+    if study.given is not None or not rule.needs_tissue_model:
+        return common, _site_maps(study, sites, _target(study, common))
+    known = any(isinstance(models[scan.name].tissues, Tissues) for scan in scans)
+    if not known or not (rule.needs_tissue_maps or by_one_labeller(scans, models)):
+        with error_about(_OWN):
+            found = rule.population_tissues(common.mixture, None)
+        common = replace(common, tissues=found)
+        return common, _site_maps(study, sites, _target(study, common))
+    ways = _site_maps(study, sites, _plain_target(study, common))
+    common = replace(common, tissues=_tissues(study, scans, models, common, ways))
+    if rule.adapts_sites and ways:
+        ways = _site_maps(study, sites, _target(study, common))
+        common = replace(common, tissues=_tissues(study, scans, models, common, ways))
+    return common, ways
+
+
+def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> dict[str, SiteMap]:
+    """Return the maps from the references of sites to the common one, if the study goes by site."""
+    if not study.mode.by_site:
+        return {}
+    target = in_units(common, study.matching)
+    return {
+        site: SiteMap.to(target, DensityModel(own.mixture), study.matching)
+        for site, own in sites.items()
+    }
 
 
 def write_references(folder: Path, references: References) -> list[str]:
@@ -166,7 +204,8 @@ def read_reference(path: str) -> Reference:
 
 def _read(path: str, read: list[FileHash]) -> Reference:
     """Read a reference, and note its file."""
-    kind, payload, file = read_model(path, "mixture", "reference")
+    known = read_builtin(path) if is_builtin(path) else read_model(path, "mixture", "reference")
+    kind, payload, file = known
     if kind == "mixture":
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
     read.append(file)
@@ -193,7 +232,8 @@ def _site_reference(
     nested: bool,
 ) -> Reference:
     """Return the reference of a site: the one beside the given reference, or one of its scans."""
-    beside = None if study.given is None else Path(study.given).with_name(reference_name(site))
+    alone = study.given is None or is_builtin(study.given)
+    beside = None if alone else Path(str(study.given)).with_name(reference_name(site))
     if beside is not None and beside.exists():
         files: list[FileHash] = []
         known = _read(str(beside), files)
@@ -224,15 +264,12 @@ def _tissues(
     models: Models,
     common: Reference,
     ways: Mapping[str, SiteMap],
-) -> TissueModel | None:
-    """Return the tissues of a study: from its tissue maps where there are any, or from components.
+) -> TissueModel:
+    """Return the tissues of a study, from the tissue maps of those scans that have any.
 
     Where scans go through a map of their site, so do their tissues, to the space of the reference.
     """
     known = [scan for scan in scans if isinstance(models[scan.name].tissues, Tissues)]
-    if not known:
-        with error_about(_OWN):
-            return study.target_rule.population_tissues(common.mixture, None)
     tissues: list[Tissues] = [models[scan.name].tissues for scan in known]  # type: ignore[misc]
     if not ways:
         return tissue_model(tissues)

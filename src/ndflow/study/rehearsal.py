@@ -54,8 +54,12 @@ Contents = Mapping[str, Sequence[str]]  # the hashes of files, by what they are
 
 
 class _Goals(NamedTuple):
-    """What scans are brought to, by site, and what is doubtful in comparison, by scan."""
+    """What scans are brought to, by site, and what is doubtful in comparison, by scan.
 
+    The study has what its preset decided, now that densities are known.
+    """
+
+    study: Study
     of_sites: Mapping[str | None, Goal]
     doubts: Doubts
 
@@ -152,7 +156,7 @@ def _goals(study: Study, densities: Sequence[_Density]) -> _Goals | None:
     models = {name: fit.model for name, fit in fits.items()}
     # A reference that was given does not depend on the scans.
     made = make_references(study, fresh, models) if complete else make_references(study, [], {})
-    return _Goals(made.goals, odd_scans(fresh, fits, made.common.mixture))
+    return _Goals(made.study, made.goals, odd_scans(fresh, fits, made.common.mixture))
 
 
 def _rehearsed(study: Study, scan: Scan, density: _Density, goals: _Goals | None) -> Rehearsed:
@@ -163,7 +167,7 @@ def _rehearsed(study: Study, scan: Scan, density: _Density, goals: _Goals | None
         return Rehearsed(scan, WRITE, "fitted already")
     if goals is None:
         return Rehearsed(scan, PERHAPS, _DEPENDS)
-    stale = _stale_image(study, scan, paths, density.inputs, goals)
+    stale = _stale_image(goals.study, scan, paths, density.inputs, goals)
     return Rehearsed(scan, WRITE if stale else KEEP, stale or UP_TO_DATE)
 
 

@@ -21,14 +21,17 @@ from ndflow.methods.registry import MethodName
 from ndflow.preparation.brain_mask import deepbet_version
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.parameters import documented
+from ndflow.scan.presets.preset_rules import Choices, PresetRecord
 from ndflow.scan.records import StudyRecord
 from ndflow.scan.settings import (
     Average,
-    Averaging,
+    AveragingChoices,
     DType,
     Fitting,
+    MatchingChoices,
     ModeName,
     Outside,
+    PresetName,
     Reading,
     Writing,
 )
@@ -67,6 +70,7 @@ from ndflow.study.preparing.prepare_scans import (
     prepare_first,
 )
 from ndflow.study.preparing.prepared_study import preparing_for, with_preparation
+from ndflow.study.presets.planned_study import with_choices
 from ndflow.study.site_distances import SiteDistances
 from ndflow.values import path_like
 
@@ -84,6 +88,7 @@ class Summary(NamedTuple):
     distances : how far apart the sites are, before and after; None of fewer than two scans.
     prepared : how their preparation ended, if they were prepared with the study.
     of_study : what is doubtful about the study as a whole, such as its tissue maps.
+    preset : what the preset decided, and why; None for a method without presets.
     """
 
     done: int
@@ -93,6 +98,7 @@ class Summary(NamedTuple):
     distances: SiteDistances | None = None
     prepared: PreparationSummary | None = None
     of_study: tuple[Doubt, ...] = ()
+    preset: PresetRecord | None = None
 
     @property
     def doubts(self) -> dict[str, list[str]]:
@@ -109,7 +115,7 @@ class Passes(NamedTuple):
     normalised: Pass
 
 
-@documented(Averaging, Matching, Fitting, Writing, Reading)
+@documented(AveragingChoices, MatchingChoices, Fitting, Writing, Reading)
 def cohort(
     table: AnyPath,
     out: AnyPath,
@@ -118,14 +124,15 @@ def cohort(
     channel: str = ANY_CHANNEL,
     mask: Unmasked = "none",
     prepare: bool = False,
-    mode: ModeName = Averaging.mode,
-    average: Average = Averaging.average,
+    preset: PresetName = "auto",
+    mode: ModeName | None = None,
+    average: Average | None = None,
     method: MethodName = Matching.method,
-    target: TargetKind = Matching.target,
+    target: TargetKind | None = None,
     lesions: Lesions | None = Matching.lesions,
     freeze: tuple[str, ...] = Matching.freeze,
-    objective: Objective = Matching.objective,
-    regularisation: float = Matching.regularisation,
+    objective: Objective | None = None,
+    regularisation: float | None = None,
     solver: Solver = Matching.solver,
     landmarks: int = Matching.landmarks,
     scale: Scale | None = Matching.scale,
@@ -146,12 +153,14 @@ def cohort(
     ----------
     table : TSV or CSV with one row per scan, see ``ndflow cohort --help``.
     out : the folder for the results.
-    reference : the path of a reference to use instead of one made from these scans.
+    reference : a reference instead of one made from these scans: its path, or ``"builtin:T1w"``.
     channel : what the images show, for example ``"T1w"``.
     mask : of scans without one: ``"brain"``, to be found in T1w images (OUT/masks); ``"auto"``, the
         foreground; or ``"none"``, all voxels but 0.
     prepare : whether the scans are raw, and first prepared to OUT/prepared, with all steps; to
         leave some out, call `ndflow.prepare` before.
+    preset : what decides the settings below that are None: ``"auto"``, by what the study has; or
+        ``"paper"``, as in the paper. `Summary.preset` says what it decided, and why.
     title : of the report, which `ndflow.report` writes; by default the name of the folder.
     jobs : how many scans at a time, each in a process of its own; -1 for one per core.
     scheduler : instead, the address of a Dask scheduler, or its file.
@@ -182,22 +191,9 @@ def cohort(
     study = Study(
         Path(out).absolute(),
         named_scans(listed.scans, unmasked=None if prepare else found_for(mask)),
-        Averaging(mode, average),
-        Fitting(effective_count),
-        Matching(
-            method,
-            target,
-            lesions,
-            freeze,
-            objective,
-            regularisation,
-            solver,
-            landmarks,
-            scale,
-            range,
-        ),
-        Reading(max_bytes),
-        Writing(outside, dtype, force),
+        fitting=Fitting(effective_count),
+        reading=Reading(max_bytes),
+        writing=Writing(outside, dtype, force),
         given=None if reference is None else str(reference),
         channel=channel,
         jobs=jobs,
@@ -207,6 +203,10 @@ def cohort(
     )
     if preparing is not None:
         study = with_preparation(study, Path(table).absolute().parent, preparing)
+    matching = MatchingChoices(
+        method, target, lesions, freeze, objective, regularisation, solver, landmarks, scale, range
+    )
+    study = with_choices(study, Choices(preset, AveragingChoices(mode, average), matching))
     return run_cohort(study, progress or Silent(), force=force)
 
 
@@ -240,10 +240,10 @@ def run_cohort(
         try:
             ready, prepared = prepare_first(study, progress, command)
             fitted = fit_scans(ready, progress)
-            normalised, references = Pass(), ReferencePass({}, {}, (), ())
+            normalised, references = Pass(), ReferencePass(study, {}, {}, (), ())
             if fitted.done and not (fitted.failures and study.stop_early):
                 references = build_references(study, fitted.done, progress)
-                normalised = normalise_scans(study, fitted.done, references, progress)
+                normalised = normalise_scans(fitted.done, references, progress)
         except BaseException:
             remove_leftovers(study)  # of workers that had to stop at once
             remove_unused_masks(study)
@@ -261,7 +261,7 @@ def run_cohort(
                 "fit": fitted.tried,
                 "normalise": [*normalised.tried, *unfitted],
             }
-        _record(study, command, Passes(prepared, fitted, references, normalised))
+        _record(references.study, command, Passes(prepared, fitted, references, normalised))
         stages = {STAGE: unprepared, "fit": fitted.failures, "normalise": normalised.failures}
         record_failures(folder, tried, stages)
     return Summary(
@@ -272,6 +272,7 @@ def run_cohort(
         normalised.distances(),
         prepared,
         references.of_study,
+        references.study.preset,
     )
 
 
@@ -339,6 +340,7 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
         title=study.title,
         scans=len(study.scans),
         sites=study.site_counts,
+        preset=study.preset,
         **outcome,
     ).write(study.folder / PROVENANCE, force=True)
 

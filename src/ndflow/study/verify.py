@@ -18,6 +18,7 @@ from ndflow.files.fingerprints import FileHash
 from ndflow.files.lock import reading
 from ndflow.files.tables import read_delimited
 from ndflow.image.scans import Scan
+from ndflow.scan.builtin.builtin_references import builtin_file, is_builtin
 from ndflow.scan.records import EvaluationRecord, MapRecord, ScanModel, StudyRecord
 from ndflow.study.findings import Checked, Finding, broken, compared, foreign
 from ndflow.study.finished import read_finished, results_fingerprint
@@ -148,11 +149,15 @@ def _check_scan(scan: Scan, paths: ResultPaths) -> Checked:
 def _check_study(folder: Path, record: StudyRecord) -> tuple[list[str], list[Finding]]:
     """Check the files whose hashes the study itself has recorded, and those it was given."""
     written = [FileHash(str(folder / name), sha256) for name, sha256 in record.files.items()]
+    given = [
+        FileHash(str(builtin_file(one.file)), one.sha256) if is_builtin(one.file) else one
+        for one in record.inputs
+    ]
     found = [
         *compared(written, "not what the study wrote"),
-        *compared(record.inputs, "not the reference that the study read"),
+        *compared(given, "not the reference that the study read"),
     ]
-    names = [str(folder / PROVENANCE), *(file.file for file in (*written, *record.inputs))]
+    names = [str(folder / PROVENANCE), *(file.file for file in (*written, *given))]
     return names, found
 
 

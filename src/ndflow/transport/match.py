@@ -91,8 +91,8 @@ def match(
     ----------
     source : the mixture to move; align it with the target first, see `align`.
     target : the mixture that it should look like, with the same channels.
-    objective : the divergence to minimise: ``"l2"``, as in the paper, or ``"cramer"`` (one channel
-        only), which also sees light tails.
+    objective : the divergence to minimise: ``"l2"``, as in the paper and by default, whatever the
+        presets of commands use; or ``"cramer"`` (one channel only), which also sees light tails.
     regularisation : γ, how strongly components are held back; sensible values are 1e-3 to 1e-2.
     frozen : indices of components that stay exactly where they are.
     optimiser : ``"lbfgs"``, or ``"descent"`` for plain gradient descent as in the paper.

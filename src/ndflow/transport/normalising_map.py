@@ -72,7 +72,8 @@ def normalising_map(
     Parameters
     ----------
     source, target : densities with the same channels: mixtures, fits or references.
-    objective, regularisation, frozen : options of the match, see `match`.
+    objective, regularisation, frozen : options of the match, see `match`; those of the paper by
+        default, whatever the presets of commands use.
     whiten : align whole covariances, see `align`.
     solver : ``"exact"``, the map between the two densities in closed form; or ``"rk4"``, the
         integration of the flow as in the paper, which is always used for several channels.

@@ -11,7 +11,7 @@ from commands import Run
 from nibabel.freesurfer.mghformat import MGHImage
 from nibabel.nifti1 import Nifti1Extension, Nifti1Header, Nifti1PairHeader
 from nibabel.nifti2 import Nifti2Header, Nifti2PairHeader
-from one_scan import CLOSE, EXACT, SCAN, TARGET, TARGET_SD
+from one_scan import CLOSE, EXACT, SCAN, TARGET, TARGET_SD, exact_map
 from phantoms import AFFINE, SHAPE, save, voxels_of
 from studies import record_of, sha256
 
@@ -108,7 +108,7 @@ def test_a_nifti_image_keeps_its_header_except_how_voxels_are_stored(
         assert np.array_equal(here, there)
     inside = SCAN != 0
     density = ndflow.fit(ndflow.histogram(STORED, inside, slope=0.5, inter=-4)).mixture
-    exact = ndflow.normalising_map(density, TARGET)(0.5 * STORED[inside] - 4)
+    exact = exact_map(density, TARGET)(0.5 * STORED[inside] - 4)
     result = np.asanyarray(image.dataobj)
     assert np.abs(result[inside] - exact).max() < CLOSE * TARGET_SD
     assert not result[~inside].any()

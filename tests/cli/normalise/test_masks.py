@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from commands import Run
-from one_scan import CLOSE, OTHER, SCAN, SOURCE, TARGET, TARGET_SD, fitted
+from one_scan import CLOSE, OTHER, SCAN, SOURCE, TARGET, TARGET_SD, exact_map, fitted
 from phantoms import SHAPE, head, radii, save, voxels_of
 from studies import record_of
 
@@ -131,7 +131,7 @@ def test_excluded_voxels_are_not_fitted_but_mapped(run: Run, target: Path, tmp_p
     assert record["voxels"]["excluded"] == np.count_nonzero((voxels != 0) & wide)
     density = fitted(voxels, seen).mixture
     assert ndflow.GaussianMixture.from_dict(record["mixture"]) == density
-    exact = ndflow.normalising_map(density, TARGET)(voxels)
+    exact = exact_map(density, TARGET)(voxels)
     inside = voxels != 0
     assert np.abs(voxels_of(output) - exact)[inside].max() < CLOSE * TARGET_SD
     assert [part["file"] for part in record["inputs"]["lesion"]] == [str(mask)]

@@ -43,7 +43,7 @@ def test_the_record_holds_settings_and_checksums_of_inputs(
         "target": "average",
         "lesions": None,
         "freeze": [],
-        "objective": "l2",
+        "objective": "cramer",
         "regularisation": 1e-3,
         "solver": "exact",
         "landmarks": 11,

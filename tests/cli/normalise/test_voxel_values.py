@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 from commands import Run
 from numpy.typing import NDArray
-from one_scan import CLOSE, EXACT, SCAN, TARGET, TARGET_SD, fitted
+from one_scan import CLOSE, EXACT, SCAN, TARGET, TARGET_SD, exact_map, fitted
 from phantoms import SHAPE, radii, save, voxels_of
 from studies import record_of
-
-import ndflow
 
 
 @pytest.mark.parametrize(
@@ -91,7 +89,7 @@ def test_voxels_outside_the_mask_are_treated_as_asked(
     assert (done.code, done.errors) == (0, [])
     result = voxels_of(output)
 
-    exact = ndflow.normalising_map(fitted(voxels, inside), TARGET)(voxels)
+    exact = exact_map(fitted(voxels, inside), TARGET)(voxels)
     stays = ~inside if outside in ("zero", "keep") else ~inside & (voxels == 0)
     if outside == "map":
         stays = np.zeros(SHAPE, bool)

@@ -89,7 +89,7 @@ def test_the_report_says_what_was_run_and_what_failed(full: Path, page: ReportPa
     assert facts["Images"] == "T1w"
     command = json.loads((full / "provenance.json").read_text())["command"]
     assert all(word in facts["Command"] for word in command)
-    for word in ("method ndflow", "mode individual", "objective l2", "regularisation 0.001"):
+    for word in ("method ndflow", "mode individual", "objective cramer", "regularisation 0.001"):
         assert word in facts["Settings"]
     for word in (f"ndflow {__version__}", f"numpy {np.__version__}", "Python 3."):
         assert word in facts["Versions"]
@@ -144,8 +144,8 @@ def test_methods_and_citation_are_ready_for_a_paper(page: ReportPage) -> None:
     for words in (
         f"Intensities of 4 T1w images from 3 sites were normalised with ndflow {__version__}",
         "Dirichlet-process Gaussian mixture",
-        "average density of all aligned scans",
-        "L2 divergence (regularisation 0.001)",
+        "average quantiles of all aligned scans",
+        "Cramér distance (regularisation 0.001)",
         "(Castro & Glocker, 2018)",
     ):
         assert words in paragraph

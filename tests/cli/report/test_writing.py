@@ -83,7 +83,7 @@ def test_scans_that_fail_late_are_counted_in_the_reference(
     assert page.facts["Reference"] == "made from 7 scans"
     (paragraph,) = page.texts("p", id="methods-text")
     assert "6 T1w images" in paragraph
-    assert "average density of 7 aligned scans" in paragraph
+    assert "average quantiles of 7 aligned scans" in paragraph
     assert "Components chosen by index, weight or mean intensity (2) stayed fixed" in paragraph
     with (out / "failures.tsv").open(newline="") as file:
         (failure,) = csv.DictReader(file, delimiter="\t")

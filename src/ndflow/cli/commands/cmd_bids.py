@@ -22,6 +22,7 @@ from ndflow.cli.options import (
     NoReport,
     NoTissues,
     Prepare,
+    Preset,
     ReadingOptions,
     Scheduler,
     StopEarly,
@@ -32,7 +33,7 @@ from ndflow.cli.options import (
     VerbosityOptions,
     WritingOptions,
 )
-from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing
+from ndflow.scan.settings import AveragingChoices, Fitting, MatchingChoices, Reading, Writing
 
 if TYPE_CHECKING:
     from ndflow.study.plan import Study
@@ -65,9 +66,10 @@ def bids(
     new_tissues: NewTissues = False,
     site_column: Annotated[str | None, Parameter(metavar="NAME")] = None,
     skull_stripped: bool = False,
-    reference: Annotated[str | None, Parameter(metavar="R.json")] = None,
-    averaging: AveragingOptions = Averaging(),
-    matching: MatchingOptions = Matching(),
+    reference: Annotated[str | None, Parameter(metavar="R.json|builtin:T1w")] = None,
+    preset: Preset = "auto",
+    averaging: AveragingOptions = AveragingChoices(),
+    matching: MatchingOptions = MatchingChoices(),
     find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
@@ -120,8 +122,9 @@ def bids(
         Record in the sidecars of the results that the images are skull-stripped, unless the
         sidecar of a scan already says whether it is.
     reference
-        The reference to match scans to; with --mode site, those of sites (`reference_SITE.json`)
-        are looked for beside it. Default: references made from these scans.
+        The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
+        docs/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are looked for
+        beside it. Default: references made from these scans.
     reports_only
         Only write the report of a finished study again; no scan is processed.
     """
@@ -131,6 +134,7 @@ def bids(
     from ndflow.cli.run_scans import command_line
     from ndflow.errors import InvalidValueError
     from ndflow.image.found_masks import found_for
+    from ndflow.scan.presets.preset_rules import Choices
     from ndflow.study.from_bids import (
         folders_of_suffixes,
         lacking_masks,
@@ -146,6 +150,7 @@ def bids(
         preparing_for,
         with_preparation,
     )
+    from ndflow.study.presets.planned_study import with_choices
 
     root, place = Path(bids_dir).absolute(), Path(out).absolute()
     folders = folders_of_suffixes(place, suffix)
@@ -197,11 +202,9 @@ def bids(
                 skull_stripped=skull_stripped,
                 derivatives=pipelines,
             ),
-            averaging,
-            fitting,
-            matching,
-            reading,
-            writing,
+            fitting=fitting,
+            reading=reading,
+            writing=writing,
             given=reference,
             channel=name,
             jobs=jobs,
@@ -213,6 +216,7 @@ def bids(
         if preparing is not None:
             partial = level == "participant"
             study = with_preparation(study, root, preparing, dataset=True, partial=partial)
+        study = with_choices(study, Choices(preset, averaging, matching))
         warnings = [] if site_column else [*site_hints(found, root)]
         warnings += [] if runs else hints  # which are about all suffixes
         warnings += [*unused_derivatives(found, pipelines), *unused_lesions(found)]
@@ -279,7 +283,7 @@ def _run(
     folder, reading = study.folder, study.reading
     force, group = study.writing.force, level == "group"
     print_understood(
-        study,
+        study if group else replace(study, preset=None),  # the group decides
         bids_dir if study.within is None else f"{bids_dir} ({study.channel})",
         verbosity=verbosity,
         unused=run.unused,

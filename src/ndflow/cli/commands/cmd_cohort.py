@@ -20,6 +20,7 @@ from ndflow.cli.options import (
     NoReport,
     NoTissues,
     Prepare,
+    Preset,
     ReadingOptions,
     Scheduler,
     StopEarly,
@@ -29,7 +30,7 @@ from ndflow.cli.options import (
     VerbosityOptions,
     WritingOptions,
 )
-from ndflow.scan.settings import Averaging, Fitting, Matching, Reading, Writing
+from ndflow.scan.settings import AveragingChoices, Fitting, MatchingChoices, Reading, Writing
 
 __all__ = ["cohort"]
 
@@ -47,9 +48,10 @@ def cohort(
     no_tissues: NoTissues = False,
     new_tissues: NewTissues = False,
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
-    reference: Annotated[str | None, Parameter(metavar="R.json")] = None,
-    averaging: AveragingOptions = Averaging(),
-    matching: MatchingOptions = Matching(),
+    reference: Annotated[str | None, Parameter(metavar="R.json|builtin:T1w")] = None,
+    preset: Preset = "auto",
+    averaging: AveragingOptions = AveragingChoices(),
+    matching: MatchingOptions = MatchingChoices(),
     find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
@@ -91,8 +93,9 @@ def cohort(
     channel
         The contrast of the images, such as T1w, which the reference and the report name.
     reference
-        The reference to match scans to; with --mode site, those of sites (`reference_SITE.json`)
-        are looked for beside it. Default: references made from these scans.
+        The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
+        docs/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are looked for
+        beside it. Default: references made from these scans.
     """
     from ndflow.cli.cite import print_boilerplate, write_boilerplate
     from ndflow.cli.endings import conclude
@@ -102,10 +105,12 @@ def cohort(
     from ndflow.cli.run_scans import command_line, dry_run_study
     from ndflow.cli.understood import print_understood
     from ndflow.image.found_masks import found_for
+    from ndflow.scan.presets.preset_rules import Choices
     from ndflow.study.listing.scan_table import named_scans
     from ndflow.study.plan import Study
     from ndflow.study.preparing.preparation_plan import PREPARED
     from ndflow.study.preparing.prepared_study import preparing_for, with_preparation
+    from ndflow.study.presets.planned_study import with_choices
     from ndflow.study.run import check_cohort, run_cohort
 
     words = (table,) if out is None else (table, out)
@@ -123,11 +128,9 @@ def cohort(
     study = Study(
         folder,
         named_scans(listed.scans.scans, unmasked=unmasked),
-        averaging,
-        fitting,
-        matching,
-        reading,
-        writing,
+        fitting=fitting,
+        reading=reading,
+        writing=writing,
         given=reference,
         channel=channel,
         jobs=jobs,
@@ -138,6 +141,7 @@ def cohort(
     )
     if preparing is not None:
         study = with_preparation(study, listed.root, preparing)
+    study = with_choices(study, Choices(preset, averaging, matching))
     print_understood(
         study,
         listed.source,

@@ -19,13 +19,14 @@ from ndflow.cli.options import (
     Masks,
     MatchingOptions,
     Output,
+    Preset,
     ReadingOptions,
     TissueFiles,
     Verbosity,
     VerbosityOptions,
     WritingOptions,
 )
-from ndflow.scan.settings import Fitting, Matching, Reading, Writing
+from ndflow.scan.settings import Fitting, MatchingChoices, Reading, Writing
 
 __all__ = ["normalise"]
 
@@ -42,7 +43,8 @@ def normalise(
     csf: TissueFiles = (),
     gm: TissueFiles = (),
     wm: TissueFiles = (),
-    matching: MatchingOptions = Matching(),
+    preset: Preset = "auto",
+    matching: MatchingOptions = MatchingChoices(),
     find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
@@ -64,7 +66,8 @@ def normalise(
     images
         The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
     to
-        The target: a reference or a mixture (.json), or an image.
+        The target: a reference or a mixture (.json), or an image; or `builtin:T1w`, a reference of
+        35 healthy adults that comes with ndflow (docs/builtin.md says what it is not for).
     output
         The file to write; or a folder, for several scans.
     mask
@@ -89,33 +92,45 @@ def normalise(
     from ndflow.cli.run_scans import command_line, dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.methods.base import method_of
-    from ndflow.scan.model_files import is_model
+    from ndflow.scan.builtin.builtin_references import is_builtin
     from ndflow.scan.normalise import normalise_scan
     from ndflow.scan.outputs import outputs_for, refuse_images_of_others
+    from ndflow.scan.presets.preset_facts import TargetFacts
+    from ndflow.scan.presets.preset_rules import settled_match
     from ndflow.scan.results import check_result
-    from ndflow.scan.target import check_units, in_units, read_target, refuse_image
+    from ndflow.scan.target import check_units, in_units, known_target, read_target, refuse_image
     from ndflow.scan.tissue_maps import check_maps
     from ndflow.study.parallel.tasks import Task
 
     if find_lesions:
         matching = replace(matching, lesions="auto")
-    method_of(matching)
-    refuse_image(to, matching)
+    scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
+    known = known_target(to)
+    _, settings, decided = settled_match(
+        preset,
+        matching,
+        TargetFacts() if known is None else known.facts,
+        maps=all(scan.tissues.complete for scan in scans),
+    )
+    method_of(settings)
+    refuse_image(to, settings)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
     if writing.force:
         refuse_images_of_others(outputs)
-    scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
     for scan in scans[:1]:
-        check_maps(scan, matching)
+        check_maps(scan, settings)
     target = None
-    if is_model(to) or not dry_run:
-        target = read_target(to, to_mask, reading=reading, fitting=fitting, matching=matching)
-        goal = in_units(target, matching)  # checked once, for all scans
-        check_units(matching, writing, name=to, has_units=target.has_units, model=goal)
+    if known or not dry_run:
+        target = read_target(
+            known or to, to_mask, reading=reading, fitting=fitting, matching=settings
+        )
+        goal = in_units(target, settings)  # checked once, for all scans
+        check_units(settings, writing, name=to, has_units=target.has_units, model=goal)
     files = list(zip(scans, outputs.files, strict=True))
     if dry_run:
+        read = None if is_builtin(to) else to
         return dry_run_scans(
-            [((*inputs_of(scan), to, to_mask), file) for scan, file in files],
+            [((*inputs_of(scan), read, to_mask), file) for scan, file in files],
             check=partial(check_result, writing=writing),
             verbosity=verbosity,
             new_folder=outputs.folder is not None,
@@ -127,9 +142,10 @@ def normalise(
         "target": target,
         "reading": reading,
         "fitting": fitting,
-        "matching": matching,
+        "matching": settings,
         "writing": writing,
         "command": command_line(),
+        "preset": decided,
     }
     tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
     code, outcomes = run_scans(

@@ -129,12 +129,11 @@ def _doubt(
         f"{_percent(sds[tissue])} (standard deviation)."
     )
     way = (
-        "use --target adaptive without tissue maps" if maps_needed else "leave out the tissue maps"
+        "Make them in the same way for all sites, with 'ndflow prepare', or use --target adaptive"
+        if maps_needed
+        else "They were left out; make them in the same way for all sites, with 'ndflow prepare'"
     )
-    hint = (
-        f"were the maps made by different programs, or in different masks? Make them in the same "
-        f"way for all sites, with 'ndflow prepare', or {way}"
-    )
+    hint = f"were the maps made by different programs, or in different masks? {way}"
     return Doubt(OTHER_LABELS, text, hint)
 
 

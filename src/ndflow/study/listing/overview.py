@@ -49,6 +49,8 @@ def overview(
         about["copies"] = f"in the space of the template, {raw.preparing.resolution:g} mm"
     if isinstance(plan, Study):
         about["reference"] = plan.given or "made from these scans"
+        if plan.preset is not None:
+            about["preset"] = plan.preset.text
     if unused:
         about["not used"] = ", ".join(
             f"{', '.join(name for name in unused if unused[name] == why)} ({why})"

@@ -1,0 +1,1 @@
+"""Presets: what is used where the user chooses nothing."""

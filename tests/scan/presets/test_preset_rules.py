@@ -1,0 +1,222 @@
+"""Presets: what is used where nothing is chosen, and why."""
+
+from typing import Any
+
+import pytest
+
+from ndflow.density import GaussianMixture
+from ndflow.errors import InvalidValueError
+from ndflow.methods.registry import METHODS
+from ndflow.population import Reference, TissueModel
+from ndflow.scan.presets.preset_facts import StudyFacts, TargetFacts, can_split
+from ndflow.scan.presets.preset_rules import (
+    AUTO,
+    Choices,
+    PresetRecord,
+    settled_match,
+    settled_study,
+)
+from ndflow.scan.settings import Averaging, AveragingChoices, Matching, MatchingChoices
+
+MANY = 3 * AUTO.scans
+SITES = {"Aachen": AUTO.per_site, "Bonn": MANY - AUTO.per_site}
+
+
+def facts(scans: int = MANY, sites: Any = SITES, **more: Any) -> StudyFacts:
+    return StudyFacts(scans, sites, **more)
+
+
+@pytest.mark.parametrize(
+    ("known", "mode", "target", "because"),
+    [
+        (facts(), "two-level", "adaptive", "are 2 sites with 5 to 25 scans and no tissue maps"),
+        (
+            facts(with_maps=MANY),
+            "two-level",
+            "tissue",
+            "are 2 sites with 5 to 25 scans and tissue maps of all scans",
+        ),
+        (
+            facts(with_maps=4),
+            "two-level",
+            "adaptive",
+            "are 2 sites with 5 to 25 scans and tissue maps of 4 of 30 scans",
+        ),
+        (
+            facts(with_maps=MANY, one_labeller=False),
+            "two-level",
+            "adaptive",
+            "are 2 sites with 5 to 25 scans and tissue maps that differ by site",
+        ),
+        (
+            facts(sites={"Aachen": AUTO.per_site - 1, "Bonn": MANY - AUTO.per_site + 1}),
+            "individual",
+            "adaptive",
+            "are 2 sites (one with only 4 scans) and no tissue maps",
+        ),
+        (facts(sites={"A": 15, "B": 14}), "individual", "adaptive", "are scans without a site and"),
+        (facts(sites={"A": 30}), "individual", "adaptive", "is one site and no tissue maps"),
+        (facts(sites={}), "individual", "adaptive", "are no named sites and no tissue maps"),
+        (
+            facts(AUTO.scans - 1, {"A": 5, "B": 4}, with_maps=3),
+            "individual",
+            "average",
+            "are 2 sites (one with only 4 scans) and only 9 scans",
+        ),
+        (facts(2, {"A": 2}, with_maps=2), "individual", "tissue", "is one site and tissue maps of"),
+        (
+            facts(can_split=False),
+            "two-level",
+            "average",
+            "are 2 sites with 5 to 25 scans, no tissue maps and no tissues that can be told apart",
+        ),
+        (facts(can_split=False, with_maps=4), "two-level", "adaptive", "tissue maps of 4 of 30"),
+        (
+            facts(3, {"A": 3}, given=TargetFacts(MANY, "components")),
+            "individual",
+            "adaptive",
+            "is one site, no tissue maps and a reference of 30 scans",
+        ),
+        (
+            facts(3, {"A": 3}, given=TargetFacts(4, "maps"), with_maps=3),
+            "individual",
+            "tissue",
+            "tissue maps of all scans and a reference of 4 scans with maps",
+        ),
+        (facts(given=TargetFacts(4, "components")), "two-level", "average", "a reference of 4"),
+        (facts(given=TargetFacts(40)), "two-level", "average", "of 40 scans without tissues"),
+        (facts(given=TargetFacts(40, "maps")), "two-level", "adaptive", "a reference of 40 scans"),
+    ],
+)
+def test_auto_decides_by_what_a_study_has(
+    known: StudyFacts, mode: str, target: str, because: str
+) -> None:
+    averaging, matching, preset = settled_study(Choices(), known)
+    assert averaging == Averaging(mode, AUTO.average)  # type: ignore[arg-type]
+    assert matching == Matching(
+        target=target,  # type: ignore[arg-type]
+        objective=AUTO.objective,
+        regularisation=AUTO.regularisation,
+    )
+    assert preset is not None
+    assert because in preset.text.partition(", because there ")[2]
+    assert preset.chosen == ()
+
+
+def test_the_paper_is_the_paper_whatever_a_study_has() -> None:
+    for known in (facts(), facts(with_maps=MANY), facts(2, {})):
+        averaging, matching, preset = settled_study(Choices("paper"), known)
+        assert (averaging, matching) == (Averaging(), Matching())
+        assert preset == PresetRecord("paper", "individual, plain target, averaged densities")
+    assert (Averaging.mode, Averaging.average) == ("individual", "density")
+    assert (Matching.target, Matching.objective, Matching.regularisation) == ("average", "l2", 1e-3)
+
+
+def test_what_is_chosen_is_used_also_where_it_is_what_another_preset_says() -> None:
+    chosen = Choices(
+        "auto",
+        AveragingChoices("individual", "density"),
+        MatchingChoices(target="average", objective="l2", regularisation=0.01),
+    )
+    averaging, matching, preset = settled_study(chosen, facts(with_maps=MANY))
+    assert (averaging, matching) == (Averaging(), Matching(regularisation=0.01))
+    assert preset == PresetRecord(
+        "auto",
+        "individual (chosen), plain target (chosen), averaged densities (chosen), "
+        "objective l2 (chosen), regularisation 0.01 (chosen)",
+        None,
+        ("mode", "average", "target", "objective", "regularisation"),
+    )
+    one = settled_study(Choices("paper", matching=MatchingChoices(objective="cramer")), facts())
+    assert one.matching == Matching(objective="cramer")
+    mode = settled_study(Choices(averaging=AveragingChoices("individual")), facts())
+    assert mode.preset is not None
+    assert mode.preset.text == (
+        "auto: individual (chosen), adaptive target, averaged quantiles, because there are no "
+        "tissue maps"
+    )
+
+
+def test_what_is_decided_fits_what_is_chosen() -> None:
+    by_site = settled_study(Choices(averaging=AveragingChoices("site")), facts(with_maps=MANY))
+    assert by_site.matching.target == "average"
+    for single in (MatchingChoices(freeze=("0",)), MatchingChoices(lesions="auto")):
+        assert settled_study(Choices(matching=single), facts()).averaging.mode == "individual"
+
+
+def test_other_choices_are_kept() -> None:
+    chosen = MatchingChoices(solver="rk4", range=(0, 10), freeze=("0",))
+    matching = settled_study(Choices(matching=chosen), facts()).matching
+    assert (matching.solver, matching.range, matching.freeze) == ("rk4", (0, 10), ("0",))
+
+
+@pytest.mark.parametrize("method", sorted({*METHODS} - {"ndflow"}))
+def test_other_methods_keep_to_their_definition(method: Any) -> None:
+    known = facts(with_maps=MANY)
+    chosen = MatchingChoices(method)
+    assert settled_study(Choices(matching=chosen), known) == (Averaging(), Matching(method), None)
+    assert settled_match("auto", chosen, TargetFacts(40), maps=False).matching == Matching(method)
+    average = Choices(averaging=AveragingChoices(average="quantile"), matching=chosen)
+    assert settled_study(average, known).averaging.average == "quantile"
+    refused = {"target": "average", "regularisation": 1e-3}  # although these are the defaults
+    for name, value in refused.items():
+        with pytest.raises(InvalidValueError, match=f"{name} is not an option of the method"):
+            settled_study(Choices(matching=MatchingChoices(method, **{name: value})), known)
+    with pytest.raises(InvalidValueError, match="preset is not an option of the method"):
+        settled_study(Choices("paper", matching=chosen), known)
+
+
+@pytest.mark.parametrize(
+    ("target", "maps", "expected", "because"),
+    [
+        (TargetFacts(), False, "average", "is a target of one scan"),
+        (TargetFacts(), True, "average", "is a target of one scan"),
+        (TargetFacts(20, "maps"), True, "tissue", "are tissue maps and a reference of 20 scans"),
+        (TargetFacts(20, "maps"), False, "adaptive", "are no tissue maps and a reference of 20"),
+        (TargetFacts(20, "components"), False, "adaptive", "a reference of 20 scans"),
+        (TargetFacts(4, "components"), False, "average", "is a reference of 4 scans"),
+        (TargetFacts(20), False, "average", "is a reference of 20 scans without tissues"),
+    ],
+)
+def test_auto_decides_for_single_scans_by_what_the_target_knows(
+    target: TargetFacts, maps: bool, expected: str, because: str
+) -> None:
+    _, matching, preset = settled_match("auto", MatchingChoices(), target, maps=maps)
+    assert matching.target == expected
+    assert matching.objective == AUTO.objective
+    assert preset is not None
+    assert because in preset.text.partition(", because there ")[2]
+    assert settled_match("paper", MatchingChoices(), target, maps=maps).matching == Matching()
+
+
+def test_what_a_reference_knows() -> None:
+    standard = GaussianMixture([1.0], [0.0], [1.0])
+    assert TargetFacts.of_reference(Reference(standard, ("T1w",), 20)) == TargetFacts(20)
+    three = GaussianMixture([0.2, 0.45, 0.35], [-1.5, 0.0, 1.0], [4.0, 4.0, 4.0])
+    z = three.transformed(*_standardised(three))
+    assert TargetFacts.of_reference(Reference(z, ("T1w",), 20)).tissues == "components"
+    assert TargetFacts.of_reference(Reference(z, ("T2w",), 20)).tissues is None
+    covariance = [[2e-3, -1e-3, -1e-3], [-1e-3, 2e-3, -1e-3], [-1e-3, -1e-3, 2e-3]]
+    tissues = TissueModel((standard,) * 3, [0.2, 0.45, 0.35], covariance)  # type: ignore[arg-type]
+    known = Reference(z, ("T2w",), 20, tissues=tissues)
+    assert TargetFacts.of_reference(known).tissues == "maps"
+    assert can_split(3, "intensity")
+    assert not can_split(2, "T1w")
+
+
+def _standardised(mixture: GaussianMixture) -> tuple[Any, Any]:
+    sd = mixture.covariance() ** 0.5
+    return 1 / sd, -mixture.mean() / sd[0]
+
+
+def test_a_preset_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(
+        InvalidValueError, match="preset must be one of 'auto', 'paper', not 'best'"
+    ):
+        Choices("best")  # type: ignore[arg-type]
+
+
+def test_nothing_is_left_open_in_settings() -> None:
+    for kind, name in ((Averaging, "mode"), (Matching, "target"), (Matching, "regularisation")):
+        with pytest.raises(InvalidValueError, match=name):
+            kind(**{name: None})  # type: ignore[arg-type]
