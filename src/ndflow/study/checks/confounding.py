@@ -77,7 +77,7 @@ def age_doubts(ages: Mapping[str, FloatArray], name: str = "age") -> tuple[Doubt
     >>> young, old = np.linspace(20, 50, 12), np.linspace(50, 80, 12)
     >>> [doubt] = age_doubts({"Bonn": young, "Ulm": old})
     >>> print(doubt.text)  # doctest: +NORMALIZE_WHITESPACE
-    The mean age is 35 at Bonn and 65 at Ulm: site explains 84 % of the variance of age, and the
+    The mean age is 35 at Bonn and 65 at Ulm: site explains 82 % of the variance of age, and the
     maps of sites may remove the effect of age along with that of the scanner.
     """
     known = {site: values for site, values in ages.items() if len(values) >= _FEWEST}
