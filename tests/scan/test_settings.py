@@ -88,6 +88,7 @@ def test_the_defaults_are_those_of_the_paper_and_the_issue() -> None:
         "force": False,
         "mode": "individual",
         "average": "density",
+        "balance": (),
     }
 
 
