@@ -22,12 +22,14 @@ class DensityModel:
     landmarks : the intensities that some methods look at instead of the density.
     tissues : the tissues of a scan, or of the population that a target represents.
     ceiling : of a target, the most that healthy scans of its population have.
+    through_site : of a scan, whether the map of its site has removed the scanner's contrast.
     """
 
     mixture: GaussianMixture
     landmarks: Landmarks | None = None
     tissues: Tissues | TissueModel | None = None
     ceiling: HealthyCeiling | None = None
+    through_site: bool = False
 
     @classmethod
     def of_reference(cls, reference: Reference) -> DensityModel:
@@ -41,9 +43,11 @@ class DensityModel:
             self.landmarks and self.landmarks.transformed(affine),
             self.tissues and self.tissues.transformed(affine),
             self.ceiling and self.ceiling.transformed(affine),
+            self.through_site,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parts that are known, as JSON can hold them."""
         parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        del parts["through_site"]  # only on the way through a site, never of what is kept
         return {name: part.to_dict() for name, part in parts.items() if part is not None}

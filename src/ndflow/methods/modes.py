@@ -80,7 +80,8 @@ class Goal:
         through_site = Chain((own, way.imap))
         if not self.further:
             return replace(way, imap=through_site, affine=whole)
-        there = DensityModel(self._after(scan, through_site), tissues=scan.tissues)
+        moved = self._after(scan, through_site)
+        there = DensityModel(moved, tissues=scan.tissues, through_site=True)
         last = method.solve(there, self.reference, self.matching)
         return replace(last, imap=Chain((through_site, last.imap)), affine=whole)
 

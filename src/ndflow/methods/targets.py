@@ -28,9 +28,9 @@ from ndflow.values import FloatArray
 
 __all__ = ["TargetRule", "chosen_density", "target_rule"]
 
-# How strongly proportions are held to those of the population, see `adapted_proportions`. The mean
-# of a site varies less than people do; but masks and ages differ between sites.
-_OF_A_SCAN, _OF_A_SITE = 3e-4, 3e-3
+# How strongly proportions are held to those of the population, see `adapted_proportions`: more, as
+# long as a scanner's contrast could be taken for proportions; less, once a site's map has removed it.
+_STRONG, _WEAK = 3e-3, 3e-4
 _CLEARLY = 1.0  # by how many standard deviations of a tissue two of them differ
 
 
@@ -159,7 +159,8 @@ class _Mildest(_OwnProportions):
     ) -> tuple[GaussianMixture, TargetChoice | None]:
         model = _tissue_model(target)
         own = without_components(source.mixture, lesions)
-        found = adapted_proportions(own, model, prior_strength=_OF_A_SCAN)
+        strength = _WEAK if source.through_site else _STRONG
+        found = adapted_proportions(own, model, prior_strength=strength)
         if not found.clear:
             why = f"no proportions make its map clearly milder (by {found.gain:.0%} at most)"
             return target.mixture, _choice("average", model.mean, why, model)
@@ -170,7 +171,7 @@ class _Mildest(_OwnProportions):
     def site_density(self, site: GaussianMixture, target: DensityModel) -> GaussianMixture:
         if not isinstance(target.tissues, TissueModel):
             return target.mixture
-        found = adapted_proportions(site, target.tissues, prior_strength=_OF_A_SITE)
+        found = adapted_proportions(site, target.tissues, prior_strength=_STRONG)
         return target.tissues.target(found.proportions)
 
     def population_tissues(

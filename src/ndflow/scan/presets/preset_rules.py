@@ -6,8 +6,11 @@ divergence. *auto* decides by what there is:
 | a study with                                       | target   | mode                           |
 |----------------------------------------------------|----------|--------------------------------|
 | tissue maps of all scans, by one labeller          | tissue   | two-level, if there are several |
-| no such maps, but enough scans                     | adaptive | sites with enough scans each;  |
-| few scans                                          | average  | otherwise individual           |
+| no such maps, but enough scans                     | adaptive | sites; otherwise individual    |
+| few scans                                          | average  |                                |
+
+A site may be small: the map of a site with one scan is that of the scan, and does no harm. But
+without maps of sites, proportions can be mistaken for contrast (`ndflow.methods.targets`).
 
 Where a reference is given, its scans count, and its tissues have to come from maps for *tissue*.
 The rest is the same for all studies (`AUTO`). What the user chooses is used instead; only what is
@@ -43,7 +46,6 @@ class _Auto(NamedTuple):
     """What *auto* goes by."""
 
     scans: int
-    per_site: int
     average: Average
     objective: Objective
     regularisation: float
@@ -51,7 +53,6 @@ class _Auto(NamedTuple):
 
 AUTO = _Auto(
     scans=10,  # the fewest whose average has proportions of tissue worth adapting
-    per_site=5,  # the fewest of a site that determine a map of its own (docs/before-you-start.md)
     average="quantile",  # keeps the peaks of the reference sharp
     objective="cramer",  # repeated scans agree better: fits of other structure change it less
     regularisation=1e-3,
@@ -219,9 +220,6 @@ def _mode(facts: StudyFacts, matching: MatchingChoices) -> _Decision:
         return _Decision(single, ("lesions to be found (--find-lesions)",))
     if not facts.sites_known or len(facts.sites) < 2:
         return _Decision(single, (facts.site_words,))
-    if facts.smallest_site < AUTO.per_site:
-        fewest = plural(facts.smallest_site, "scan")
-        return _Decision(single, (f"{len(facts.sites)} sites (one with only {fewest})",))
     return _Decision("two-level", (facts.site_words,))
 
 
