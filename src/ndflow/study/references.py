@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
 from ndflow.scan.target import Target, check_units, in_units, target_of, units_of
 from ndflow.study.plan import ANY_CHANNEL, Study
 from ndflow.study.presets.decided_study import by_one_labeller, decided
+from ndflow.study.weighting.scan_weights import EQUAL, ScanWeights, check_balance, scan_weights
 from ndflow.transport import Chain, IntensityMap
 
 __all__ = [
@@ -53,6 +55,7 @@ class References(NamedTuple):
     goals : one per site where the study goes by site, and one for all under None.
     study : the study that they are for, with what its preset decided now that densities are known.
     read : the files that references were read from, where they were given.
+    weights : of the scans that they were made from.
     """
 
     common: Reference
@@ -60,12 +63,14 @@ class References(NamedTuple):
     goals: dict[str | None, Goal]
     study: Study
     read: tuple[FileHash, ...] = ()
+    weights: ScanWeights = EQUAL
 
 
 def check_references(study: Study) -> None:
     """Raise an error, before any work, if references cannot be made or used as asked."""
     matching = study.matching
     study.mode.check(matching)
+    check_balance(study)
     if matching.lesions and study.given is None:
         raise InvalidValueError(
             "--find-lesions needs a reference of healthy scans; make one with 'ndflow reference "
@@ -114,18 +119,23 @@ def make_references(
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
     read: list[FileHash] = []
-    common = _average(study, ordered, models) if study.given is None else _read(study.given, read)
+    weights = scan_weights(study, ordered)
+    if study.given is None:
+        common = _average(study, ordered, models, weights)
+    else:
+        common = _read(study.given, read)
     study = decided(study, ordered, models, common)
+    average = partial(_average, study, models=models, weights=weights)
     each()
     sites: dict[str, Reference] = {}
     for site in sorted({scan.site for scan in ordered if scan.site is not None}):
-        sites[site] = _site_reference(study, site, ordered, models, read, nested=nested)
+        sites[site] = _site_reference(study, site, ordered, average, read, nested=nested)
         each()
-    common, ways = _with_tissues(study, ordered, models, common, sites)
+    common, ways = _with_tissues(study, ordered, models, common, sites, weights)
     goal = in_units(_target(study, common), study.matching)
     check_units(study.matching, study.writing, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.matching)
-    return References(common, sites, goals, study, tuple(read))
+    return References(common, sites, goals, study, tuple(read), weights)
 
 
 def _with_tissues(
@@ -134,6 +144,7 @@ def _with_tissues(
     models: Models,
     common: Reference,
     sites: Mapping[str, Reference],
+    weights: ScanWeights,
 ) -> tuple[Reference, dict[str, SiteMap]]:
     """Return the common reference with tissues, if these are needed, and the maps of sites to it.
 
@@ -141,7 +152,7 @@ def _with_tissues(
     the tissues, both are found again. Tissue maps that differ by site are left out where the target
     can do without: what they disagree about would be taken for a difference of people.
     """
-    rule = study.target_rule
+    rule, scans = study.target_rule, weights.weighted(scans)
     if study.given is not None or not rule.needs_tissue_model:
         return common, _site_maps(study, sites, _target(study, common))
     known = any(isinstance(models[scan.name].tissues, Tissues) for scan in scans)
@@ -151,10 +162,10 @@ def _with_tissues(
         common = replace(common, tissues=found)
         return common, _site_maps(study, sites, _target(study, common))
     ways = _site_maps(study, sites, _plain_target(study, common))
-    common = replace(common, tissues=_tissues(study, scans, models, common, ways))
+    common = replace(common, tissues=_tissues(study, scans, models, common, ways, weights))
     if rule.adapts_sites and ways:
         ways = _site_maps(study, sites, _target(study, common))
-        common = replace(common, tissues=_tissues(study, scans, models, common, ways))
+        common = replace(common, tissues=_tissues(study, scans, models, common, ways, weights))
     return common, ways
 
 
@@ -212,13 +223,16 @@ def _read(path: str, read: list[FileHash]) -> Reference:
     return ReferenceModel.of_payload(path, payload).reference
 
 
-def _average(study: Study, scans: Sequence[Scan], models: Models) -> Reference:
+def _average(
+    study: Study, scans: Sequence[Scan], models: Models, weights: ScanWeights
+) -> Reference:
     return build_reference(
         [replace(models[scan.name], tissues=None) for scan in scans],
         study.method,
         names=[scan.name for scan in scans],
         channel_names=study.channel,
         average=study.averaging.average,
+        weights=weights.for_scans(scans),
     )
 
 
@@ -226,7 +240,7 @@ def _site_reference(
     study: Study,
     site: str,
     scans: Sequence[Scan],
-    models: Models,
+    average: Callable[[Sequence[Scan]], Reference],
     read: list[FileHash],
     *,
     nested: bool,
@@ -242,7 +256,7 @@ def _site_reference(
         if not nested or used.isdisjoint(own):
             read += files
             return known
-    return _average(study, [scan for scan in scans if scan.site == site], models)
+    return average([scan for scan in scans if scan.site == site])
 
 
 def _plain_target(study: Study, common: Reference) -> Target:
@@ -264,6 +278,7 @@ def _tissues(
     models: Models,
     common: Reference,
     ways: Mapping[str, SiteMap],
+    weights: ScanWeights,
 ) -> TissueModel:
     """Return the tissues of a study, from the tissue maps of those scans that have any.
 
@@ -272,7 +287,7 @@ def _tissues(
     known = [scan for scan in scans if isinstance(models[scan.name].tissues, Tissues)]
     tissues: list[Tissues] = [models[scan.name].tissues for scan in known]  # type: ignore[misc]
     if not ways:
-        return tissue_model(tissues)
+        return tissue_model(tissues, weights=weights.for_scans(known))
     plain = _plain_target(study, common)
     units = units_of(plain, study.matching)
 
@@ -282,4 +297,4 @@ def _tissues(
         return imap if units is None else Chain((imap, units.inverse()))
 
     maps = [to_reference(scan) for scan in known]
-    return tissue_model(tissues, maps.__getitem__)
+    return tissue_model(tissues, maps.__getitem__, weights=weights.for_scans(known))

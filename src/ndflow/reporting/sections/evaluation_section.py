@@ -26,8 +26,8 @@ _ABOUT = {
         "Between sites: W1 of their histograms. Both in standard deviations; less is better. "
         "Error: distance from a scale that is linear in the true intensities, which no method aims "
         "at: a common scale is only defined up to one increasing map for all scans. The tissue "
-        "maps of two-level-tissue are those that the scans were made from, better than any real "
-        "ones; two-level-adaptive was given none.",
+        "maps of auto are those that the scans were made from, better than any real ones; "
+        "auto-without-maps was given none.",
     ),
     "tissue": (
         TISSUES_TITLE,
