@@ -54,6 +54,12 @@ def facts(scans: int = MANY, sites: Any = SITES, **more: Any) -> StudyFacts:
             "adaptive",
             "are 2 sites (one with only 4 scans) and no tissue maps",
         ),
+        (
+            facts(4, {"A": 2, "B": 2}),
+            "individual",
+            "average",
+            "are 2 sites with only 2 scans each and only 4 scans",
+        ),
         (facts(sites={"A": 15, "B": 14}), "individual", "adaptive", "are scans without a site and"),
         (facts(sites={"A": 30}), "individual", "adaptive", "is one site and no tissue maps"),
         (facts(sites={}), "individual", "adaptive", "are no named sites and no tissue maps"),

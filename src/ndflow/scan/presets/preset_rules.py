@@ -220,8 +220,9 @@ def _mode(facts: StudyFacts, matching: MatchingChoices) -> _Decision:
     if not facts.sites_known or len(facts.sites) < 2:
         return _Decision(single, (facts.site_words,))
     if facts.smallest_site < AUTO.per_site:
-        fewest = plural(facts.smallest_site, "scan")
-        return _Decision(single, (f"{len(facts.sites)} sites (one with only {fewest})",))
+        few, alike = plural(facts.smallest_site, "scan"), len({*facts.sites.values()}) == 1
+        words = f"with only {few} each" if alike else f"(one with only {few})"
+        return _Decision(single, (f"{len(facts.sites)} sites {words}",))
     return _Decision("two-level", (facts.site_words,))
 
 
