@@ -233,7 +233,25 @@ def dask(scratch: Path, quick: bool) -> Table:
     return Table(title, line, rows, notes)
 
 
-PARTS = {part.__name__: part for part in (voxels, scans, workers, start, dask)}
+def evaluation(scratch: Path, quick: bool) -> Table:
+    """Time of an evaluation against scans, with the default number of shuffles."""
+    rows = []
+    for count in (9, 18) if quick else (68, 250, 500):
+        out = scratch / f"out{count}"
+        folder = study(scratch / f"data{count}", count)
+        ndflow(["cohort", out, "--from-folder", folder, "--no-report", "--jobs", 2], cores=2)
+        words = ["evaluate", out, "--no-report", "--jobs", 2]
+        cost = ndflow(words, cores=2)
+        without = ndflow([*words, "--force", "--permutations", 0], cores=2)
+        rows.append(
+            f"{count}|{cost.wall:.1f}|{cost.cpu:.1f}|{without.wall:.1f}|{without.cpu:.1f}"
+            f"|{cost.others:.1f}"
+        )
+    head_line = "scans|wall s|CPU s|without shuffles: wall s|CPU s|others"
+    return Table("An evaluation of one study, two jobs", head_line, rows, [])
+
+
+PARTS = {part.__name__: part for part in (voxels, scans, workers, start, dask, evaluation)}
 
 
 def main() -> None:

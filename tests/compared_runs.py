@@ -77,10 +77,10 @@ def compared(*runs: Path) -> Comparison:
     return compare(read_finished(runs), Silent(), permutations=2, trees=TREES)
 
 
-def numbers(comparison: Comparison, covariate: str | None = None) -> Rows:
+def numbers(comparison: Comparison, *covariates: str) -> Rows:
     """Return the rows of all tables, by condition, scan, tissue and quartile."""
     found: Rows = {}
-    for table in tables(comparison, covariate):
+    for table in tables(comparison, covariates):
         keys = [place for place, one in enumerate(table.columns) if one in KEYS]
         found[table.name] = {
             tuple(str(row[place]) for place in keys): dict(zip(table.columns, row, strict=True))

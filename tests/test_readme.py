@@ -101,9 +101,8 @@ def test_the_commands_do_what_is_said_of_them(after_the_commands: Path) -> None:
 
 def test_the_table_of_the_demo_names_the_options_of_its_studies() -> None:
     shown = re.findall(r"^\| .* \| \.\d{3} \| (?:`(.*)`)? ?\|$", README, re.MULTILINE)
-    names = ("affine", "nyul", "individual", "site", "two-level-adaptive", "two-level-tissue")
+    names = ("affine", "nyul", "paper", "site", "auto-without-maps", "auto")
     assert shown == [options_of(name) for name in names]
-    assert f"add `{options_of()}`" in README
 
 
 def test_every_file_that_is_linked_exists() -> None:

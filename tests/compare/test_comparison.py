@@ -264,6 +264,12 @@ def test_sites_are_classified_with_references_made_from_training_scans_only(
         assert [row[site] for site in SITES] == pytest.approx(recall)
         assert row["confidence"] == pytest.approx(expected.max(axis=1).mean())
         assert 0 < float(row["chance"] or 0) <= float(row["chance_95"] or 0) < 1
+    ranks = stats.rankdata(scans, axis=1) / scans.shape[1]
+    rows = [several["predictions"]["ranks", name] for name in NAMES]
+    assert [[row[site] for site in SITES] for row in rows] == pytest.approx(forest(lambda _: ranks))
+    # All scans have the same tissue maps, so anatomy says nothing about sites.
+    assert several["classification"]["anatomy",]["balanced"] == pytest.approx(1 / 3)
+    assert several["classification"]["anatomy",]["chance"] is None
     affine, ours = (
         [several["predictions"][condition, name]["entropy"] for name in NAMES]
         for condition in ("affine", "flow")

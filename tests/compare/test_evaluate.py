@@ -73,8 +73,8 @@ def test_one_study_is_evaluated_in_its_own_folder(
     found = ndflow.evaluate(str(out), permutations=0, trees=2, progress=seen)
     assert found.folder == out / "evaluation"
     assert [stage for stage, _ in seen.begun] == ["read", "classify", "figures"]
-    assert seen.begun[:2] == [("read", 12), ("classify", 3)]
-    assert seen.steps == 15
+    assert seen.begun[:2] == [("read", 12), ("classify", 5)]
+    assert seen.steps == 17
     with pytest.raises(FileError, match="not empty"):
         ndflow.evaluate(out, permutations=0, trees=2)
     ndflow.evaluate(out, permutations=0, trees=2, force=True)

@@ -41,7 +41,7 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
         monkeypatch.setattr(save, drawn, lambda _: [])
     comparison = compared(desk.run("flow"))
     options: dict[str, Any] = {"settings": {"seed": 0}, "command": ("ndflow", "evaluate")}
-    texts = write_evaluation(comparison, tmp_path, covariate="age", **options)
+    texts = write_evaluation(comparison, tmp_path, covariates=["age"], **options)
     assert (tmp_path / "summary.txt").read_text(encoding="utf-8") == texts.whole
     assert (tmp_path / "verdict.txt").read_text(encoding="utf-8") == texts.verdict
     (row,) = (row for row in read_tsv(tmp_path / "sites.tsv") if row["condition"] == "affine")
@@ -58,7 +58,7 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     assert record.conditions == ("unnormalised", "affine", "flow")
     assert len(record.scans) == 12
     (tmp_path / "mine.txt").touch()
-    write_evaluation(comparison, tmp_path, covariate=None, **options)
+    write_evaluation(comparison, tmp_path, covariates=[], **options)
     assert not (tmp_path / "covariate.tsv").exists()
     assert (tmp_path / "mine.txt").exists()
     assert "covariate.tsv" not in read_json(tmp_path / "evaluation.json")["files"]

@@ -19,7 +19,7 @@ def features_of(run: FinishedStudy, patch: pytest.MonkeyPatch) -> Callable[[], t
     patch.setattr(site_classifier, "classify", lambda features, *_, **__: caught.append(features))
     scans = list(run.study.scans)
     voxels = np.random.default_rng(0).uniform(300, 900, (12, 50)).astype(np.float32)
-    options = {"seed": 0, "permutations": 0, "trees": TREES}
+    options = {"seed": 0, "trees": TREES}
     options |= {"normalised": True, "aligned": False, "subjects": [scan.name for scan in scans]}
 
     def features() -> tuple[Array, ...]:

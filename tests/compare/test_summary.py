@@ -24,11 +24,12 @@ def test_columns_are_aligned_and_notes_come_last() -> None:
 
 def test_there_is_a_section_for_each_table_that_scans_allow(desk: Desk) -> None:
     comparison = compared(desk.run("flow"))
-    made = tables(comparison, "age")
+    made = tables(comparison, ["age"])
     names = {table.name for table in made}
     assert names == {
         *("fitness_scans", "fitness", "tissue_scans", "tissue", "sites"),
         *("classification", "predictions", "repeats", "covariate"),
+        *("contrast", "reliability", "transfer", "features"),
     }
     for table in made:
         assert {len(row) for row in table.rows} == {len(table.columns)}

@@ -34,7 +34,7 @@ def moved(affine: Condition, by: object) -> list[object]:
 
 
 def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> None:
-    text = verdict(comparison, "age")
+    text = verdict(comparison, ["age"])
     first, *lines = text.splitlines()
     assert first == "flow, compared with alignment of mean and standard deviation alone"
     assert [line for line in lines if not line.startswith(("- ", "  "))] == [
@@ -59,7 +59,7 @@ def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> 
 
 
 def test_a_run_that_changes_nothing_is_not_said_to_differ(comparison: Comparison) -> None:
-    words = " ".join(verdict(with_run(comparison), "age").split())
+    words = " ".join(verdict(with_run(comparison), ["age"]).split())
     same = "nor further apart than after alignment"
     assert f"Sites are neither significantly closer together {same}" in words
     assert "Tissues do not vary significantly less" in words
@@ -125,8 +125,12 @@ def test_the_overview_has_one_row_per_condition_and_explains_its_columns(
     table, notes = overview(comparison, tables(comparison)).split("\n\n")
     head, *rows = table.splitlines()
     assert head.split()[0] == "condition"
-    assert [row.split()[0] for row in rows] == ["unnormalised", "affine", "flow"]
-    assert [note.split()[0] for note in notes.splitlines()] == head.split()[1:]
+    assert [row.split()[0] for row in rows] == [
+        *("unnormalised", "affine", "flow"),
+        *("(ranks)", "(anatomy)"),
+    ]
+    explained = [*head.split()[1:], "(ranks)", "(anatomy)"]
+    assert [note.split()[0] for note in notes.splitlines()] == explained
     assert max(map(len, [head, *rows, *notes.splitlines()])) <= 100
     named = replace(
         comparison,

@@ -23,8 +23,8 @@ from ndflow.study.plan import Study
 from ndflow.study.run import Summary
 from ndflow.study.site_distances import SiteDistances
 
-FIRST = "two-level-tissue"
-RUNS = (FIRST, "two-level-adaptive", "site", "individual", "nyul", "affine")
+FIRST = "auto"
+RUNS = (FIRST, "auto-without-maps", "site", "paper", "nyul", "affine")
 LIMIT = 1 << 30
 
 
@@ -91,7 +91,7 @@ def test_sites_come_together_and_scans_agree(done: tuple[Path, Recorded, Demonst
     for run in RUNS[:-1]:
         assert apart["affine"] > 3 * apart[run] > 0
         assert spread["affine"] > 1.5 * spread[run] > 0
-    assert spread["individual"] > spread[FIRST]
+    assert spread["paper"] > spread[FIRST]
 
 
 def test_the_table_names_every_method_with_its_numbers_and_its_command(
@@ -107,7 +107,7 @@ def test_the_table_names_every_method_with_its_numbers_and_its_command(
         if one.recovery:
             assert float(rows[one.name]["spread"]) == one.recovery.spread
             assert float(rows[one.name]["error"]) == one.recovery.error
-    assert rows["individual"]["command"] == "ndflow cohort"
+    assert rows["paper"]["command"] == "ndflow cohort --preset paper"
     assert rows["nyul"]["command"] == "ndflow cohort --method nyul"
 
 

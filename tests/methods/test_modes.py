@@ -74,13 +74,26 @@ def test_a_scan_like_its_site_needs_no_more_than_the_map_of_the_site() -> None:
         assert np.sqrt(np.mean((twice.imap(x) - once.imap(x)) ** 2)) < 0.02
 
 
-def test_the_map_of_a_site_leads_to_the_average_whatever_the_target() -> None:
-    ways = []
+def test_the_map_of_a_site_leads_to_the_average_or_to_tissues_in_its_own_proportions() -> None:
+    ways = {}
     for target in TARGETS:
         found = goal("two-level", Matching(target=target))  # type: ignore[arg-type]
         assert found.site is not None
-        ways.append(found.site.solution)
-    assert all(way.imap == ways[0].imap and way.target is None for way in ways)
+        assert found.site.solution.target is None
+        ways[target] = found.site.solution.imap
+    assert ways["average"] == ways["tissue"] != ways["adaptive"]
+
+
+def test_a_site_with_other_proportions_needs_no_map_where_these_are_adapted() -> None:
+    site = MODEL.target(MODEL.mean + np.array([0.05, -0.02, -0.03]))
+    units = ndflow.align(site)
+    x = site.quantile(LEVELS)
+    left = {}
+    for target in ("average", "adaptive"):
+        own = DensityModel(site.transformed(units.matrix, units.offset))
+        way = SiteMap.to(REFERENCE, own, Matching(target=target)).solution.imap  # type: ignore[arg-type]
+        left[target] = np.sqrt(np.mean((way(units(x)) - x) ** 2))
+    assert left["adaptive"] < 0.35 * left["average"]
 
 
 def test_units_of_the_result_do_not_change_what_is_done() -> None:

@@ -1,15 +1,14 @@
-"""Classification of sites: no leakage between folds, agreement with scikit-learn, and chance."""
+"""Classification of sites: no leakage between folds, and agreement with scikit-learn."""
 
 import sys
 from collections import Counter
 
 import numpy as np
 import pytest
-from sklearn import metrics
 from sklearn.ensemble import RandomForestClassifier
 
 from ndflow.errors import InvalidValueError
-from ndflow.metrics.classification import chance, classify, folds
+from ndflow.metrics.classification import classify, folds
 from ndflow.metrics.predictions import accuracy
 
 LABELS = ["oslo"] * 12 + ["bern"] * 9 + ["rome"] * 7
@@ -82,41 +81,6 @@ def test_the_same_seed_gives_the_same_probabilities():
     assert (one != other).any()
 
 
-def fold_features(table: np.ndarray, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
-    return [(table[train], table[test]) for train, test in folds(LABELS, seed)]
-
-
-def test_chance_is_that_of_shuffled_labels_even_if_the_true_ones_are_easy():
-    features = fold_features(informative(), 7)
-    found = chance(features, LABELS, seed=7, permutations=30, trees=10)
-    assert found.mean == pytest.approx(1 / 3, abs=0.08)
-    assert found.mean < found.high < 0.7
-    assert found == chance(features, LABELS, seed=7, permutations=30, trees=10)
-    assert found != chance(
-        fold_features(informative(), 8), LABELS, seed=8, permutations=30, trees=10
-    )
-
-
-def test_chance_agrees_with_scikit_learn_on_labels_shuffled_within_folds():
-    labels, table, seed = [*"aaabbbbbb"], np.arange(9.0)[:, np.newaxis], 9
-    parts = folds(labels, seed)
-    features = [(table[train], table[test]) for train, test in parts]
-    found = chance(features, labels, seed=seed, permutations=12, trees=5)
-    generator = np.random.default_rng(seed)
-    reached = []
-    for _ in range(12):
-        shuffled = np.array(labels)
-        for _, test in parts:
-            shuffled[test] = generator.permutation(shuffled[test])
-        state = int(generator.integers(1 << 32))
-        predicted = np.empty_like(shuffled)
-        for train, test in parts:
-            forest = RandomForestClassifier(5, random_state=state)
-            predicted[test] = forest.fit(table[train], shuffled[train]).predict(table[test])
-        reached.append(metrics.balanced_accuracy_score(shuffled, predicted))
-    assert found == pytest.approx((np.mean(reached), np.quantile(reached, 0.95)))
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -131,7 +95,6 @@ def test_chance_agrees_with_scikit_learn_on_labels_shuffled_within_folds():
             lambda: classify(lambda a, b: (noise()[a], noise(features=2)[b]), LABELS, seed=0),
             "test scans",
         ),
-        (lambda: chance(fold_features(noise(), 0), LABELS, seed=0, permutations=0), "permutations"),
     ],
 )
 def test_too_few_scans_and_invalid_arguments_are_refused(make, message):

@@ -201,7 +201,7 @@ def test_scans_of_unknown_age_are_left_out():
 def test_a_constant_has_no_effect_and_a_straight_line_a_certain_one():
     age = [20.0, 30, 40, 50]
     constant = covariate_effect([0.1] * 3, age[:3], ["a"] * 3)  # 0.1 + 0.1 + 0.1 is not 0.3
-    assert constant == (0, 0, 0, 1, 3)
+    assert constant == (0, 0, 0, 1, 3, 1)
     line = covariate_effect([1.0, 2, 3, 4], age, ["a"] * 4)
     assert line.slope == pytest.approx(0.1)
     assert line.correlation == pytest.approx(1)
@@ -235,3 +235,46 @@ def test_units_change_slope_and_standard_error_and_nothing_else(seed, unit):
 def test_covariates_without_a_measurable_effect_are_refused(covariate, sites, message):
     with pytest.raises(InvalidValueError, match=message):
         covariate_effect([1.0, 2, 4, 3], covariate, sites)
+
+
+def test_the_effect_given_others_is_that_of_a_regression_on_all_of_them():
+    generator = np.random.default_rng(8)
+    n = 40
+    sites = [("a", "b", "c")[i % 3] for i in range(n)]
+    age = generator.uniform(20, 80, n)
+    sex = (age + 30 * generator.normal(size=n) > 50).astype(float)
+    y = 0.02 * age - 0.5 * sex + generator.normal(size=n) + np.array([len(s) for s in sites])
+    found = covariate_effect(y, age, sites, [sex])
+    dummies = [[site == name for site in sites] for name in "abc"]
+    X = np.column_stack([age, sex, *np.array(dummies, float)])
+    beta, (rss,), _, _ = np.linalg.lstsq(X, y)
+    covariance = rss / (n - 5) * np.linalg.inv(X.T @ X)
+    assert found.slope == pytest.approx(beta[0])
+    assert found.se == pytest.approx(np.sqrt(covariance[0, 0]))
+    t = beta[0] / found.se
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(t), n - 5))
+    assert found.correlation == pytest.approx(t / np.sqrt(t**2 + n - 5))
+    half = stats.t.ppf(0.975, n - 5) * found.se
+    assert found.slope_interval == pytest.approx((found.slope - half, found.slope + half))
+    assert covariate_effect(y, age, sites).slope != pytest.approx(found.slope)
+    with pytest.raises(InvalidValueError, match="only varies together"):
+        covariate_effect(y, age, sites, [2 * age + 1])
+    with pytest.raises(InvalidValueError, match="one entry per scan"):
+        covariate_effect(y, age, sites, [age[1:]])
+
+
+def test_intervals_of_a_correlation_are_those_of_scipy_and_cover_the_truth():
+    generator = np.random.default_rng(9)
+    covered = 0
+    for _ in range(300):
+        x = generator.normal(size=25)
+        y = 0.5 * x + np.sqrt(0.75) * generator.normal(size=25)
+        found = covariate_effect(y, x, ["a"] * 25)
+        low, high = found.correlation_interval
+        covered += low <= 0.5 <= high
+    truth = stats.pearsonr(x, y).confidence_interval(0.95)
+    assert (low, high) == pytest.approx((truth.low, truth.high))
+    assert stats.binom.ppf(0.001, 300, 0.95) <= covered
+    line = covariate_effect([1.0, 2, 3, 4], [1, 2, 3, 4], ["a"] * 4)
+    assert line.correlation_interval == (1.0, 1.0)
+    assert covariate_effect([1.0, 2, 4], [1, 2, 3], ["a"] * 3).correlation_interval == (-1, 1)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from ndflow.image.scans import Scan
+from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.boilerplate import cited, facts, methods_paragraph
 from ndflow.scan.records import StudyRecord
 from ndflow.scan.settings import Averaging, Matching, Writing
@@ -175,3 +176,26 @@ def test_only_the_steps_that_were_done_are_described() -> None:
     assert "tustison2010" in cited(run().study, ("given",), [FEW_STEPS])
     assert "avants2008" not in cited(run().study, ("given",), [FEW_STEPS])
     assert "prepared" not in paragraph()
+
+
+def test_weighted_scans_are_described_and_cited() -> None:
+    study = run(averaging=Averaging("site", balance=("age", "sex")), fitted=4)
+    own = SiteBalance(5, 3.25, "means and variances", False, {"age": 40.0}, {"age": 45.0})
+    sites = {"A": own, "B": own, "C": replace(own, reach="approximate", unknown=1)}
+    study = replace(study, record=replace(study.record, balance=sites))
+    text = methods_paragraph(study, ["A", "B"], ("given",))
+    assert (
+        "entropy balancing (Hainmueller 2012), so that all sites had the same age and sex" in text
+    )
+    assert "the same variance of numbers at A and B; at C only approximately" in text
+    assert (
+        "(effective numbers of scans: A 3.2 of 5, B 3.2 of 5, C 3.2 of 5). 1 scan without" in text
+    )
+    found = dict(facts(study, 0))
+    assert found["Balance"] == "A 3.2 of 5, B 3.2 of 5, C 3.2 of 5"
+    assert found["Reference"] == "made from 3 scans"
+    assert "balance age sex" in found["Settings"]
+    references = (Path(__file__).parents[2] / "docs/references.bib").read_text("utf-8")
+    assert cited(study.study, ()).split("\n\n")[-1] in references
+    planned = run(averaging=Averaging(balance=("age",)))  # before it was run
+    assert "Hainmueller" in methods_paragraph(planned, ["A", "B"], ("given",))

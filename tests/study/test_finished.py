@@ -18,8 +18,9 @@ from ndflow.scan.records import MapRecord
 from ndflow.scan.settings import Matching
 from ndflow.study.finished import (
     FinishedStudy,
-    check_covariate,
+    check_covariates,
     covariate_of,
+    covariate_values,
     mask_used,
     read_finished,
     results_fingerprint,
@@ -214,18 +215,43 @@ def test_a_covariate_is_a_number_or_not_known() -> None:
     assert covariate_of(one, "age") == 31.5
     assert math.isnan(covariate_of(two, "age"))
     for text in ("old", "nan", "inf"):
-        with pytest.raises(InvalidValueError, match="not a number; choose a numeric covariate"):
+        with pytest.raises(
+            InvalidValueError, match="not a number; choose a covariate with numbers"
+        ):
             covariate_of(*aged(text), "age")
+
+
+def test_a_covariate_with_two_values_counts_the_second_as_one() -> None:
+    label, values = covariate_values(aged("M", "F", None, "M"), "age")
+    assert label == "age (M)"
+    assert values[:2] == [1.0, 0.0]
+    assert math.isnan(values[2])
+    assert covariate_values(aged("2", "1"), "age") == ("age", [2.0, 1.0])
+    for texts in (("a", "b", "c"), ("a", "1")):
+        with pytest.raises(InvalidValueError, match=r"not a number; .* or with two values"):
+            covariate_values(aged(*texts), "age")
+
+
+def test_covariates_that_only_vary_together_are_refused() -> None:
+    scans = aged(*"2374596")
+    twice = [
+        replace(one, covariates={**one.covariates, "b": one.covariates["age"]}) for one in scans
+    ]
+    check_covariates(twice, ["b"])
+    with pytest.raises(InvalidValueError, match="only varies together"):
+        check_covariates(twice, ["age", "b"])
+    with pytest.raises(InvalidValueError, match="'age' is given twice"):
+        check_covariates(scans, ["age", "age"])
 
 
 def test_a_covariate_that_cannot_be_tested_is_refused() -> None:
     ages = ("20", "30", "40", "50", "60", None, "70")
-    check_covariate(aged(*ages), "age")
+    check_covariates(aged(*ages), ["age"])
     with pytest.raises(
         InvalidValueError, match="no column is called 'sex'; the covariates are: age"
     ):
-        check_covariate(aged(*ages), "sex")
+        check_covariates(aged(*ages), ["sex"])
     with pytest.raises(InvalidValueError, match="tissue probability maps"):
-        check_covariate(aged(*ages, tissues=TissueMaps()), "age")
+        check_covariates(aged(*ages, tissues=TissueMaps()), ["age"])
     with pytest.raises(InvalidValueError):
-        check_covariate(aged(*["40"] * 6), "age")
+        check_covariates(aged(*["40"] * 6), ["age"])

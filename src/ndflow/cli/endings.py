@@ -118,6 +118,7 @@ def print_summary(
             "scans": _scans(summary, "done", idle=not page.renewed),
             "sites": _sites(summary, study),
             "preset": _preset(summary, study),
+            **_balance(summary, study),
             "distance": _distance(summary.distances),
             "flagged": _flagged(summary, _see(page), summary.of_study),
             "report": page.why if page.path is None else _shown(page.path),
@@ -255,6 +256,15 @@ def _preset(summary: Summary, study: Study) -> str:
     if not study.method.matches_densities:
         return f"none, the method {study.method.name} has no presets"
     return "none, all settings were chosen"
+
+
+def _balance(summary: Summary, study: Study) -> dict[str, str]:
+    """Return the line about weighted scans, if they are."""
+    if not summary.balance:
+        return {}
+    begin = f"{', '.join(study.averaging.balance)}; effective scans "
+    names = [f"{site} {own.effective:.1f}" for site, own in summary.balance.items()]
+    return {"balance": begin + _fitting(names, _WIDTH - _COLUMN - len(begin))}
 
 
 def _fitting(names: Sequence[str], width: int, kind: str = "") -> str:

@@ -94,8 +94,10 @@ _METAVARS = {  # of settings, whose classes know nothing about the command line
     "--range": "LOW HIGH",
     "--effective-count": "N",
     "--max-bytes": "N",
+    "--balance": "NAME...",
     "--resolution": "MM",
 }
+_SEVERAL = ("--balance",)  # options with one or more values, up to the next option
 _PYTHON_ONLY = ("--lesions",)  # --find-lesions is the option
 
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
@@ -238,6 +240,7 @@ class GroupedApp(App):
                 group = _OPTIONS if argument.name in common else _ADVANCED
                 label = _METAVARS.get(argument.name)
                 shown = [Parameter(group=group), *([Parameter(metavar=label)] if label else [])]
+                shown += [Parameter(consume_multiple=1)] if argument.name in _SEVERAL else []
                 argument.parameter = Parameter.combine(argument.parameter, *shown)
         last = len(common)
         places = {name: place for place, name in enumerate(common)}

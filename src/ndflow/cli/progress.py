@@ -19,7 +19,13 @@ from ndflow.values import plural
 __all__ = ["ProgressDisplay"]
 
 # What a step goes through, if not scans; nothing where its parts mean nothing to the user.
-_UNITS = {"references": "", "classify": "condition", "figures": "figure", "page": ""}
+_UNITS = {
+    "references": "",
+    "classify": "condition",
+    "shuffle sites": "shuffle",
+    "figures": "figure",
+    "page": "",
+}
 _INTERVAL = 30.0  # seconds between two lines where there is no terminal
 
 

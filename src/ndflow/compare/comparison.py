@@ -8,34 +8,34 @@ nothing by shrinking everything, and methods with units of their own can be comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ndflow.compare.measure import ConditionMeasures, ScanMeasures, measure_scan
-from ndflow.compare.site_classifier import SiteClassification, classify_sites, common_voxels
+from ndflow.compare.followed_tasks import reason_of, run_followed
+from ndflow.compare.measure import TISSUE_ROWS, ConditionMeasures, ScanMeasures, measure_scan
+from ndflow.compare.site_classifier import FLOORS, SiteClassification
+from ndflow.compare.site_recognition import known_sites, recognise_sites, subjects_of
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import InvalidValueError
 from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.scans import Scan
-from ndflow.metrics.classification import folds
 from ndflow.metrics.distribution import EmpiricalDistribution, average_distribution
-from ndflow.study.finished import FinishedStudy, SharedScan, check_covariate, shared_scans
-from ndflow.study.parallel.tasks import Failure, Task, check_jobs, run_tasks
+from ndflow.metrics.tissue_transfer import TissueSample, TissueTransfer, tissue_transfer
+from ndflow.study.finished import FinishedStudy, SharedScan, check_covariates, shared_scans
+from ndflow.study.parallel.tasks import Failure, Task, check_jobs
 from ndflow.study.passes import Progress
 from ndflow.study.plan import Study
-from ndflow.study.references import read_reference
 from ndflow.values import FloatArray, whole
 
 __all__ = ["AFFINE", "UNNORMALISED", "Comparison", "Condition", "compare"]
 
 UNNORMALISED, AFFINE = "unnormalised", "affine"
 
-_FEWEST_VOXELS = 100
+_TAKEN = (UNNORMALISED, AFFINE, *FLOORS)
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Condition:
     name : what tables call it.
     distributions : of each scan.
     quartiles : (scans, 3, 3), of the tissues; None without tissue probability maps.
+    moments : (scans, 3, 2), mean and standard deviation of the tissues; None without these.
+    samples : some voxels of each scan, in its own units; None without tissue probability maps.
     slopes : (scans, n), of the maps, in units of standard deviations; None where there is no map.
     study : what was done; None for unnormalised and for aligned scans.
     units : offset and scale of the common units, in those of the condition's own.
@@ -55,6 +57,8 @@ class Condition:
     name: str
     distributions: list[EmpiricalDistribution]
     quartiles: FloatArray | None
+    moments: FloatArray | None
+    samples: list[NDArray[np.float32]] | None
     slopes: FloatArray | None
     study: Study | None
     units: tuple[float, float]
@@ -75,7 +79,9 @@ class Comparison:
     runs : the studies that were compared.
     conditions : the first is `UNNORMALISED`; `AFFINE` is among them.
     target : the average density of aligned scans, in common units.
-    classified : how well sites could be told apart, by the name of the condition.
+    classified : how well sites could be told apart, by the name of the condition, or of one of
+        the `FLOORS`.
+    transferred : how well tissue classifiers do at other sites, by the name of the condition.
     notes : what could not be done, and why.
     failures : of scans that were left out, and of conditions that could not be classified.
     max_bytes : the largest file to read.
@@ -86,6 +92,7 @@ class Comparison:
     conditions: list[Condition]
     target: EmpiricalDistribution
     classified: dict[str, SiteClassification]
+    transferred: dict[str, TissueTransfer]
     notes: list[str]
     failures: list[Failure]
     max_bytes: int
@@ -98,7 +105,7 @@ class Comparison:
     @property
     def sites(self) -> list[str] | None:
         """The site of each scan; None where some are not known, or all are the same."""
-        return _sites(self.scans)
+        return known_sites(self.scans)
 
     @property
     def scans(self) -> list[Scan]:
@@ -113,7 +120,7 @@ def compare(
     seed: int = 0,
     permutations: int = 50,
     trees: int = 200,
-    covariate: str | None = None,
+    covariates: Sequence[str] = (),
     jobs: int = 1,
     max_bytes: int = DEFAULT_MAX_BYTES,
 ) -> Comparison:
@@ -124,7 +131,7 @@ def compare(
     runs : finished, see `read_finished`.
     progress : follows how far the work has come.
     seed, permutations, trees : of the classification of sites; no permutations, no chance level.
-    covariate : the column whose effect will be asked for.
+    covariates : the columns whose effects will be asked for.
     jobs : how many scans at a time.
     max_bytes : the largest file to read.
     """
@@ -133,14 +140,12 @@ def compare(
     whole(permutations, "permutations", 0, 1 << 20)
     whole(trees, "trees", 1, 1 << 20)
     shared = shared_scans(runs)
-    if covariate is not None:
-        check_covariate([one.scan for one in shared], covariate)
+    check_covariates([one.scan for one in shared], covariates)
     notes = _left_out(runs, shared)
     tasks = [Task(one.scan.name, {"shared": one}) for one in shared]
-    seen, failures = _each(
-        partial(measure_scan, max_bytes=max_bytes), tasks, "read", progress, jobs
-    )
-    notes += [f"{one.scan}: {_reason(one)}" for one in failures]
+    measure = partial(measure_scan, max_bytes=max_bytes)
+    seen, failures = run_followed(measure, tasks, "read", progress, jobs)
+    notes += [f"{one.scan}: {reason_of(one)}" for one in failures]
     shared = [one for one in shared if one.scan.name in seen]
     if len(shared) < 2:
         raise InvalidValueError("fewer than two scans could be read; there is nothing to compare")
@@ -152,63 +157,39 @@ def compare(
             "no tissue statistics: not all scans have tissue probability maps of WM, GM and CSF"
         )
     affine = next(one for one in conditions if one.name == AFFINE)
-    classified: dict[str, SiteClassification] = {}
-    reason = _cannot_classify(scans, measures, seed)
-    if reason:
-        distances = "" if _sites(scans) else "no distances between sites, and "
-        notes.append(f"{distances}no classification of sites: {reason}")
-    else:
-        notes += _not_nested(runs)
-        tasks = _classification_tasks(shared, measures, runs, conditions)
-        classify = partial(classify_sites, seed=seed, permutations=permutations, trees=trees)
-        classified, lost = _each(classify, tasks, "classify", progress, jobs)
-        notes += [f"no classification of sites for {one.scan}: {_reason(one)}" for one in lost]
-        failures += lost
+    notes += _not_measured(conditions[0], scans)
+    found = recognise_sites(
+        scans,
+        measures,
+        runs,
+        [(one.name, one.study) for one in conditions],
+        progress,
+        seed=seed,
+        permutations=permutations,
+        trees=trees,
+        jobs=jobs,
+    )
+    notes += found.notes
+    failures += found.failures
+    transferred = _transferred(conditions, scans, measures)
     target = average_distribution(affine.distributions)
     return Comparison(
-        shared, list(runs), conditions, target, classified, notes, failures, max_bytes
+        shared,
+        list(runs),
+        conditions,
+        target,
+        found.classified,
+        transferred,
+        notes,
+        failures,
+        max_bytes,
     )
-
-
-def _each(
-    function: Callable[..., Any], tasks: Sequence[Task], stage: str, progress: Progress, jobs: int
-) -> tuple[dict[str, Any], list[Failure]]:
-    """Return the results by the names of their tasks, and what failed."""
-    done: dict[str, Any] = {}
-    failures: list[Failure] = []
-    progress.begin(stage, len(tasks))
-    with closing(run_tasks(function, tasks, jobs=jobs)) as outcomes:
-        for task, outcome in zip(tasks, outcomes, strict=True):
-            progress.step(stage, outcome)
-            if outcome.failure is None:
-                done[task.scan] = outcome.result
-            else:
-                failures.append(outcome.failure)
-    return done, failures
-
-
-def _reason(failure: Failure) -> str:
-    return f"{failure.cause}; {failure.hint}" if failure.hint else failure.cause
 
 
 def _left_out(runs: Sequence[FinishedStudy], shared: Sequence[SharedScan]) -> list[str]:
     known = {name for run in runs for name in run.scans}
     missing = len(known) - len(shared)
     return [f"scans left out because they are not in all runs: {missing}"] if missing else []
-
-
-def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:
-    """Say which studies were given a reference that the scans themselves had gone into."""
-    notes = []
-    for run in runs:
-        if run.study.given is not None:
-            names = read_reference(run.study.given).provenance.get("names") or ()
-            if not run.scans.keys().isdisjoint(names):
-                notes.append(
-                    f"{run.name} was given a reference that some of these scans went into: its "
-                    f"sites are classified with that, not with one made without them"
-                )
-    return notes
 
 
 def _conditions(runs: Sequence[FinishedStudy], scans: Sequence[ScanMeasures]) -> list[Condition]:
@@ -221,7 +202,7 @@ def _conditions(runs: Sequence[FinishedStudy], scans: Sequence[ScanMeasures]) ->
             affine = _condition(AFFINE, own, run.study)  # the same, as the run has written it
         else:
             # A folder may be called like one of our own conditions.
-            name = f"{run.name} (run)" if run.name in (UNNORMALISED, AFFINE) else run.name
+            name = f"{run.name} (run)" if run.name in _TAKEN else run.name
             others.append(_condition(name, own, run.study))
     return [raw, affine, *others]
 
@@ -232,63 +213,45 @@ def _condition(
     mean = float(np.mean([scan.distribution.mean() for scan in scans]))
     sd = float(np.mean([scan.distribution.sd() for scan in scans]))
     tissues = [scan.quartiles for scan in scans if scan.quartiles is not None]
+    moments = [scan.moments for scan in scans if scan.moments is not None]
+    samples = [scan.sample for scan in scans if scan.sample is not None]
     slopes = [scan.slopes for scan in scans if scan.slopes is not None]
     return Condition(
         name,
         [scan.distribution.transformed(1 / sd, -mean / sd) for scan in scans],
         (np.array(tissues) - mean) / sd if len(tissues) == len(scans) else None,
+        (np.array(moments) - [mean, 0]) / sd if len(moments) == len(scans) else None,
+        samples if len(samples) == len(scans) else None,
         np.array(slopes) / sd if slopes else None,
         study,
         (mean, sd),
     )
 
 
-def _sites(scans: Sequence[Scan]) -> list[str] | None:
-    sites = [scan.site for scan in scans]
-    known = [site for site in sites if site is not None]
-    return known if len(known) == len(sites) and len(set(known)) > 1 else None
-
-
-def _cannot_classify(scans: Sequence[Scan], measures: Sequence[ScanMeasures], seed: int) -> str:
-    """Return why sites cannot be told apart by voxels, if so."""
-    sites = _sites(scans)
-    if sites is None:
-        return "the scans are not from two or more known sites"
-    if min(sites.count(site) for site in set(sites)) < 2:
-        return "a site has one scan only"
-    if len({one.grid for one in measures}) > 1:
-        return "the scans are not in a common space"
-    if common_voxels([one.lattice for one in measures]).shape[1] < _FEWEST_VOXELS:
-        return "the masks of the scans have too few voxels in common"
-    try:
-        folds(sites, seed, groups=_subjects(scans))
-    except InvalidValueError as error:
-        return str(error)
-    return ""
-
-
-def _subjects(scans: Sequence[Scan]) -> list[str]:
-    """Return who was scanned; a scan whose subject is not known counts as another subject."""
-    return [scan.subject or f"scan {scan.name}" for scan in scans]
-
-
-def _classification_tasks(
-    shared: Sequence[SharedScan],
-    measures: Sequence[ScanMeasures],
-    runs: Sequence[FinishedStudy],
-    conditions: Sequence[Condition],
-) -> list[Task]:
-    voxels = common_voxels([one.lattice for one in measures])
-    scans = [one.scan for one in shared]
-    tasks = []
+def _transferred(
+    conditions: Sequence[Condition], scans: Sequence[Scan], measures: Sequence[ScanMeasures]
+) -> dict[str, TissueTransfer]:
+    """Train tissue classifiers at each site, and try them at the others; nothing without sites."""
+    sites, subjects = known_sites(scans), subjects_of(scans)
+    tissues = [one.tissue for one in measures if one.tissue is not None]
+    if sites is None or len(tissues) < len(scans):
+        return {}
+    found = {}
     for condition in conditions:
-        arguments = {
-            "voxels": voxels,
-            "scans": scans,
-            "study": condition.study or runs[0].study,
-            "normalised": condition.study is not None,
-            "aligned": condition.name == AFFINE,
-            "subjects": _subjects(scans),
-        }
-        tasks.append(Task(condition.name, arguments))
-    return tasks
+        samples = zip(condition.samples or (), tissues, strict=True)
+        together = [TissueSample(*one) for one in samples]
+        found[condition.name] = tissue_transfer(together, sites, subjects, len(TISSUE_ROWS))
+    return found
+
+
+def _not_measured(raw: Condition, scans: Sequence[Scan]) -> list[str]:
+    """Say which measures need what these scans do not have."""
+    notes = []
+    subjects = [scan.subject for scan in scans if scan.subject is not None]
+    if len(set(subjects)) == len(subjects):
+        notes.append("no reliability of repeated scans: no subject has two scans")
+    if raw.quartiles is not None and known_sites(scans) is None:
+        notes.append(
+            "no transfer of tissue classifiers: the scans are not from two or more known sites"
+        )
+    return notes

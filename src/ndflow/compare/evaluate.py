@@ -15,7 +15,7 @@ from ndflow.scan.settings import Reading
 from ndflow.study.finished import unchanging
 from ndflow.study.folder import EVALUATION
 from ndflow.study.passes import Progress, Silent
-from ndflow.values import path_like, short, whole
+from ndflow.values import instance, path_like, short, whole
 
 __all__ = ["Evaluation", "evaluate"]
 
@@ -47,7 +47,7 @@ def evaluate(
     runs: AnyPath | Sequence[AnyPath],
     *,
     output: AnyPath | None = None,
-    covariate: str | None = None,
+    covariate: str | Sequence[str] | None = None,
     permutations: int = 50,
     trees: int = 200,
     seed: int = 0,
@@ -66,7 +66,8 @@ def evaluate(
     runs : the folders of the studies.
     output : the folder for tables and figures. Default: ``evaluation`` in the study, if there is
         only one.
-    covariate : a numeric column of the table, such as ``age``: is its effect on tissues preserved?
+    covariate : columns of the table, with numbers such as ``age`` or two values such as ``sex``:
+        are their effects on tissues, each given the others, preserved?
     permutations : how often sites are shuffled to measure the accuracy of chance; 0: not at all.
     trees : in a random forest.
     seed : of folds, forests and permutations.
@@ -100,6 +101,9 @@ def evaluate(
         path_like(output, "output")
     if not folders:
         raise InvalidValueError("runs must name at least one study")
+    covariates = (covariate,) if isinstance(covariate, str) else tuple(covariate or ())
+    for name in covariates:
+        instance(name, "each covariate", str)
     seed = whole(seed, "seed", 0, (1 << 32) - 1)
     permutations = whole(permutations, "permutations", 0, 1 << 20)
     trees = whole(trees, "trees", 1, 1 << 20)
@@ -114,16 +118,16 @@ def evaluate(
             seed=seed,
             permutations=permutations,
             trees=trees,
-            covariate=covariate,
+            covariates=covariates,
             jobs=jobs,
             max_bytes=max_bytes,
         )
     texts = write_evaluation(
         comparison,
         folder,
-        covariate=covariate,
+        covariates=covariates,
         settings={
-            "covariate": covariate,
+            "covariate": list(covariates),
             "permutations": permutations,
             "trees": trees,
             "seed": seed,

@@ -1,8 +1,9 @@
 """One scan under every condition that is compared: unnormalised, aligned, and in each study.
 
-What is kept of it is small: distributions, quartiles of tissues, the slopes of its maps, and a
-lattice of its voxels for the classification of sites. Voxels of its lesion mask are left out of all
-of them, under every condition, as they were of its density.
+What is kept of it is small: distributions, quartiles and moments of tissues, the slopes of its
+maps, a lattice of its voxels for the classification of sites, and some for that of tissues.
+Voxels of its lesion mask are left out of all of them, under every condition, as they were of its
+density.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ndflow.metrics.distribution import (
     average_distribution,
     empirical_distribution,
 )
+from ndflow.metrics.tissue_contrast import weighted_moments
 from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.scan.reading import read_lesion, read_masked
 from ndflow.scan.records import MapRecord
@@ -40,7 +42,24 @@ TISSUE_ROWS = ("WM", "GM", "CSF")  # the order of the paper's Table 1, and of ou
 _LATTICE = 40_000  # voxels of the whole grid that are kept
 _CORNERS = 2001  # of a distribution
 _SLOPES = 1001  # of a map
+_SAMPLE = 3000  # voxels on which tissue classifiers are trained and judged
+_MOSTLY = 0.5  # the least probability of all tissues together in these
 _GRID = 1e-3  # millimetres: grids that differ by less are the same
+
+
+class _Tissues(NamedTuple):
+    """The tissues of the voxels that count.
+
+    Attributes
+    ----------
+    shares : the probability of each tissue in each of these voxels.
+    sampled : which of these voxels are used to classify tissues.
+    number : (n,), the tissue of those, as a number in `TISSUE_ROWS`.
+    """
+
+    shares: Sequence[FloatArray]
+    sampled: NDArray[np.intp]
+    number: NDArray[np.uint8]
 
 
 class ConditionMeasures(NamedTuple):
@@ -51,12 +70,16 @@ class ConditionMeasures(NamedTuple):
     distribution : of the intensities inside the mask, without lesions.
     quartiles : (3, 3), of the tissues in the order of `TISSUE_ROWS`; None without tissue
         probability maps.
+    moments : (3, 2), mean and standard deviation of the same tissues; None without these.
+    sample : (n,), the intensities of the voxels of `ScanMeasures.tissue`; None without these.
     slopes : of the map that made it, evenly spaced over the range where it is determined, in units
         of the scan's own standard deviation; None where there is no map.
     """
 
     distribution: EmpiricalDistribution
     quartiles: FloatArray | None
+    moments: FloatArray | None
+    sample: NDArray[np.float32] | None
     slopes: FloatArray | None
 
 
@@ -70,6 +93,10 @@ class ScanMeasures(NamedTuple):
     grid : the shape and the affine of the image; scans with equal grids are in a common space.
     lattice : some voxels of the unnormalised image, at the same places for every scan of a grid;
         NaN outside the mask and in lesions.
+    painted : the same voxels with every tissue in one intensity, the same for all scans; None
+        without tissue probability maps.
+    tissue : (n,), the most probable tissue of some voxels, as a number in `TISSUE_ROWS`; None
+        without tissue probability maps.
     warnings : for the user.
     """
 
@@ -78,6 +105,8 @@ class ScanMeasures(NamedTuple):
     runs: list[ConditionMeasures]
     grid: tuple[tuple[int, ...], tuple[float, ...]]
     lattice: NDArray[np.float32]
+    painted: NDArray[np.float32] | None
+    tissue: NDArray[np.uint8] | None
     warnings: tuple[str, ...] = ()
 
 
@@ -105,25 +134,28 @@ def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
         return own_sd * np.exp(imap.log_det_jacobian(grid))
 
     voxels = raw[inside]
+    seen = _Tissues(tissues, *_sampled(tissues)) if tissues is not None else None
     runs = []
     for paths, record in zip(shared.paths, records, strict=True):
         refuse_other_inputs(paths, record, files)
         after = _result_voxels(paths, record, volume, max_bytes)[inside]
-        runs.append(_measured(after, tissues, slopes(record.map), paths))
+        runs.append(_measured(after, seen, slopes(record.map), paths))
     first = shared.paths[0]
     return ScanMeasures(
-        raw=_measured(voxels, tissues, None, first),
-        affine=_measured(alignment(voxels), tissues, slopes(alignment), first),
+        raw=_measured(voxels, seen, None, first),
+        affine=_measured(alignment(voxels), seen, slopes(alignment), first),
         runs=runs,
         grid=_grid(volume),
         lattice=_lattice(np.where(inside, raw, np.nan).reshape(volume.spatial_shape, order="F")),
+        painted=None if tissues is None else _painted(tissues, inside, volume.spatial_shape),
+        tissue=None if seen is None else seen.number,
         warnings=(*warnings, *more),
     )
 
 
 def _measured(
     voxels: FloatArray,
-    tissues: Sequence[FloatArray] | None,
+    tissues: _Tissues | None,
     slopes: FloatArray | None,
     paths: ResultPaths,
 ) -> ConditionMeasures:
@@ -134,11 +166,16 @@ def _measured(
     distribution = empirical_distribution(levels, np.bincount(which))
     if distribution.edges.size > _CORNERS:
         distribution = average_distribution([distribution], points=_CORNERS)
-    found = None
-    if tissues is not None:
-        weights = (np.bincount(which, share, minlength=levels.size) for share in tissues)
-        found = np.array([quartiles(levels, weight) for weight in weights])
-    return ConditionMeasures(distribution, found, slopes)
+    if tissues is None:
+        return ConditionMeasures(distribution, None, None, None, slopes)
+    weights = [np.bincount(which, share, minlength=levels.size) for share in tissues.shares]
+    return ConditionMeasures(
+        distribution,
+        np.array([quartiles(levels, weight) for weight in weights]),
+        np.array([weighted_moments(levels, weight) for weight in weights]),
+        voxels[tissues.sampled].astype(np.float32),
+        slopes,
+    )
 
 
 def _result_voxels(
@@ -167,6 +204,26 @@ def _tissues(
         warnings += read.warnings
         found.append(read.share)
     return found, warnings
+
+
+def _sampled(tissues: Sequence[FloatArray]) -> tuple[NDArray[np.intp], NDArray[np.uint8]]:
+    """Return some voxels that belong to a tissue, evenly spaced, and which it is."""
+    shares = np.array(tissues)
+    some = np.flatnonzero(shares.sum(axis=0) > _MOSTLY)
+    if some.size > _SAMPLE:
+        some = some[np.linspace(0, some.size - 1, _SAMPLE).astype(np.intp)]
+    return some, shares[:, some].argmax(axis=0).astype(np.uint8)
+
+
+def _painted(
+    tissues: Sequence[FloatArray], inside: BoolArray, shape: tuple[int, ...]
+) -> NDArray[np.float32]:
+    """Return a lattice of the scan that its tissue maps alone would give: CSF 0, GM 1, WM 2."""
+    wm, gm, csf = tissues
+    whole = wm + gm + csf
+    picture = np.full(inside.shape, np.nan)
+    picture[inside] = np.divide(gm + 2 * wm, whole, out=np.zeros_like(whole), where=whole > 0)
+    return _lattice(picture.reshape(shape, order="F"))
 
 
 def _grid(volume: Volume) -> tuple[tuple[int, ...], tuple[float, ...]]:

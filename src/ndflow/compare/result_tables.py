@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from ndflow.compare.comparison import AFFINE, UNNORMALISED, Comparison, Condition
+from ndflow.compare.feature_table import feature_table
 from ndflow.compare.measure import TISSUE_ROWS
+from ndflow.compare.site_classifier import FLOORS
+from ndflow.compare.table import Part, Table
+from ndflow.compare.tissue_tables import tissue_tables
 from ndflow.metrics.distribution import average_distribution
 from ndflow.metrics.histogram_fit import HistogramFit, Smoothness, histogram_fit, smoothness
 from ndflow.metrics.predictions import accuracy, confidence, entropy
@@ -18,11 +21,10 @@ from ndflow.metrics.site_distance import (
     distance_between_sites,
     distance_within_sites,
 )
-from ndflow.metrics.statistics import covariate_effect, paired_t
+from ndflow.metrics.statistics import paired_t
 from ndflow.metrics.tissue_quartiles import QuartileSummary, tissue_table
-from ndflow.study.finished import covariate_of
 
-__all__ = ["TABLES", "Part", "Table", "tables", "tissue_cells"]
+__all__ = ["TABLES", "tables", "tissue_cells"]
 
 TABLES = (  # all there may be
     "fitness_scans",
@@ -33,28 +35,15 @@ TABLES = (  # all there may be
     "classification",
     "predictions",
     "repeats",
+    "contrast",
+    "reliability",
+    "transfer",
     "covariate",
+    "features",
 )
 
-Part = float | int | str | None
 
-
-class Table(NamedTuple):
-    """A table.
-
-    Attributes
-    ----------
-    name : of its file.
-    columns : their names.
-    rows : as many parts each.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    rows: list[tuple[Part, ...]]
-
-
-def tables(comparison: Comparison, covariate: str | None = None) -> list[Table]:
+def tables(comparison: Comparison, covariates: Sequence[str] = ()) -> list[Table]:
     """Return all tables that the scans allow."""
     scans = _fitness(comparison)
     made = [scans, _fitness_summary(comparison, scans)]
@@ -65,8 +54,8 @@ def tables(comparison: Comparison, covariate: str | None = None) -> list[Table]:
     if comparison.classified and comparison.sites is not None:
         made += [_classification(comparison, comparison.sites), _predictions(comparison)]
     made += _repeats(comparison)
-    if covariate is not None:
-        made.append(_covariate(comparison, covariate))
+    made += tissue_tables(comparison, covariates)
+    made.append(feature_table(comparison))
     return made
 
 
@@ -169,13 +158,22 @@ def _classification(comparison: Comparison, sites: list[str]) -> Table:
         right = accuracy(found.predictions, sites)
         bits = entropy(found.predictions.probabilities)
         p = None
-        if base is not None and condition not in (UNNORMALISED, AFFINE):
+        if base is not None and condition not in (UNNORMALISED, AFFINE, *FLOORS):
             p = paired_t(bits, entropy(base.predictions.probabilities)).p
-        parts: tuple[Part, ...] = (right.pooled, right.balanced, *(found.chance or (None, None)))
+        parts: tuple[Part, ...] = (right.pooled, right.balanced, *(found.chance or (None,) * 3))
         sure = confidence(found.predictions.probabilities).mean()
         per_class = (right.per_class[name] for name in names)
         rows.append((condition, *per_class, *parts, float(bits.mean()), float(sure), p))
-    columns = ("pooled", "balanced", "chance", "chance_95", "entropy", "confidence", "entropy_p")
+    columns = (
+        "pooled",
+        "balanced",
+        "chance",
+        "chance_95",
+        "chance_p",
+        "entropy",
+        "confidence",
+        "entropy_p",
+    )
     return Table("classification", ("condition", *names, *columns), rows)
 
 
@@ -202,18 +200,3 @@ def _repeats(comparison: Comparison) -> list[Table]:
             rows.append((condition.name, *found))
     columns = ("condition", "pairs", "within_subjects", "between_subjects", "ratio")
     return [Table("repeats", columns, rows)] if rows else []
-
-
-def _covariate(comparison: Comparison, name: str) -> Table:
-    """What a covariate does to the median of each tissue, within sites."""
-    values = [covariate_of(scan, name) for scan in comparison.scans]
-    sites = [scan.site or "" for scan in comparison.scans]
-    rows: list[tuple[Part, ...]] = []
-    for condition in comparison.conditions:
-        if condition.quartiles is None:
-            continue
-        for tissue, medians in zip(TISSUE_ROWS, condition.quartiles[:, :, 1].T, strict=True):
-            found = covariate_effect(medians, values, sites)
-            rows.append((condition.name, tissue, *found))
-    columns = ("condition", "tissue", "slope", "se", "correlation", "p", "scans")
-    return Table("covariate", columns, rows)

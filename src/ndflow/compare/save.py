@@ -20,8 +20,9 @@ from typing import NamedTuple
 
 from ndflow.compare.comparison import Comparison
 from ndflow.compare.draw import FIGURES, PANELS, figure_names, figures, panels
-from ndflow.compare.result_tables import TABLES, Part, tables
+from ndflow.compare.result_tables import TABLES, tables
 from ndflow.compare.summary import as_text, overview, sections
+from ndflow.compare.table import Part
 from ndflow.compare.verdict import verdict
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.export import png, svg
@@ -87,7 +88,7 @@ def write_evaluation(
     comparison: Comparison,
     folder: Path,
     *,
-    covariate: str | None,
+    covariates: Sequence[str],
     settings: dict[str, JSON],
     command: Sequence[str],
     progress: Progress | None = None,
@@ -98,14 +99,14 @@ def write_evaluation(
     ----------
     comparison : what was measured.
     folder : where to.
-    covariate : the column whose effect is tested.
+    covariates : the columns whose effects are tested.
     settings : what the user chose, for the record.
     command : what the user typed, for the record.
     progress : follows the drawing of figures.
     """
     files = [VERDICT, "summary.txt"]
-    made = tables(comparison, covariate)
-    judged = verdict(comparison, covariate)
+    made = tables(comparison, covariates)
+    judged = verdict(comparison, covariates)
     whole = as_text(sections(comparison, made), comparison.notes)
     texts = Texts(judged, overview(comparison, made), f"{judged}\n\n{whole}")
     make_folder(folder)

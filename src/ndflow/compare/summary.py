@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from ndflow.compare.comparison import AFFINE, Comparison
 from ndflow.compare.measure import TISSUE_ROWS
-from ndflow.compare.result_tables import Part, Table, tissue_cells
+from ndflow.compare.result_tables import tissue_cells
+from ndflow.compare.site_classifier import ANATOMY, FLOORS, RANKS
+from ndflow.compare.table import Part, Table
 
 __all__ = ["ABOUT", "TISSUES_TITLE", "Section", "as_text", "overview", "sections"]
 
 _SIGNIFICANT = 0.05
-_LONGEST_NAME = 28  # of a condition, in the overview
+_LONGEST_NAME = 24  # of a condition, in the overview
 
 # The titles of tables, and how to read them; also on the page of a study.
 TISSUES_TITLE = "Tissue quartiles"
@@ -33,15 +35,34 @@ ABOUT = {
         "Site classification by random forests",
         "Share of scans whose site is predicted correctly, with references made without them; "
         "chance from shuffled sites; entropy in bits, and p of a paired t-test of it against the "
-        "alignment.",
+        "alignment. What remains without any difference of intensity: ranks, where all scans have "
+        "the same histogram; anatomy, where each tissue has one intensity in all scans.",
     ),
     "repeats": (
         "Scans of the same subject",
         "W1 of histograms within and between subjects, and their ratio.",
     ),
+    "contrast": (
+        "Contrast and variation of tissues",
+        "Contrast: mean of WM minus that of GM, in standard deviations of the average brain; "
+        "dprime: the same in standard deviations of the tissues themselves, which no straight line "
+        "changes, and p of a paired t-test of it against the alignment; sd: over scans; cv: "
+        "coefficient of variation of tissue medians over scans, with the scanner's average zero.",
+    ),
+    "reliability": (
+        "Reliability of tissue medians in scans of the same subject",
+        "Intraclass correlation (icc, absolute agreement of single scans) and Lin's concordance "
+        "(ccc); 1 is best.",
+    ),
+    "transfer": (
+        "Tissue classifiers of one site used at another",
+        "Dice of WM, GM and CSF classified by intensity alone: within a site (trained on other "
+        "subjects) and between sites; p of a paired t-test of the latter against the alignment.",
+    ),
     "covariate": (
         "Effect of the covariate on tissue medians",
-        "Within sites; the correlation is partial, given the site.",
+        "Within sites, each given the others; the correlation is partial; low and high are the "
+        "ends of 95 % intervals.",
     ),
 }
 
@@ -56,8 +77,14 @@ _OVERVIEW = (
         "predicted",
         "balanced accuracy of a forest that predicts sites",
     ),
+    ("transfer", "between", "transfer", "Dice of tissue classifiers at sites they do not know"),
+    ("contrast", "dprime", "d′", "separability of GM and WM by intensity"),
     ("repeats", "ratio", "repeats", "differences of scans of one subject, as a share of others"),
 )
+_OF_FLOORS = {
+    RANKS: "what remains if all scans have the same histogram",
+    ANATOMY: "what remains if each tissue has one intensity in all scans",
+}
 _OF_TISSUES = "sd of the quartiles of WM, GM and CSF over scans, mean"
 
 
@@ -102,8 +129,13 @@ def overview(comparison: Comparison, made: Sequence[Table]) -> str:
         [_shortened(one.name), *(column.get(one.name, "–") for column in columns.values())]
         for one in comparison.conditions
     ]
+    floors = [floor for floor in FLOORS if floor in columns.get("predicted", ())]
+    rows += [
+        [f"({floor})", *(column.get(floor, "–") for column in columns.values())] for floor in floors
+    ]
     explained = {title: text for *_, title, text in _OVERVIEW} | {"tissues": _OF_TISSUES}
     notes = [f"{title:<9}  {explained[title]}" for title in columns]
+    notes += [f"{f'({floor})':<9}  {_OF_FLOORS[floor]}" for floor in floors]
     return "\n".join([*_aligned([["condition", *columns], *rows]), "", *notes]) + "\n"
 
 

@@ -5,7 +5,7 @@ would do. A difference is only called one if it is significant: p < .05 in a pai
 scans of how far each lies from the other sites, or from the average of its own, with the same sign
 as the distance that is quoted, and with three scans at least; for tissues, in
 the tests of their table; for the prediction of sites, in that of its entropy. The accuracy of a
-prediction is above chance if it exceeds the 95th percentile of that of shuffled sites.
+prediction is above chance if at most one in twenty shuffles of the sites is as accurate.
 """
 
 from __future__ import annotations
@@ -18,11 +18,13 @@ import numpy as np
 from ndflow.compare.comparison import AFFINE, UNNORMALISED, Comparison, Condition
 from ndflow.compare.measure import TISSUE_ROWS
 from ndflow.compare.result_tables import tissue_cells
+from ndflow.compare.site_classifier import ANATOMY, RANKS
+from ndflow.compare.tissue_tables import covariate_effects, over_sites, separabilities
 from ndflow.metrics.predictions import accuracy, entropy
+from ndflow.metrics.reliability.intraclass import intraclass_correlation
 from ndflow.metrics.repeatability import repeatability
 from ndflow.metrics.site_distance import distance_between_sites, distance_within_sites
-from ndflow.metrics.statistics import covariate_effect, paired_t
-from ndflow.study.finished import covariate_of
+from ndflow.metrics.statistics import paired_t
 from ndflow.values import FloatArray, plural
 
 __all__ = ["verdict"]
@@ -35,20 +37,20 @@ _NAMED = 3  # scans in a sentence
 _FEWEST = 3  # scans that can differ significantly, or stand out
 
 
-def verdict(comparison: Comparison, covariate: str | None = None) -> str:
+def verdict(comparison: Comparison, covariates: Sequence[str] = ()) -> str:
     """Return the verdict on each run, as plain text of at most 100 columns.
 
     Parameters
     ----------
     comparison : what was measured.
-    covariate : the column whose effect was asked for.
+    covariates : the columns whose effects were asked for.
     """
     runs = [one for one in comparison.conditions if one.name not in (UNNORMALISED, AFFINE)]
     blocks = []
     for run in runs:
         parts = {
             "What became more alike": _alike(comparison, run),
-            "What it cost": _cost(comparison, run, covariate),
+            "What it cost": _cost(comparison, run, covariates),
             "What to look at": _look_at(comparison, run),
         }
         lines = [f"{run.name}, compared with alignment of mean and standard deviation alone"]
@@ -86,6 +88,7 @@ def _alike(comparison: Comparison, run: Condition) -> list[str]:
         )
     found += _tissues(comparison, run)
     found += _predicted(comparison, run)
+    found += _transferred(comparison, run)
     return found
 
 
@@ -117,35 +120,67 @@ def _predicted(comparison: Comparison, run: Condition) -> list[str]:
         f"A random forest recognises sites with a balanced accuracy of {right:.0%}, against "
         f"{base:.0%}"
     )
-    if now.chance is None:
-        return [f"{text}, and is {doubt} of it."]
-    above = right > now.chance.high
-    still = "sites can still be told apart" if above else "no better than chance"
+    text += f", and is {doubt} of it"
+    if now.chance is not None:
+        above = now.chance.p < _SIGNIFICANT
+        still = "sites can still be told apart" if above else "not significantly better than chance"
+        text += f"; {still} (chance: {now.chance.mean:.0%}, up to {now.chance.high:.0%})"
+    return [f"{text}.{_floors(comparison)}"]
+
+
+def _floors(comparison: Comparison) -> str:
+    """Say how much of it no intensity map could remove."""
+    words = {RANKS: "by the ranks of their voxels alone", ANATOMY: "by their tissue maps alone"}
+    reached = [
+        f"{accuracy(comparison.classified[name].predictions, comparison.sites).balanced:.0%} {how}"
+        for name, how in words.items()
+        if name in comparison.classified and comparison.sites is not None
+    ]
+    if not reached:
+        return ""
+    return f" Without any difference of intensity, it still reaches {' and '.join(reached)}."
+
+
+def _transferred(comparison: Comparison, run: Condition) -> list[str]:
+    now, before = (comparison.transferred.get(name) for name in (run.name, AFFINE))
+    if now is None or before is None:
+        return []
+    known = np.isfinite(now.between) & np.isfinite(before.between)
+    if not known.any():
+        return []
+    scans = (now.between[known], before.between[known])
+    words = _changed(*scans, ("as well as after alignment", "worse", "better"))
+    figures = [
+        "–" if mean is None else f"{mean:.3f}"
+        for part in ("between", "within")
+        for mean in (over_sites(comparison, getattr(one, part)) for one in (now, before))
+    ]
     return [
-        f"{text}, and is {doubt} of it; {still} (chance: {now.chance.mean:.0%}, up to "
-        f"{now.chance.high:.0%})."
+        f"A tissue classifier that was trained at one site does {words} at another: Dice "
+        f"{figures[0]}, against {figures[1]} (at its own site {figures[2]}, against {figures[3]})."
     ]
 
 
 # ── what it cost ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _cost(comparison: Comparison, run: Condition, covariate: str | None) -> list[str]:
-    found = _within(comparison, run)
+def _cost(comparison: Comparison, run: Condition, covariates: Sequence[str]) -> list[str]:
+    found = [*_within(comparison, run), *_separated(comparison, run)]
     subjects = [scan.subject for scan in comparison.scans]
     now, before = (repeatability(one.quantiles, subjects) for one in (run, comparison.affine))
     if now is not None and before is not None:
         found.append(
             f"Scans of one subject differ by {now.ratio:.3g} of what scans of different subjects "
             f"do, against {before.ratio:.3g} ({plural(now.pairs, 'pair')}; less is better)."
+            f"{_reliable(comparison, run)}"
         )
-    if covariate is None:
+    if not covariates:
         found.append(
             "Whether effects such as that of age are preserved was not measured; add --covariate "
             "to find out."
         )
         return found
-    return [*found, *_effects(comparison, run, covariate)]
+    return [*found, *_effects(comparison, run, covariates)]
 
 
 def _within(comparison: Comparison, run: Condition) -> list[str]:
@@ -164,30 +199,63 @@ def _within(comparison: Comparison, run: Condition) -> list[str]:
     return [text]
 
 
-def _effects(comparison: Comparison, run: Condition, name: str) -> list[str]:
-    values = [covariate_of(scan, name) for scan in comparison.scans]
-    sites = [scan.site or "" for scan in comparison.scans]
-    if run.quartiles is None or comparison.affine.quartiles is None:
+def _separated(comparison: Comparison, run: Condition) -> list[str]:
+    now, before = (separabilities(one) for one in (run, comparison.affine))
+    if not now.size or not before.size:
         return []
-    kinds = []
-    for row, tissue in enumerate(TISSUE_ROWS):
-        now, before = (
-            covariate_effect(one.quartiles[:, row, 1], values, sites)  # type: ignore[index]
-            for one in (run, comparison.affine)
-        )
-        shown = [one.p < _SIGNIFICANT for one in (now, before)]
-        what = "not significant"
-        if all(shown):
-            what = "preserved" if now.correlation * before.correlation > 0 else "reversed"
-        elif any(shown):
-            what = "new" if shown[0] else "lost"
-        kinds.append(
-            f"{what} in {tissue} ({now.correlation:.2f}, against {before.correlation:.2f})"
-        )
+    words = _changed(now, before, ("as well as", "less well than", "better than"))
     return [
-        f"The effect of {name} on the median of each tissue, as a correlation within sites, is "
-        f"{', '.join(kinds)}."
+        f"Intensity separates GM from WM {words} after alignment: d′ {now.mean():.3g}, against "
+        f"{before.mean():.3g}."
     ]
+
+
+def _reliable(comparison: Comparison, run: Condition) -> str:
+    """Say how well the tissues of repeated scans agree, if several subjects have some."""
+    found = []
+    for row, tissue in enumerate(TISSUE_ROWS):
+        for condition in (run, comparison.affine):
+            if condition.quartiles is None:
+                return ""
+            medians = condition.quartiles[:, row, 1]
+            subjects = [scan.subject for scan in comparison.scans]
+            one = intraclass_correlation(
+                medians, subjects, [scan.site for scan in comparison.scans]
+            )
+            if one is None or one.value is None:
+                return ""
+            found.append((tissue, one.value))
+    pairs = zip(found[::2], found[1::2], strict=True)
+    each = ", ".join(
+        f"{tissue} {now:.2f} (against {before:.2f})" for (tissue, now), (_, before) in pairs
+    )
+    return f" Intraclass correlation of tissue medians: {each}; 1 is best."
+
+
+def _effects(comparison: Comparison, run: Condition, names: Sequence[str]) -> list[str]:
+    now = covariate_effects(comparison, run, names)
+    before = covariate_effects(comparison, comparison.affine, names)
+    sentences = []
+    for label in dict.fromkeys(label for label, _ in now if before):
+        kinds = []
+        for tissue in TISSUE_ROWS:
+            one, other = now[label, tissue], before[label, tissue]
+            shown = [each.p < _SIGNIFICANT for each in (one, other)]
+            what = "not significant"
+            if all(shown):
+                what = "preserved" if one.correlation * other.correlation > 0 else "reversed"
+            elif any(shown):
+                what = "new" if shown[0] else "lost"
+            low, high = one.correlation_interval
+            kinds.append(
+                f"{what} in {tissue} ({one.correlation:.2f} [{low:.2f}, {high:.2f}], against "
+                f"{other.correlation:.2f})"
+            )
+        sentences.append(
+            f"The effect of {label} on the median of each tissue, as a correlation within sites "
+            f"(95 % interval), is {', '.join(kinds)}."
+        )
+    return sentences
 
 
 # ── what to look at ──────────────────────────────────────────────────────────────────────────────
@@ -268,3 +336,11 @@ def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) ->
     if len(now) >= _FEWEST and agree and paired_t(now, before).p < _SIGNIFICANT:
         return less if change < 0 else more
     return f"neither significantly {less} nor {more} than after alignment"
+
+
+def _changed(now: FloatArray, before: FloatArray, words: tuple[str, str, str]) -> str:
+    """Return the word for no significant difference over scans, for less, or for more."""
+    same, less, more = words
+    if len(now) < _FEWEST or paired_t(now, before).p >= _SIGNIFICANT:
+        return same
+    return less if now.mean() < before.mean() else more

@@ -1,12 +1,12 @@
 """The demonstration: a simulated study, normalised in several ways, evaluated, and reported.
 
-DIR/data                 the scans of three scanners, and their table
-DIR/two-level-tissue     what we recommend; with evaluation/ of all studies, and report.html
-DIR/two-level-adaptive   the same without tissue probability maps
-DIR/site                 one map per site
-DIR/individual           the paper: each scan to the average of all
-DIR/nyul                 Nyúl's method
-DIR/affine               alignment of mean and standard deviation
+DIR/data                the scans of three scanners, and their table
+DIR/auto                what users get by default; with evaluation/ of all studies, and report.html
+DIR/auto-without-maps   the same without tissue probability maps
+DIR/site                one map per site
+DIR/paper               the paper: each scan to the average of all
+DIR/nyul                Nyúl's method
+DIR/affine              alignment of mean and standard deviation
 """
 
 from __future__ import annotations
@@ -51,15 +51,12 @@ class _Run(NamedTuple):
     tissues: bool = True
 
 
-# The best of what was tried on these scans; the report, the last lines on the terminal and the
-# README's picture all follow from the first.
+# The report, the last lines on the terminal and the README's picture all follow from the first.
 _RUNS = {
-    "two-level-tissue": _Run(AveragingChoices(mode="two-level"), MatchingChoices(target="tissue")),
-    "two-level-adaptive": _Run(
-        AveragingChoices(mode="two-level"), MatchingChoices(target="adaptive"), tissues=False
-    ),
+    "auto": _Run(),
+    "auto-without-maps": _Run(tissues=False),
     "site": _Run(AveragingChoices(mode="site")),
-    "individual": _Run(preset="paper"),
+    "paper": _Run(preset="paper"),
     "nyul": _Run(matching=MatchingChoices(method="nyul")),
     "affine": _Run(matching=MatchingChoices(method="affine")),
 }

@@ -3,7 +3,9 @@
 *Individual*: each scan is matched to the common reference. *Site*: the reference of the scan's site
 is matched to the common one, once; a scan is aligned with its site's reference, which has zero mean
 and unit standard deviation like any other, and then goes through that one map. *Two-level*: what
-comes out of the site's map is matched to the common reference once more, scan by scan.
+comes out of the site's map is matched to the common reference once more, scan by scan. Where the
+target adapts tissue proportions, both steps do: masks and ages differ between sites, and people
+within them.
 """
 
 from __future__ import annotations
@@ -42,11 +44,12 @@ class SiteMap:
     def to(cls, reference: DensityModel, site: DensityModel, matching: Matching) -> SiteMap:
         """Return the map from a site's reference to the common one.
 
-        It leads to the average, whatever target the scans have: differences between subjects are
-        handled scan by scan.
+        It leads to what the target rule says about the averages of sites. Differences between
+        people are handled scan by scan.
         """
         plain = replace(matching, target="average")
-        return cls(site, method_of(plain).solve(site, reference, plain))
+        density = target_rule(matching).site_density(site.mixture, reference)
+        return cls(site, method_of(plain).solve(site, DensityModel(density), plain))
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,9 @@ from ndflow.values import FloatArray
 
 __all__ = ["TargetRule", "chosen_density", "target_rule"]
 
+# How strongly proportions are held to those of the population, see `adapted_proportions`. The mean
+# of a site varies less than people do; but masks and ages differ between sites.
+_OF_A_SCAN, _OF_A_SITE = 3e-4, 3e-3
 _CLEARLY = 1.0  # by how many standard deviations of a tissue two of them differ
 
 
@@ -39,11 +42,13 @@ class TargetRule(ABC):
     needs_tissue_model : whether the population's tissues must be known.
     needs_tissue_maps : whether each scan must have tissue probability maps.
     uses_tissue_maps : whether those of a study's scans are used where there are any.
+    adapts_sites : whether what a site is matched to depends on the tissues.
     """
 
     needs_tissue_model = False
     needs_tissue_maps = False
     uses_tissue_maps = False
+    adapts_sites = False
 
     @abstractmethod
     def density(
@@ -56,6 +61,16 @@ class TargetRule(ABC):
         source, target : the scan, and the population.
         lesions : components of the scan that are lesions, and no tissue.
         """
+
+    def site_density(self, site: GaussianMixture, target: DensityModel) -> GaussianMixture:
+        """Return what the average of a site is matched to: by default that of the population.
+
+        Parameters
+        ----------
+        site : the density of the site's reference.
+        target : the population.
+        """
+        return target.mixture
 
     def population_tissues(
         self, mixture: GaussianMixture, saved: Tissues | TissueModel | None
@@ -133,6 +148,7 @@ class _FromMaps(_OwnProportions):
 class _Mildest(_OwnProportions):
     """In the proportions that need the mildest map."""
 
+    adapts_sites = True
     known = (
         "chosen such that it needs the mildest map, with a prior of what is usual; where that made "
         "no clear difference, the average was kept"
@@ -142,13 +158,20 @@ class _Mildest(_OwnProportions):
         self, source: DensityModel, target: DensityModel, lesions: Sequence[int] = ()
     ) -> tuple[GaussianMixture, TargetChoice | None]:
         model = _tissue_model(target)
-        found = adapted_proportions(without_components(source.mixture, lesions), model)
+        own = without_components(source.mixture, lesions)
+        found = adapted_proportions(own, model, prior_strength=_OF_A_SCAN)
         if not found.clear:
             why = f"no proportions make its map clearly milder (by {found.gain:.0%} at most)"
             return target.mixture, _choice("average", model.mean, why, model)
         why = f"the mildest map, {found.gain:.0%} milder than with the mean proportions"
-        own = found.proportions
-        return model.target(own), _choice("tissues", own, why, model)
+        chosen = found.proportions
+        return model.target(chosen), _choice("tissues", chosen, why, model)
+
+    def site_density(self, site: GaussianMixture, target: DensityModel) -> GaussianMixture:
+        if not isinstance(target.tissues, TissueModel):
+            return target.mixture
+        found = adapted_proportions(site, target.tissues, prior_strength=_OF_A_SITE)
+        return target.tissues.target(found.proportions)
 
     def population_tissues(
         self, mixture: GaussianMixture, saved: Tissues | TissueModel | None

@@ -5,7 +5,7 @@ divided into stratified folds; each fold is predicted by a forest trained on the
 the features depend on, such as a reference, has to be made from the training scans of each fold as
 well, or information leaks from the test scans: so the features are requested fold by fold.
 
-The accuracy that chance gives is measured in the same way, with the labels shuffled.
+`ndflow.metrics.chance_level` measures in the same way the accuracy that chance gives.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndflow.errors import InvalidValueError
-from ndflow.metrics.predictions import Chance, Predictions, accuracy
+from ndflow.metrics.predictions import Predictions
 from ndflow.values import FloatArray, real_array, whole
 
-__all__ = ["chance", "classify", "folds"]
+__all__ = ["Features", "Indices", "classify", "folds", "forest_probabilities"]
 
 Indices = NDArray[np.intp]
-Features = tuple[FloatArray, FloatArray]  # of the training and of the test scans, one row per scan
+Floats = NDArray[np.floating[Any]]
+Features = tuple[Floats, Floats]  # of the training and of the test scans, one row per scan
 
 _SEEDS = 1 << 32
 _ATTEMPTS = 100
@@ -113,67 +114,34 @@ def classify(
     >>> table = np.array([[0.0], [0.1], [0.2], [1.0], [1.1], [1.2]])
     >>> sites = ["a"] * 3 + ["b"] * 3
     >>> found = classify(lambda train, test: (table[train], table[test]), sites, seed=0, trees=9)
-    >>> accuracy(found, sites).balanced
-    1.0
+    >>> found.probabilities.argmax(axis=1).tolist()
+    [0, 0, 0, 1, 1, 1]
     """
     parts = folds(labels, seed, count, groups)
     classes = tuple(sorted(set(labels)))
     probabilities = np.zeros((len(labels), len(classes)))
     for train, test in parts:
         both = _checked(features(train, test), train, test)
-        probabilities[test] = _predicted(both, np.array(labels)[train], seed, trees)
+        probabilities[test] = forest_probabilities(both, np.array(labels)[train], seed, trees)
     return Predictions(probabilities, classes)
 
 
-def chance(
-    fold_features: Sequence[tuple[ArrayLike, ArrayLike]],
-    labels: Sequence[str],
-    *,
-    seed: int,
-    permutations: int,
-    trees: int = 200,
-    groups: Sequence[str] | None = None,
-) -> Chance:
-    """Return the balanced accuracy of forests that are trained and tested on shuffled labels.
+def forest_probabilities(
+    features: Features, labels: NDArray[Any], seed: int, trees: int
+) -> FloatArray:
+    """Return what a random forest predicts.
 
     Parameters
     ----------
-    fold_features : features of the training and of the test scans, one pair for each of the
-        `folds` of these labels and this seed.
-    labels : (scans,); shuffled within each fold, which preserves the proportions of classes.
-    seed : that of the folds; also of forests and permutations.
-    permutations : how often labels are shuffled.
-    trees : number of trees in a forest.
-    groups : see `folds`.
+    features : of the training and of the test scans, one row per scan.
+    labels : of the training scans.
+    seed : of the forest.
+    trees : number of trees.
 
-    Examples
-    --------
-    >>> table, sites = np.array([[0.0], [0.1], [1.0], [1.1]]), ["a", "a", "b", "b"]
-    >>> features = [(table[train], table[test]) for train, test in folds(sites, seed=0)]
-    >>> found = chance(features, sites, seed=0, permutations=9, trees=5)
-    >>> 0 <= found.mean <= found.high <= 1
-    True
+    Returns
+    -------
+    The probability of each class, in alphabetical order, for each test scan.
     """
-    whole(permutations, "permutations", 1, 1 << 30)
-    parts = folds(labels, seed, len(fold_features), groups)
-    features = [_checked(both, *part) for both, part in zip(fold_features, parts, strict=True)]
-    classes = tuple(sorted(set(labels)))
-    generator = np.random.default_rng(seed)
-    reached = []
-    for _ in range(permutations):
-        shuffled = np.array(labels)
-        for _, test in parts:
-            shuffled[test] = generator.permutation(shuffled[test])
-        forest_seed = int(generator.integers(_SEEDS))
-        probabilities = np.zeros((len(labels), len(classes)))
-        for both, (train, test) in zip(features, parts, strict=True):
-            probabilities[test] = _predicted(both, shuffled[train], forest_seed, trees)
-        reached.append(accuracy(Predictions(probabilities, classes), shuffled.tolist()).balanced)
-    return Chance(float(np.mean(reached)), float(np.quantile(reached, 0.95)))
-
-
-def _predicted(features: Features, labels: NDArray[Any], seed: int, trees: int) -> FloatArray:
-    """Return the probabilities of the classes for the test scans, (scans, classes)."""
     # One job: several add up the votes of trees in whichever order they finish.
     forest = _sklearn("ensemble").RandomForestClassifier(
         whole(trees, "trees", 1, 1 << 20), random_state=seed, n_jobs=1

@@ -34,10 +34,17 @@ class Predictions(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """The balanced accuracy that chance gives: its mean and its 95th percentile."""
+    """The balanced accuracy that chance gives.
+
+    Attributes
+    ----------
+    mean, high : its mean and its 95th percentile.
+    p : the probability that chance gives at least the accuracy that was reached.
+    """
 
     mean: float
     high: float
+    p: float
 
 
 class Accuracy(NamedTuple):

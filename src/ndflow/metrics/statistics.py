@@ -27,12 +27,15 @@ the deviations from the sites' means, y' and x', through the origin:
 
     b = Σx'y' / Σx'²,   s² = Σ(y' − b x')² / (n − sites − 1),   se(b) = √(s² / Σx'²),
 
-and ``Σx'y' / √(Σx'² Σy'²)`` is the partial correlation. ``b / se(b)`` has a t distribution with
-``n − sites − 1`` degrees of freedom.
+and ``r = Σx'y' / √(Σx'² Σy'²)`` is the partial correlation. ``b / se(b)`` has a t distribution with
+``f = n − sites − 1`` degrees of freedom. *Other covariates* are regressed out of x' and y' first,
+by the same theorem, and each takes away a degree of freedom. The 95 % interval of r is Fisher's,
+``tanh(artanh r ± 1.96 / √(f − 1))``.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
@@ -54,6 +57,7 @@ __all__ = [
 
 _Alternative = Literal["two-sided", "less"]
 
+_NORMAL_95 = 1.959963984540054  # the 97.5th percentile of the normal distribution
 _ROUNDING = 1e-12  # relative to the largest number in the data
 
 
@@ -79,7 +83,8 @@ class CovariateEffect(NamedTuple):
     correlation : partial correlation of value and covariate given the site; it has the sign of the
         slope.
     p : two-sided p-value of the hypothesis that there is no effect.
-    n : number of scans whose covariate is known.
+    n : number of scans whose covariates are known.
+    freedom : degrees of freedom of the residuals.
     """
 
     slope: float
@@ -87,6 +92,24 @@ class CovariateEffect(NamedTuple):
     correlation: float
     p: float
     n: int
+    freedom: int
+
+    @property
+    def slope_interval(self) -> tuple[float, float]:
+        """The 95 % confidence interval of the slope."""
+        half = float(special.stdtrit(self.freedom, 0.975)) * self.se
+        return self.slope - half, self.slope + half
+
+    @property
+    def correlation_interval(self) -> tuple[float, float]:
+        """The 95 % confidence interval of the correlation."""
+        if self.freedom < 2:
+            return -1.0, 1.0
+        if abs(self.correlation) == 1:
+            return self.correlation, self.correlation
+        half = _NORMAL_95 / math.sqrt(self.freedom - 1)
+        middle = math.atanh(self.correlation)
+        return math.tanh(middle - half), math.tanh(middle + half)
 
 
 _NO_DIFFERENCE = TestResult(0.0, 1.0)  # also where there are too few numbers to test
@@ -189,7 +212,10 @@ def holm(p_values: ArrayLike) -> FloatArray:
 
 
 def covariate_effect(
-    values: ArrayLike, covariate: ArrayLike, sites: Sequence[str]
+    values: ArrayLike,
+    covariate: ArrayLike,
+    sites: Sequence[str],
+    others: Sequence[ArrayLike] = (),
 ) -> CovariateEffect:
     """Return the effect of a covariate on a value, with the sites as fixed effects.
 
@@ -198,6 +224,8 @@ def covariate_effect(
     values : (n,), one per scan.
     covariate : (n,); scans whose covariate is NaN, that is not known, are left out.
     sites : (n,), the site of each scan.
+    others : of (n,), further covariates that the effect is adjusted for; scans with NaN are left
+        out.
 
     Returns
     -------
@@ -205,8 +233,8 @@ def covariate_effect(
 
     Raises
     ------
-    InvalidValueError : if the lengths differ, if the covariate is known for too few scans, or if it
-        does not vary within any site.
+    InvalidValueError : if the lengths differ, if the covariate is known for too few scans, if it
+        does not vary within any site, or only together with the others.
 
     Examples
     --------
@@ -223,16 +251,19 @@ def covariate_effect(
             f"values, covariate and sites must have one entry per scan, "
             f"not {given.size}, {covariates.size} and {len(sites)}"
         )
-    known = ~np.isnan(covariates)
+    further = [np.asarray(one, np.float64) for one in others]
+    if any(one.shape != given.shape for one in further):
+        raise InvalidValueError("other covariates must have one entry per scan")
+    known: NDArray[np.bool_] = ~np.isnan(np.sum([covariates, *further], axis=0))
     y, x = given[known], real_array(covariates[known], "covariate", None)
     names = [name for name, kept in zip(sites, known, strict=True) if kept]
     numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
     site = np.array([numbers[name] for name in names], np.intp)
-    freedom = y.size - len(numbers) - 1
+    freedom = y.size - len(numbers) - 1 - len(further)
     if freedom < 1:
         raise InvalidValueError(
             f"the covariate is known for {y.size} scans of {len(numbers)} sites; "
-            f"its effect needs at least {len(numbers) + 2} scans"
+            f"its effect needs at least {len(numbers) + 2 + len(further)} scans"
         )
     dx, dy = _deviations(x, site), _deviations(y, site)
     if not dx.any():
@@ -240,8 +271,16 @@ def covariate_effect(
             "the covariate does not vary within any site, so its effect cannot be separated "
             "from that of the sites"
         )
+    if further:
+        dz = np.column_stack([_deviations(one[known], site) for one in further])
+        dx, dy = _without(dx, dz), _without(dy, dz)
+        if not dx.any():
+            raise InvalidValueError(
+                "the covariate only varies together with the other covariates within sites, so "
+                "their effects cannot be told apart; leave one out"
+            )
     if not dy.any():
-        return CovariateEffect(0.0, 0.0, 0.0, 1.0, y.size)
+        return CovariateEffect(0.0, 0.0, 0.0, 1.0, y.size, freedom)
     # In units of the largest deviation, so that no square overflows or underflows.
     unit_x, unit_y = np.abs(dx).max(), np.abs(dy).max()
     dx, dy = dx / unit_x, dy / unit_y
@@ -257,6 +296,7 @@ def covariate_effect(
         correlation=float(np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0)),
         p=p,
         n=y.size,
+        freedom=freedom,
     )
 
 
@@ -300,3 +340,11 @@ def _deviations(values: FloatArray, site: NDArray[np.intp]) -> FloatArray:
     deviations = values - (np.bincount(site, values) / np.bincount(site))[site]
     largest = np.abs(values).max()
     return deviations if np.abs(deviations).max() > _ROUNDING * largest else np.zeros_like(values)
+
+
+def _without(values: FloatArray, others: FloatArray) -> FloatArray:
+    """Return what a regression on others leaves; zero if that is no more than rounding."""
+    scaled = others / np.maximum(np.abs(others).max(axis=0), np.finfo(np.float64).tiny)
+    left: FloatArray = values - scaled @ np.linalg.lstsq(scaled, values)[0]
+    least = 1e-9 * np.abs(values).max(initial=0.0)
+    return left if np.abs(left).max(initial=0.0) > least else np.zeros_like(values)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 
 from ndflow._version import __version__
 from ndflow.image.found_masks import BRAIN
+from ndflow.population.balancing import BIBTEX as BALANCING
 from ndflow.preparation.brain_mask import BIBTEX
 from ndflow.reporting.sections.preparation_words import Steps, prepared_words, works_for
 from ndflow.scan.records import StudyRecord
@@ -31,6 +32,7 @@ def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
     done = len(study.scans)
     named = [f"{name} ({count})" for name, count in study.site_counts.items()]
     fitted = done if record.fitted is None else record.fitted
+    fitted -= sum(own.unknown for own in record.balance.values())
     lesions = sum(scan.lesion is not None for scan in study.scans)
     return [
         ("Command", shlex.join(record.command)),
@@ -41,6 +43,7 @@ def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
         *([("Preset", record.preset.text)] if record.preset else []),
         ("Settings", ", ".join(_settings(study))),
         ("Reference", "given" if study.given else f"made from {fitted} scans"),
+        *([("Balance", _effective(record))] if record.balance else []),
         ("Versions", ", ".join(f"{name} {number}" for name, number in record.versions.items())),
     ]
 
@@ -51,6 +54,7 @@ def _settings(study: Study) -> list[str]:
     words += study.method.options(matching)
     if not study.given or study.mode.by_site:
         words += [f"average {study.averaging.average}"]
+    words += [f"balance {' '.join(study.averaging.balance)}"] if study.averaging.balance else []
     words += [f"effective count {study.fitting.effective_count:g}"]
     if matching.range is not None:
         words += [f"range {matching.range[0]:g} to {matching.range[1]:g}"]
@@ -95,7 +99,8 @@ def planned_paragraph(
     first = f"Intensities of {many} were normalised with ndflow {version}."
     first += prepared_words(prepared, scans)
     way = method.description(matching)
-    last = f"{method.remarks(matching)}{_preset(study)}{_lesions(study)}{_units(study)}"
+    last = f"{method.remarks(matching)}{_preset(study)}{_balance(study, record)}"
+    last += f"{_lesions(study)}{_units(study)}"
     if not method.matches_densities:
         return f"{first} Scans were {way}.{last}"
     where = " or ".join(_MASKS[mask] for mask in sorted(masks) if mask in _MASKS)
@@ -125,6 +130,7 @@ def planned_paragraph(
 def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) -> str:
     """Return what to cite, as BibTeX; parameters as for `planned_paragraph`."""
     works = [study.method.bibtex, *([BIBTEX] if BRAIN in masks else []), *works_for(prepared)]
+    works += [BALANCING] if study.averaging.balance else []
     return "\n\n".join(dict.fromkeys(works))
 
 
@@ -133,6 +139,36 @@ def _preset(study: Study) -> str:
         return ""
     because = f", because {study.preset.past}" if study.preset.reason else ""
     return f" Settings followed the preset {study.preset.name!r} of ndflow{because}."
+
+
+def _balance(study: Study, record: StudyRecord) -> str:
+    names = study.averaging.balance
+    if not names:
+        return ""
+    text = (
+        f" In these averages, the scans of each site were weighted by entropy balancing "
+        f"(Hainmueller 2012), so that all sites had the same {_joined(names)} on average"
+    )
+    reach = {site: own.reach for site, own in record.balance.items()}
+    near = [site for site in reach if reach[site] == "approximate"]
+    full = [site for site in reach if reach[site] == "means and variances"]
+    text += f", and the same variance of numbers at {_joined(full)}" if full[1:] else ""
+    text += f"; at {_joined(near)} only approximately" if near else ""
+    text += f" (effective numbers of scans: {_effective(record)})" if record.balance else ""
+    unknown = sum(own.unknown for own in record.balance.values())
+    without = f" {plural(unknown, 'scan')} without these covariates had no part in them."
+    return f"{text}.{without if unknown else ''}"
+
+
+def _joined(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _effective(record: StudyRecord) -> str:
+    return ", ".join(
+        f"{site} {own.effective:.1f} of {own.scans}" for site, own in record.balance.items()
+    )
 
 
 def _lesions(study: Study) -> str:

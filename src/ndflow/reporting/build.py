@@ -251,7 +251,7 @@ def _page(
         step()
     densities = populations(scans, target, sites)
     step()
-    of_sites = site_entries(scans, target, sites) if len(sites) > 1 else []
+    of_sites = site_entries(scans, target, sites, run.record.balance) if len(sites) > 1 else []
     step()
     masks = {str(scan.record.setting("mask")) for scan in scans}
     return Page(

@@ -29,6 +29,7 @@ from ndflow.image.mask_figures import MaskFigures
 from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import MatchRecord
 from ndflow.population import HealthyCeiling, Landmarks, Reference, TissueModel, Tissues
+from ndflow.population.balancing import SiteBalance
 from ndflow.record import JSON, Record
 from ndflow.scan.presets.preset_rules import PresetRecord
 from ndflow.scan.reading import VoxelCounts
@@ -290,14 +291,13 @@ class StudyRecord(FileRecord):
     reference : the reference that was given, if any.
     inputs : the files that belong to no single scan and were read: references that were given.
     files : the hashes of the files that were written, but images; their sidecars have those.
-    channel : what the images show.
-    title : of the report, if the user gave one.
+    channel, title : what the images show; and the title of the report, if the user gave one.
     scans, sites : how many scans there are, and how many each site has.
     finished : whether the run reached its end.
     fitted, normalised, failed : how many scans; known at the end.
     prepared : how many raw scans were prepared with it; None without ``--prepare``.
-    doubts : what to check by eye, by the name of the scan; also in comparison with the others.
-    of_study : what is doubtful about the study as a whole.
+    doubts, of_study : what to check by eye, by the name of the scan; and about the whole study.
+    balance : what the weights of each site achieve, if scans are weighted.
     """
 
     kind: ClassVar[str] = "study"
@@ -320,6 +320,7 @@ class StudyRecord(FileRecord):
     doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
     of_study: tuple[Doubt, ...] = ()
     preset: PresetRecord | None = None
+    balance: dict[str, SiteBalance] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -330,8 +331,7 @@ class EvaluationRecord(FileRecord):
     ----------
     results : the fingerprint of the results of each study, by its name.
     files, sha256 : what was written, and the hashes of these files.
-    command : what the user typed.
-    settings : what the user chose.
+    command, settings : what the user typed and chose.
     runs : the folder of each study.
     conditions, scans, failed, notes : what the comparison was about, and what was left out.
     """

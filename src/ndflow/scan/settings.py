@@ -128,18 +128,29 @@ class AveragingChoices:
     average
         Average the densities, as in the paper (density); or their quantiles, which keeps peaks
         sharp (quantile). Default: what the preset says.
+    balance
+        Covariates, such as age and sex: weight the scans in references so that these are alike at
+        all sites, and the maps of sites do not remove their effects. Default: all scans count the
+        same.
     """
 
     _open: ClassVar[tuple[None, ...]] = (None,)  # what stands for a choice that is left open
 
     mode: ModeName | None = None
     average: Average | None = None
+    balance: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Validate."""
         object.__setattr__(self, "mode", _SPELLINGS.get(str(self.mode), self.mode))
         check_choice("mode", self.mode, ModeName, *self._open)
         check_choice("average", self.average, Average, *self._open)
+        names = None if isinstance(self.balance, str) else tuple(self.balance)
+        if names is None or not all(isinstance(one, str) and one for one in names):
+            raise InvalidValueError(f"balance must be names of covariates, not {self.balance!r}")
+        if len({*names}) < len(names):
+            raise InvalidValueError(f"balance: {' '.join(names)}: the same twice; leave one out")
+        object.__setattr__(self, "balance", names)
 
 
 @dataclass(frozen=True)

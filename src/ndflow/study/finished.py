@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
@@ -28,10 +29,12 @@ from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.references import reference_name
 
 __all__ = [
+    "Covariate",
     "FinishedStudy",
     "SharedScan",
-    "check_covariate",
+    "check_covariates",
     "covariate_of",
+    "covariate_values",
     "mask_used",
     "read_finished",
     "refuse_other_study",
@@ -251,15 +254,40 @@ def _mask_called(scan: Scan, paths: ResultPaths) -> str | None:
     return BRAIN if file == os.path.realpath(paths.mask) else file
 
 
-def check_covariate(scans: Sequence[Scan], name: str) -> None:
-    """Refuse a covariate that no scan has, that is not a number, or that cannot be tested."""
+class Covariate(NamedTuple):
+    """A column of the table of scans, as numbers.
+
+    Attributes
+    ----------
+    label : its name; of one with two values, also that which counts as 1.
+    values : of each scan; NaN where it is not known.
+    """
+
+    label: str
+    values: list[float]
+
+
+def check_covariates(scans: Sequence[Scan], names: Sequence[str]) -> None:
+    """Refuse covariates that no scan has, that are no numbers, or that cannot be tested."""
+    for name in names:
+        _check_covariate(scans, name)
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise InvalidValueError(f"covariate: {name!r} is given twice; leave one out")
+    values = [covariate_values(scans, name).values for name in names]
+    sites = [scan.site or "" for scan in scans]
+    for place, own in enumerate(values if len(names) > 1 else ()):
+        covariate_effect(range(len(scans)), own, sites, values[:place] + values[place + 1 :])
+
+
+def _check_covariate(scans: Sequence[Scan], name: str) -> None:
     known = sorted({column for scan in scans for column in scan.covariates})
     if name not in known:
         there = ", ".join(known) or "none"
         raise InvalidValueError(
             f"covariate: no column is called {name!r}; the covariates are: {there}"
         )
-    values = [covariate_of(scan, name) for scan in scans]
+    values = covariate_values(scans, name).values
     if not all(scan.tissues.complete for scan in scans):
         raise InvalidValueError(
             "covariate: its effect is on tissues, but not all scans have tissue probability maps "
@@ -267,6 +295,26 @@ def check_covariate(scans: Sequence[Scan], name: str) -> None:
         )
     # Refuses a covariate that is the same for all scans of a site, or known of too few.
     covariate_effect(range(len(values)), values, [scan.site or "" for scan in scans])
+
+
+def covariate_values(scans: Sequence[Scan], name: str) -> Covariate:
+    """Return a covariate of all scans: a number, or one of two words, the second of which is 1."""
+    texts = {scan.name: scan.covariates.get(name) for scan in scans}
+    levels = sorted({text for text in texts.values() if text is not None})
+    if len(levels) == 2 and not any(map(_is_number, levels)):
+        values = [
+            math.nan if text is None else float(levels.index(text)) for text in texts.values()
+        ]
+        return Covariate(f"{name} ({levels[1]})", values)
+    return Covariate(name, [covariate_of(scan, name) for scan in scans])
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def covariate_of(scan: Scan, name: str) -> float:
@@ -280,5 +328,5 @@ def covariate_of(scan: Scan, name: str) -> float:
         number = math.nan
     if not math.isfinite(number):
         cause = f"{name} of {scan.name} is {text!r}, which is not a number"
-        raise InvalidValueError(f"{cause}; choose a numeric covariate")
+        raise InvalidValueError(f"{cause}; choose a covariate with numbers, or with two values")
     return number

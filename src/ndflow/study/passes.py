@@ -15,6 +15,7 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ndflow.doubt import Doubt
@@ -24,9 +25,11 @@ from ndflow.image.scans import Scan
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
+from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.contrasts import is_other_contrast
 from ndflow.scan.reading import check_found_mask
 from ndflow.scan.records import ScanModel
+from ndflow.study.checks.confounding import age_doubts, ages_by_site, balance_doubts
 from ndflow.study.checks.labellers import labeller_doubts
 from ndflow.study.checks.odd_scans import Doubts, odd_scans
 from ndflow.study.checks.study_doubts import Compared, compared_doubts
@@ -37,6 +40,7 @@ from ndflow.study.plan import Study
 from ndflow.study.preparing.kept_mask import keeps_mask
 from ndflow.study.presets.decided_study import proportions_by_site
 from ndflow.study.references import (
+    References,
     check_references,
     make_references,
     read_fits,
@@ -117,6 +121,7 @@ class ReferencePass(NamedTuple):
     doubts : about scans that are unlike the others, or unlike the reference.
     read, written : the files of references that were given, and the names of those made.
     of_study : doubts about the study as a whole.
+    balance : what the weights of each site achieve, if scans are weighted.
     """
 
     study: Study
@@ -125,6 +130,7 @@ class ReferencePass(NamedTuple):
     read: Sequence[FileHash]
     written: Sequence[str]
     of_study: tuple[Doubt, ...] = ()
+    balance: Mapping[str, SiteBalance] = MappingProxyType({})
 
 
 def check_study(study: Study) -> None:
@@ -205,8 +211,10 @@ def build_references(study: Study, done: Container[str], progress: Progress) -> 
     made = make_references(study, scans, models, each=step)
     odd = odd_scans(scans, fits, made.common.mixture)
     written = write_references(study.folder, made)
-    doubts = _of_study(made.study, scans, models)
-    return ReferencePass(made.study, made.goals, odd, made.read, written, doubts)
+    study = made.study
+    doubts = (*_of_study(study, scans, models), *_confounded(study, scans, made))
+    balance = made.weights.sites
+    return ReferencePass(study, made.goals, odd, made.read, written, doubts, balance)
 
 
 def _of_study(
@@ -215,6 +223,16 @@ def _of_study(
     """Return doubts about tissue maps, by the proportions of scans whose site is known."""
     by_site = proportions_by_site(scans, models)
     return labeller_doubts(by_site, maps_needed=study.target_rule.needs_tissue_maps)
+
+
+def _confounded(study: Study, scans: Sequence[Scan], made: References) -> tuple[Doubt, ...]:
+    """Return doubts about covariates that differ by site, or that could not be balanced."""
+    if study.averaging.balance:
+        return balance_doubts(made.weights, scans, study.averaging.balance)
+    if study.mode.by_site and study.given is None:
+        name, ages = ages_by_site(scans)
+        return age_doubts(ages, name)
+    return ()
 
 
 def _done(study: Study, done: Container[str]) -> list[Scan]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
 from ndflow.scan.target import Target, check_units, in_units, target_of, units_of
 from ndflow.study.plan import ANY_CHANNEL, Study
 from ndflow.study.presets.decided_study import by_one_labeller, decided
+from ndflow.study.weighting.scan_weights import EQUAL, ScanWeights, check_balance, scan_weights
 from ndflow.transport import Chain, IntensityMap
 
 __all__ = [
@@ -53,6 +55,7 @@ class References(NamedTuple):
     goals : one per site where the study goes by site, and one for all under None.
     study : the study that they are for, with what its preset decided now that densities are known.
     read : the files that references were read from, where they were given.
+    weights : of the scans that they were made from.
     """
 
     common: Reference
@@ -60,12 +63,14 @@ class References(NamedTuple):
     goals: dict[str | None, Goal]
     study: Study
     read: tuple[FileHash, ...] = ()
+    weights: ScanWeights = EQUAL
 
 
 def check_references(study: Study) -> None:
     """Raise an error, before any work, if references cannot be made or used as asked."""
     matching = study.matching
     study.mode.check(matching)
+    check_balance(study)
     if matching.lesions and study.given is None:
         raise InvalidValueError(
             "--find-lesions needs a reference of healthy scans; make one with 'ndflow reference "
@@ -114,26 +119,65 @@ def make_references(
     """
     ordered = sorted(scans, key=lambda scan: scan.name)
     read: list[FileHash] = []
-    common = _average(study, ordered, models) if study.given is None else _read(study.given, read)
+    weights = scan_weights(study, ordered)
+    if study.given is None:
+        common = _average(study, ordered, models, weights)
+    else:
+        common = _read(study.given, read)
     study = decided(study, ordered, models, common)
+    average = partial(_average, study, models=models, weights=weights)
     each()
     sites: dict[str, Reference] = {}
     for site in sorted({scan.site for scan in ordered if scan.site is not None}):
-        sites[site] = _site_reference(study, site, ordered, models, read, nested=nested)
+        sites[site] = _site_reference(study, site, ordered, average, read, nested=nested)
         each()
-    plain = in_units(_plain_target(study, common), study.matching)
-    ways: dict[str, SiteMap] = {}
-    if study.mode.by_site:
-        ways = {
-            site: SiteMap.to(plain, DensityModel(own.mixture), study.matching)
-            for site, own in sites.items()
-        }
-    if study.target_rule.needs_tissue_model and study.given is None:
-        common = replace(common, tissues=_tissues(study, ordered, models, common, ways))
+    common, ways = _with_tissues(study, ordered, models, common, sites, weights)
     goal = in_units(_target(study, common), study.matching)
     check_units(study.matching, study.writing, name=_OWN, model=goal)
     goals = study.mode.goals(goal, ways, study.matching)
-    return References(common, sites, goals, study, tuple(read))
+    return References(common, sites, goals, study, tuple(read), weights)
+
+
+def _with_tissues(
+    study: Study,
+    scans: Sequence[Scan],
+    models: Models,
+    common: Reference,
+    sites: Mapping[str, Reference],
+    weights: ScanWeights,
+) -> tuple[Reference, dict[str, SiteMap]]:
+    """Return the common reference with tissues, if these are needed, and the maps of sites to it.
+
+    The tissues of scans are averaged through the maps of their sites. Where these in turn depend on
+    the tissues, both are found again. Tissue maps that differ by site are left out where the target
+    can do without: what they disagree about would be taken for a difference of people.
+    """
+    rule, scans = study.target_rule, weights.weighted(scans)
+    if study.given is not None or not rule.needs_tissue_model:
+        return common, _site_maps(study, sites, _target(study, common))
+    known = any(isinstance(models[scan.name].tissues, Tissues) for scan in scans)
+    if not known or not (rule.needs_tissue_maps or by_one_labeller(scans, models)):
+        with error_about(_OWN):
+            found = rule.population_tissues(common.mixture, None)
+        common = replace(common, tissues=found)
+        return common, _site_maps(study, sites, _target(study, common))
+    ways = _site_maps(study, sites, _plain_target(study, common))
+    common = replace(common, tissues=_tissues(study, scans, models, common, ways, weights))
+    if rule.adapts_sites and ways:
+        ways = _site_maps(study, sites, _target(study, common))
+        common = replace(common, tissues=_tissues(study, scans, models, common, ways, weights))
+    return common, ways
+
+
+def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> dict[str, SiteMap]:
+    """Return the maps from the references of sites to the common one, if the study goes by site."""
+    if not study.mode.by_site:
+        return {}
+    target = in_units(common, study.matching)
+    return {
+        site: SiteMap.to(target, DensityModel(own.mixture), study.matching)
+        for site, own in sites.items()
+    }
 
 
 def write_references(folder: Path, references: References) -> list[str]:
@@ -179,13 +223,16 @@ def _read(path: str, read: list[FileHash]) -> Reference:
     return ReferenceModel.of_payload(path, payload).reference
 
 
-def _average(study: Study, scans: Sequence[Scan], models: Models) -> Reference:
+def _average(
+    study: Study, scans: Sequence[Scan], models: Models, weights: ScanWeights
+) -> Reference:
     return build_reference(
         [replace(models[scan.name], tissues=None) for scan in scans],
         study.method,
         names=[scan.name for scan in scans],
         channel_names=study.channel,
         average=study.averaging.average,
+        weights=weights.for_scans(scans),
     )
 
 
@@ -193,7 +240,7 @@ def _site_reference(
     study: Study,
     site: str,
     scans: Sequence[Scan],
-    models: Models,
+    average: Callable[[Sequence[Scan]], Reference],
     read: list[FileHash],
     *,
     nested: bool,
@@ -209,7 +256,7 @@ def _site_reference(
         if not nested or used.isdisjoint(own):
             read += files
             return known
-    return _average(study, [scan for scan in scans if scan.site == site], models)
+    return average([scan for scan in scans if scan.site == site])
 
 
 def _plain_target(study: Study, common: Reference) -> Target:
@@ -231,21 +278,16 @@ def _tissues(
     models: Models,
     common: Reference,
     ways: Mapping[str, SiteMap],
-) -> TissueModel | None:
-    """Return the tissues of a study: from its tissue maps where there are any, or from components.
+    weights: ScanWeights,
+) -> TissueModel:
+    """Return the tissues of a study, from the tissue maps of those scans that have any.
 
-    Maps that differ by site are left out where the target can do without: what they disagree about
-    would be taken for a difference of people.
     Where scans go through a map of their site, so do their tissues, to the space of the reference.
     """
     known = [scan for scan in scans if isinstance(models[scan.name].tissues, Tissues)]
-    needed = study.target_rule.needs_tissue_maps
-    if not known or not (needed or by_one_labeller(scans, models)):
-        with error_about(_OWN):
-            return study.target_rule.population_tissues(common.mixture, None)
     tissues: list[Tissues] = [models[scan.name].tissues for scan in known]  # type: ignore[misc]
     if not ways:
-        return tissue_model(tissues)
+        return tissue_model(tissues, weights=weights.for_scans(known))
     plain = _plain_target(study, common)
     units = units_of(plain, study.matching)
 
@@ -255,4 +297,4 @@ def _tissues(
         return imap if units is None else Chain((imap, units.inverse()))
 
     maps = [to_reference(scan) for scan in known]
-    return tissue_model(tissues, maps.__getitem__)
+    return tissue_model(tissues, maps.__getitem__, weights=weights.for_scans(known))

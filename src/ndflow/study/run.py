@@ -18,7 +18,7 @@ from ndflow.files.stream import sha256_of
 from ndflow.image.found_masks import Unmasked, found_for
 from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
 from ndflow.methods.registry import MethodName
-from ndflow.preparation.brain_mask import deepbet_version
+from ndflow.population.balancing import SiteBalance
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.parameters import documented
 from ndflow.scan.presets.preset_rules import Choices, PresetRecord
@@ -62,7 +62,7 @@ from ndflow.study.passes import (
     normalise_scans,
 )
 from ndflow.study.plan import ANY_CHANNEL, Study
-from ndflow.study.preparing.kept_mask import keeps_mask
+from ndflow.study.preparing.kept_mask import found_with, keeps_mask
 from ndflow.study.preparing.prepare_scans import (
     STAGE,
     PreparationSummary,
@@ -89,6 +89,7 @@ class Summary(NamedTuple):
     prepared : how their preparation ended, if they were prepared with the study.
     of_study : what is doubtful about the study as a whole, such as its tissue maps.
     preset : what the preset decided, and why; None for a method without presets.
+    balance : what the weights of each site achieve, if scans are weighted.
     """
 
     done: int
@@ -99,6 +100,7 @@ class Summary(NamedTuple):
     prepared: PreparationSummary | None = None
     of_study: tuple[Doubt, ...] = ()
     preset: PresetRecord | None = None
+    balance: Mapping[str, SiteBalance] = MappingProxyType({})
 
     @property
     def doubts(self) -> dict[str, list[str]]:
@@ -127,6 +129,7 @@ def cohort(
     preset: PresetName = "auto",
     mode: ModeName | None = None,
     average: Average | None = None,
+    balance: tuple[str, ...] = (),
     method: MethodName = Matching.method,
     target: TargetKind | None = None,
     lesions: Lesions | None = Matching.lesions,
@@ -206,7 +209,7 @@ def cohort(
     matching = MatchingChoices(
         method, target, lesions, freeze, objective, regularisation, solver, landmarks, scale, range
     )
-    study = with_choices(study, Choices(preset, AveragingChoices(mode, average), matching))
+    study = with_choices(study, Choices(preset, AveragingChoices(mode, average, balance), matching))
     return run_cohort(study, progress or Silent(), force=force)
 
 
@@ -273,6 +276,7 @@ def run_cohort(
         prepared,
         references.of_study,
         references.study.preset,
+        references.balance,
     )
 
 
@@ -330,11 +334,12 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
             "prepared": None if prepared is None else prepared.done,
             "doubts": normalised.all_doubts(),
             "of_study": references.of_study,
+            "balance": dict(references.balance),
         }
     StudyRecord(
         settings=study.settings,
         command=tuple(command),
-        versions=versions() | _found_with(study),
+        versions=versions() | found_with(study.scans),
         reference=study.given,
         channel=study.channel,
         title=study.title,
@@ -343,8 +348,3 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
         preset=study.preset,
         **outcome,
     ).write(study.folder / PROVENANCE, force=True)
-
-
-def _found_with(study: Study) -> dict[str, str]:
-    """Return the version of what finds masks, if some are to be found."""
-    return {"deepbet": deepbet_version()} if any(map(keeps_mask, study.scans)) else {}

@@ -48,7 +48,7 @@ __all__ = [
     "uses_tissue_maps",
 ]
 
-_SHOWN_ELSEWHERE = ("average", "mode", "effective_count")  # in the goal and in the model
+_SHOWN_ELSEWHERE = ("average", "balance", "mode", "effective_count")  # in the goal and in the model
 _NO_RESULT = ("force", "max_bytes")  # settings that change no result
 
 

@@ -26,13 +26,14 @@ def test_images_alone_are_enough_for_tables_and_figures(run: Run, studies: SiteS
     notes = record(out / "evaluation")["notes"]
     assert [note.partition(":")[0] for note in notes] == [
         "no tissue statistics",
+        "no reliability of repeated scans",
         "no distances between sites, and no classification of sites",
     ]
     assert "\n".join(["Not done", *notes]) in ran.out
     figures = {
         f"{name}.{kind}" for name in ("populations", "fitness", "pair") for kind in ("svg", "png")
     }
-    expected = figures | {"fitness.tsv", "fitness_scans.tsv", "verdict.txt"}
+    expected = figures | {"fitness.tsv", "fitness_scans.tsv", "features.tsv", "verdict.txt"}
     expected |= {"summary.txt", "evaluation.json"}
     assert set(contents(out / "evaluation")) == expected
 
@@ -151,13 +152,13 @@ def test_a_condition_that_cannot_be_classified_is_named_once(
     def fail(**_: object) -> None:
         raise InvalidValueError("the forest is on fire; call the rangers")
 
-    monkeypatch.setattr("ndflow.compare.comparison.classify_sites", fail)
+    monkeypatch.setattr("ndflow.compare.site_recognition.classify_sites", fail)
     ran = run("evaluate", flow, *QUICK)
     assert ran.code == 1
     notes = ran.out.partition("Not done\n")[2].partition("\n\n")[0]
     assert notes.splitlines() == [
         f"no classification of sites for {name}: the forest is on fire; call the rangers"
-        for name in ("unnormalised", "affine", "flow")
+        for name in ("unnormalised", "affine", "flow", "ranks", "anatomy")
     ]
 
 

@@ -14,7 +14,7 @@ QUICK = ("--trees", 5, "--permutations", 2)
 FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")
 PANELS = ("tissues_WM", "tissues_GM", "tissues_CSF", "entropy", "confidence")
 TABLES = ("sites", "classification", "fitness", "fitness_scans", "predictions", "repeats")
-TABLES += ("tissue", "tissue_scans")
+TABLES += ("tissue", "tissue_scans", "contrast", "reliability", "transfer", "features")
 
 
 def record(folder: Path) -> Any:
@@ -27,8 +27,9 @@ def test_tables_figures_and_record_are_written_and_reproducible(
     words = ("evaluate", flow, *QUICK, "--covariate", "age")
     ran = run(*words)
     assert ran.code == 0
-    assert ran.err.splitlines()[:2] == ["read: 9 scans", "classify: 3 conditions"]
-    assert re.fullmatch(r"figures: \d+ figures", ran.err.splitlines()[2])
+    assert ran.err.splitlines()[:2] == ["read: 9 scans", "classify: 5 conditions"]
+    assert ran.err.splitlines()[2] == "shuffle sites: 9 shuffles"
+    assert re.fullmatch(r"figures: \d+ figures", ran.err.splitlines()[3])
     out = flow / "evaluation"
     first = contents(out)
     names = {f"{name}.tsv" for name in (*TABLES, "covariate")} | {"summary.txt", "evaluation.json"}
@@ -44,14 +45,14 @@ def test_tables_figures_and_record_are_written_and_reproducible(
         assert b"<svg" in first[f"{name}.svg"][:1000]
     made = record(out)
     assert made["command"] == ["ndflow", *map(str, words)]
-    assert made["settings"] == {"covariate": "age", "permutations": 2, "trees": 5, "seed": 0}
+    assert made["settings"] == {"covariate": ["age"], "permutations": 2, "trees": 5, "seed": 0}
     assert made["conditions"] == ["unnormalised", "affine", "flow"]
     assert made["scans"] == [f"s{number}" for number in range(9)]
     assert (made["failed"], made["notes"]) == ([], [])
     assert {row["condition"] for row in read_tsv(out / "tissue.tsv")} == set(made["conditions"])
     whole = first["summary.txt"].decode().splitlines()
     for condition in made["conditions"]:
-        assert sum(line.startswith(f"{condition} ") for line in whole) == 5 + 3
+        assert sum(line.startswith(f"{condition} ") for line in whole) == 7 + 2 * 3
         assert sum(line.startswith(f"{condition} ") for line in ran.out.splitlines()) == 1
 
     ran = run("evaluate", flow, *QUICK)
@@ -94,7 +95,8 @@ def test_several_studies_need_an_output_folder_and_are_compared_there(
     assert record(tmp_path / "out")["runs"] == {one.name: str(one) for one in runs}
     for name in ("fitness", "sites", "classification", "repeats"):
         found = [row["condition"] for row in read_tsv(tmp_path / "out" / f"{name}.tsv")]
-        assert found == ["unnormalised", "affine", "flow", "nyul"]
+        floors = ["ranks", "anatomy"] if name == "classification" else []
+        assert found == ["unnormalised", "affine", "flow", "nyul", *floors]
 
 
 def test_files_of_an_earlier_evaluation_are_removed(run: Run, flow: Path, unseen: None) -> None:
@@ -102,7 +104,7 @@ def test_files_of_an_earlier_evaluation_are_removed(run: Run, flow: Path, unseen
     assert (flow / "evaluation" / "covariate.tsv").exists()
     (flow / "evaluation" / "mine.txt").write_text("precious")
     assert run("evaluate", flow, *QUICK, "--force").code == 0
-    assert record(flow / "evaluation")["settings"]["covariate"] is None
+    assert record(flow / "evaluation")["settings"]["covariate"] == []
     assert not (flow / "evaluation" / "covariate.tsv").exists()
     assert (flow / "evaluation" / "mine.txt").read_text() == "precious"
 

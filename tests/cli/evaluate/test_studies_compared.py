@@ -62,7 +62,7 @@ def test_a_bids_derivative_can_be_evaluated(run: Run, tmp_path: Path, unseen: No
         "no tissue statistics: not all scans have tissue probability maps of WM, GM and CSF"
     ]
     assert read_tsv(found / "repeats.tsv")[0]["pairs"] == "1"
-    assert len(read_tsv(found / "classification.tsv")) == 3
+    assert len(read_tsv(found / "classification.tsv")) == 4  # with ranks
     assert not (found / "tissue.tsv").exists()
 
 
@@ -76,7 +76,8 @@ def test_a_study_may_have_the_name_of_a_built_in_condition(
     assert len(set(conditions)) == 3
     for table in ("fitness", "classification", "sites"):
         found = read_tsv(tmp_path / "out" / f"{table}.tsv")
-        assert [row["condition"] for row in found] == conditions
+        floors = ["ranks", "anatomy"] if table == "classification" else []
+        assert [row["condition"] for row in found] == [*conditions, *floors]
         assert found[1] != {**found[2], "condition": found[1]["condition"]}
 
 

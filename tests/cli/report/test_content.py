@@ -17,6 +17,7 @@ from studies import SiteStudy, edit
 
 from ndflow._version import __version__
 from ndflow.errors import FileError
+from ndflow.record import JSON
 from ndflow.reporting.sections.evaluation_section import evaluation_section
 from ndflow.scan.records import EvaluationRecord
 
@@ -187,6 +188,31 @@ def test_a_condition_whose_name_is_a_number_keeps_its_name(tmp_path: Path) -> No
     (table,) = evaluation_section(tmp_path, "abc").tables
     assert table.rows == [["2.50", "0.123"], ["nan", "–"]]
     assert not any(evaluation_section(tmp_path, "of other results"))
+
+
+def test_effects_and_reliability_have_one_row_per_condition(tmp_path: Path) -> None:
+    settings: dict[str, JSON] = {"covariate": ["age", "sex"]}
+    record = EvaluationRecord(results={"x": "abc"}, settings=settings)
+    record.write(tmp_path / "evaluation.json")
+    head = "condition covariate tissue correlation correlation_low correlation_high p"
+    rows = [f"{c} age {t} 0.5 -0.25 0.75 {p}" for c in "ab" for t, p in (("WM", 0.01), ("GM", 0.2))]
+    rows = ["\t".join(row.split()) for row in (head, *rows)]
+    (tmp_path / "covariate.tsv").write_text("\n".join(rows) + "\n")
+    head = "condition tissue subjects scans pairs icc model ccc"
+    rows = [f"{c} {t} 3 6 3 0.91234 ICC(1,1) n/a" for c in "ab" for t in ("WM", "GM")]
+    rows = ["\t".join(row.split()) for row in (head, *rows)]
+    (tmp_path / "reliability.tsv").write_text("\n".join(rows) + "\n")
+    agree, effects = evaluation_section(tmp_path, "abc").tables
+    assert agree.head == ["condition", "subjects", "icc WM", "ccc WM", "icc GM", "ccc GM"]
+    assert agree.rows == [[one, "3", "0.912", "–", "0.912", "–"] for one in "ab"]
+    assert effects.title == "Effect of age and sex on tissue medians"
+    assert effects.head == ["condition", "covariate", "WM", "GM"]
+    cells = [cell.replace("\N{NO-BREAK SPACE}", " ") for cell in effects.rows[0]]
+    assert cells == ["a", "age", "0.50* [−0.25, 0.75]", "0.50 [−0.25, 0.75]"]
+    # An evaluation of an earlier version is shown as it is.
+    (tmp_path / "covariate.tsv").write_text("condition\ttissue\tslope\na\tWM\t0.123456\n")
+    _, former = evaluation_section(tmp_path, "abc").tables
+    assert former.rows == [["a", "WM", "0.123"]]
 
 
 TABLES = {

@@ -52,7 +52,7 @@ def demo(
     if done.problem:
         print_error(f"{done.page}: could not be written: {done.problem}")
         page = PageOutcome(None, "could not be written", code=1)
-    again = f"ndflow cohort study.tsv OUT {done.results[-1].options}"
+    again = f"ndflow cohort study.tsv OUT {done.results[-1].options}".rstrip()
     print_summary(done.summary, done.study, verbosity, page, again=again)
     return page.code
 
@@ -65,7 +65,7 @@ def _table(done: Demonstration, folder: Path) -> list[str]:
     for one in done.results:
         spread, options = "–", ""
         if one.recovery:
-            spread, options = f"{one.recovery.spread:.3f}", one.options or "(defaults)"
+            spread, options = f"{one.recovery.spread:.3f}", one.options or "(none: the default)"
         rows.append((one.name, spread, f"{one.apart:.3f}", options))
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     lines = [
@@ -79,6 +79,6 @@ def _table(done: Demonstration, folder: Path) -> list[str]:
         "",
         "spread: where all scans show the same value, by how much their true intensities differ.",
         "between sites: the distance (W1) of their histograms. Both in standard deviations; less",
-        "is better. The tissue maps of two-level-tissue are those that the scans were made from,",
-        "better than any real ones. two-level-adaptive needs none, and was given none.",
+        "is better. The tissue maps of auto are those that the scans were made from, better than",
+        "any real ones; auto-without-maps was given none.",
     ]

@@ -24,7 +24,7 @@ def evaluate(
     /,
     *,
     output: Annotated[str | None, Parameter(name=("--output", "-o"), metavar="DIR")] = None,
-    covariate: Annotated[str | None, Parameter(metavar="COLUMN")] = None,
+    covariate: Annotated[tuple[str, ...], Parameter(metavar="COLUMN...", consume_multiple=1)] = (),
     permutations: Annotated[int, Parameter(metavar="N")] = 50,
     trees: Annotated[int, Parameter(metavar="N")] = 200,
     seed: Annotated[int, Parameter(metavar="N")] = 0,
@@ -38,11 +38,12 @@ def evaluate(
 
     Each run is compared with the unnormalised scans, and with the same scans aligned in mean and
     standard deviation: their histograms, the intensities of tissues, how well random forests tell
-    the sites apart, and repeated scans of the same subject. A verdict and the most important
-    numbers are printed; all tables and figures are written to DIR. An evaluation inside a run is
-    shown in its report, which is written again.
+    the sites apart, how well tissue classifiers of one site do at another, and how reliable
+    repeated scans of the same subject are. A verdict and the most important numbers are printed;
+    all tables and figures are written to DIR. An evaluation inside a run is shown in its report,
+    which is written again.
 
-    Example: `ndflow evaluate OUT OUT_NYUL -o comparison --covariate age`
+    Example: `ndflow evaluate OUT OUT_NYUL -o comparison --covariate age sex`
 
     Parameters
     ----------
@@ -52,8 +53,8 @@ def evaluate(
         The folder for tables and figures. Default: `evaluation` inside the run, if there is only
         one.
     covariate
-        A numeric column of the table, such as `age`, whose effect on the tissues should be
-        preserved. Default: none.
+        Columns of the table whose effects on the tissues, each given the others, should be
+        preserved: with numbers, such as `age`, or with two values, such as `sex`. Default: none.
     permutations
         How many times to shuffle the sites, to find the accuracy expected by chance; 0 to skip
         this.

@@ -7,7 +7,8 @@ the result.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ndflow.figures.densities import DensityPanel, density_picture
 from ndflow.figures.export import svg
 from ndflow.figures.style import colours
 from ndflow.methods.model import DensityModel
+from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.content import Headline, Picture, SiteEntry
 from ndflow.reporting.scan_summary import ScanSummary, densities_by_site
 from ndflow.study.site_distances import SiteDistances, site_distances
@@ -85,9 +87,18 @@ def populations(
 
 
 def site_entries(
-    scans: Sequence[ScanSummary], target: DensityModel | None, sites: Sequence[str]
+    scans: Sequence[ScanSummary],
+    target: DensityModel | None,
+    sites: Sequence[str],
+    balance: Mapping[str, SiteBalance] = MappingProxyType({}),
 ) -> list[SiteEntry]:
-    """Return each site by itself, drawn with the axes of all; parameters as for `populations`."""
+    """Return each site by itself, drawn with the axes of all.
+
+    Parameters
+    ----------
+    scans, target, sites : as for `populations`.
+    balance : what the weights of each site achieve, if scans are weighted.
+    """
     palette = colours(sites)
     panels = _comparable(scans, target)
     tallest = _tallest(panels.values())
@@ -101,6 +112,8 @@ def site_entries(
                 f"Its scans lie {found.aligned:.3g} standard deviations from their average "
                 f"after alignment, and {found.normalised:.3g} after normalisation."
             )
+        if name in balance:
+            sentence += f" {_weighted(balance[name])}"
         pictures = [
             Picture(
                 svg(density_picture(panel, sites=sites, tallest=tallest)),
@@ -111,6 +124,16 @@ def site_entries(
         ]
         entries.append(SiteEntry(name, len(own), palette[name], pictures, sentence))
     return entries
+
+
+def _weighted(site: SiteBalance) -> str:
+    """Return what the weights of a site achieve, in a sentence."""
+    changes = [f"{name} {site.before[name]:.3g} → {site.after[name]:.3g}" for name in site.after]
+    near = ", only approximately balanced" if site.reach == "approximate" else ""
+    return (
+        f"Weighted, they count as {site.effective:.1f} of {plural(site.scans, 'scan')}{near}; "
+        f"means and shares: {', '.join(changes)}."
+    )
 
 
 def _comparable(

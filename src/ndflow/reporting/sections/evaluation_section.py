@@ -26,14 +26,19 @@ _ABOUT = {
         "Between sites: W1 of their histograms. Both in standard deviations; less is better. "
         "Error: distance from a scale that is linear in the true intensities, which no method aims "
         "at: a common scale is only defined up to one increasing map for all scans. The tissue "
-        "maps of two-level-tissue are those that the scans were made from, better than any real "
-        "ones; two-level-adaptive was given none.",
+        "maps of auto are those that the scans were made from, better than any real ones; "
+        "auto-without-maps was given none.",
     ),
     "tissue": (
         TISSUES_TITLE,
         "Mean ± sd over scans; *: sd less than aligned (paired Brown–Forsythe, Holm, p < .05).",
     ),
     **ABOUT,
+    "covariate": (
+        ABOUT["covariate"][0],
+        "Partial correlation within sites, each covariate given the others, with its 95 % "
+        "interval; *: p < .05.",
+    ),
 }
 _SIGNIFICANT = 0.05
 _MAX_BYTES = 1 << 20
@@ -100,7 +105,8 @@ def evaluation_section(folder: Path, fingerprint: str) -> EvaluationSection:
         if (path := folder / f"{name}.svg").exists()
     ]
     covariate = record.settings.get("covariate")
-    tables = _tables(folder, str(covariate) if covariate else "the covariate")
+    names = covariate if isinstance(covariate, list) else [covariate] if covariate else []
+    tables = _tables(folder, " and ".join(map(str, names)) or "the covariate")
     return EvaluationSection(_verdicts(folder / VERDICT), tables, pictures)
 
 
@@ -129,7 +135,7 @@ def _tables(folder: Path, covariate: str) -> list[Numbers]:
         rows = rows_of(folder / f"{name}.tsv")
         if rows:
             try:
-                head, cells = (_tissue if name == "tissue" else _plain)(rows)
+                head, cells = _LAYOUTS.get(name, _plain)(rows)
             except (KeyError, ValueError) as error:
                 cause = f"not a table of an evaluation ({error})"
                 raise FileError(folder / f"{name}.tsv", cause, _AGAIN) from None
@@ -160,6 +166,36 @@ def _tissue(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str
     names = list(next(iter(cells.values())))
     lines = [[condition, *(own[name] for name in names)] for condition, own in cells.items()]
     return ["condition", *names], lines
+
+
+def _covariate(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
+    """Return correlations with their intervals, one row per condition and covariate."""
+    if "correlation_low" not in rows[0]:  # of an earlier version
+        return _plain(rows)
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        ends = ", ".join(f"{float(row[f'correlation_{end}']):.2f}" for end in ("low", "high"))
+        mark = "*" * (float(row["p"]) < _SIGNIFICANT)
+        text = f"{float(row['correlation']):.2f}{mark} [{ends}]".replace("-", "−")
+        own = cells.setdefault((row["condition"], row["covariate"]), {})
+        own[row["tissue"]] = text.replace(" ", "\N{NO-BREAK SPACE}")
+    tissues = list(next(iter(cells.values())))
+    lines = [[*known, *(own[name] for name in tissues)] for known, own in cells.items()]
+    return ["condition", "covariate", *tissues], lines
+
+
+def _reliability(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
+    """Return both coefficients of all tissues, one row per condition."""
+    cells: dict[str, dict[str, str]] = {}
+    for row in rows:
+        own = cells.setdefault(row["condition"], {"subjects": row["subjects"]})
+        for name in ("icc", "ccc"):
+            own[f"{name} {row['tissue']}"] = _shortened(row[name])
+    names = list(next(iter(cells.values())))
+    return ["condition", *names], [[one, *own.values()] for one, own in cells.items()]
+
+
+_LAYOUTS = {"tissue": _tissue, "covariate": _covariate, "reliability": _reliability}
 
 
 def _shortened(text: str) -> str:

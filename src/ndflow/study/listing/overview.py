@@ -48,7 +48,9 @@ def overview(
     if raw is not None and raw.preparing.resolution is not None:
         about["copies"] = f"in the space of the template, {raw.preparing.resolution:g} mm"
     if isinstance(plan, Study):
-        about["reference"] = plan.given or "made from these scans"
+        names = ", ".join(plan.averaging.balance)
+        weighted = f", weighted so that sites are alike in {names}" if names else ""
+        about["reference"] = plan.given or f"made from these scans{weighted}"
         if plan.preset is not None:
             about["preset"] = plan.preset.text
     if unused:

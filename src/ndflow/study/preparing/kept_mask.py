@@ -9,6 +9,7 @@ it is ours.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,12 +27,17 @@ from ndflow.scan.settings import Reading
 from ndflow.study.plan import ResultPaths
 from ndflow.study.preparing.prepared_images import write_mask
 
-__all__ = ["find_mask", "is_our_mask", "keeps_mask", "with_kept_mask"]
+__all__ = ["find_mask", "found_with", "is_our_mask", "keeps_mask", "with_kept_mask"]
 
 
 def keeps_mask(scan: Scan) -> bool:
     """Tell whether the study finds the mask of a scan and keeps it as a file."""
     return isinstance(scan.mask, str) and scan.mask == BRAIN
+
+
+def found_with(scans: Iterable[Scan]) -> dict[str, str]:
+    """Return the version of what finds masks, if some are to be found and kept."""
+    return {"deepbet": deepbet_version()} if any(map(keeps_mask, scans)) else {}
 
 
 def with_kept_mask(scan: Scan, paths: ResultPaths) -> Scan:

@@ -1,0 +1,1 @@
+"""How reliable a measurement is that was repeated: agreement of the scans of one subject."""

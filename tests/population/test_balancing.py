@@ -1,0 +1,204 @@
+"""Entropy balancing: weights of scans with which covariates are alike at all sites."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import optimize
+
+from ndflow.errors import InvalidValueError
+from ndflow.population.balancing import FEWEST, Balance, balance, effective_scans
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def drawn(seed: int, *, gap: float = 0.5) -> tuple[dict[str, Any], list[str]]:
+    """Return the ages and sexes of people of two to four sites, whose mean ages differ."""
+    generator = np.random.default_rng(seed)
+    sizes = generator.integers(3, 30, generator.integers(2, 5))
+    sites = np.repeat([f"site {i}" for i in range(sizes.size)], sizes)
+    means = np.repeat(50 + 10 * gap * generator.standard_normal(sizes.size), sizes)
+    ages = means + 10 * generator.standard_normal(sites.size)
+    sexes = np.where(generator.random(sites.size) < 0.5, "F", "M")
+    return {"age": ages, "sex": sexes}, sites.tolist()
+
+
+def rows(sites: list[str], site: str) -> Any:
+    return np.asarray(sites) == site
+
+
+def test_weights_of_three_scans_are_those_of_the_closed_form() -> None:
+    # The weights of 20, 40 and 60 are 1, x and x². Their mean is 50 if x² − x − 3 = 0.
+    x = (1 + np.sqrt(13)) / 2
+    shares = np.array([1, x, x**2]) / (1 + x + x**2)
+    found = balance({"age": [20, 40, 60, 40, 60, 80]}, [*"AAABBB"])
+    np.testing.assert_allclose(found.weights, [*shares, *shares[::-1]], atol=1e-9)
+    assert found.target == pytest.approx({"age": 50})
+    assert found.sites["A"].before == {"age": 40}
+    assert found.sites["A"].effective == pytest.approx(1 / (shares**2).sum())
+
+
+def test_weights_of_two_categories_are_shares_of_each() -> None:
+    # Women are 1 of 4 at A and 3 of 4 at B: by symmetry, the target is a half.
+    found = balance({"sex": [*"FMMMFFFM"]}, [*"AAAABBBB"])
+    np.testing.assert_allclose(found.weights[:4], [1 / 2, 1 / 6, 1 / 6, 1 / 6], atol=1e-9)
+    assert found.target == pytest.approx({"sex F": 0.5, "sex M": 0.5})
+
+
+def test_weights_are_those_of_a_solver_of_the_primal_problem() -> None:
+    covariates, sites = drawn(1)
+    found = balance(covariates, sites)
+    for site, own in found.sites.items():
+        assert own.reach != "approximate"
+        inside = rows(sites, site)
+        ages, women = covariates["age"][inside], covariates["sex"][inside] == "F"
+        wanted = [1.0, found.target["age"], found.target["sex F"]]
+        moments = [np.ones(ages.size), ages, women.astype(float)]
+        if own.reach == "means and variances":
+            moments.append(ages**2)
+            wanted.append(float(found.weights[inside] @ ages**2))
+        rows_of, wanted_of = np.array(moments), np.array(wanted)
+        scale = np.maximum(np.abs(wanted_of), 1)
+        solved = optimize.minimize(
+            lambda w: float((w * np.log(np.maximum(w, 1e-300))).sum()),
+            np.full(ages.size, 1 / ages.size),
+            bounds=[(0, 1)] * ages.size,
+            constraints=optimize.LinearConstraint(
+                rows_of / scale[:, None], wanted_of / scale, wanted_of / scale
+            ),
+            method="SLSQP",
+            options={"maxiter": 500, "ftol": 1e-14},
+        )
+        assert solved.success
+        np.testing.assert_allclose(found.weights[inside], solved.x, atol=1e-4)
+
+
+@settings(max_examples=20)
+@given(SEEDS, st.floats(0, 3))
+def test_what_is_said_to_be_reached_is_reached(seed: int, gap: float) -> None:
+    covariates, sites = drawn(seed, gap=gap)
+    found = balance(covariates, sites)
+    sds = {"age": covariates["age"].std(), "sex F": 1.0, "sex M": 1.0}
+    squares = []
+    for site, own in found.sites.items():
+        weights, ages = found.weights[rows(sites, site)], covariates["age"][rows(sites, site)]
+        assert weights.sum() == pytest.approx(1, abs=1e-12)
+        assert (weights >= 0).all()
+        assert own.effective == pytest.approx(effective_scans(weights))
+        assert own.effective >= min(FEWEST, weights.size / 2) - 1e-6
+        assert own.after["age"] == pytest.approx(weights @ ages)
+        if own.reach != "approximate":
+            assert not own.outside
+            for name, sd in sds.items():
+                assert abs(own.after[name] - found.target[name]) < 1e-8 * sd
+        if own.reach == "means and variances":
+            squares.append(weights @ (ages / sds["age"]) ** 2)
+    if squares:
+        np.testing.assert_allclose(squares, squares[0], rtol=1e-8)
+
+
+def inside_the_hull(covariates: dict[str, Any], target: dict[str, float], own: Any) -> bool:
+    """Return whether some weights take the means of a site to the target, by linear programming."""
+    ages, women = covariates["age"][own], covariates["sex"][own] == "F"
+    solved = optimize.linprog(
+        np.zeros(ages.size),
+        A_eq=np.array([np.ones(ages.size), ages / 10, women]),
+        b_eq=[1, target["age"] / 10, target["sex F"]],
+    )
+    return bool(solved.success)
+
+
+@settings(max_examples=20)
+@given(SEEDS, st.floats(1, 4))
+def test_a_site_that_cannot_reach_the_target_is_proved_not_to(seed: int, gap: float) -> None:
+    covariates, sites = drawn(seed, gap=gap)
+    found = balance(covariates, sites)
+    for site, own in found.sites.items():
+        reachable = inside_the_hull(covariates, found.target, rows(sites, site))
+        assert own.outside != reachable
+        if not reachable:
+            assert own.reach == "approximate"
+
+
+def test_sites_without_overlap_come_nearer_but_keep_their_effective_scans() -> None:
+    ages = np.r_[np.linspace(20, 30, 20), np.linspace(60, 80, 20)]
+    found = balance({"age": ages}, [*["young"] * 20, *["old"] * 20])
+    young, old = found.sites["young"], found.sites["old"]
+    assert young.outside
+    assert old.outside
+    assert young.before["age"] == pytest.approx(25)
+    assert 27 < young.after["age"] < 30
+    assert 60 < old.after["age"] < 66
+    assert FEWEST <= young.effective < 12
+    assert FEWEST <= old.effective < 12
+
+
+def test_a_site_that_cannot_join_leaves_the_others_balanced() -> None:
+    generator = np.random.default_rng(0)
+    ages = np.r_[generator.normal(45, 12, 40), generator.normal(52, 12, 40), np.full(3, 95.0)]
+    found = balance({"age": ages}, [*["A"] * 40, *["B"] * 40, *["C"] * 3])
+    assert {site: own.reach for site, own in found.sites.items()} == {
+        "A": "means and variances",
+        "B": "means and variances",
+        "C": "approximate",
+    }
+    assert found.sites["A"].after["age"] == pytest.approx(found.sites["B"].after["age"])
+
+
+@settings(max_examples=20)
+@given(SEEDS)
+def test_sites_that_are_alike_have_equal_weights(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    ages = generator.normal(50, 10, 15)
+    found = balance(
+        {"age": [*ages, *generator.permutation(ages)], "sex": ["F"] * 30}, ["A"] * 15 + ["B"] * 15
+    )
+    np.testing.assert_allclose(found.weights, 1 / 15, rtol=1e-9)
+    assert found.sites["A"].effective == pytest.approx(15)
+
+
+def same(one: Balance, other: Balance) -> None:
+    np.testing.assert_allclose(one.weights, other.weights, atol=1e-7)
+    assert {site: (own.reach, own.outside) for site, own in one.sites.items()} == {
+        site: (own.reach, own.outside) for site, own in other.sites.items()
+    }
+
+
+@settings(max_examples=20)
+@given(SEEDS, st.floats(0.01, 100), st.floats(-1000, 1000), st.booleans())
+def test_units_and_names_do_not_matter(seed: int, unit: float, zero: float, down: bool) -> None:
+    covariates, sites = drawn(seed)
+    ages = zero + (-unit if down else unit) * covariates["age"]
+    coded = np.where(covariates["sex"] == "F", "women", "men")
+    same(balance(covariates, sites), balance({"years": ages, "who": coded}, sites))
+
+
+@settings(max_examples=20)
+@given(SEEDS)
+def test_two_categories_are_a_number_with_two_values(seed: int) -> None:
+    covariates, sites = drawn(seed)
+    numbers = np.where(covariates["sex"] == "F", 1.0, 2.0)
+    same(balance(covariates, sites), balance(covariates | {"sex": numbers}, sites))
+
+
+@settings(max_examples=20)
+@given(SEEDS)
+def test_the_order_of_scans_does_not_matter(seed: int) -> None:
+    covariates, sites = drawn(seed)
+    order = np.random.default_rng(seed).permutation(len(sites))
+    moved = balance(
+        {name: values[order] for name, values in covariates.items()}, [sites[i] for i in order]
+    )
+    expected = balance(covariates, sites)
+    same(expected._replace(weights=expected.weights[order]), moved)
+
+
+def test_values_are_checked() -> None:
+    with pytest.raises(InvalidValueError, match="at least one scan"):
+        balance({"age": []}, [])
+    with pytest.raises(InvalidValueError, match="age must have one value for each of 2 scans"):
+        balance({"age": [1.0]}, ["A", "B"])
+    with pytest.raises(InvalidValueError, match="age"):
+        balance({"age": [1.0, np.nan]}, ["A", "B"])
