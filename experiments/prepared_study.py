@@ -23,15 +23,16 @@ from ndflow.metrics.statistics import brown_forsythe
 from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.population import TISSUES
 
+PAPER = ("--preset", "paper")  # what a run does not name is as in the paper
 RUNS: dict[str, tuple[str, ...]] = {
     "affine": ("--method", "affine"),
     "nyul": ("--method", "nyul"),
-    "individual": (),
-    "two-level adaptive": ("--mode", "two-level", "--target", "adaptive"),
-    "tissue": ("--target", "tissue"),
-    "two-level tissue": ("--mode", "two-level", "--target", "tissue"),
+    "individual": PAPER,
+    "two-level adaptive": (*PAPER, "--mode", "two-level", "--target", "adaptive"),
+    "tissue": (*PAPER, "--target", "tissue"),
+    "two-level tissue": (*PAPER, "--mode", "two-level", "--target", "tissue"),
     "two-level tissue, quantiles": (
-        *("--mode", "two-level", "--target", "tissue", "--average", "quantile"),
+        *(*PAPER, "--mode", "two-level", "--target", "tissue", "--average", "quantile"),
     ),
 }
 UNIT = 125.0  # of the positive scale, per standard deviation

@@ -30,12 +30,13 @@ from scipy import ndimage
 import ndflow
 from ndflow.metrics.statistics import brown_forsythe
 
+PAPER = ("--preset", "paper")  # what a run does not name is as in the paper
 METHODS = {
     "affine": ("--method", "affine"),
     "nyul": ("--method", "nyul"),
-    "ndflow": (),
-    "ndflow, Cramér": ("--objective", "cramer", "--regularisation", "1e-4"),
-    "ndflow, adaptive": ("--target", "adaptive"),
+    "ndflow": PAPER,
+    "ndflow, Cramér": (*PAPER, "--objective", "cramer", "--regularisation", "1e-4"),
+    "ndflow, adaptive": (*PAPER, "--target", "adaptive"),
 }
 CERTAIN = 0.9  # probability of a tissue in the template
 AWAY = 10.0  # mm from the lesion

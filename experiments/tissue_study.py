@@ -28,21 +28,22 @@ from ndflow.study.finished import FinishedStudy, covariate_of, read_finished
 from ndflow.study.references import make_references, read_models
 from ndflow.transport import IntensityMap, align
 
-CRAMER = ("--objective", "cramer", "--regularisation", "1e-4")
+PAPER = ("--preset", "paper")  # what a run does not name is as in the paper
+CRAMER = (*PAPER, "--objective", "cramer", "--regularisation", "1e-4")
 RUNS = {
     "tissue": ("--target", "tissue", *CRAMER),
-    "tissue-l2": ("--target", "tissue"),
+    "tissue-l2": (*PAPER, "--target", "tissue"),
     "two-level-tissue": ("--target", "tissue", "--mode", "two-level", *CRAMER),
     "two-level-adaptive": ("--target", "adaptive", "--mode", "two-level", *CRAMER),
 }
 COMPARED = ("nyul", "individual", "individual-l2", *RUNS)  # with affine, the aligned scans
-TWO_LEVEL = ("--mode", "two-level", "--average", "quantile")
+TWO_LEVEL = (*PAPER, "--mode", "two-level", "--average", "quantile")
 DEMO = {
     "affine": ("--method", "affine"),
     "nyul": ("--method", "nyul"),
-    "individual": (),
-    "tissue": ("--target", "tissue"),
-    "two-level-adaptive": ("--target", "adaptive", "--mode", "two-level"),
+    "individual": PAPER,
+    "tissue": (*PAPER, "--target", "tissue"),
+    "two-level-adaptive": (*PAPER, "--target", "adaptive", "--mode", "two-level"),
     "two-level-tissue, quantiles": (*TWO_LEVEL, "--target", "tissue"),
     "two-level-adaptive, quantiles": (*TWO_LEVEL, "--target", "adaptive"),
 }

@@ -65,6 +65,8 @@ def test_what_was_understood_is_printed_first(run: Run, folder: Path) -> None:
             "tissue maps": "none",
             "covariates": "age",
             "reference": "made from these scans",
+            "preset": "auto: individual, plain target, averaged quantiles, because there are 2 "
+            "sites with",  # and more on the next line
         }
     assert run("cohort", path, folder / "out", "-q").err == ""
 

@@ -29,7 +29,8 @@ from ndflow.values import FloatArray
 __all__ = ["TargetRule", "chosen_density", "target_rule"]
 
 # How strongly proportions are held to those of the population, see `adapted_proportions`: more, as
-# long as a scanner's contrast could be taken for proportions; less, once a site's map has removed it.
+# long as the contrast of a scanner could be taken for proportions; less, once a site's map has
+# removed it.
 _STRONG, _WEAK = 3e-3, 3e-4
 _CLEARLY = 1.0  # by how many standard deviations of a tissue two of them differ
 

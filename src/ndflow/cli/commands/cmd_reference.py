@@ -23,7 +23,6 @@ from ndflow.cli.options import (
 )
 from ndflow.methods.matching import Matching
 from ndflow.methods.registry import MethodName
-from ndflow.scan.presets.preset_rules import AUTO
 from ndflow.scan.settings import Average, Fitting, Reading
 
 __all__ = ["reference"]
@@ -41,7 +40,7 @@ def reference(
     wm: TissueFiles = (),
     weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=1)] = (),
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
-    average: Average = AUTO.average,
+    average: Average = "quantile",  # as with the preset auto
     healthy: bool = False,
     method: MethodName = Matching.method,
     landmarks: int = Matching.landmarks,

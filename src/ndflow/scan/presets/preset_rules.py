@@ -5,12 +5,9 @@ divergence. *auto* decides by what there is:
 
 | a study with                                       | target   | mode                           |
 |----------------------------------------------------|----------|--------------------------------|
-| tissue maps of all scans, by one labeller          | tissue   | two-level, if there are several |
-| no such maps, but enough scans                     | adaptive | sites; otherwise individual    |
-| few scans                                          | average  |                                |
-
-A site may be small: the map of a site with one scan is that of the scan, and does no harm. But
-without maps of sites, proportions can be mistaken for contrast (`ndflow.methods.targets`).
+| tissue maps of all scans, by one labeller          | tissue   | two-level, if two sites or more |
+| no such maps, but enough scans                     | adaptive | have enough scans, however few |
+| few scans                                          | average  | others have; or else individual |
 
 Where a reference is given, its scans count, and its tissues have to come from maps for *tissue*.
 The rest is the same for all studies (`AUTO`). What the user chooses is used instead; only what is
@@ -46,6 +43,7 @@ class _Auto(NamedTuple):
     """What *auto* goes by."""
 
     scans: int
+    per_site: int
     average: Average
     objective: Objective
     regularisation: float
@@ -53,6 +51,7 @@ class _Auto(NamedTuple):
 
 AUTO = _Auto(
     scans=10,  # the fewest whose average has proportions of tissue worth adapting
+    per_site=5,  # enough for a map of the site (docs/before-you-start.md), at two sites or more
     average="quantile",  # keeps the peaks of the reference sharp
     objective="cramer",  # repeated scans agree better: fits of other structure change it less
     regularisation=1e-3,
@@ -61,6 +60,8 @@ AUTO = _Auto(
 _OF_AVERAGING = ("mode", "average")
 _OF_MATCHING = ("target", "objective", "regularisation")
 GOVERNED = (*_OF_AVERAGING, *_OF_MATCHING)  # what presets decide
+
+_SEVERAL = 2  # sites
 
 _TARGETS: dict[TargetKind, str] = {
     "average": "plain target",
@@ -220,7 +221,20 @@ def _mode(facts: StudyFacts, matching: MatchingChoices) -> _Decision:
         return _Decision(single, ("lesions to be found (--find-lesions)",))
     if not facts.sites_known or len(facts.sites) < 2:
         return _Decision(single, (facts.site_words,))
+    if sum(size >= AUTO.per_site for size in facts.sites.values()) < _SEVERAL:
+        return _Decision(single, (_small_sites(facts),))
     return _Decision("two-level", (facts.site_words,))
+
+
+def _small_sites(facts: StudyFacts) -> str:
+    """Say why there are not enough sites with enough scans."""
+    number, few = len(facts.sites), plural(facts.smallest_site, "scan")
+    if max(facts.sites.values()) >= AUTO.per_site:
+        one = f"one with only {few}" if number == _SEVERAL else f"one with {AUTO.per_site} or more"
+        return f"{number} sites ({one})"
+    if len({*facts.sites.values()}) == 1:
+        return f"{number} sites with only {few} each"
+    return f"{number} sites with fewer than {AUTO.per_site} scans"
 
 
 def _target(facts: StudyFacts) -> _Decision:
