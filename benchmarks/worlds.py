@@ -3,7 +3,9 @@
     python benchmarks/worlds.py choose    # candidates for the defaults, in worlds with even seeds
     python benchmarks/worlds.py report    # the methods that we compare, in those with odd seeds
 
-Nothing was ever chosen by the worlds with odd seeds. Each half has 32 worlds (``--worlds``).
+Nothing was chosen by the worlds with odd seeds. (Those below 65 were looked at once, before a rule
+was changed for reasons that the even ones show as well; so they are not reported.) Each half has 32
+worlds (``--worlds``).
 Numbers are means over worlds, or medians of ratios to Nyúl's method in the same world, with 95 %
 intervals: of bootstraps over worlds, and of Clopper and Pearson for shares of worlds.
 """
@@ -30,6 +32,8 @@ from ndflow.preparation.template import load_anatomy
 from ndflow.scan.presets.preset_facts import StudyFacts
 from ndflow.scan.presets.preset_rules import Choices, settled_study
 from ndflow.scan.settings import Averaging
+
+_REPORTED = 65  # the first seed that is reported
 
 ADAPTIVE = {"mode": "two-level", "average": "quantile", "target": "adaptive"}
 CRAMER = {**ADAPTIVE, "objective": "cramer"}
@@ -134,7 +138,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the scores of each world to this file")
     chosen = parser.parse_args()
     methods = CHOOSE if chosen.what == "choose" else REPORT
-    seeds = range(chosen.what == "report", 2 * chosen.worlds, 2)
+    first = 0 if chosen.what == "choose" else _REPORTED
+    seeds = range(first, first + 2 * chosen.worlds, 2)
     rows = Parallel(chosen.jobs)(delayed(one_world)(seed, methods) for seed in seeds)
     if chosen.json:
         chosen.json.write_text(
