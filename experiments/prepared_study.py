@@ -23,18 +23,15 @@ from ndflow.metrics.statistics import brown_forsythe
 from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.population import TISSUES
 
-PAPER = ("--preset", "paper")  # what a run does not name is as in the paper
 RUNS: dict[str, tuple[str, ...]] = {
     "affine": ("--method", "affine"),
     "nyul": ("--method", "nyul"),
-    "individual": PAPER,
-    "two-level adaptive": (*PAPER, "--mode", "two-level", "--target", "adaptive"),
-    "tissue": (*PAPER, "--target", "tissue"),
-    "two-level tissue": (*PAPER, "--mode", "two-level", "--target", "tissue"),
-    "two-level tissue, quantiles": (
-        *(*PAPER, "--mode", "two-level", "--target", "tissue", "--average", "quantile"),
-    ),
+    "paper": ("--preset", "paper"),
+    "default, no maps": (),
+    "adaptive": ("--target", "adaptive"),
+    "default": (),
 }
+WITHOUT_MAPS = ("default, no maps",)
 UNIT = 125.0  # of the positive scale, per standard deviation
 CHOSEN_ON = 3  # every third scan chose the settings of the segmentation
 
@@ -62,6 +59,19 @@ def judged(folder: Path, cohort: Path, names: list[str]) -> Floats:
     return np.array(rows) / UNIT
 
 
+def without_maps(prepared: Path) -> Path:
+    """Write a table of the prepared scans that names no tissue maps."""
+    with (prepared / "study.tsv").open(newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t"))
+    table = prepared / "study_without_maps.tsv"
+    columns = [name for name in rows[0] if name not in ("csf", "gm", "wm")]
+    with table.open("w", newline="") as file:
+        writer = csv.DictWriter(file, columns, delimiter="\t", extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    return table
+
+
 def compare(cohort: Path, prepared: Path, work: Path, names: list[str]) -> None:
     """Print the spread of tissues under each method, and how many cells beat Nyúl's."""
     head = "| | CSF | GM | WM | nine cells | ÷ (WM − GM) | cells below Nyúl's, p < .05 |"
@@ -69,7 +79,7 @@ def compare(cohort: Path, prepared: Path, work: Path, names: list[str]) -> None:
     results = {}
     for label, options in RUNS.items():
         folder = work / label.replace(",", "").replace(" ", "-")
-        table = str(prepared / "study.tsv")
+        table = str(without_maps(prepared) if label in WITHOUT_MAPS else prepared / "study.tsv")
         command = [sys.executable, "-m", "ndflow", "cohort", table, str(folder), "--quiet"]
         subprocess.run([*command, "--no-report", "--jobs", "2", *options], check=True)
         results[label] = judged(folder, cohort, names)

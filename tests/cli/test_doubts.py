@@ -71,7 +71,6 @@ def test_a_poor_match_is_a_warning_with_the_figures_of_the_result(
 ) -> None:
     image, out = odd / f"{scan}.nii.gz", tmp_path / "out.nii.gz"
     aim = odd / f"{target}.nii.gz"
-    # The L2 divergence of the paper matches peaks rather than amounts, so it fails here.
     ran = run("normalise", image, "--to", aim, "-o", out, "--preset", "paper")
     assert (ran.code, ran.errors) == (0, [])
     own = [line for line in warnings_of(ran) if line.startswith(f"warning: {image}: ")]

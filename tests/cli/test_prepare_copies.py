@@ -294,7 +294,7 @@ def test_files_of_others_are_not_replaced_by_copies(run: Run, desk: Desk) -> Non
     foreign.write_bytes(b"mine")
     ran = run(*desk.words("-q", "--force", *MNI))
     assert ran.code == 2
-    assert f"{foreign}: exists, and was not written by ndflow" in ran.err
+    assert f"{foreign}: exists, and no sidecar says that ndflow wrote it" in ran.err
 
 
 # ── what cannot be ───────────────────────────────────────────────────────────────────────────────

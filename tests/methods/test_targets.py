@@ -15,7 +15,13 @@ from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import Solution, TargetChoice
 from ndflow.methods.targets import chosen_density, target_rule
-from ndflow.population import TissueModel, Tissues, adapted_proportions, tissue_model
+from ndflow.population import (
+    TissueModel,
+    Tissues,
+    adapted_proportions,
+    pushforward,
+    tissue_model,
+)
 
 CLEAN = ((-1.9, 0.5), (-0.1, 0.4), (1.0, 0.25))  # CSF, GM and WM, which overlap
 NAMES = ("CSF", "GM", "WM")
@@ -209,3 +215,16 @@ def test_a_population_with_little_csf_can_be_adapted_to() -> None:
     _, choice = chosen(DensityModel(scan), average, "adaptive")
     assert choice is not None
     assert "nan" not in choice.reason
+
+
+def test_proportions_are_held_to_the_usual_as_long_as_contrast_could_be_taken_for_them() -> None:
+    bend = ndflow.PiecewiseLinear(np.array([-4.0, 0.0, 4.0]), np.array([-3.0, 0.0, 5.0]))
+    scan = pushforward(MODEL.target(MODEL.mean), bend)  # the usual proportions in another contrast
+    rule, target = target_rule(Matching(target="adaptive")), DensityModel(scan, tissues=MODEL)
+    off = {}
+    for through_site in (False, True):
+        _, choice = rule.density(DensityModel(scan, through_site=through_site), target)
+        assert choice is not None
+        found = np.array([choice.proportions[name] for name in NAMES])
+        off[through_site] = np.abs(found - MODEL.mean).max()
+    assert off[False] < 0.7 * off[True]

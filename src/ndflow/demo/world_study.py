@@ -1,4 +1,4 @@
-"""The study of a simulated world, in memory: the models of its scans, and the maps of a method.
+"""Studies in memory, above all of simulated worlds: models of scans, and the maps of a method.
 
 References and maps are made by the same code as those of any study (`ndflow.study.references`), so
 what is measured in worlds is what users get.
@@ -18,13 +18,14 @@ from ndflow.image.scans import Scan
 from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
+from ndflow.methods.modes import Goal
 from ndflow.population import Tissues
 from ndflow.scan.settings import Averaging
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references
 from ndflow.transport import IntensityMap
 
-__all__ = ["world_maps", "world_models"]
+__all__ = ["goals_in_memory", "world_maps", "world_models"]
 
 
 def world_models(world: World, *, tissues: bool = False) -> dict[str, DensityModel]:
@@ -36,6 +37,26 @@ def world_models(world: World, *, tissues: bool = False) -> dict[str, DensityMod
     tissues : whether the true tissue probability maps are known, too.
     """
     return {scan.name: _model(scan, tissues) for scan in world.scans}
+
+
+def goals_in_memory(
+    sites: Mapping[str, str],
+    models: Mapping[str, DensityModel],
+    averaging: Averaging,
+    matching: Matching,
+) -> dict[str, Goal]:
+    """Return what each scan of a study is brought to, by its name.
+
+    Parameters
+    ----------
+    sites : of the scans, by their names.
+    models : of the scans, likewise.
+    averaging, matching : the settings.
+    """
+    scans = [Scan("", site=site, name=name) for name, site in sites.items()]
+    study = Study(Path(), scans, averaging, matching=replace(matching, scale="standard"))
+    goals = make_references(study, scans, models).goals
+    return {scan.name: study.mode.goal_of(goals, scan.site) for scan in scans}
 
 
 def world_maps(
@@ -52,13 +73,9 @@ def world_maps(
     models : of its scans, see `world_models`.
     averaging, matching : the settings.
     """
-    scans = [Scan("", site=scan.site, name=scan.name) for scan in world.scans]
-    study = Study(Path(), scans, averaging, matching=replace(matching, scale="standard"))
-    goals = make_references(study, scans, models).goals
-    return {
-        scan.name: study.mode.goal_of(goals, scan.site).solve(models[scan.name]).imap
-        for scan in scans
-    }
+    sites = {scan.name: scan.site for scan in world.scans}
+    goals = goals_in_memory(sites, models, averaging, matching)
+    return {name: goal.solve(models[name]).imap for name, goal in goals.items()}
 
 
 def _model(scan: WorldScan, tissues: bool) -> DensityModel:
