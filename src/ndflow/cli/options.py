@@ -176,9 +176,9 @@ Prepare = Annotated[
 Preset = Annotated[
     PresetName,
     Parameter(
-        help="What decides options that are left out (--mode, --target, --average, --objective, "
-        "--regularisation): what there is, in tissue maps, sites and scans (auto); or the paper "
-        "(paper). What was decided, and why, is printed and recorded."
+        help="How to set the options that you leave out (--mode, --target, --average, --objective, "
+        "--regularisation): by the tissue maps, sites and scans there are (auto), or as in the "
+        "paper (paper). What was decided, and why, is printed and recorded."
     ),
 ]
 NoBiasField = Annotated[bool, Parameter(help="With --prepare: do not correct the bias field.")]

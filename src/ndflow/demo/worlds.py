@@ -10,7 +10,7 @@ making masks, and people of its own. All that the demonstration fixes is drawn a
 - lesions of a few people.
 
 Subjects and scanners are those of `ndflow.demo.simulate`, on a grid of 4 mm, so that a world of
-sixty scans takes a second or two. How well maps undo the contrast curves is measured by
+sixty scans takes a few seconds. How well maps undo the contrast curves is measured by
 `ndflow.demo.recovery`.
 """
 

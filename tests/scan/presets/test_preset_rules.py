@@ -70,7 +70,7 @@ def facts(scans: int = MANY, sites: Any = SITES, **more: Any) -> StudyFacts:
             facts(sites={"A": 1, "B": 2, "C": 27}),
             "individual",
             "adaptive",
-            "are 3 sites (one with 5 or more) and no tissue maps",
+            "are 3 sites (only one with 5 scans or more) and no tissue maps",
         ),
         (
             facts(10, {"A": 3, "B": 4, "C": 3}),

@@ -3,11 +3,14 @@
 *paper* is the paper [castro2018]: each scan is matched to the average density of all, by the L2
 divergence. *auto* decides by what there is:
 
-| a study with                                       | target   | mode                           |
-|----------------------------------------------------|----------|--------------------------------|
-| tissue maps of all scans, by one labeller          | tissue   | two-level, if two sites or more |
-| no such maps, but enough scans                     | adaptive | have enough scans, however few |
-| few scans                                          | average  | others have; or else individual |
+| a study with                            | target   |
+|-----------------------------------------|----------|
+| tissue maps of all scans, by one labeller | tissue   |
+| no such maps, but enough scans          | adaptive |
+| few scans                               | average  |
+
+The mode is two-level where at least two sites have enough scans, and individual otherwise. Small
+sites do no harm: the map of a site with one scan is that of the scan.
 
 Where a reference is given, its scans count, and its tissues have to come from maps for *tissue*.
 The rest is the same for all studies (`AUTO`). What the user chooses is used instead; only what is
@@ -230,8 +233,8 @@ def _small_sites(facts: StudyFacts) -> str:
     """Say why there are not enough sites with enough scans."""
     number, few = len(facts.sites), plural(facts.smallest_site, "scan")
     if max(facts.sites.values()) >= AUTO.per_site:
-        one = f"one with only {few}" if number == _SEVERAL else f"one with {AUTO.per_site} or more"
-        return f"{number} sites ({one})"
+        enough = f"only one with {AUTO.per_site} scans or more"
+        return f"{number} sites ({f'one with only {few}' if number == _SEVERAL else enough})"
     if len({*facts.sites.values()}) == 1:
         return f"{number} sites with only {few} each"
     return f"{number} sites with fewer than {AUTO.per_site} scans"
