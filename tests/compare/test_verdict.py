@@ -100,6 +100,20 @@ def _mean(comparison: Comparison, number: int) -> float:
     return float(np.mean(comparison.affine.quantiles[number]))
 
 
+def test_tissue_maps_that_made_the_targets_are_not_called_evidence(comparison: Comparison) -> None:
+    run = comparison.conditions[-1]
+    assert run.study is not None
+    for target, circular in (("average", False), ("adaptive", False), ("tissue", True)):
+        study = replace(run.study, matching=replace(run.study.matching, target=target))
+        changed = replace(
+            comparison, conditions=[*comparison.conditions[:-1], replace(run, study=study)]
+        )
+        words = " ".join(verdict(changed).split())
+        assert (
+            "The same tissue maps made its targets, so that is no evidence" in words
+        ) == circular
+
+
 def test_names_with_hyphens_are_not_broken(comparison: Comparison) -> None:
     long = [
         replace(one, scan=replace(one.scan, name=f"sub-{'ab' * 12}{number:02d}_T1w"))

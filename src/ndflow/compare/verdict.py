@@ -30,6 +30,7 @@ from ndflow.values import FloatArray, plural
 __all__ = ["verdict"]
 
 _SIGNIFICANT = 0.05
+_CIRCULAR = " The same tissue maps made its targets, so that is no evidence by itself."
 _WIDTH = 100
 _ALL = "all scans"  # the site of all, where sites are not known
 _FAR = 3.0  # times the median distance from the average
@@ -101,9 +102,11 @@ def _tissues(comparison: Comparison, run: Condition) -> list[str]:
     varies = "do not vary significantly less"
     if less:
         varies = "vary less" if now < before else "vary less in part"
+    judged = run.study is not None and run.study.target_rule.needs_tissue_maps
     return [
         f"Tissues {varies}: their quartiles have a standard deviation of {now:.3g} on average, "
         f"against {before:.3g}; it is significantly smaller in {less} of {len(cells)}."
+        f"{_CIRCULAR if judged else ''}"
     ]
 
 
