@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from ndflow.density import Fit, GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
-from ndflow.files.json_model import read_model
+from ndflow.files.json_model import is_model, kind_in, read_model
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_called, method_of
@@ -24,7 +24,6 @@ from ndflow.methods.targets import target_rule
 from ndflow.population import Reference
 from ndflow.scan.builtin.builtin_references import full_name, is_builtin, read_builtin
 from ndflow.scan.fit import fit_voxels
-from ndflow.scan.model_files import is_model
 from ndflow.scan.presets.preset_facts import TargetFacts
 from ndflow.scan.reading import error_about, read_scan
 from ndflow.scan.records import ReferenceModel, ScanModel
@@ -111,13 +110,20 @@ def known_target(to: AnyTarget) -> KnownTarget | None:
     name = full_name(to) if is_builtin(to) else _called(to)
     files: Hashes = {}
     if is_builtin(to) or is_model(to):
+        if is_model(to) and (kind := kind_in(to)) in ("mixtures", "references"):
+            names = read_model(to, kind).payload.get("channel_names") or ()
+            raise _of_several(to, names, "")
         read = read_builtin(to) if is_builtin(to) else read_model(to, "mixture", "reference")
         kind, payload, file = read
+        if names := payload.get("channel_names"):
+            raise _of_several(to, names, " --joint")
         files = {"target": (file,)}
         if kind == "mixture":
             scan = ScanModel.of_payload(to, payload)
             return KnownTarget(name, scan.model, False, files=files, doubts=scan.doubts)
         to = ReferenceModel.of_payload(to, payload).reference
+        if len(to.channel_names) > 1:
+            raise _of_several(name, to.channel_names, " --joint")
     if isinstance(to, Reference):
         facts = TargetFacts.of_reference(to)
         return KnownTarget(name, DensityModel.of_reference(to), True, facts, files)
@@ -194,7 +200,7 @@ def target_of(
         raise FileError(name, cause, hint)
     if mixture.channels != 1:
         cause = f"a density of {mixture.channels} channels, but an image has one"
-        raise FileError(name, cause, "make a reference of that channel alone")
+        raise FileError(name, cause, "give as many images, by channel, with joint=True")
     _refuse_absurd(name, mixture)
     with error_about(name):
         known = DensityModel(
@@ -204,6 +210,21 @@ def target_of(
             model.ceiling if matching.lesions else None,
         )
     return Target(known, name, not averaged, files or {})
+
+
+def _of_several(name: object, names: Iterable[object], how: str) -> FileError:
+    """Return the error about a target of several channels, where one image is given.
+
+    Parameters
+    ----------
+    name : the target.
+    names : of its channels.
+    how : what else to type.
+    """
+    called = [*map(str, names)]
+    words = " ".join(f"{one}=FILE" for one in called)
+    cause = f"of several channels ({', '.join(called)}), but an image has one"
+    return FileError(name, cause, f"give all of them: {words}{how}")
 
 
 def refuse_image(to: AnyTarget, matching: Matching) -> None:

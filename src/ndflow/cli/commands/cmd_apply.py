@@ -22,7 +22,7 @@ __all__ = ["apply"]
 
 
 def apply(
-    image: Annotated[str, Parameter(metavar="IMAGE")],
+    images: Annotated[tuple[str, ...], Parameter(metavar="IMAGE|NAME=IMAGE...")],
     /,
     *,
     map: Annotated[str, Parameter(metavar="FILE")],
@@ -41,12 +41,13 @@ def apply(
 
     Parameters
     ----------
-    image
-        The image: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
+    images
+        The image: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or, for a joint map, all its channels,
+        each as NAME=IMAGE.
     map
         The intensity map (.json), such as the sidecar of a normalised image.
     output
-        The image to write.
+        The image to write; or a folder, for channels.
     inverse
         Undo the map. Default: apply it.
     other_image
@@ -55,6 +56,7 @@ def apply(
         The brain mask that --outside refers to; or `brain` or `auto` to find it. Default: all
         nonzero voxels.
     """
+    from ndflow.cli.channels.channel_words import are_channels, typed_subject
     from ndflow.cli.endings import print_written
     from ndflow.cli.run_scans import command_line, dry_run_scans, run_scans
     from ndflow.errors import InvalidValueError
@@ -67,6 +69,26 @@ def apply(
 
     if other_image and not inverse:
         raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
+    if are_channels(images):
+        from ndflow.cli.channels.channel_runs import apply_channels
+
+        return apply_channels(
+            typed_subject(images, mask=() if mask is None else (mask,)),
+            map,
+            output,
+            inverse=inverse,
+            other_image=other_image,
+            reading=reading,
+            writing=writing,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
+    if len(images) != 1:
+        raise InvalidValueError(
+            f"{len(images)} images: a map is applied to one at a time, or to the channels of one "
+            f"subject, each as NAME=IMAGE"
+        )
+    (image,) = images
     outputs = outputs_for([image], output, lambda image: Path(image).name)
     (file,) = outputs.files
     if dry_run:
