@@ -101,7 +101,7 @@ def _in_file(
         raise FileError(source, f"a density {cause}", hint)
     known = model.sha256 or {}
     images = tuple(part for name in model.channel_names for part in known.get(name, ()))
-    return model.channel_names, (saved_source(file, model, matching)._replace(image=images),)
+    return model.channel_names, (saved_source(file, model, Matching())._replace(image=images),)
 
 
 def write_channel_reference(

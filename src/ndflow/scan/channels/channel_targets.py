@@ -41,6 +41,7 @@ from ndflow.scan.target import (
 )
 from ndflow.scan.tissue_maps import check_maps
 from ndflow.transport import Affine
+from ndflow.values import plural
 
 __all__ = [
     "AnyChannelTarget",
@@ -146,7 +147,8 @@ def _joint_density(to: AnyChannelTarget, names: Sequence[str]) -> _Density:
         mixture = to.mixture if isinstance(to, Fit) else to
         if mixture.channels != len(names):
             raise InvalidValueError(
-                f"to: a density of {mixture.channels} channels, but there are {listed(names)}"
+                f"to: a density of {plural(mixture.channels, 'channel')}, but the channels are "
+                f"{listed(names)}"
             )
         return _Density(mixture, f"the {type(to).__name__}", True, {})
     if isinstance(to, Mapping):

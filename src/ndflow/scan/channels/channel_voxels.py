@@ -59,13 +59,15 @@ class SubjectVoxels(NamedTuple):
     ----------
     channels : the images.
     scans : each channel by itself, with the histogram of the voxels that count in all channels.
-    cells : the joint histogram of these voxels.
+    rows : the values of these voxels, (n, d).
+    cells : their joint histogram.
     excluded : how many voxels are inside and finite, but were excluded by the user.
     not_finite : how many voxels of the whole grid are NaN or infinite in some channel.
     """
 
     channels: Channels
     scans: dict[str, ScanVoxels]
+    rows: FloatArray
     cells: Histogram
     excluded: int
     not_finite: int
@@ -125,9 +127,10 @@ def read_subject(subject: Subject, reading: Reading) -> SubjectVoxels:
         scans[name] = count_voxels(subject.scan(name), masked, lesion)
     left_out = 0 if lesion is None else int(np.count_nonzero(counting & lesion))
     counted = counting if lesion is None else counting & ~lesion
+    rows = _rows(channels.volumes, counted)
     with error_about(subject.path):
-        cells = histogram(_rows(channels.volumes, counted), channels=len(scans))
-    return SubjectVoxels(channels, scans, cells, left_out, int(np.count_nonzero(~finite)))
+        cells = histogram(rows, channels=len(scans))
+    return SubjectVoxels(channels, scans, rows, cells, left_out, int(np.count_nonzero(~finite)))
 
 
 def finite_in_all(volumes: Sequence[Volume]) -> BoolArray:
