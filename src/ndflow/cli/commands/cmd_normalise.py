@@ -94,8 +94,8 @@ def normalise(
     wm
         The tissue probability map of WM of each scan. Default: none.
     joint
-        Bring all channels to a joint reference together, so that also their dependence becomes that
-        of the reference. Default: each channel by itself.
+        Bring all channels to a joint reference together, so that their dependence on each other
+        becomes that of the reference too. Default: each channel by itself.
     """
     from ndflow.cli.channels.channel_words import are_channels, typed_subject
     from ndflow.cli.console import print_warning
