@@ -15,7 +15,7 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.json_model import check_model, is_model, read_model
+from ndflow.files.json_model import check_model, is_model, kind_in, read_model
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_of
@@ -25,6 +25,7 @@ from ndflow.methods.model import DensityModel
 from ndflow.methods.registry import MethodName
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.record import JSON
+from ndflow.scan.channels.channel_records import JointModel
 from ndflow.scan.fit import fit_scan
 from ndflow.scan.outputs import stem
 from ndflow.scan.reading import error_about
@@ -181,15 +182,15 @@ def read_source(
         return SourceModel(
             made.model, made.settings or {}, image, made.warnings, image, made.doubts
         )
-    kind, payload, file = read_model(scan.image, "mixture", "mixtures", "reference", "references")
-    if kind == "mixtures":
-        cause = "mixtures of several channels, which cannot be averaged with those of one"
+    if kind_in(scan.image) in ("mixtures", "references"):
+        cause = "of several channels, which cannot be averaged with scans of one"
         raise FileError(scan.image, cause, "give files of the same channels only")
-    if kind != "mixture":
+    kind, payload, file = read_model(scan.image, "mixture", "reference")
+    if kind == "reference":
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
         raise FileError(scan.image, "a reference, which cannot be averaged with scans", hint)
-    source = saved_source(file, ScanModel.of_payload(scan.image, payload), matching)
-    return source._replace(channel_names=tuple(map(str, payload.get("channel_names") or ())))
+    record = JointModel.of_payload(scan.image, payload)
+    return saved_source(file, record, matching)._replace(channel_names=record.channel_names)
 
 
 def saved_source(file: FileHash, record: ScanModel, matching: Matching) -> SourceModel:

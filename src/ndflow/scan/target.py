@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -23,10 +23,11 @@ from ndflow.methods.model import DensityModel
 from ndflow.methods.targets import target_rule
 from ndflow.population import Reference
 from ndflow.scan.builtin.builtin_references import full_name, is_builtin, read_builtin
+from ndflow.scan.channels.channel_records import JointModel, ReferenceModels, ScanModels
 from ndflow.scan.fit import fit_voxels
 from ndflow.scan.presets.preset_facts import TargetFacts
 from ndflow.scan.reading import error_about, read_scan
-from ndflow.scan.records import ReferenceModel, ScanModel
+from ndflow.scan.records import ReferenceModel
 from ndflow.scan.settings import Fitting, Reading, Writing
 from ndflow.transport import Affine, align
 
@@ -52,6 +53,9 @@ SCALES: Mapping[str, tuple[float, float]] = MappingProxyType(
     {"standard": (0.0, 1.0), "positive": (500.0, 125.0)}
 )
 
+_SEVERAL: Mapping[str, type[ScanModels | ReferenceModels]] = MappingProxyType(
+    {kind.kind: kind for kind in (ScanModels, ReferenceModels)}
+)
 _ENDS = (0.001, 0.999)  # percentiles that `range` is about
 _LEAST, _MOST = 1e-100, 1e100
 _COARSEST = 5.0  # standard deviation, in integers
@@ -110,16 +114,15 @@ def known_target(to: AnyTarget) -> KnownTarget | None:
     name = full_name(to) if is_builtin(to) else _called(to)
     files: Hashes = {}
     if is_builtin(to) or is_model(to):
-        if is_model(to) and (kind := kind_in(to)) in ("mixtures", "references"):
-            names = read_model(to, kind).payload.get("channel_names") or ()
-            raise _of_several(to, names, "")
+        if is_model(to) and (several := _SEVERAL.get(kind_in(to) or "")):
+            raise _of_several(to, several.read(to).channel_names, "")
         read = read_builtin(to) if is_builtin(to) else read_model(to, "mixture", "reference")
         kind, payload, file = read
-        if names := payload.get("channel_names"):
-            raise _of_several(to, names, " --joint")
         files = {"target": (file,)}
         if kind == "mixture":
-            scan = ScanModel.of_payload(to, payload)
+            scan = JointModel.of_payload(to, payload)
+            if scan.channel_names:
+                raise _of_several(to, scan.channel_names, " --joint")
             return KnownTarget(name, scan.model, False, files=files, doubts=scan.doubts)
         to = ReferenceModel.of_payload(to, payload).reference
         if len(to.channel_names) > 1:
@@ -212,7 +215,7 @@ def target_of(
     return Target(known, name, not averaged, files or {})
 
 
-def _of_several(name: object, names: Iterable[object], how: str) -> FileError:
+def _of_several(name: object, names: Sequence[str], how: str) -> FileError:
     """Return the error about a target of several channels, where one image is given.
 
     Parameters
@@ -221,9 +224,8 @@ def _of_several(name: object, names: Iterable[object], how: str) -> FileError:
     names : of its channels.
     how : what else to type.
     """
-    called = [*map(str, names)]
-    words = " ".join(f"{one}=FILE" for one in called)
-    cause = f"of several channels ({', '.join(called)}), but an image has one"
+    words = " ".join(f"{one}=FILE" for one in names)
+    cause = f"of several channels ({', '.join(names)}), but an image has one"
     return FileError(name, cause, f"give all of them: {words}{how}")
 
 

@@ -146,7 +146,7 @@ def test_mixtures_of_several_channels_are_not_averaged_with_one(
     several = names["separate1"]
     ran = run("reference", names["single1"], several, "-o", tmp_path / "reference.json")
     assert ran.code == 2
-    assert ran.errors[0].startswith(f"error: {several}: mixtures of several channels, which ")
+    assert ran.errors[0].startswith(f"error: {several}: of several channels, which ")
     assert not [*tmp_path.iterdir()]
 
 
