@@ -46,6 +46,13 @@ def test_a_joint_map_is_undone(results: dict[str, ndflow.Result]) -> None:
         assert off < 5e-3 * ONE[name].std()
 
 
+def test_a_joint_map_is_no_curve_to_draw(results: dict[str, ndflow.Result]) -> None:
+    with pytest.raises(ndflow.InvalidValueError, match="a joint map of several channels is no"):
+        results["T1w"].plot()
+    assert "<svg" not in results["T1w"]._repr_html_()
+    assert repr(results["T1w"]).startswith("<ndflow Result in memory, ")
+
+
 def test_nibabel_images_give_nibabel_images_and_files_give_files(
     goal: ndflow.Reference, results: dict[str, ndflow.Result], tmp_path: Path
 ) -> None:

@@ -10,6 +10,7 @@ from ndflow.population.plausibility import unlike_reference
 from ndflow.scan.channels.channel_records import JointMapRecord
 from ndflow.scan.channels.channel_results import SubjectResults
 from ndflow.scan.channels.channel_subject import Subject
+from ndflow.scan.channels.joint_doubts import joint_doubts
 from ndflow.scan.channels.joint_fit import fit_jointly
 from ndflow.scan.channels.joint_mapping import mapped_jointly
 from ndflow.scan.channels.joint_match import match_jointly
@@ -65,6 +66,7 @@ def normalise_jointly(
         "joint": True,
     }
     chunks = mapped_jointly(channels, solution.imap, writing.outside)
+    doubts = joint_doubts(voxels.rows, solution.imap, target.marginals)
     results = {}
     for place, (name, own) in enumerate(fitted.scans.items()):
         unlike = (
@@ -82,7 +84,7 @@ def normalise_jointly(
             mask=own.mask,
             match=solution.match,
             warnings=(*shared, *own.warnings),
-            doubts=(*own.doubts, *unlike),
+            doubts=(*own.doubts, *unlike, *doubts[place]),
             channel=name,
             channel_names=subject.names,
         )
