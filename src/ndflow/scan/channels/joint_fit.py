@@ -12,7 +12,7 @@ from ndflow.files.json_model import check_model
 from ndflow.methods.matching import Matching
 from ndflow.scan.channels.channel_records import JointModel, ScanModels
 from ndflow.scan.channels.channel_subject import Subject, check_grids, said
-from ndflow.scan.channels.channel_voxels import SubjectVoxels, read_subject
+from ndflow.scan.channels.channel_voxels import EVIDENCE, SubjectVoxels, read_subject
 from ndflow.scan.fit import FittedScan, fit_scan, fit_voxels
 from ndflow.scan.reading import error_about, selection
 from ndflow.scan.settings import Fitting, Reading, flat
@@ -54,7 +54,7 @@ def fit_jointly(subject: Subject, *, reading: Reading, fitting: Fitting) -> Fitt
     """
     voxels = read_subject(subject, reading)
     with error_about(subject.path):
-        fitted = density.fit(voxels.cells, effective_count=fitting.effective_count)
+        fitted = density.fit(voxels.cells, effective_count=EVIDENCE * fitting.effective_count)
     warnings = list(voxels.channels.warnings)
     if not fitted.status.converged:
         warnings.append(f"{subject.path}: the fit of the joint density {fitted.status.message}")
