@@ -26,9 +26,9 @@ from ndflow.density.projections import marginal
 from ndflow.errors import InvalidValueError
 from ndflow.record import Record
 from ndflow.transport.alignment import align
+from ndflow.transport.far_field import with_far_field
 from ndflow.transport.flow import Flow
 from ndflow.transport.joint.channelwise import Channelwise
-from ndflow.transport.joint.far_field import with_far_field
 from ndflow.transport.joint.meshed import meshed
 from ndflow.transport.joint.sliced import sliced_distance
 from ndflow.transport.maps import Chain, IntensityMap
