@@ -39,6 +39,10 @@ def plot_result(
         raise InvalidValueError(
             "a figure needs matplotlib, which is not installed; try pip install 'ndflow[report]'"
         )
+    if imap.channels > 1:
+        raise InvalidValueError(
+            "a joint map of several channels is no curve that could be drawn; look at the images"
+        )
     if histogram is None or mixture is None:
         raise InvalidValueError("there is no histogram to draw: no density was estimated")
     levels, counts = histogram.values[:, 0], histogram.counts
