@@ -12,21 +12,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ndflow.errors import InvalidValueError
 from ndflow.metrics.predictions import Predictions
-from ndflow.values import FloatArray, real_array, whole
+from ndflow.metrics.random_forest import Features, forest_probabilities, sklearn_module
+from ndflow.values import real_array, whole
 
-__all__ = ["Features", "Indices", "classify", "folds", "forest_probabilities"]
+__all__ = ["Indices", "classify", "folds"]
 
 Indices = NDArray[np.intp]
-Floats = NDArray[np.floating[Any]]
-Features = tuple[Floats, Floats]  # of the training and of the test scans, one row per scan
 
 _SEEDS = 1 << 32
 _ATTEMPTS = 100
@@ -73,7 +70,7 @@ def folds(
     kind = "StratifiedKFold" if groups is None else "StratifiedGroupKFold"
     first = whole(seed, "seed", 0, _SEEDS - 1)
     for attempt in range(_ATTEMPTS):  # with groups, a class may be missing from a training fold
-        splitter = getattr(_sklearn("model_selection"), kind)(
+        splitter = getattr(sklearn_module("model_selection"), kind)(
             count, shuffle=True, random_state=(first + attempt) % _SEEDS
         )
         parts = list(splitter.split(np.zeros(len(labels)), np.array(labels), groups))
@@ -122,45 +119,11 @@ def classify(
     probabilities = np.zeros((len(labels), len(classes)))
     for train, test in parts:
         both = _checked(features(train, test), train, test)
+        # Each training fold has every label, so forests know the classes in this order.
         probabilities[test] = forest_probabilities(both, np.array(labels)[train], seed, trees)
     return Predictions(probabilities, classes)
-
-
-def forest_probabilities(
-    features: Features, labels: NDArray[Any], seed: int, trees: int
-) -> FloatArray:
-    """Return what a random forest predicts.
-
-    Parameters
-    ----------
-    features : of the training and of the test scans, one row per scan.
-    labels : of the training scans.
-    seed : of the forest.
-    trees : number of trees.
-
-    Returns
-    -------
-    The probability of each class, in alphabetical order, for each test scan.
-    """
-    # One job: several add up the votes of trees in whichever order they finish.
-    forest = _sklearn("ensemble").RandomForestClassifier(
-        whole(trees, "trees", 1, 1 << 20), random_state=seed, n_jobs=1
-    )
-    # Each training fold has every label, so forests know the classes in this order.
-    probabilities: FloatArray = forest.fit(features[0], labels).predict_proba(features[1])
-    return probabilities
 
 
 def _checked(features: tuple[ArrayLike, ArrayLike], train: Indices, test: Indices) -> Features:
     known = real_array(features[0], "features of training scans", train.size, None)
     return known, real_array(features[1], "features of test scans", test.size, known.shape[1])
-
-
-def _sklearn(module: str) -> Any:
-    try:
-        return import_module(f"sklearn.{module}")
-    except ImportError:
-        raise InvalidValueError(
-            "the classification of sites needs scikit-learn, which is not installed; "
-            "try pip install 'ndflow[evaluate]'"
-        ) from None
