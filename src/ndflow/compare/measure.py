@@ -106,6 +106,7 @@ class ScanMeasures(NamedTuple):
     Attributes
     ----------
     raw, affine : unnormalised, and with zero mean and unit standard deviation.
+    alignment : the map from the one to the other.
     runs : in each of the studies.
     grid : the shape and the affine of the image; scans with equal grids are in a common space.
     lattice : some voxels of the unnormalised image, at the same places for every scan of a grid;
@@ -119,6 +120,7 @@ class ScanMeasures(NamedTuple):
 
     raw: ConditionMeasures
     affine: ConditionMeasures
+    alignment: IntensityMap
     runs: list[ConditionMeasures]
     grid: tuple[tuple[int, ...], tuple[float, ...]]
     lattice: NDArray[np.float32]
@@ -162,6 +164,7 @@ def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
     return ScanMeasures(
         raw=_measured(voxels, levels, seen, None, first),
         affine=_measured(alignment(voxels), levels, seen, slopes(alignment), first),
+        alignment=alignment,
         runs=runs,
         grid=_grid(volume),
         lattice=_lattice(np.where(inside, raw, np.nan).reshape(volume.spatial_shape, order="F")),

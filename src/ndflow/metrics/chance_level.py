@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.errors import InvalidValueError
-from ndflow.metrics.classification import Indices
+from ndflow.metrics.folds import Fold
 from ndflow.metrics.predictions import Chance, Predictions, accuracy
 from ndflow.metrics.random_forest import Features, forest_probabilities
 from ndflow.values import whole
@@ -40,7 +40,7 @@ Labels = NDArray[np.str_]
 
 def shuffled(
     labels: Sequence[str],
-    parts: Sequence[tuple[Indices, Indices]],
+    parts: Sequence[Fold],
     generator: np.random.Generator,
     groups: Sequence[str] | None = None,
 ) -> Labels:
@@ -49,7 +49,7 @@ def shuffled(
     Parameters
     ----------
     labels : (scans,).
-    parts : the folds, see `ndflow.metrics.classification.folds`.
+    parts : the folds, see `ndflow.metrics.folds.folds`.
     generator : of random numbers.
     groups : (scans,), the subject of each scan; None if all are different.
 
@@ -74,7 +74,7 @@ def shuffled(
 
 def shuffle_accuracy(
     features: Sequence[Features],
-    parts: Sequence[tuple[Indices, Indices]],
+    parts: Sequence[Fold],
     labels: Sequence[str],
     *,
     seed: int,

@@ -1,4 +1,7 @@
-"""A random forest, tree by tree: scikit-learn's, without what it does around each tree.
+"""Which site does a scan come from? What a random forest predicts, before and after normalisation.
+
+The better a normalisation, the less a classifier finds that distinguishes the sites. The forest is
+scikit-learn's, without what that does around each tree.
 
 An evaluation grows thousands of small forests, and most of the time of a small
 ``RandomForestClassifier`` goes into copying and checking the parameters and the data of each tree.
