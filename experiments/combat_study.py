@@ -31,7 +31,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
-from ndflow.metrics.classification import folds
+from ndflow.metrics.folds import folds
 from ndflow.metrics.statistics import covariate_effect
 
 CELLS = [f"{tissue}_Q{quartile}" for tissue in ("WM", "GM", "CSF") for quartile in (1, 2, 3)]
