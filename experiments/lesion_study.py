@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import ndimage
+from study_intervals import Interval, written
 
 from ndflow.demo.dataset import write_demo_study
 from ndflow.density import GaussianMixture, Histogram, fit, histogram
@@ -110,7 +111,8 @@ def rows_of(averages: Rows) -> str:
     lesions = dict.fromkeys((row["lesion"], row["share"]) for row in averages)
     for kind, share in lesions:
         own = [row for row in averages if (row["lesion"], row["share"]) == (kind, share)]
-        kept = [f"{r['kept']:.2f} ({r['kept_5th']:.2f}–{r['kept_95th']:.2f})" for r in own]
+        parts = ("kept", "kept_5th", "kept_95th")
+        kept = [written(Interval(*(float(str(row[part])) for part in parts)), 2) for row in own]
         shift = [f"{row['shift']:.1%} ({row['shift_95th']:.1%})" for row in own]
         cells = [*kept, *shift] if share else ["–"] * len(heads)
         (found,) = (row["alarms"] for row in own if row["method"] == METHODS[1])
@@ -123,7 +125,7 @@ def figure(averages: Rows) -> bytes:
     palette = colours(METHODS)
     with new_figure(7.0, 2.8) as drawn:
         for place, (column, title, aim) in enumerate(
-            (("kept", "contrast kept", 0.9), ("shift", "shift of WM", 0.02)), start=1
+            (("kept", "contrast kept, %", 90), ("shift", "shift of WM, %", 2)), start=1
         ):
             axes = drawn.add_subplot(1, 2, place)
             axes.axhline(aim, color="0.6", linewidth=0.8, linestyle=":")
@@ -133,8 +135,9 @@ def figure(averages: Rows) -> bytes:
                 x = [100 * float(str(r["share"])) for r in own]
                 axes.plot(
                     x,
-                    [float(str(r[column])) for r in own],
+                    [100 * float(str(r[column])) for r in own],
                     marker="o",
+                    markersize=4,
                     label=method,
                     color=palette[method],
                 )

@@ -26,6 +26,7 @@ from typing import NamedTuple
 import nibabel
 import numpy as np
 from scipy import ndimage
+from study_intervals import text
 
 import ndflow
 from ndflow.metrics.statistics import brown_forsythe
@@ -156,9 +157,9 @@ def rows_of(patients: list[Patient], after: dict[tuple[str, bool], np.ndarray]) 
     return {
         "table": "\n".join(f"| {' | '.join(line)} |" for line in lines),
         "patients": str(len(patients)),
-        "wm": f"{wm.min():.2f} to {wm.max():.2f}",
-        "gm": f"{gm.min():.2f} to {gm.max():.2f}",
-        "r": f"{min(losses):.2f} to {max(losses):.2f}",
+        "wm": f"{text(wm.min(), 2)} to {text(wm.max(), 2)}",
+        "gm": f"{text(gm.min(), 2)} to {text(gm.max(), 2)}",
+        "r": f"{text(min(losses), 2)} to {text(max(losses), 2)}",
         "wm_fall": f"{100 * wm_fall.min():.0f} to {100 * wm_fall.max():.0f} %",
         "gm_fall": f"{100 * gm_fall.min():.0f} to {100 * gm_fall.max():.0f} %",
     }
@@ -174,18 +175,18 @@ def cells(
 ) -> list[str]:
     """Return a row of the table; `without` is the same method without the column."""
     found = in_gaps(medians)
-    sds = [f"{part.std(ddof=1):.3f}" for part in found.T[:2]]
+    sds = [text(part.std(ddof=1), 3) for part in found.T[:2]]
     if without is not None:
         others = in_gaps(without)
         tests = (brown_forsythe(found[:, k], others[:, k], paired=True).p for k in (0, 1))
-        sds = [f"{sd} (p = {p:.3f})" for sd, p in zip(sds, tests, strict=True)]
+        sds = [f"{sd} (p = {text(p, 3)})" for sd, p in zip(sds, tests, strict=True)]
     kept = contrast(medians) / contrast(before)
-    of_lesions = [f"{kept.mean():.2f}", f"{kept.min():.2f}–{kept.max():.2f}"]
+    of_lesions = [text(kept.mean(), 2), f"{text(kept.min(), 2)}–{text(kept.max(), 2)}"]
     return [
         name,
         "–" if known is None else "yes" if known else "no",
         *sds,
-        f"{np.corrcoef(found[:, 0], volumes)[0, 1]:.2f}",
+        text(np.corrcoef(found[:, 0], volumes)[0, 1], 2),
         *(["–", "–"] if known is None else of_lesions),
     ]
 
