@@ -20,6 +20,7 @@ from ndflow.values import FloatArray, einsum
 __all__ = [
     "average",
     "cholesky",
+    "coefficients",
     "diagonals",
     "displacements",
     "inner",
@@ -30,10 +31,13 @@ __all__ = [
     "log_pdf",
     "log_sum_exp",
     "main_coordinate",
+    "moment_basis",
     "monge",
+    "monomials",
     "outer",
     "product",
     "quadratic",
+    "quadratic_at",
     "softmax",
     "sqrt",
     "symmetric",
@@ -157,20 +161,81 @@ def softmax(terms: FloatArray) -> FloatArray:
     return result
 
 
+def monomials(x: FloatArray) -> FloatArray:
+    """Return 1, ``x_i``, and ``x_i x_j`` for i ≤ j, of points ``(n, d)``, as ``(F, n)``.
+
+    A quadratic function of a point is a sum of these, with `coefficients`: for several channels,
+    values of many such functions at many points are then one sum of few terms.
+    """
+    columns = np.ascontiguousarray(x.T)
+    one, two = np.triu_indices(len(columns))
+    return np.concatenate([np.ones((1, len(x))), columns, columns[one] * columns[two]])
+
+
+def coefficients(
+    constant: FloatArray, linear: FloatArray, matrices: FloatArray | None = None
+) -> FloatArray:
+    """Return ``c + bᵀ x + xᵀ M x`` as coefficients of `monomials`, ``(…, K, F)``.
+
+    Constants are ``(…, K)``, linear parts ``(…, K, d)``, matrices ``(…, K, d, d)``, not necessarily
+    symmetric; without them, the coefficients of squares are left out.
+    """
+    parts = [constant[..., np.newaxis], linear]
+    if matrices is not None:
+        one, two = np.triu_indices(linear.shape[-1])
+        both = matrices + np.swapaxes(matrices, -1, -2)
+        parts.append(np.where(one == two, 0.5, 1.0) * both[..., one, two])
+    return np.concatenate(parts, axis=-1)
+
+
+def quadratic_at(
+    matrices: FloatArray, means: FloatArray, x: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return ``(x − μ)ᵀ M (x − μ)``, ``(…, K, n)``, and what `weighted_moments` needs of x.
+
+    Matrices are symmetric, ``(…, K, d, d)``, means ``(…, K, d)``, and points ``(n, d)``, near 0 and
+    of order one: with several channels, squares are expanded.
+    """
+    if matrices.shape[-1] == 1:
+        vectors = displacements(x, means)
+        return quadratic(matrices, vectors), vectors
+    pull = einsum("...ij,...j->...i", matrices, means)
+    terms = coefficients(inner(means, pull), -2.0 * pull, matrices)
+    basis = monomials(x)
+    return einsum("...kf,fn->...kn", terms, basis), basis
+
+
 def weighted_moments(
-    weights: FloatArray, vectors: FloatArray
+    weights: FloatArray, basis: FloatArray, means: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return Σw, Σwv and Σwvvᵀ over points, of weights ``(…, K, n)``, vectors ``(…, K, n, d)``."""
-    total = np.add.reduce(weights, axis=-1)
-    if vectors.shape[-1] == 1:
-        flat = vectors[..., 0]
+    """Return Σw, Σw(x − μ) and Σw(x − μ)(x − μ)ᵀ over points.
+
+    Weights are ``(…, K, n)`` and means ``(…, K, d)``; the basis is that of `quadratic_at`, or of
+    `moment_basis`.
+    """
+    d = means.shape[-1]
+    if d == 1:
+        flat = basis[..., 0]
+        total = np.add.reduce(weights, axis=-1)
         weighted = weights * flat
         first = np.add.reduce(weighted, axis=-1)
         weighted *= flat
         second = np.add.reduce(weighted, axis=-1)
         return total, first[..., np.newaxis], second[..., np.newaxis, np.newaxis]
-    weighted = weights[..., np.newaxis] * vectors
-    return total, weighted.sum(axis=-2), einsum("...ni,...nj->...ij", weighted, vectors)
+    sums = einsum("...kn,fn->...kf", weights, basis)
+    total, first, squares = sums[..., 0], sums[..., 1 : d + 1], sums[..., d + 1 :]
+    one, two = np.triu_indices(d)
+    second = np.empty((*first.shape, d))
+    second[..., one, two] = second[..., two, one] = squares
+    crossed = outer(means, first)
+    second -= crossed + np.swapaxes(crossed, -1, -2)
+    second += total[..., np.newaxis, np.newaxis] * outer(means)
+    return total, first - total[..., np.newaxis] * means, second
+
+
+def moment_basis(x: FloatArray, means: FloatArray) -> FloatArray:
+    """Return what `weighted_moments` needs of points ``(n, d)``."""
+    return displacements(x, means) if x.shape[1] == 1 else monomials(x)
 
 
 def log(matrices: FloatArray) -> FloatArray:

@@ -138,14 +138,13 @@ class Posterior(NamedTuple):
         return weights
 
     def log_joint(self, data: Data) -> tuple[FloatArray, FloatArray]:
-        """Return ``ln ρ`` of equation (4), (…, T, n), and the displacements ``x − m`` in it."""
+        """Return ``ln ρ`` of equation (4), (…, T, n), and what moments need of the points."""
         d = data.x.shape[1]
-        vectors = gaussian.displacements(data.x, self.mean)
-        terms = gaussian.quadratic(-0.5 * self.precision, vectors)
+        terms, basis = gaussian.quadratic_at(-0.5 * self.precision, self.mean, data.x)
         smear = gaussian.trace(gaussian.product(self.precision, data.within[np.newaxis]))
         level = 0.5 * (self.log_det - d * _LOG_2PI - d / self.strength - smear)
         terms += (self.log_weights + level)[..., np.newaxis]
-        return terms, vectors
+        return terms, basis
 
 
 def posterior(prior: Prior, moments: Moments) -> Posterior:
@@ -251,7 +250,7 @@ def expectation(data: Data, q: Posterior) -> tuple[FloatArray, Moments]:
     Sums are taken about the posterior means, which are close to the new means: sums of squares
     about a distant origin would lose digits.
     """
-    terms, vectors = q.log_joint(data)
+    terms, basis = q.log_joint(data)
     top = np.maximum.reduce(terms, axis=-2)
     terms -= top[..., np.newaxis, :]
     np.exp(terms, out=terms)
@@ -259,7 +258,7 @@ def expectation(data: Data, q: Posterior) -> tuple[FloatArray, Moments]:
     top += np.log(norm)
     bound = _sum(data.counts * top) - q.divergence
     terms *= (data.counts / norm)[..., np.newaxis, :]
-    sums = gaussian.weighted_moments(terms, vectors)
+    sums = gaussian.weighted_moments(terms, basis, q.mean)
     return bound, _centred(data, *sums, q.mean, q.concentration)
 
 
@@ -267,8 +266,8 @@ def moments_under(
     data: Data, responsibilities: FloatArray, about: FloatArray, concentration: FloatArray | float
 ) -> Moments:
     """Return the moments under responsibilities (T, n); `about` are points near the means."""
-    vectors = gaussian.displacements(data.x, about)
-    weighted = gaussian.weighted_moments(responsibilities * data.counts, vectors)
+    basis = gaussian.moment_basis(data.x, about)
+    weighted = gaussian.weighted_moments(responsibilities * data.counts, basis, about)
     return _centred(data, *weighted, about, concentration)
 
 

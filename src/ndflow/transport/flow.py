@@ -38,7 +38,7 @@ from numpy.typing import ArrayLike
 from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, instance, points, short, whole
+from ndflow.values import FloatArray, einsum, instance, points, short, whole
 
 __all__ = ["Flow"]
 
@@ -47,14 +47,15 @@ _MAX_STEPS = 10_000  # all of them are kept in memory
 
 
 class _Stage(NamedTuple):
-    """The components at one time: means, precisions, and equation (1)."""
+    """The components at one time, as coefficients of `gaussian.monomials` of ``x − c``.
 
-    means: FloatArray
-    precisions: FloatArray
-    level: FloatArray  # ln π + ½ ln|Λ|, (K, 1)
-    drift: FloatArray  # μ̇, (K, d)
-    strain: FloatArray  # A, (K, d, d)
-    growth: FloatArray  # tr A, (K, 1)
+    c is the middle of the flow, so that squares of points are not much larger than variances.
+    """
+
+    log_densities: FloatArray  # ln π_k N_k, up to a constant, (K, F)
+    fields: FloatArray  # u_k, (K, d, 1 + d)
+    scores: FloatArray  # s_k, (K, d, 1 + d)
+    growths: FloatArray  # tr A_k + s_k · u_k, (K, F)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,26 +119,36 @@ class Flow(IntensityMap):
         """Return the flow of the reversed path."""
         return Flow(self.target, self.source, self.steps, self.path)
 
+    def with_steps(self, steps: int) -> Flow:
+        """Return the same flow, integrated in another number of steps."""
+        return Flow(self.source, self.target, steps, self.path)
+
     def mixture(self, t: float) -> GaussianMixture:
         """Return the density at time t, from 0 at the source to 1 at the target."""
-        stage = self._stage(t)
-        return GaussianMixture(self.source.weights, stage.means, stage.precisions)
+        means, precisions, _, _ = self._components(t)
+        return GaussianMixture(self.source.weights, means, precisions)
 
     def velocity(self, t: float, x: ArrayLike) -> FloatArray:
         """Return u at time t, in the shape of `x`."""
         flat, _ = points(x, self.channels)
-        return _velocity(self._stage(t), flat).reshape(np.shape(x))
+        return _velocity(self._stage(t), flat - self._middle).reshape(np.shape(x))
 
     def divergence(self, t: float, x: ArrayLike) -> FloatArray:
         """Return ``∇·u`` at time t, one number per point."""
         flat, shape = points(x, self.channels)
-        return _velocity_and_divergence(self._stage(t), flat)[1].reshape(shape)
+        both = _velocity_and_divergence(self._stage(t), flat - self._middle)
+        return both[:, -1].reshape(shape)
+
+    @cached_property
+    def _middle(self) -> FloatArray:
+        return 0.5 * (self.source.mean() + self.target.mean())
 
     @cached_property
     def _transport(self) -> FloatArray:
         return gaussian.monge(self.source.covariances, self.target.covariances)
 
-    def _stage(self, t: float) -> _Stage:
+    def _components(self, t: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return μ, Λ, μ̇ and A of equation (1) at time t."""
         source, target = self.source, self.target
         drift = target.means - source.means
         if self.path == "sigma":
@@ -149,15 +160,26 @@ class Flow(IntensityMap):
             change = target.precisions - source.precisions
             precisions = source.precisions + t * change
             strain = -0.5 * gaussian.product(gaussian.inverse(precisions), change)
+        return source.means + t * drift, gaussian.symmetric(precisions), drift, strain
+
+    def _stage(self, t: float) -> _Stage:
+        means, precisions, drift, strain = self._components(t)
+        centred = means - self._middle
+        pull = einsum("kij,kj->ki", precisions, centred)  # s_k = Λ_k μ_k − Λ_k x
+        still = drift - einsum("kij,kj->ki", strain, centred)  # u_k = still + A_k x
         with np.errstate(divide="ignore"):
-            level = np.log(source.weights) + 0.5 * gaussian.log_det(precisions)
+            level = np.log(self.source.weights) + 0.5 * gaussian.log_det(precisions)
         return _Stage(
-            means=source.means + t * drift,
-            precisions=gaussian.symmetric(precisions),
-            level=level[:, np.newaxis],
-            drift=drift,
-            strain=strain,
-            growth=gaussian.trace(strain)[:, np.newaxis],
+            log_densities=gaussian.coefficients(
+                level - 0.5 * gaussian.inner(centred, pull), pull, -0.5 * precisions
+            ),
+            fields=np.concatenate([still[..., np.newaxis], strain], axis=2),
+            scores=np.concatenate([pull[..., np.newaxis], -precisions], axis=2),
+            growths=gaussian.coefficients(
+                gaussian.trace(strain) + gaussian.inner(pull, still),
+                einsum("kij,ki->kj", strain, pull) - einsum("kij,kj->ki", precisions, still),
+                -gaussian.product(precisions, strain),
+            ),
         )
 
     @cached_property
@@ -166,14 +188,12 @@ class Flow(IntensityMap):
         return [self._stage(i / (2 * self.steps)) for i in range(2 * self.steps + 1)]
 
     def _mapped(self, x: FloatArray) -> FloatArray:
-        return self._carried(x, _velocity)
+        return self._carried(x - self._middle, _velocity) + self._middle
 
     def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        def field(stage: _Stage, state: FloatArray) -> FloatArray:
-            return np.column_stack(_velocity_and_divergence(stage, state[:, :-1]))
-
-        end = self._carried(np.column_stack([x, np.zeros(len(x))]), field)
-        return end[:, :-1], end[:, -1]
+        start = np.column_stack([x - self._middle, np.zeros(len(x))])
+        end = self._carried(start, _velocity_and_divergence)
+        return end[:, :-1] + self._middle, end[:, -1]
 
     def _carried(
         self, start: FloatArray, field: Callable[[_Stage, FloatArray], FloatArray]
@@ -198,27 +218,26 @@ class Flow(IntensityMap):
 
 
 def _velocity(stage: _Stage, x: FloatArray) -> FloatArray:
-    vectors = gaussian.displacements(x, stage.means)
-    r = _posteriors(stage, vectors)
-    fields = gaussian.times(stage.strain, vectors) + stage.drift[:, np.newaxis]
-    return gaussian.average(r, fields)
+    """Return u at points (n, d)."""
+    basis = gaussian.monomials(x)
+    r = gaussian.softmax(einsum("kf,fn->kn", stage.log_densities, basis))
+    return _linear(r, stage.fields, basis)
 
 
-def _velocity_and_divergence(stage: _Stage, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-    vectors = gaussian.displacements(x, stage.means)
-    r = _posteriors(stage, vectors)
-    fields = gaussian.times(stage.strain, vectors) + stage.drift[:, np.newaxis]
-    scores = -gaussian.times(stage.precisions, vectors)
-    excess = scores - gaussian.average(r, scores)
-    growth = stage.growth + gaussian.inner(excess, fields)
-    return gaussian.average(r, fields), (r * growth).sum(axis=0)
+def _velocity_and_divergence(stage: _Stage, state: FloatArray) -> FloatArray:
+    """Return u and ∇·u at points (n, d), or (n, d + 1) with the log-Jacobian so far."""
+    d = stage.fields.shape[1]
+    basis = gaussian.monomials(state[:, :d])
+    r = gaussian.softmax(einsum("kf,fn->kn", stage.log_densities, basis))
+    u, score = (_linear(r, field, basis) for field in (stage.fields, stage.scores))
+    growth = einsum("fn,fn->n", einsum("kn,kf->fn", r, stage.growths), basis)
+    return np.column_stack([u, growth - gaussian.inner(score, u)])
 
 
-def _posteriors(stage: _Stage, vectors: FloatArray) -> FloatArray:
-    terms = gaussian.quadratic(stage.precisions, vectors)
-    terms *= -0.5
-    terms += stage.level
-    return gaussian.softmax(terms)
+def _linear(r: FloatArray, fields: FloatArray, basis: FloatArray) -> FloatArray:
+    """Return the average under r of fields ``b_k + A_k x``, (n, d)."""
+    mean = einsum("kn,kij->ijn", r, fields)
+    return einsum("ijn,jn->ni", mean, basis[: fields.shape[2]])
 
 
 def _blocks(count: int) -> list[slice]:
