@@ -49,6 +49,14 @@ def test_statistics_are_those_of_an_evaluation(results: ModuleType, values: np.n
     assert found == pytest.approx(effect.correlation)
 
 
+def test_the_spread_within_sites_is_pooled(results: ModuleType, values: np.ndarray) -> None:
+    site = np.array(SITES)
+    own = [values[site == name] for name in "abc"]
+    squares = sum((len(one) - 1) * one.var(axis=0, ddof=1) for one in own)
+    pooled = np.sqrt(squares / (len(SITES) - 3)).mean()
+    assert results.sd_within(SITES)(values) == pytest.approx(pooled)
+
+
 def test_statistics_of_resamples_are_those_of_each(results: ModuleType, values: np.ndarray) -> None:
     places = results.resamples(SITES, 3)
     for statistic in (results.mean_sd, results.mean_sd_in_gaps, results.sd_within(SITES)):
