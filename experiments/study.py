@@ -170,6 +170,7 @@ def results(folder: Path, people: Table) -> dict[str, object]:
     (DOCS / "figures" / "study-intervals.svg").write_bytes(
         interval_figure(*map(intervals, (spread.sd, of_nyul, other_of_nyul)))
     )
+    bright = {name: one.cells[:, -1:] for name, one in found.items()}  # the third quartile of CSF
     of_tissues = {
         "mean sd": quoted(spread.sd),
         "÷ affine": quoted(over(spread.sd, "affine"), 2),
@@ -184,6 +185,7 @@ def results(folder: Path, people: Table) -> dict[str, object]:
     return {
         "tissues": Columns(rows, of_tissues),
         "cells": cells_table(spread),
+        "bright_csf": quoted(over(estimates(bright, mean_sd, sites), "affine"), 2),
         "than_affine": {name: spread.counted(name, "affine") for name in RUNS},
         "than_nyul": {name: spread.counted(name, "nyul") for name in RUNS},
         "targets": tissues_table(others, other_sd, TARGET_ROWS),
