@@ -25,9 +25,9 @@ from ndflow.density.joint_histogram import joint_histogram
 from ndflow.density.projections import marginal
 from ndflow.errors import InvalidValueError
 from ndflow.transport.alignment import align
+from ndflow.transport.far_field import with_far_field
 from ndflow.transport.flow import Flow
 from ndflow.transport.joint.channelwise import Channelwise
-from ndflow.transport.joint.far_field import with_far_field
 from ndflow.transport.joint.meshed import meshed
 from ndflow.transport.joint.sliced import sliced_distance
 from ndflow.transport.maps import Chain, IntensityMap
