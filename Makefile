@@ -49,6 +49,7 @@ demo: $(READY)  ## make a small study, normalise it, and show what happened
 
 COHORT ?= ../shared/cohort
 study: $(READY)  ## compare the methods on a cohort, and write docs/study.md (COHORT=folder)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[study]'
 	$(BIN)/python experiments/study.py $(COHORT) $(RUNS)
 
 bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quarter of an hour)
@@ -56,6 +57,7 @@ bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quart
 	$(BIN)/python benchmarks/rivals.py
 	$(BIN)/python benchmarks/rivals.py --heads
 	$(BIN)/python benchmarks/scaling.py
+	$(BIN)/python benchmarks/channels.py
 
 clean:  ## remove .venv, .venv-torch and all that is generated
 	rm -rf .venv .venv-torch .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -207,13 +207,13 @@ def test_wrong_usage_is_one_line_and_nothing_happens(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("fit --nothing", "Unknown option: --nothing; see ndflow fit --help"),
+        ("fit --wholly", "Unknown option: --wholly; see ndflow fit --help"),
         ("fit --quie", "Unknown option: --quie. Did you mean --quiet? See ndflow fit --help"),
         ("fit -o x.json", "IMAGES is missing; see ndflow fit --help"),
         ("fit -o x.json --mask a b", "IMAGES is missing; it goes before --mask; see ndflow fit"),
         ("apply x.nii -o y.nii", "--map is missing; see ndflow apply --help"),
         ("apply x.nii -o y.nii --map", "--map requires an argument; see ndflow apply --help"),
-        ("apply a b --map c -o d", "Unexpected argument: b; see ndflow apply --help"),
+        ("report a b", "Unexpected argument: b; see ndflow report --help"),
         ("fitt", 'Unknown command "fitt". Did you mean "fit"?'),
         ("normalise a --ref r -o b", "Unknown option: --ref. Did you mean --to? See ndflow normal"),
         ("cohort t o --ref r", "Unknown option: --ref. Did you mean --reference? See ndflow coh"),

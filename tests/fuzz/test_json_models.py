@@ -36,6 +36,8 @@ def documents() -> dict[str, Any]:
         "table": table,
         "inverse": table.inverse(),
         "affine": ndflow.Affine([[2.0]], [1.0]),
+        "several": {"T1w": source, "FLAIR": target},
+        "references": {name: ndflow.reference([source]) for name in ("T1w", "FLAIR")},
     }
     with TemporaryDirectory() as name:
         folder = Path(name)
@@ -43,6 +45,8 @@ def documents() -> dict[str, Any]:
             ndflow.save(folder / f"{stem}.json", model)
         scan = save(folder / "scan.nii", SCAN)
         typed("fit", scan, "-o", folder / "fit.json")
+        other = save(folder / "other.nii", head(1, shape=(10, 10, 10)))
+        typed("fit", f"T1w={scan}", f"FLAIR={other}", "--joint", "-o", folder / "joint.json")
         typed("reference", folder / "fit.json", "-o", folder / "made.json")
         typed("normalise", scan, "--to", folder / "made.json", "-o", folder / "sidecar.nii")
         return {path.stem: read_json(path) for path in folder.glob("*.json")}
@@ -71,6 +75,11 @@ def mutated(random: Random, folder: Path) -> bool:
 def check_model(model: Any, document: Any) -> None:
     """Check that a model is valid, and what its file says."""
     kind = document["kind"]
+    if kind in ("mixtures", "references"):
+        assert [*model] == document["channel_names"]
+        for name, one in model.items():
+            check_model(one, {"kind": kind[:-1], **document[kind][name]})
+        return
     assert holds(document[kind], json.loads(json.dumps(model.to_dict())))
     if kind == "map":
         check_map(model)

@@ -32,6 +32,7 @@ __all__ = [
     "GroupedApp",
     "Images",
     "Jobs",
+    "Joint",
     "Masks",
     "MatchingOptions",
     "NewTissues",
@@ -77,7 +78,16 @@ COMMON: dict[str, tuple[str, ...]] = {
         *("--output", "--mask", "--exclude", "--channel", "--average", "--weights"),
         *("--jobs", "--dry-run", "--force", "--quiet"),
     ),
-    "fit": ("--output", "--mask", "--exclude", "--jobs", "--dry-run", "--force", "--quiet"),
+    "fit": (
+        "--output",
+        "--mask",
+        "--exclude",
+        "--joint",
+        "--jobs",
+        "--dry-run",
+        "--force",
+        "--quiet",
+    ),
     "apply": ("--map", "--output", "--inverse", "--mask", "--dtype", "--force", "--quiet"),
     "evaluate": ("--output", "--covariate", "--jobs", "--force", "--quiet"),
     "report": ("--title", "--sample", "--viewer", "--subject-pages", "--quiet"),
@@ -100,7 +110,8 @@ _METAVARS = {  # of settings, whose classes know nothing about the command line
 _SEVERAL = ("--balance",)  # options with one or more values, up to the next option
 _PYTHON_ONLY = ("--lesions",)  # --find-lesions is the option
 
-Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...")]
+Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...|NAME=IMAGE...")]
+Joint = Annotated[bool, Parameter(negative=())]
 Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
 Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto|brain...", consume_multiple=1)]
 Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE|none...", consume_multiple=1)]

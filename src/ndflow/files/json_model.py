@@ -12,7 +12,8 @@ import json
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, TypeGuard
 
 from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
@@ -27,7 +28,9 @@ __all__ = [
     "KINDS",
     "VERSION",
     "ModelFile",
+    "check_model",
     "check_new_model",
+    "is_model",
     "kind_in",
     "model_bytes",
     "read_model",
@@ -36,7 +39,7 @@ __all__ = [
 
 FORMAT, VERSION = "ndflow", 2
 KINDS = (
-    *("mixture", "reference", "map", "study", "evaluation"),
+    *("mixture", "mixtures", "reference", "references", "map", "study", "evaluation"),
     *("preparation", "aligned", "prepared"),
 )
 
@@ -105,6 +108,18 @@ def check_new_model(
     if strange or (data and data.get("format") != FORMAT):
         cause = "exists, and was not written by ndflow"
         raise FileError(path, cause, "choose another name for the output")
+
+
+def check_model(path: AnyPath, inputs: Sequence[AnyPath] = (), *, force: bool = False) -> None:
+    """Say now why a model may not be written, for the files that it is made from."""
+    if not is_model(path):
+        raise FileError(path, "a model is written as JSON", "let its name end with .json")
+    check_new_model(path, force=force, inputs=inputs, may_be_damaged=False)
+
+
+def is_model(source: object) -> TypeGuard[AnyPath]:
+    """Tell whether something is the path of a model, by its name."""
+    return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".json"
 
 
 def kind_in(path: AnyPath) -> str | None:

@@ -14,25 +14,28 @@ from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.found_masks import holds_found_brain
-from ndflow.image.read import Source, read_volume
+from ndflow.image.read import Grid, Source, read_volume
 from ndflow.image.volume import Volume
 from ndflow.values import FloatArray
 
 __all__ = [
+    "ALIGNED",
     "MIN_VOXELS",
+    "TOLERATED",
     "BoolArray",
     "Inside",
     "Mask",
     "Nonzero",
     "misalignment_warnings",
     "read_mask",
+    "voxels_apart",
 ]
 
 BoolArray = NDArray[np.bool_]
 
 MIN_VOXELS = 100  # the fewest that a density can be estimated from, and not well
 
-_ALIGNED, _TOLERATED = 1e-2, 0.5  # distances of a mask from its image, in voxels
+ALIGNED, TOLERATED = 1e-2, 0.5  # distances of a mask from its image, in voxels
 _ROUNDING = 1e-6  # of 255 · (1/255), with 1/255 rounded to the seven digits of a header
 
 
@@ -199,17 +202,22 @@ def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:
     ------
     FileError : if they are farther apart.
     """
-    if not (mask.placed and like.placed) or np.array_equal(mask.affine, like.affine, True):
+    apart = voxels_apart(mask, like)
+    if apart <= ALIGNED:
         return []
-    ends = [(0, length - 1) for length in (*like.spatial_shape, 1, 1)[:3]]
-    corners = np.array([(*corner, 1) for corner in product(*ends)], dtype=np.float64)
-    distances = np.linalg.norm((corners @ (mask.affine - like.affine).T)[:, :3], axis=1)
-    voxel = float(np.linalg.norm(like.affine[:3, :3], axis=0).min())
-    apart = float(distances.max() / voxel) if voxel > 0 else np.inf
-    if apart <= _ALIGNED:
-        return []
-    if apart < _TOLERATED:
+    if apart < TOLERATED:
         return [f"{mask.path}: lies {apart:.2g} voxels away from {like.path}; used nevertheless"]
     what = "a mask that lies" if isinstance(mask, Mask) else "lies"
     cause = f"{what} {apart:.3g} voxels away from {like.path}"
     raise FileError(mask.path, cause, "resample it onto the image's grid, or mend its header")
+
+
+def voxels_apart(one: Mask | Volume | Grid, like: Volume | Grid) -> float:
+    """Return the largest distance between corners of two images of one shape, in voxels."""
+    if not (one.placed and like.placed) or np.array_equal(one.affine, like.affine, True):
+        return 0.0
+    ends = [(0, length - 1) for length in (*like.spatial_shape, 1, 1)[:3]]
+    corners = np.array([(*corner, 1) for corner in product(*ends)], dtype=np.float64)
+    distances = np.linalg.norm((corners @ (one.affine - like.affine).T)[:, :3], axis=1)
+    voxel = float(np.linalg.norm(like.affine[:3, :3], axis=0).min())
+    return float(distances.max() / voxel) if voxel > 0 else np.inf

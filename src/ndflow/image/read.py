@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from nibabel.freesurfer.mghformat import MGHHeader
@@ -29,7 +29,7 @@ from ndflow.image.nifti import add_extensions, header_size, nifti_header_for, ni
 from ndflow.image.volume import Volume
 from ndflow.values import FloatArray
 
-__all__ = ["Source", "files_of", "read_volume"]
+__all__ = ["Grid", "Source", "files_of", "read_grid", "read_volume"]
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
 
@@ -86,6 +86,43 @@ def read_volume(
             header = mgh_header_with_tail(path, block, stream.finish(keep=MGH_TAIL))
             refuse_other_type(path, stored)
     return _volume(path, (FileHash(path, stream.sha256),), layout, stored, header)
+
+
+class Grid(NamedTuple):
+    """Where the voxels of an image lie, see `Volume`."""
+
+    path: str
+    shape: tuple[int, ...]
+    affine: FloatArray
+    placed: bool
+
+    @property
+    def spatial_shape(self) -> tuple[int, ...]:
+        """The length of each spatial axis, without the axes of length 1 that may follow."""
+        return self.shape[:3]
+
+
+def read_grid(source: Source, *, called: str = "the image") -> Grid:
+    """Return where the voxels of an image lie, from its header alone; see `read_volume`."""
+    if isinstance(source, np.ndarray):
+        _refuse_array(called, source)
+        return Grid(called, source.shape, np.eye(4), placed=False)
+    if isinstance(source, SpatialImage):
+        name = source.get_filename() or called
+        affine = affine_of(name, source.header) if source.affine is None else source.affine
+        return Grid(name, source.shape, np.asarray(affine, dtype=np.float64), placed=True)
+    path = _path(source)
+    head, single = (pair[0], False) if (pair := _existing_pair(path)) else (path, True)
+    with open_stream(head) as stream:
+        first = stream.read(4, "header").tobytes()
+        if size := header_size(first):
+            block = first + stream.read(size - 4, "header").tobytes()
+            layout = nifti_layout(path, block, single=single)
+        elif first == MGH_VERSION:
+            layout = mgh_layout(path, first + stream.read(MGH_START - 4, "header").tobytes())
+        else:
+            raise FileError(path, "neither NIfTI nor MGH", "convert it to NIfTI first")
+    return Grid(path, layout.shape, affine_of(path, layout.header), placed=True)
 
 
 def files_of(source: Source) -> tuple[str, ...]:

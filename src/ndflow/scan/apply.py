@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Unpack, overload
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
@@ -11,8 +12,12 @@ from ndflow.files.fingerprints import Hashes
 from ndflow.files.json_model import read_model
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan
+from ndflow.scan.channels.channel_outputs import channel_outputs
+from ndflow.scan.channels.channel_subject import Subject
+from ndflow.scan.channels.joint_apply import apply_jointly
 from ndflow.scan.map_voxels import mapped
-from ndflow.scan.parameters import documented
+from ndflow.scan.outputs import make_folder
+from ndflow.scan.parameters import ApplyOptions, documented
 from ndflow.scan.reading import read_masked, selection
 from ndflow.scan.records import MapRecord
 from ndflow.scan.results import Result, all_files, check_result, deliver
@@ -23,9 +28,21 @@ from ndflow.values import path_like
 __all__ = ["apply", "apply_map"]
 
 
+@overload
+def apply(
+    image: Source, imap: IntensityMap | AnyPath, **options: Unpack[ApplyOptions]
+) -> Result: ...
+
+
+@overload
+def apply(
+    image: Mapping[str, Source], imap: IntensityMap | AnyPath, **options: Unpack[ApplyOptions]
+) -> dict[str, Result]: ...
+
+
 @documented(Writing, Reading)
 def apply(
-    image: Source,
+    image: Source | Mapping[str, Source],
     imap: IntensityMap | AnyPath,
     *,
     inverse: bool = False,
@@ -36,24 +53,27 @@ def apply(
     dtype: DType = Writing.dtype,
     force: bool = Writing.force,
     max_bytes: int = Reading.max_bytes,
-) -> Result:
+) -> Result | dict[str, Result]:
     """Apply an intensity map to an image, as ``ndflow apply`` does.
 
     Parameters
     ----------
-    image : a path, a nibabel image, or an array.
+    image : a path, a nibabel image, or an array; or, for a joint map, a dictionary of the channels
+        of one subject by name.
     imap : a map, or the path of one; the sidecar of a normalised image is one.
     inverse : undo the map.
     other_image : undo it in an image that it did not make, such as an edited copy. By default that
         is refused where the file of the map says which image it made.
     mask : of the image, like `image`, or ``"auto"`` or ``"brain"``. It only says what is outside.
         Default: all voxels but 0.
-    output : where to write the image, with its sidecar beside it. Default: it is returned.
+    output : where to write the image, with its sidecar beside it; for several channels, a folder.
+        Default: it is returned.
 
     Returns
     -------
     Result
-        The new image, and the map that made it.
+        The new image, and the map that made it. Of several channels, a dictionary with the result
+        of each.
 
     Raises
     ------
@@ -75,6 +95,21 @@ def apply(
         path_like(imap, "imap, where it is not a map,")
     if output is not None:
         path_like(output, "output")
+    if isinstance(image, Mapping):
+        subject, outputs = Subject(image, mask), None
+        if output is not None:
+            folder, files = channel_outputs(subject, output)
+            make_folder(folder)
+            outputs = dict(zip(subject.names, files, strict=True))
+        return apply_jointly(
+            subject,
+            imap,
+            inverse=inverse,
+            other_image=other_image,
+            outputs=outputs,
+            reading=Reading(max_bytes),
+            writing=Writing(outside, dtype, force),
+        ).results
     return apply_map(
         Scan(image, mask),
         imap,
@@ -125,7 +160,7 @@ def apply_map(
         map_file = {"map": (file.file,)}
     if imap.channels != 1:
         cause = f"a map of {imap.channels} channels, but an image has one"
-        raise FileError(name, cause, "use a map of one channel")
+        raise FileError(name, cause, "give all channels, for example T1w=FILE FLAIR=FILE")
     chosen = imap.inverse() if inverse else imap
     if output is not None:
         check_result(output, all_files(inputs), writing=writing)

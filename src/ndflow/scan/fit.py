@@ -6,7 +6,8 @@ can be shown by the SHA-256 of the image.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple, Unpack, overload
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import Hashes, contents
+from ndflow.files.json_model import check_model
 from ndflow.image.mask_doubts import mask_doubts
 from ndflow.image.mask_figures import MaskFigures, measure_mask
 from ndflow.image.read import Source
@@ -23,8 +25,11 @@ from ndflow.image.scans import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
+from ndflow.scan.channels.channel_subject import Subject, check_grids
+from ndflow.scan.channels.channel_voxels import EVIDENCE, read_subject
+from ndflow.scan.channels.joint_rules import check_separate
 from ndflow.scan.match_doubts import VoxelQuantiles, fit_doubts
-from ndflow.scan.model_files import check_model
+from ndflow.scan.parameters import FitOptions
 from ndflow.scan.reading import ScanVoxels, error_about, read_scan, selection
 from ndflow.scan.records import ScanModel
 from ndflow.scan.settings import Fitting, Reading, flat
@@ -56,9 +61,26 @@ class FittedScan(NamedTuple):
     doubts: tuple[Doubt, ...]
 
 
+@overload
+def fit(data: Histogram | Source, **options: Unpack[FitOptions]) -> Fit: ...
+
+
+@overload
 def fit(
-    data: Histogram | Source,
+    data: Mapping[str, Source], *, joint: Literal[True], **options: Unpack[FitOptions]
+) -> Fit: ...
+
+
+@overload
+def fit(
+    data: Mapping[str, Source], *, joint: Literal[False] = False, **options: Unpack[FitOptions]
+) -> dict[str, Fit]: ...
+
+
+def fit(
+    data: Histogram | Source | Mapping[str, Source],
     *,
+    joint: bool = False,
     mask: Source | None = None,
     exclude: Source | None = None,
     effective_count: float = Fitting.effective_count,
@@ -69,16 +91,19 @@ def fit(
     tolerance: float = 1e-2,
     start: GaussianMixture | None = None,
     max_bytes: int = Reading.max_bytes,
-) -> Fit:
+) -> Fit | dict[str, Fit]:
     """Fit a Dirichlet-process Gaussian mixture to a histogram or an image.
 
     Parameters
     ----------
-    data : a histogram; or an image: a path, a nibabel image, or an array.
+    data : a histogram; or an image: a path, a nibabel image, or an array; or several channels of
+        one subject: a dictionary of images by name, such as ``{"T1w": …, "FLAIR": …}``.
+    joint : fit one joint density to several channels, not one to each.
     mask : of an image, like the image; or what to find: ``"auto"``, the foreground, or ``"brain"``,
         the brain in a T1w image. Default: all voxels but 0.
     exclude : a mask of voxels of an image that the fit does not see, such as a lesion.
-    effective_count : how many independent voxels the data are worth at most.
+    effective_count : how many independent voxels the data are worth at most; ten times as many with
+        `joint`.
     concentration : α of the Dirichlet process; larger values expect more components.
     concentration_prior : shape and rate of a Gamma prior on α, which is then inferred.
     truncation : the largest possible number of components.
@@ -90,7 +115,8 @@ def fit(
     Returns
     -------
     Fit
-        Its ``mixture`` is the density, in the units of the data.
+        Its ``mixture`` is the density, in the units of the data. Of several channels, each by
+        itself, a dictionary with the fit of each.
 
     Raises
     ------
@@ -117,6 +143,10 @@ def fit(
         "tolerance": tolerance,
         "start": start,
     }
+    if isinstance(data, Mapping):
+        return _fit_channels(Subject(data, mask, exclude), joint, Reading(max_bytes), options)
+    if joint:
+        raise InvalidValueError("joint is for several channels; give images by their names")
     if isinstance(data, Histogram):
         if mask is not None or exclude is not None:
             raise InvalidValueError("a histogram has no voxels left to mask; leave out the mask")
@@ -124,6 +154,25 @@ def fit(
     voxels = read_scan(Scan(data, mask, exclude), Reading(max_bytes))
     with error_about(voxels.volume.path, options=True):
         return density.fit(voxels.histogram, **options)  # type: ignore[arg-type]
+
+
+def _fit_channels(
+    subject: Subject, joint: bool, reading: Reading, options: dict[str, Any]
+) -> Fit | dict[str, Fit]:
+    """Fit the channels of a subject, together or each by itself."""
+    if joint:
+        cells = read_subject(subject, reading).cells
+        evidence = EVIDENCE * Fitting(options.pop("effective_count")).effective_count
+        with error_about(subject.path, options=True):
+            return density.fit(cells, effective_count=evidence, **options)
+    check_separate(subject)
+    check_grids(subject)
+    found = {}
+    for name in subject.names:
+        voxels = read_scan(subject.scan(name), reading)
+        with error_about(voxels.volume.path, options=True):
+            found[name] = density.fit(voxels.histogram, **options)
+    return found
 
 
 def fit_voxels(

@@ -23,7 +23,7 @@ from ndflow.methods.solution import Solution
 from ndflow.scan.records import ScanModel
 from ndflow.values import FloatArray
 
-__all__ = ["VoxelQuantiles", "fit_doubts", "match_doubts"]
+__all__ = ["VoxelQuantiles", "distance_doubts", "fit_doubts", "match_doubts"]
 
 _MISFIT = 0.03  # Kolmogorov–Smirnov distance of a mixture from the histogram
 # Alignment alone leaves .09, and .14 at most, in 68 scans of three sites; a match .01, and .03 at
@@ -118,6 +118,18 @@ def _distance_doubts(voxels: VoxelQuantiles, solution: Solution, goal: Goal) -> 
         float(np.abs(way(voxels.inner) - wanted).mean()) / sd
         for way in (solution.imap, solution.affine)
     )
+    return distance_doubts(left, aligned, goal.shortcoming)
+
+
+def distance_doubts(left: float, aligned: float, shortcoming: str) -> list[Doubt]:
+    """Return what is doubtful about how far a result is from its target.
+
+    Parameters
+    ----------
+    left, aligned : the Wasserstein distance in standard deviations of the target, of the result and
+        after alignment alone.
+    shortcoming : why the former may be larger, and what to try.
+    """
     found = []
     if left > _FAR:
         found.append(
@@ -135,7 +147,7 @@ def _distance_doubts(voxels: VoxelQuantiles, solution: Solution, goal: Goal) -> 
                 "worse than alignment",
                 f"The result is further from its target (Wasserstein distance of {left:.3f} "
                 f"standard deviations) than after alignment alone ({aligned:.3f}).",
-                goal.shortcoming,
+                shortcoming,
             )
         )
     return found

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TypeGuard
+from collections.abc import Mapping
 
 from ndflow.density import Fit, GaussianMixture
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import check_new_model, read_model
+from ndflow.files.json_model import check_model, read_model
 from ndflow.population import Reference
+from ndflow.scan.channels.channel_records import ReferenceModels, ScanModels
 from ndflow.scan.records import FileRecord, MapRecord, ReferenceModel, ScanModel
 from ndflow.transport import IntensityMap
 from ndflow.values import path_like, short
 
-__all__ = ["Model", "check_model", "is_model", "load", "save"]
+__all__ = ["Model", "load", "save"]
 
 Model = GaussianMixture | Reference | IntensityMap
+Models = Mapping[str, GaussianMixture | Fit] | Mapping[str, Reference]
 
 
-def load(path: AnyPath) -> Model:
+def load(path: AnyPath) -> Model | dict[str, GaussianMixture] | dict[str, Reference]:
     """Read a mixture, a reference or an intensity map from its file.
 
     Parameters
@@ -31,7 +30,8 @@ def load(path: AnyPath) -> Model:
     Returns
     -------
     GaussianMixture, Reference or IntensityMap
-        A reference has its landmarks, tissues and ceiling, if the file holds them.
+        A reference has its landmarks, tissues and ceiling, if the file holds them. Of several
+        channels, each by itself, a dictionary of mixtures or references by the name of the channel.
 
     Raises
     ------
@@ -49,7 +49,14 @@ def load(path: AnyPath) -> Model:
     True
     """
     path_like(path, "path")
-    kind, payload, _ = read_model(path, "mixture", "reference", "map")
+    kinds = (ScanModel, ScanModels, ReferenceModel, ReferenceModels, MapRecord)
+    kind, payload, _ = read_model(path, *(one.kind for one in kinds))
+    if kind == "mixtures":
+        models = ScanModels.of_payload(path, payload)
+        return {name: models.mixtures[name].mixture for name in models.channel_names}
+    if kind == "references":
+        references = ReferenceModels.of_payload(path, payload)
+        return {name: references.references[name].reference for name in references.channel_names}
     if kind == "mixture":
         return ScanModel.of_payload(path, payload).mixture
     if kind == "reference":
@@ -57,13 +64,14 @@ def load(path: AnyPath) -> Model:
     return MapRecord.of_payload(path, payload).map
 
 
-def save(path: AnyPath, model: Model | Fit, *, force: bool = False) -> None:
+def save(path: AnyPath, model: Model | Fit | Models, *, force: bool = False) -> None:
     """Write a mixture, a reference or an intensity map to a file.
 
     Parameters
     ----------
     path : where to; a name that ends with ``.json``.
-    model : what to write; of a fit, its mixture.
+    model : what to write; of a fit, its mixture. A dictionary holds the mixtures or the references
+        of several channels, by their names.
     force : whether another file may be replaced.
 
     Raises
@@ -80,19 +88,9 @@ def save(path: AnyPath, model: Model | Fit, *, force: bool = False) -> None:
     _record_of(model).write(path, force=force)
 
 
-def check_model(path: AnyPath, inputs: Sequence[AnyPath] = (), *, force: bool = False) -> None:
-    """Say now why a model may not be written, for the files that it is made from."""
-    if not is_model(path):
-        raise FileError(path, "a model is written as JSON", "let its name end with .json")
-    check_new_model(path, force=force, inputs=inputs, may_be_damaged=False)
-
-
-def is_model(source: object) -> TypeGuard[AnyPath]:
-    """Tell whether something is the path of a model, by its name."""
-    return isinstance(source, str | os.PathLike) and Path(source).suffix.lower() == ".json"
-
-
-def _record_of(model: Model | Fit) -> FileRecord:
+def _record_of(model: Model | Fit | Models) -> FileRecord:
+    if isinstance(model, Mapping):
+        return _channel_record({name: _record_of(one) for name, one in model.items()})
     if isinstance(model, Fit):
         return ScanModel(model.mixture)
     if isinstance(model, GaussianMixture):
@@ -102,3 +100,14 @@ def _record_of(model: Model | Fit) -> FileRecord:
     if isinstance(model, IntensityMap):
         return MapRecord(model)
     raise InvalidValueError(f"model must be a mixture, a reference or a map, not {short(model)}")
+
+
+def _channel_record(records: dict[str, FileRecord]) -> FileRecord:
+    names = tuple(map(str, records))
+    models = {name: one for name, one in records.items() if isinstance(one, ScanModel)}
+    references = {name: one for name, one in records.items() if isinstance(one, ReferenceModel)}
+    if names and len(models) == len(names):
+        return ScanModels(names, models)
+    if names and len(references) == len(names):
+        return ReferenceModels(names, references)
+    raise InvalidValueError("model must be mixtures or references by channel, not both, nor others")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Unpack, overload
 
+from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan, TissueMaps
@@ -20,10 +22,19 @@ from ndflow.methods.matching import (
 from ndflow.methods.modes import Goal
 from ndflow.methods.registry import MethodName
 from ndflow.population.plausibility import unlike_reference
+from ndflow.scan.channels.channel_outputs import channel_outputs
+from ndflow.scan.channels.channel_subject import Subject, check_grids
+from ndflow.scan.channels.channel_targets import (
+    AnyChannelTarget,
+    read_joint_target,
+    separate_matches,
+)
+from ndflow.scan.channels.joint_normalise import normalise_jointly
 from ndflow.scan.fit import fit_voxels
 from ndflow.scan.map_voxels import mapped
 from ndflow.scan.match_doubts import VoxelQuantiles, match_doubts
-from ndflow.scan.parameters import documented
+from ndflow.scan.outputs import make_folder
+from ndflow.scan.parameters import NormaliseOptions, documented
 from ndflow.scan.presets.preset_facts import TargetFacts
 from ndflow.scan.presets.preset_rules import PresetRecord, settled_match
 from ndflow.scan.reading import check_found_mask, read_scan, selection
@@ -45,11 +56,22 @@ from ndflow.values import path_like
 __all__ = ["normalise", "normalise_scan", "normalize"]
 
 
+@overload
+def normalise(image: Source, to: AnyTarget, **options: Unpack[NormaliseOptions]) -> Result: ...
+
+
+@overload
+def normalise(
+    image: Mapping[str, Source], to: AnyChannelTarget, **options: Unpack[NormaliseOptions]
+) -> dict[str, Result]: ...
+
+
 @documented(MatchingChoices, Writing, Fitting, Reading)
 def normalise(
-    image: Source,
-    to: AnyTarget,
+    image: Source | Mapping[str, Source],
+    to: AnyChannelTarget,
     *,
+    joint: bool = False,
     mask: Source | None = None,
     to_mask: Source | None = None,
     exclude: Source | None = None,
@@ -73,26 +95,32 @@ def normalise(
     force: bool = Writing.force,
     effective_count: float = Fitting.effective_count,
     max_bytes: int = Reading.max_bytes,
-) -> Result:
+) -> Result | dict[str, Result]:
     """Bring an image to a target, as ``ndflow normalise`` does.
 
     Parameters
     ----------
-    image : a path, a nibabel image, or an array.
+    image : a path, a nibabel image, or an array; or several channels of one subject: a dictionary
+        of them by name, such as ``{"T1w": …, "FLAIR": …}``.
     to : the target: a reference or a mixture, or the path of one; ``"builtin:T1w"``, a reference
-        that comes with the package; or an image, like `image`.
+        that comes with the package; or an image, like `image`. For several channels: a dictionary
+        of targets by name, or a file that holds one for each; with `joint`, a joint one.
+    joint : bring several channels to the target together, not each by itself.
     mask, to_mask : of the image and of the target, like `image`; or what to find: ``"auto"``, the
-        foreground, or ``"brain"``, the brain in a T1w image. Default: all voxels but 0.
+        foreground, or ``"brain"``, the brain in a T1w image. Default: all voxels but 0. Several
+        channels share one mask.
     exclude : a mask of voxels that the density does not see, such as a lesion; they are mapped.
     csf, gm, wm : tissue probability maps, for ``target="tissue"``.
-    output : where to write the image, with its sidecar beside it. Default: it is returned.
+    output : where to write the image, with its sidecar beside it; for several channels, a folder.
+        Default: it is returned.
     preset : what decides the settings below that are None: ``"auto"``, by what the target knows; or
         ``"paper"``, as in the paper. The record of the result says what it decided, and why.
 
     Returns
     -------
     Result
-        The new image, the intensity map that made it, and how it was found.
+        The new image, the intensity map that made it, and how it was found. Of several channels, a
+        dictionary with the result of each.
 
     Raises
     ------
@@ -117,6 +145,19 @@ def normalise(
     )
     reading, fitting = Reading(max_bytes), Fitting(effective_count)
     writing = Writing(outside, dtype, force)
+    if isinstance(image, Mapping):
+        if to_mask is not None:
+            raise InvalidValueError("to_mask: a target of several channels is not an image")
+        subject = Subject(image, mask, exclude, TissueMaps(csf, gm, wm))
+        chosen = _Chosen(preset, choices, reading, fitting, writing)
+        return _normalise_channels(subject, to, output, chosen, joint=joint)
+    if joint:
+        raise InvalidValueError(
+            "joint: there is one image only; give several channels by their names, for example "
+            "{'T1w': 'a.nii.gz', 'FLAIR': 'b.nii.gz'}"
+        )
+    if isinstance(to, Mapping):
+        raise InvalidValueError("to: targets of several channels, but there is one image only")
     scan = Scan(image, mask, exclude, TissueMaps(csf, gm, wm))
     known = None if isinstance(to, Target) else known_target(to)
     facts = TargetFacts() if known is None else known.facts
@@ -139,6 +180,50 @@ def normalise(
 
 
 normalize = normalise  # the American spelling
+
+
+class _Chosen(NamedTuple):
+    """What the user chose."""
+
+    preset: PresetName
+    choices: MatchingChoices
+    reading: Reading
+    fitting: Fitting
+    writing: Writing
+
+
+def _normalise_channels(
+    subject: Subject, to: AnyChannelTarget, output: AnyPath | None, chosen: _Chosen, *, joint: bool
+) -> dict[str, Result]:
+    """Bring several channels to a target, together or each by itself."""
+    preset, choices, reading, fitting, writing = chosen
+    outputs = None
+    if output is not None:
+        folder, files = channel_outputs(subject, output)
+        make_folder(folder)
+        outputs = dict(zip(subject.names, files, strict=True))
+    if joint:
+        target = read_joint_target(subject, to, preset=preset, choices=choices, writing=writing)
+        return normalise_jointly(
+            subject, target, outputs=outputs, reading=reading, fitting=fitting, writing=writing
+        ).results
+    matches = separate_matches(
+        subject, to, preset=preset, choices=choices, reading=reading, fitting=fitting
+    )
+    check_grids(subject)
+    return {
+        one.name: normalise_scan(
+            one.scan,
+            one.target,
+            output=None if outputs is None else outputs[one.name],
+            reading=reading,
+            fitting=fitting,
+            matching=one.matching,
+            writing=writing,
+            preset=one.preset,
+        )
+        for one in matches
+    }
 
 
 def normalise_scan(

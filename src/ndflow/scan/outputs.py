@@ -12,11 +12,10 @@ from urllib.parse import quote
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.identity import identity_of
-from ndflow.files.json_model import kind_in
+from ndflow.files.json_model import is_model, kind_in
 from ndflow.files.stream import open_file
 from ndflow.image.found_masks import to_be_found
 from ndflow.image.read import files_of
-from ndflow.scan.model_files import is_model
 from ndflow.scan.records import MapRecord
 
 __all__ = [

@@ -1,18 +1,86 @@
-"""The documentation of settings as parameters of a function.
+"""The settings as parameters of a function: their documentation, and their types.
 
 The fields of the settings are explained once, in the docstrings of their classes. The command line
 shows these texts as its help; `documented` adds them to the Parameters of a Python function.
+
+What a function returns may depend on what it is given: one image, or several channels. For type
+checkers, its options are written down once, as a `TypedDict`.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
-__all__ = ["documented"]
+from ndflow.density import GaussianMixture
+from ndflow.files.atomic import AnyPath
+from ndflow.image.read import Source
+from ndflow.methods.matching import Lesions, Objective, Scale, Solver, TargetKind
+from ndflow.methods.registry import MethodName
+from ndflow.scan.settings import DType, Outside, PresetName
+
+__all__ = ["ApplyOptions", "FitOptions", "NormaliseOptions", "documented"]
 
 F = TypeVar("F", bound=Callable[..., object])
+
+
+class FitOptions(TypedDict, total=False):
+    """The options of `ndflow.fit`, but `joint`."""
+
+    mask: Source | None
+    exclude: Source | None
+    effective_count: float
+    concentration: float
+    concentration_prior: tuple[float, float] | None
+    truncation: int
+    prior_strength: float
+    tolerance: float
+    start: GaussianMixture | None
+    max_bytes: int
+
+
+class ApplyOptions(TypedDict, total=False):
+    """The options of `ndflow.apply`."""
+
+    inverse: bool
+    other_image: bool
+    mask: Source | None
+    output: AnyPath | None
+    outside: Outside | None
+    dtype: DType
+    force: bool
+    max_bytes: int
+
+
+class NormaliseOptions(TypedDict, total=False):
+    """The options of `ndflow.normalise`."""
+
+    joint: bool
+    mask: Source | None
+    to_mask: Source | None
+    exclude: Source | None
+    csf: Source | None
+    gm: Source | None
+    wm: Source | None
+    output: AnyPath | None
+    preset: PresetName
+    method: MethodName
+    target: TargetKind | None
+    lesions: Lesions | None
+    freeze: tuple[str, ...]
+    objective: Objective | None
+    regularisation: float | None
+    solver: Solver
+    landmarks: int
+    scale: Scale | None
+    range: tuple[float, float] | None
+    outside: Outside | None
+    dtype: DType
+    force: bool
+    effective_count: float
+    max_bytes: int
+
 
 _SECTION = "Returns\n-------"
 

@@ -35,6 +35,7 @@ __all__ = [
     "ScanVoxels",
     "VoxelCounts",
     "check_found_mask",
+    "count_voxels",
     "error_about",
     "read_lesion",
     "read_masked",
@@ -113,24 +114,40 @@ def read_scan(scan: Scan, reading: Reading) -> ScanVoxels:
     excluded = None
     if scan.lesion is not None:
         excluded = read_mask(scan.lesion, fewest=0, max_bytes=limit)
-    volume, inside, warnings, files, found = read_masked(scan.image, scan.mask, max_bytes=limit)
+    masked = read_masked(scan.image, scan.mask, max_bytes=limit)
     if excluded is not None:
-        warnings += excluded.on(volume)
-        files |= {"lesion": excluded.files} if excluded.files else {}
-    lesion = None if excluded is None else _flat(excluded.inside)
+        masked.warnings.extend(excluded.on(masked.volume))
+        masked.files.update({"lesion": excluded.files} if excluded.files else {})
+    return count_voxels(scan, masked, None if excluded is None else _flat(excluded.inside))
+
+
+def count_voxels(scan: Scan, masked: MaskedVolume, lesion: BoolArray | None) -> ScanVoxels:
+    """Count the voxels of an image that was read.
+
+    Parameters
+    ----------
+    scan : what the user asked for, for messages.
+    masked : the image and its mask.
+    lesion : which voxels to leave out, flattened like `Volume.flat`.
+
+    Raises
+    ------
+    FileError : if too few voxels are left, or they cannot be those of a scan.
+    """
+    volume, inside, warnings, files, found = masked
     counted, left_out, not_finite = _counted(volume, inside, lesion)
     total = int(counted.total) if counted else 0
     if counted is None or total < MIN_VOXELS:
         cause = f"{_count(total, 'voxel')} {'is' if total == 1 else 'are'} {_which(scan)}"
         hint = _MASK if scan.mask is None else "check the mask, and what is excluded"
         raise FileError(volume.path, cause, f"at least {MIN_VOXELS} are needed; {hint}")
-    warnings += _suspicious(volume.path, counted)
+    notes = [*warnings, *_suspicious(volume.path, counted)]
     if not_finite:
-        warnings.append(
+        notes.append(
             f"{volume.path}: {_count(not_finite, 'voxel')} NaN or infinite, left out of the fit"
         )
     return ScanVoxels(
-        volume, inside, counted, left_out, not_finite, tuple(warnings), files, lesion, found
+        volume, inside, counted, left_out, not_finite, tuple(notes), files, lesion, found
     )
 
 

@@ -14,7 +14,8 @@ from ndflow.density import Fit, GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import read_model
+from ndflow.files.fingerprints import FileHash
+from ndflow.files.json_model import check_model, is_model, kind_in, read_model
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_of
@@ -24,8 +25,8 @@ from ndflow.methods.model import DensityModel
 from ndflow.methods.registry import MethodName
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.record import JSON
+from ndflow.scan.channels.channel_records import JointModel
 from ndflow.scan.fit import fit_scan
-from ndflow.scan.model_files import check_model, is_model
 from ndflow.scan.outputs import stem
 from ndflow.scan.reading import error_about
 from ndflow.scan.records import InputRecord, ReferenceModel, ScanModel
@@ -38,6 +39,8 @@ __all__ = [
     "lacking_tissues",
     "read_source",
     "reference",
+    "refuse_same_content",
+    "saved_source",
     "write_reference",
 ]
 
@@ -53,6 +56,7 @@ class SourceModel(NamedTuple):
     warnings : for the user.
     image : the SHA-256 of the image that a model was made from, if it says so.
     doubts : what to check by eye.
+    channel_names : what the channels of a joint model show.
     """
 
     model: DensityModel
@@ -61,6 +65,7 @@ class SourceModel(NamedTuple):
     warnings: tuple[str, ...] = ()
     image: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
+    channel_names: tuple[str, ...] = ()
 
 
 def reference(
@@ -91,7 +96,8 @@ def reference(
         which keeps peaks sharp (one channel), and is the default of the command.
     names : what the scans are called, for the record. Default: the names of their files, if all
         are files.
-    channel_names : what the images show, for example ``"T1w"``.
+    channel_names : what the images show, for example ``"T1w"``. Default: what the files of joint
+        mixtures say.
     method : what the reference is for: some methods look at landmarks besides the density.
     landmarks : how many percentiles nyul matches.
     lesions : the scans are healthy: learn the most that they have, so that lesions in others can be
@@ -133,10 +139,12 @@ def reference(
     models = [
         _model_of(source, mask, matching) for source, mask in zip(sources, inside, strict=True)
     ]
+    if channel_names is None and len({one.channel_names for one in models}) == 1:
+        channel_names = models[0].channel_names or None
     if names is None and len(files) == len(sources):
         names = [stem(file) for file in files]
     made = average_models(
-        models,
+        [one.model for one in models],
         matching,
         names=names,
         weights=None if weights is None else [float(w) for w in np.asarray(weights).ravel()],
@@ -174,13 +182,28 @@ def read_source(
         return SourceModel(
             made.model, made.settings or {}, image, made.warnings, image, made.doubts
         )
+    if kind_in(scan.image) in ("mixtures", "references"):
+        cause = "of several channels, which cannot be averaged with scans of one"
+        raise FileError(scan.image, cause, "give files of the same channels only")
     kind, payload, file = read_model(scan.image, "mixture", "reference")
     if kind == "reference":
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
         raise FileError(scan.image, "a reference, which cannot be averaged with scans", hint)
-    record = ScanModel.of_payload(scan.image, payload)
+    record = JointModel.of_payload(scan.image, payload)
+    return saved_source(file, record, matching)._replace(channel_names=record.channel_names)
+
+
+def saved_source(file: FileHash, record: ScanModel, matching: Matching) -> SourceModel:
+    """Return what goes into a reference from the model of a scan in a file.
+
+    Parameters
+    ----------
+    file : the file.
+    record : the model in it.
+    matching : what the reference is for.
+    """
     saved = record.model
-    with error_about(os.fspath(scan.image)):
+    with error_about(file.file):
         landmarks = method_of(matching).target_landmarks(
             saved.landmarks, saved.mixture, matching, averaged=False
         )
@@ -252,13 +275,13 @@ def write_reference(
     """
     for source, one in zip(sources, models, strict=True):
         if one.model.mixture.channels != 1:
-            cause = f"a density of {one.model.mixture.channels} channels, not of one"
-            raise FileError(source, cause, "fit one channel at a time")
+            cause = f"a joint density of {one.model.mixture.channels} channels, not of one"
+            raise FileError(source, cause, "give joint densities only, or none")
     names = [stem(source) for source in sources]
     inputs = tuple(
         InputRecord(name, one.sha256, one.settings) for name, one in zip(names, models, strict=True)
     )
-    _refuse_same_content(sources, models, inputs)
+    refuse_same_content(sources, models, inputs)
     made = average_models(
         [one.model for one in models],
         matching,
@@ -272,7 +295,7 @@ def write_reference(
     return made
 
 
-def _refuse_same_content(
+def refuse_same_content(
     sources: Sequence[str], models: Sequence[SourceModel], inputs: Sequence[InputRecord]
 ) -> None:
     """Refuse a scan that would count twice: the same content, or models of the same image."""
@@ -295,15 +318,15 @@ def lacking_tissues(sources: Sequence[str], models: Sequence[SourceModel]) -> st
 
 def _model_of(
     source: GaussianMixture | Fit | Source, mask: Source | None, matching: Matching
-) -> DensityModel:
+) -> SourceModel:
     if mask is not None and (isinstance(source, GaussianMixture | Fit) or is_model(source)):
         raise InvalidValueError("a mixture has no voxels left to mask; give None in its place")
     if isinstance(source, GaussianMixture | Fit):
         mixture = source if isinstance(source, GaussianMixture) else source.mixture
         found = method_of(matching).target_landmarks(None, mixture, matching, averaged=False)
-        return DensityModel(mixture, found)
+        return SourceModel(DensityModel(mixture, found), {})
     scan = Scan(source, mask)
-    return read_source(scan, reading=Reading(), fitting=Fitting(), matching=matching).model
+    return read_source(scan, reading=Reading(), fitting=Fitting(), matching=matching)
 
 
 def _tissues(models: Sequence[DensityModel], weights: Sequence[float]) -> TissueModel | None:

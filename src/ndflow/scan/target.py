@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from ndflow.density import Fit, GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
-from ndflow.files.json_model import read_model
+from ndflow.files.json_model import is_model, kind_in, read_model
 from ndflow.image.read import Source
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_called, method_of
@@ -23,11 +23,11 @@ from ndflow.methods.model import DensityModel
 from ndflow.methods.targets import target_rule
 from ndflow.population import Reference
 from ndflow.scan.builtin.builtin_references import full_name, is_builtin, read_builtin
+from ndflow.scan.channels.channel_records import JointModel, ReferenceModels, ScanModels
 from ndflow.scan.fit import fit_voxels
-from ndflow.scan.model_files import is_model
 from ndflow.scan.presets.preset_facts import TargetFacts
 from ndflow.scan.reading import error_about, read_scan
-from ndflow.scan.records import ReferenceModel, ScanModel
+from ndflow.scan.records import ReferenceModel
 from ndflow.scan.settings import Fitting, Reading, Writing
 from ndflow.transport import Affine, align
 
@@ -53,6 +53,9 @@ SCALES: Mapping[str, tuple[float, float]] = MappingProxyType(
     {"standard": (0.0, 1.0), "positive": (500.0, 125.0)}
 )
 
+_SEVERAL: Mapping[str, type[ScanModels | ReferenceModels]] = MappingProxyType(
+    {kind.kind: kind for kind in (ScanModels, ReferenceModels)}
+)
 _ENDS = (0.001, 0.999)  # percentiles that `range` is about
 _LEAST, _MOST = 1e-100, 1e100
 _COARSEST = 5.0  # standard deviation, in integers
@@ -111,13 +114,19 @@ def known_target(to: AnyTarget) -> KnownTarget | None:
     name = full_name(to) if is_builtin(to) else _called(to)
     files: Hashes = {}
     if is_builtin(to) or is_model(to):
+        if is_model(to) and (several := _SEVERAL.get(kind_in(to) or "")):
+            raise _of_several(to, several.read(to).channel_names, "")
         read = read_builtin(to) if is_builtin(to) else read_model(to, "mixture", "reference")
         kind, payload, file = read
         files = {"target": (file,)}
         if kind == "mixture":
-            scan = ScanModel.of_payload(to, payload)
+            scan = JointModel.of_payload(to, payload)
+            if scan.channel_names:
+                raise _of_several(to, scan.channel_names, " --joint")
             return KnownTarget(name, scan.model, False, files=files, doubts=scan.doubts)
         to = ReferenceModel.of_payload(to, payload).reference
+        if len(to.channel_names) > 1:
+            raise _of_several(name, to.channel_names, " --joint")
     if isinstance(to, Reference):
         facts = TargetFacts.of_reference(to)
         return KnownTarget(name, DensityModel.of_reference(to), True, facts, files)
@@ -194,7 +203,7 @@ def target_of(
         raise FileError(name, cause, hint)
     if mixture.channels != 1:
         cause = f"a density of {mixture.channels} channels, but an image has one"
-        raise FileError(name, cause, "make a reference of that channel alone")
+        raise FileError(name, cause, "give as many images, by channel, with joint=True")
     _refuse_absurd(name, mixture)
     with error_about(name):
         known = DensityModel(
@@ -204,6 +213,20 @@ def target_of(
             model.ceiling if matching.lesions else None,
         )
     return Target(known, name, not averaged, files or {})
+
+
+def _of_several(name: object, names: Sequence[str], how: str) -> FileError:
+    """Return the error about a target of several channels, where one image is given.
+
+    Parameters
+    ----------
+    name : the target.
+    names : of its channels.
+    how : what else to type.
+    """
+    words = " ".join(f"{one}=FILE" for one in names)
+    cause = f"of several channels ({', '.join(names)}), but an image has one"
+    return FileError(name, cause, f"give all of them: {words}{how}")
 
 
 def refuse_image(to: AnyTarget, matching: Matching) -> None:

@@ -22,7 +22,7 @@ __all__ = ["apply"]
 
 
 def apply(
-    image: Annotated[str, Parameter(metavar="IMAGE")],
+    image: Annotated[tuple[str, ...], Parameter(metavar="IMAGE|NAME=IMAGE...")],
     /,
     *,
     map: Annotated[str, Parameter(metavar="FILE")],
@@ -39,14 +39,17 @@ def apply(
 
     Example: `ndflow apply out.nii.gz --map out.json --inverse -o back.nii.gz`
 
+    A joint map: `ndflow apply T1w=a.nii.gz FLAIR=b.nii.gz --map OUT/a.json --inverse -o BACK/`
+
     Parameters
     ----------
     image
-        The image: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
+        The image: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or, for a joint map, all its channels,
+        each as NAME=IMAGE.
     map
         The intensity map (.json), such as the sidecar of a normalised image.
     output
-        The image to write.
+        The image to write; or a folder, for channels.
     inverse
         Undo the map. Default: apply it.
     other_image
@@ -55,6 +58,7 @@ def apply(
         The brain mask that --outside refers to; or `brain` or `auto` to find it. Default: all
         nonzero voxels.
     """
+    from ndflow.cli.channels.channel_words import are_channels, typed_subject
     from ndflow.cli.endings import print_written
     from ndflow.cli.run_scans import command_line, dry_run_scans, run_scans
     from ndflow.errors import InvalidValueError
@@ -67,18 +71,37 @@ def apply(
 
     if other_image and not inverse:
         raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
-    outputs = outputs_for([image], output, lambda image: Path(image).name)
+    if are_channels(image):
+        from ndflow.cli.channels.channel_runs import apply_channels
+
+        return apply_channels(
+            typed_subject(image, mask=() if mask is None else (mask,)),
+            map,
+            output,
+            inverse=inverse,
+            other_image=other_image,
+            reading=reading,
+            writing=writing,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
+    if len(image) != 1:
+        raise InvalidValueError(
+            f"{len(image)} images: a map is applied to one at a time, or to the channels of one "
+            f"subject, each as NAME=IMAGE"
+        )
+    outputs = outputs_for(image, output, lambda image: Path(image).name)
     (file,) = outputs.files
     if dry_run:
         MapRecord.read(map)
         return dry_run_scans(
-            [((image, map, mask), file)],
+            [((*image, map, mask), file)],
             check=partial(check_result, writing=writing),
             verbosity=verbosity,
             new_folder=outputs.folder is not None,
         )
     arguments = {
-        "scan": Scan(image, mask),
+        "scan": Scan(image[0], mask),
         "imap": map,
         "inverse": inverse,
         "other_image": other_image,
@@ -88,7 +111,7 @@ def apply(
         "command": command_line(),
     }
     code, outcomes = run_scans(
-        "apply", apply_map, [Task(image, arguments)], verbosity=verbosity, folder=outputs.folder
+        "apply", apply_map, [Task(image[0], arguments)], verbosity=verbosity, folder=outputs.folder
     )
     print_written(outputs, outcomes, verbosity)
     return code

@@ -11,6 +11,7 @@ from ndflow.cli.options import (
     Force,
     Images,
     Jobs,
+    Joint,
     Masks,
     Output,
     ReadingOptions,
@@ -33,6 +34,7 @@ def fit(
     csf: TissueFiles = (),
     gm: TissueFiles = (),
     wm: TissueFiles = (),
+    joint: Joint = False,
     fitting: FittingOptions = Fitting(),
     force: Force = False,
     reading: ReadingOptions = Reading(),
@@ -47,12 +49,15 @@ def fit(
 
     Example: `ndflow fit scan1.nii.gz scan2.nii.gz --mask brain1.nii.gz brain2.nii.gz -o mixtures`
 
+    Several channels of one subject: `ndflow fit T1w=a.nii.gz FLAIR=b.nii.gz -o subject.json`
+
     Parameters
     ----------
     images
-        The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
+        The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or two to four channels of one subject,
+        each as NAME=IMAGE, which share a grid and one --mask.
     output
-        The file to write (.json); or a folder, for several scans.
+        The file to write (.json); or a folder, for several scans. Channels go to one file.
     mask
         The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
         (requires pip install 'ndflow[prepare]'), or `auto` to find the foreground. Default: all
@@ -67,15 +72,31 @@ def fit(
         The tissue probability map of GM of each scan. Default: none.
     wm
         The tissue probability map of WM of each scan. Default: none.
+    joint
+        Estimate one joint density of all channels. Default: one of each channel.
     """
+    from ndflow.cli.channels.channel_words import are_channels, typed_subject
     from ndflow.cli.endings import print_written
     from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
+    from ndflow.files.json_model import check_model
     from ndflow.scan.fit import fit_to_file
-    from ndflow.scan.model_files import check_model
     from ndflow.scan.outputs import outputs_for, stem
     from ndflow.study.parallel.tasks import Task
 
+    if are_channels(images, joint=joint):
+        from ndflow.cli.channels.channel_runs import fit_channels
+
+        return fit_channels(
+            typed_subject(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm),
+            output,
+            joint=joint,
+            force=force,
+            reading=reading,
+            fitting=fitting,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
     outputs = outputs_for(images, output, lambda image: f"{stem(image)}.json")
     scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
     files = list(zip(scans, outputs.files, strict=True))

@@ -16,6 +16,7 @@ from ndflow.cli.options import (
     FittingOptions,
     Images,
     Jobs,
+    Joint,
     Masks,
     MatchingOptions,
     Output,
@@ -43,6 +44,7 @@ def normalise(
     csf: TissueFiles = (),
     gm: TissueFiles = (),
     wm: TissueFiles = (),
+    joint: Joint = False,
     preset: Preset = "auto",
     matching: MatchingOptions = MatchingChoices(),
     find_lesions: FindLesions = False,
@@ -61,15 +63,20 @@ def normalise(
 
     Example: `ndflow normalise scan.nii.gz --mask brain.nii.gz --to reference.json -o out.nii.gz`
 
+    Several channels of one subject: `ndflow normalise T1w=a.nii.gz FLAIR=b.nii.gz --joint --to
+    reference.json -o OUT/`
+
     Parameters
     ----------
     images
-        The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh.
+        The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or two to four channels of one subject,
+        each as NAME=IMAGE, which share a grid and one --mask.
     to
         The target: a reference or a mixture (.json), or an image; or `builtin:T1w`, a reference of
-        35 healthy adults that comes with ndflow (docs/builtin.md says what it is not for).
+        35 healthy adults that comes with ndflow (docs/builtin.md says what it is not for). For
+        channels, a reference or mixtures of the same channels.
     output
-        The file to write; or a folder, for several scans.
+        The file to write; or a folder, for several scans or channels.
     mask
         The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
         (requires pip install 'ndflow[prepare]'), or `auto` to find the foreground. Default: all
@@ -86,11 +93,16 @@ def normalise(
         The tissue probability map of GM of each scan. Default: none.
     wm
         The tissue probability map of WM of each scan. Default: none.
+    joint
+        Bring all channels to a joint reference together, so that their dependence on each other
+        becomes that of the reference too. Default: each channel by itself.
     """
+    from ndflow.cli.channels.channel_words import are_channels, typed_subject
     from ndflow.cli.console import print_warning
     from ndflow.cli.endings import print_written
     from ndflow.cli.run_scans import command_line, dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
+    from ndflow.errors import InvalidValueError
     from ndflow.methods.base import method_of
     from ndflow.scan.builtin.builtin_references import is_builtin
     from ndflow.scan.normalise import normalise_scan
@@ -104,6 +116,25 @@ def normalise(
 
     if find_lesions:
         matching = replace(matching, lesions="auto")
+    if are_channels(images, joint=joint):
+        from ndflow.cli.channels.channel_runs import normalise_channels
+
+        if to_mask is not None:
+            raise InvalidValueError("--to-mask: a target of several channels is not an image")
+        return normalise_channels(
+            typed_subject(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm),
+            to,
+            output,
+            joint=joint,
+            preset=preset,
+            choices=matching,
+            fitting=fitting,
+            writing=writing,
+            reading=reading,
+            jobs=jobs,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
     scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
     known = known_target(to)
     _, settings, decided = settled_match(

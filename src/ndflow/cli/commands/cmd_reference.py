@@ -14,6 +14,7 @@ from ndflow.cli.options import (
     FittingOptions,
     Force,
     Jobs,
+    Joint,
     Masks,
     Output,
     ReadingOptions,
@@ -39,8 +40,9 @@ def reference(
     gm: TissueFiles = (),
     wm: TissueFiles = (),
     weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=1)] = (),
-    channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
-    average: Average = "quantile",  # as with the preset auto
+    joint: Joint = False,
+    channel: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    average: Average | None = None,
     healthy: bool = False,
     method: MethodName = Matching.method,
     landmarks: int = Matching.landmarks,
@@ -58,7 +60,8 @@ def reference(
     Parameters
     ----------
     sources
-        Mixtures (.json) from `ndflow fit`, or images, or both.
+        Mixtures (.json) from `ndflow fit`, or images, or both. Files of several channels give a
+        reference of these channels, joint if they are joint.
     output
         The file to write (.json).
     mask
@@ -78,11 +81,14 @@ def reference(
         The tissue probability map of WM of each image. Default: none.
     weights
         The weight of each scan, in the same order. Default: equal weights.
+    joint
+        Accept nothing but joint mixtures, from `ndflow fit --joint`. Default: what the files are.
     channel
-        The contrast of the images, such as T1w, which the reference records.
+        The contrast of the images, such as T1w, which the reference records. Default: intensity;
+        files of several channels know theirs.
     average
         Average the densities, as in the paper (density); or their quantiles, which keeps peaks
-        sharp (quantile).
+        sharp (quantile). Default: quantile; density for joint densities, which have no quantiles.
     healthy
         Experimental. Record that the scans are healthy and how much they vary, for --find-lesions
         of other commands; use at least 20 scans, of the same scanners as the patients.
@@ -91,13 +97,15 @@ def reference(
     landmarks
         How many percentiles nyul matches, from the 1st to the 99th.
     """
+    from ndflow.cli.channels.channel_words import channel_file
     from ndflow.cli.console import print_error, print_result, print_warning
     from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.errors import InvalidValueError
+    from ndflow.files.json_model import check_model, is_model
     from ndflow.image.scans import Scan
     from ndflow.methods.base import method_of
-    from ndflow.scan.model_files import check_model, is_model
+    from ndflow.scan.channels.channel_references import holds_channels
     from ndflow.scan.outputs import refuse_given_twice
     from ndflow.scan.reference_sources import lacking_tissues, read_source, write_reference
     from ndflow.study.parallel.tasks import Task
@@ -110,6 +118,45 @@ def reference(
     refuse_given_twice(sources)
     matching = Matching(method=method, landmarks=landmarks)
     method_of(matching)
+    if word := next(filter(channel_file, sources), None):
+        raise InvalidValueError(
+            f"{word}: a reference of several channels is made from one file per subject; first run "
+            f"ndflow fit T1w=FILE FLAIR=FILE -o subject.json for each"
+        )
+    if sources and holds_channels(sources[0]):
+        from ndflow.cli.channels.channel_runs import average_channels
+
+        of_images_only = {
+            "--mask": mask,
+            "--exclude": exclude,
+            "--csf": csf,
+            "--gm": gm,
+            "--wm": wm,
+            "--channel": channel,
+            "--effective-count": fitting != Fitting(),
+        }
+        for option, given in of_images_only.items():
+            if given:
+                raise InvalidValueError(
+                    f"{option}: the files of several channels say this themselves; leave it out"
+                )
+        return average_channels(
+            sources,
+            output,
+            joint=joint,
+            matching=matching,
+            weights=weights,
+            average=average,
+            healthy=healthy,
+            force=force,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
+    if joint:
+        raise InvalidValueError(
+            f"--joint: {sources[0]} is not a joint mixture; first run "
+            f"ndflow fit T1w=FILE FLAIR=FILE --joint -o subject.json for each subject"
+        )
     images = [source for source in sources if not is_model(source)]
     if not images and fitting != Fitting():
         raise InvalidValueError(
@@ -145,8 +192,8 @@ def reference(
         models,
         matching,
         weights=weights or None,
-        average=average,
-        channel=channel,
+        average=average or "quantile",  # as with the preset auto
+        channel=channel or "intensity",
         force=force,
         lesions=healthy,
     )

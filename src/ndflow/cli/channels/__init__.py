@@ -1,0 +1,1 @@
+"""Several channels of one subject on the command line."""

@@ -1,0 +1,303 @@
+"""Commands on the channels of one subject: what to run, and what to print."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from ndflow.cli.console import print_result, print_warning
+from ndflow.cli.endings import print_written
+from ndflow.cli.options import Verbosity
+from ndflow.cli.run_scans import command_line, dry_run_scans, run_scans
+from ndflow.errors import FileError
+from ndflow.files.json_model import check_model
+from ndflow.scan.channels.channel_outputs import channel_outputs
+from ndflow.scan.channels.channel_references import read_channel_sources, write_channel_reference
+from ndflow.scan.channels.channel_subject import Subject, check_grids, listed
+from ndflow.scan.channels.channel_targets import read_joint_target, separate_matches
+from ndflow.scan.channels.joint_apply import apply_jointly, read_joint_map
+from ndflow.scan.channels.joint_fit import fit_subject
+from ndflow.scan.channels.joint_normalise import normalise_jointly
+from ndflow.scan.channels.joint_rules import check_joint_fit, check_separate
+from ndflow.scan.normalise import normalise_scan
+from ndflow.scan.outputs import Outputs, refuse_images_of_others
+from ndflow.scan.results import check_result
+from ndflow.scan.settings import (
+    Average,
+    Fitting,
+    Matching,
+    MatchingChoices,
+    PresetName,
+    Reading,
+    Writing,
+)
+from ndflow.scan.target import check_units, in_units
+from ndflow.study.parallel.tasks import Task
+from ndflow.values import plural
+
+__all__ = ["apply_channels", "average_channels", "fit_channels", "normalise_channels"]
+
+
+@dataclass(frozen=True)
+class _Channels:
+    """The channels of a subject, where their results go, and how much to print."""
+
+    subject: Subject
+    outputs: Outputs
+    verbosity: Verbosity
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """The file of each result, by channel."""
+        return dict(zip(self.subject.names, self.outputs.files, strict=True))
+
+    def rehearse(self, writing: Writing, *more: str) -> int:
+        """Print what would be written, and what would prevent that; return the exit code."""
+        shared = [name for names in self.subject.files().values() for name in names]
+        return dry_run_scans(
+            [
+                ((str(self.subject.images[name]), *shared, *more), file)
+                for name, file in self.files.items()
+            ],
+            check=partial(check_result, writing=writing),
+            verbosity=self.verbosity,
+            new_folder=self.outputs.folder is not None,
+        )
+
+    def run(self, stage: str, function: Any, **arguments: Any) -> int:
+        """Run a function on all channels together, and say what was written."""
+        task = Task(self.subject.path, {"subject": self.subject, **arguments})
+        code, outcomes = run_scans(
+            stage, function, [task], verbosity=self.verbosity, folder=self.outputs.folder
+        )
+        print_written(self.outputs, outcomes * len(self.files), self.verbosity)
+        return code
+
+
+def fit_channels(
+    subject: Subject,
+    output: str,
+    *,
+    joint: bool,
+    force: bool,
+    reading: Reading,
+    fitting: Fitting,
+    dry_run: bool,
+    verbosity: Verbosity,
+) -> int:
+    """Estimate the densities of the channels of a subject and write them to one file.
+
+    Parameters
+    ----------
+    subject : the channels.
+    output : the file to write.
+    joint : whether to estimate one joint density.
+    force, reading, fitting, dry_run, verbosity : as for the command.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    (check_joint_fit if joint else check_separate)(subject)
+    inputs = [name for names in subject.files().values() for name in names]
+    check = partial(check_model, force=force)
+    if dry_run:
+        return dry_run_scans([(inputs, Path(output))], check=check, verbosity=verbosity)
+    shared = {"joint": joint, "force": force, "reading": reading, "fitting": fitting}
+    task = Task(subject.path, {"subject": subject, "output": output, **shared})
+    code, _ = run_scans("fit", fit_subject, [task], verbosity=verbosity)
+    if not code and not verbosity.quiet:
+        what = "the joint mixture" if joint else "the mixtures"
+        print_result(f"wrote {output}, {what} of {listed(subject.names)}")
+    return code
+
+
+def normalise_channels(
+    subject: Subject,
+    to: str,
+    output: str,
+    *,
+    joint: bool,
+    preset: PresetName,
+    choices: MatchingChoices,
+    fitting: Fitting,
+    writing: Writing,
+    reading: Reading,
+    jobs: int,
+    dry_run: bool,
+    verbosity: Verbosity,
+) -> int:
+    """Bring the channels of a subject to a target, together or each by itself.
+
+    Parameters
+    ----------
+    subject : the channels.
+    to, output : the target, and the folder for the results.
+    joint : whether to bring them to it together.
+    preset, choices, fitting, writing, reading, jobs, dry_run, verbosity : as for the command.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    channels = _Channels(subject, channel_outputs(subject, output), verbosity)
+    if writing.force:
+        refuse_images_of_others(channels.outputs)
+    warnings = check_grids(subject)
+    if joint:
+        target = read_joint_target(subject, to, preset=preset, choices=choices, writing=writing)
+        if dry_run:
+            return channels.rehearse(writing, to)
+        return channels.run(
+            "normalise",
+            normalise_jointly,
+            target=target,
+            outputs=channels.files,
+            reading=reading,
+            fitting=fitting,
+            writing=writing,
+            command=command_line(),
+        )
+    matches = separate_matches(
+        subject, to, preset=preset, choices=choices, reading=reading, fitting=fitting
+    )
+    for one in matches:  # before any work
+        goal = in_units(one.target, one.matching)
+        check_units(one.matching, writing, name=to, has_units=one.target.has_units, model=goal)
+    if dry_run:
+        return channels.rehearse(writing, to)
+    if not verbosity.quiet:
+        doubts = (f"{to}: {doubt}" for one in matches for doubt in one.target.doubts)
+        for warning in dict.fromkeys((*warnings, *doubts)):
+            print_warning(warning)
+    shared = {
+        "reading": reading,
+        "fitting": fitting,
+        "writing": writing,
+        "command": command_line(),
+    }
+    tasks = [
+        Task(
+            one.scan.path,
+            {
+                "scan": one.scan,
+                "target": one.target,
+                "output": channels.files[one.name],
+                "matching": one.matching,
+                "preset": one.preset,
+                **shared,
+            },
+        )
+        for one in matches
+    ]
+    code, outcomes = run_scans(
+        "normalise",
+        normalise_scan,
+        tasks,
+        verbosity=verbosity,
+        jobs=jobs,
+        folder=channels.outputs.folder,
+    )
+    print_written(channels.outputs, outcomes, verbosity)
+    return code
+
+
+def apply_channels(
+    subject: Subject,
+    imap: str,
+    output: str,
+    *,
+    inverse: bool,
+    other_image: bool,
+    reading: Reading,
+    writing: Writing,
+    dry_run: bool,
+    verbosity: Verbosity,
+) -> int:
+    """Apply a joint map to the channels of a subject, or undo it.
+
+    Parameters
+    ----------
+    subject : the channels.
+    imap, output : the file of the map, and the folder for the results.
+    inverse, other_image, reading, writing, dry_run, verbosity : as for the command.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    channels = _Channels(subject, channel_outputs(subject, output), verbosity)
+    read_joint_map(imap, subject.names)  # before any work
+    if dry_run:
+        return channels.rehearse(writing, imap)
+    return channels.run(
+        "apply",
+        apply_jointly,
+        imap=imap,
+        inverse=inverse,
+        other_image=other_image,
+        outputs=channels.files,
+        reading=reading,
+        writing=writing,
+        command=command_line(),
+    )
+
+
+def average_channels(
+    paths: Sequence[str],
+    output: str,
+    *,
+    joint: bool,
+    matching: Matching,
+    weights: Sequence[float],
+    average: Average | None,
+    healthy: bool,
+    force: bool,
+    dry_run: bool,
+    verbosity: Verbosity,
+) -> int:
+    """Average the densities of several channels into one file.
+
+    Parameters
+    ----------
+    paths, output : the files to read, and the file to write.
+    joint : whether the densities must be joint.
+    matching : what the reference is for.
+    weights, average, healthy, force, dry_run, verbosity : as for the command.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    check = partial(check_model, force=force)
+    sources = read_channel_sources(paths, matching)
+    if joint and not sources.joint:
+        raise FileError(
+            paths[0],
+            "holds the density of each channel by itself",
+            "leave out --joint here, or fit the channels with --joint",
+        )
+    if dry_run:
+        return dry_run_scans([(paths, Path(output))], check=check, verbosity=verbosity)
+    check(output, paths)
+    write_channel_reference(
+        output,
+        sources,
+        matching,
+        weights=weights or None,
+        average=average,
+        force=force,
+        lesions=healthy,
+    )
+    if not verbosity.quiet:
+        names, number = listed(sources.channel_names), plural(len(paths), "subject")
+        what = "joint average" if sources.joint else "averages"
+        print_result(f"wrote {output}, the {what} of {names} over {number}")
+    return 0

@@ -1,0 +1,1 @@
+"""Several channels of one subject: each by itself, or all of them together."""

@@ -1,0 +1,101 @@
+"""The channels of a subject, brought to a target together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ndflow.files.atomic import AnyPath
+from ndflow.population.plausibility import unlike_reference
+from ndflow.scan.channels.channel_records import JointMapRecord
+from ndflow.scan.channels.channel_results import SubjectResults
+from ndflow.scan.channels.channel_subject import Subject
+from ndflow.scan.channels.joint_doubts import joint_doubts
+from ndflow.scan.channels.joint_fit import fit_jointly
+from ndflow.scan.channels.joint_mapping import mapped_jointly
+from ndflow.scan.channels.joint_match import match_jointly
+from ndflow.scan.reading import selection
+from ndflow.scan.records import TargetRecord
+from ndflow.scan.results import all_files, check_result, deliver, names_of
+from ndflow.scan.settings import Fitting, Reading, Writing, flat
+
+if TYPE_CHECKING:
+    from ndflow.scan.channels.channel_targets import JointTarget
+
+__all__ = ["normalise_jointly"]
+
+
+def normalise_jointly(
+    subject: Subject,
+    target: JointTarget,
+    *,
+    outputs: Mapping[str, AnyPath] | None,
+    reading: Reading,
+    fitting: Fitting,
+    writing: Writing,
+    command: Sequence[str] | None = None,
+) -> SubjectResults:
+    """Bring the channels of a subject to a joint target.
+
+    Parameters
+    ----------
+    subject : the channels.
+    target : what they are brought to.
+    outputs : where to write each image; None to return them.
+    reading, fitting, writing : what the user chose.
+    command : what the user typed, for the record.
+    """
+    inputs = subject.files() | names_of(target.files)
+    for output in (outputs or {}).values():
+        check_result(output, all_files(inputs), writing=writing)
+    fitted = fit_jointly(subject, reading=reading, fitting=fitting)
+    voxels, channels = fitted.voxels, fitted.voxels.channels
+    solution = match_jointly(
+        voxels.rows,
+        [one.model.mixture for one in fitted.scans.values()],
+        target.goal,
+        matching=target.matching,
+        fitting=fitting,
+    )
+    shared = [*target.warnings, *fitted.warnings, *solution.warnings(subject.path)]
+    settings = {
+        **selection(subject.scan(subject.mask_channel)),
+        **flat(reading, fitting, target.matching, writing),
+        "joint": True,
+    }
+    chunks = mapped_jointly(channels, solution.imap, writing.outside)
+    doubts = joint_doubts(voxels.rows, solution.imap, target.marginals)
+    results = {}
+    for place, (name, own) in enumerate(fitted.scans.items()):
+        unlike = (
+            () if target.has_units else unlike_reference(own.model.mixture, target.marginals[place])
+        )
+        record = JointMapRecord(
+            solution.imap,
+            command=None if command is None else tuple(command),
+            settings=settings,
+            inputs=channels.files | target.files,
+            target=TargetRecord(target.name, target.goal),
+            mixture=fitted.fit.mixture,
+            voxels=voxels.counts,
+            fit=fitted.fit.status.message,
+            mask=own.mask,
+            match=solution.match,
+            joint=solution.figures,
+            warnings=(*shared, *own.warnings),
+            doubts=(*own.doubts, *unlike, *doubts[place]),
+            channel=name,
+            channel_names=subject.names,
+        )
+        results[name] = deliver(
+            subject.scan(name),
+            channels.volumes[place],
+            chunks[place],
+            record,
+            output=None if outputs is None else outputs[name],
+            inputs=inputs,
+            writing=writing,
+            histogram=voxels.cells,
+            target=target.marginals[place],
+        )
+    return SubjectResults.of(subject, results)

@@ -1,0 +1,161 @@
+"""References and options that do not fit the channels: refused by name, with what to do."""
+
+import re
+from pathlib import Path
+
+import pytest
+from channel_phantoms import Desk
+from commands import Run, typed
+
+BOTH = "T1w={T1w} FLAIR={FLAIR}"
+JOINT = f"normalise {BOTH} --joint --to {{joint}} -o {{out}}"
+
+WRONG = {
+    # the kind of the reference
+    f"normalise {BOTH} --to {{joint}} -o {{out}}": r"{joint}: a joint reference .*; add --joint",
+    f"normalise {BOTH} --joint --to {{separate}} -o {{out}}": (
+        r"{separate}: holds a reference of each channel by itself, .*; leave out --joint, or make"
+    ),
+    f"normalise {BOTH} --to {{joint1}} -o {{out}}": r"{joint1}: a joint mixture .*; add --joint",
+    f"normalise {BOTH} --joint --to {{separate1}} -o {{out}}": r"{separate1}: holds a mixture of",
+    f"normalise {BOTH} --joint --to {{single}} -o {{out}}": (
+        r"{single}: of one channel \(T1w\), .*ndflow fit T1w=FILE FLAIR=FILE --joint for each"
+    ),
+    f"normalise {BOTH} --to {{single}} -o {{out}}": (
+        r"{single}: of one channel \(T1w\), .*ndflow fit T1w=FILE FLAIR=FILE for each subject"
+    ),
+    f"normalise {BOTH} --joint --to builtin:T1w -o {{out}}": r"builtin:T1w\S*: of one channel",
+    f"normalise {BOTH} --to {{T1w}} -o {{out}}": (
+        r"{T1w}: one image, .*; fit .*: ndflow fit T1w=FILE FLAIR=FILE -o target.json"
+    ),
+    "normalise {T1w} --to {joint} -o {out}.nii.gz": (
+        r"{joint}: of several channels .*; give all of them: T1w=FILE FLAIR=FILE --joint"
+    ),
+    "normalise {T1w} --to {joint1} -o {out}.nii.gz": (
+        r"{joint1}: of several channels .*; give all of them: T1w=FILE FLAIR=FILE --joint"
+    ),
+    "normalise {T1w} --to {separate} -o {out}.nii.gz": (
+        r"{separate}: of several channels .*; give all of them: T1w=FILE FLAIR=FILE$"
+    ),
+    # its channels
+    "normalise FLAIR={FLAIR} T1w={T1w} --joint --to {joint} -o {out}": (
+        r"{joint}: its channels are T1w and FLAIR, in this order, but FLAIR and T1w were given"
+    ),
+    "normalise FLAIR={FLAIR} T1w={T1w} --to {separate} -o {out}": (
+        r"{separate}: its channels are T1w and FLAIR, in this order"
+    ),
+    f"normalise {BOTH} T2w={{other}} --joint --to {{joint}} -o {{out}}": (
+        r"{joint}: its channels are T1w and FLAIR, and not T2w; leave out T2w"
+    ),
+    "normalise T1w={T1w} T2w={FLAIR} --joint --to {joint} -o {out}": (
+        r"{joint}: .*, but FLAIR was not given; is T2w meant to be FLAIR\?"
+    ),
+    # options
+    f"{JOINT} --method nyul": r"--joint with --method nyul: .*; leave it out",
+    f"{JOINT} --target adaptive": r"--joint with --target adaptive: .*; use --target average",
+    f"{JOINT} --target tissue": r"--joint with --target tissue: ",
+    f"{JOINT} --find-lesions": r"--joint with --find-lesions: .*; give .* with --exclude",
+    f"{JOINT} --freeze 1": r"--joint with --freeze: .* --exclude",
+    f"{JOINT} --objective cramer": r"--joint with --objective cramer: .* one channel",
+    f"{JOINT} --solver rk4": r"--joint with --solver rk4: ",
+    f"{JOINT} --preset paper": r"--joint with --preset paper: ",
+    f"{JOINT} --landmarks 5": r"landmarks is not an option of the method 'ndflow'",
+    f"{JOINT} --to-mask {{T1w}}": r"--to-mask: ",
+    f"{JOINT} --csf a.nii --gm a.nii --wm a.nii": r"--joint with --csf, --gm and --wm: ",
+    f"{JOINT} --dtype uint8": r"uint8 ends at 255",
+    f"fit {BOTH} --joint --csf a --gm b --wm c -o {{out}}.json": r"--joint with --csf, --gm and",
+    f"fit {BOTH} --mask brain -o {{out}}.json": r"--mask brain .*, not in FLAIR; .*--joint",
+    f"fit {BOTH} -o {{out}}/": r"{out}/: a model is written as JSON",
+    # references
+    "reference {joint1} {separate2} -o {out}.json": (
+        r"{separate2}: holds the density of each channel by itself, but {joint1} holds a joint"
+    ),
+    "reference {separate1} {joint2} -o {out}.json": r"{joint2}: holds a joint density, but ",
+    "reference {separate1} {T1w} -o {out}.json": r"{T1w}: an image, among files",
+    "reference {single1} {joint1} -o {out}.json": r"{joint1}: a joint density of 2 channels",
+    "reference {single1} --joint -o {out}.json": (
+        r"--joint: {single1} is not a joint mixture; first run ndflow fit T1w=FILE FLAIR=FILE --jo"
+    ),
+    "reference {separate1} --joint -o {out}.json": (
+        r"{separate1}: holds the density of each channel by itself; leave out --joint here"
+    ),
+    "reference {joint1} {swapped} -o {out}.json": r"{joint1}: its channels .*, in this order",
+    "reference {joint1} --average quantile -o {out}.json": r"--average quantile is for one channel",
+    "reference {joint1} --method nyul -o {out}.json": r"--method nyul looks at one channel",
+    "reference {joint1} --healthy -o {out}.json": r"--healthy learns .* one channel",
+    "reference {joint1} --channel T1w -o {out}.json": r"--channel: the files of several channels",
+    "reference {joint1} {joint2} --weights 1 -o {out}.json": r"--weights: 1 given for 2 scans",
+    # maps
+    "apply {T1w} --map {map} -o {out}.nii.gz": (
+        r"{map}: a map of 2 channels, .*; give all channels, for example T1w=FILE FLAIR=FILE"
+    ),
+    f"apply {BOTH} --map {{single_map}} -o {{out}}": (
+        r"{single_map}: a map of one channel, .*; apply it to its own image alone"
+    ),
+    "apply FLAIR={FLAIR} T1w={T1w} --map {map} -o {out}": r"{map}: its channels are T1w and FLAIR",
+    f"apply {BOTH} T2w={{other}} --map {{map}} -o {{out}}": r"{map}: .*, and not T2w",
+    "apply {T1w} {FLAIR} --map {map} -o {out}": r"2 images: a map is applied to one at a time",
+}
+
+
+@pytest.fixture(scope="module")
+def names(desk: Desk, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The files that the commands are about."""
+    folder = tmp_path_factory.mktemp("refused")
+    scan = desk.files["T1w"]
+    typed("fit", scan, "-o", folder / "single1.json", "-q")
+    single = folder / "single.json"
+    typed("reference", folder / "single1.json", "--channel", "T1w", "-o", single, "-q")
+    typed("normalise", scan, "--to", single, "-o", folder / "alone.nii.gz", "-q")
+    out = folder / "out"
+    typed("normalise", *desk.words, "--joint", "--to", desk.joint, "-o", out, "-q")
+    swapped = folder / "swapped.json"
+    typed("fit", *reversed(desk.words), "--joint", "-o", swapped, "-q")
+    models = ("joint1", "joint2", "separate1", "separate2")
+    return {
+        **desk.files,
+        **{name: desk.folder / f"{name}.json" for name in models},
+        "joint": desk.joint,
+        "separate": desk.separate,
+        "single1": folder / "single1.json",
+        "single": single,
+        "single_map": folder / "alone.json",
+        "map": out / "0_T1w.json",
+        "swapped": swapped,
+        "other": desk.folder / "1_T1w.nii.gz",
+    }
+
+
+@pytest.mark.parametrize("command", WRONG)
+def test_what_does_not_fit_is_refused_in_one_line(
+    run: Run, names: dict[str, Path], tmp_path: Path, command: str
+) -> None:
+    known = {**names, "out": tmp_path / "out"}
+    ran = run(*command.format(**known).split())
+    assert ran.code == 2
+    assert ran.out == ""
+    (line,) = ran.err.splitlines()
+    message = WRONG[command].format(**{name: re.escape(str(path)) for name, path in known.items()})
+    assert re.match(f"error: {message}", line), line
+    assert not [*tmp_path.iterdir()]
+
+
+def test_mixtures_of_several_channels_are_not_averaged_with_one(
+    run: Run, names: dict[str, Path], tmp_path: Path
+) -> None:
+    several = names["separate1"]
+    ran = run("reference", names["single1"], several, "-o", tmp_path / "reference.json")
+    assert ran.code == 2
+    assert ran.errors[0].startswith(f"error: {several}: of several channels, which ")
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_joint_map_is_undone_only_in_what_it_made(
+    run: Run, desk: Desk, names: dict[str, Path], tmp_path: Path
+) -> None:
+    command = ("apply", *desk.words, "--map", names["map"], "--inverse", "-o", tmp_path / "back")
+    ran = run(*command)
+    assert ran.code == 2
+    assert f"{names['T1w']}: not the image that {names['map']} made: its content is" in ran.err
+    assert ran.err.splitlines()[0].endswith("for edited copies, add --other-image")
+    assert run(*command, "--other-image").code == 0
