@@ -159,7 +159,9 @@ def cohort(
     with ProgressDisplay(verbosity, folder / PREPARED) as progress:
         summary = run_cohort(study, progress, command=command_line(), force=writing.force)
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if summary.done and not no_report:
+        if not summary.finished:
+            page = PageOutcome(None, "not written (--stop-on-first-failure)")
+        elif summary.done and not no_report:
             page = write_page(folder, progress, reading.max_bytes)
     if summary.done and write_boilerplate(study):
         page = page._replace(code=1)

@@ -95,6 +95,7 @@ def normalise_jointly(
             output=None if outputs is None else outputs[name],
             inputs=inputs,
             writing=writing,
+            histogram=voxels.cells,
             target=target.marginals[place],
         )
     return SubjectResults.of(subject, results)
