@@ -5,7 +5,7 @@ divided by n,
 
     CCC = 2 s_xy / (s_x² + s_y² + (m_x − m_y)²)
 
-(Lin, 1989). It is the correlation times how little the line through the pairs deviates from
+[lin1989]. It is the correlation times how little the line through the pairs deviates from
 equality in place and slope; unlike a correlation, it falls if one scan of each pair is brighter.
 
 *Its interval* of 95 % is symmetric in z = artanh CCC, like that of a correlation. With the
@@ -13,7 +13,7 @@ correlation ρ, A = CCC / ρ, and u = (m_x − m_y) / √(s_x s_y), the variance
 
     ((1 − ρ²) A² (1 − CCC²) + 2 CCC² A (1 − CCC) u² − CCC² A² u⁴ / 2) / ((n − 2) (1 − CCC²)²)
 
-(Lin, 1989, as corrected in 2000). Pairs of one subject are not independent, so n is the number of
+[lin1989, as corrected in 2000]. Pairs of one subject are not independent, so n is the number of
 subjects, even if some have three scans or more, which makes three pairs or more.
 """
 

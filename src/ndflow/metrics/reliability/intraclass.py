@@ -3,7 +3,7 @@
 Scans of one subject should agree, not merely be correlated: a scanner that makes everything
 brighter by the same amount is what a normalisation should correct. So the coefficient is one of
 absolute agreement of single scans; ICC(3,1), which forgives such differences, would hide them.
-Which of the other two applies depends on the design (Shrout and Fleiss, 1979):
+Which of the other two applies depends on the design [shrout1979]:
 
 *ICC(2,1)*, two-way random effects, where every subject was scanned once at each of the same k
 sites. With n subjects, and mean squares of subjects R, of sites C, and of the rest E,
@@ -18,7 +18,7 @@ and within them W, and k₀ = (N − Σ nᵢ²/N) / (n − 1) scans per subject,
 
 Both may be negative, where scans of one subject differ more than those of different subjects.
 
-*Intervals* of 95 % follow from F distributions (McGraw and Wong, 1996, Table 7). With F = B / W and
+*Intervals* of 95 % follow from F distributions [mcgraw1996, Table 7]. With F = B / W and
 the 97.5 % points f of F with n − 1 and N − n degrees of freedom, and g with these exchanged,
 
     ICC(1,1):  (F_ − 1) / (F_ + k₀ − 1),  from F_ = F / f to F_ = F g,
