@@ -254,7 +254,7 @@ def test_the_records_of_files_say_which_kind_they_are() -> None:
     kinds = {kind.kind for kind in of_files(records.FileRecord)}
     of_preparations = {kind.kind for kind in (PreparationRecord, PreparedRecord, AlignedRecord)}
     assert of_preparations == {"preparation", "prepared", "aligned"}
-    known = {"mixture", "reference", "map", "study", "evaluation"}
+    known = {"mixture", "mixtures", "reference", "references", "map", "study", "evaluation"}
     assert kinds == known | of_preparations
 
 
