@@ -107,9 +107,14 @@ def divergence_gradient(
 
 
 class Energy:
-    """The divergence from a fixed target, as a function of means and covariances."""
+    """The divergence from a fixed target, as a function of means and covariances.
 
-    def __init__(self, target: GaussianMixture, objective: str) -> None:
+    With a `blur`, both densities are convolved with an isotropic Gaussian of this standard
+    deviation first, which adds its variance to each of their components. What is far apart then
+    attracts each other, and what is small is overlooked.
+    """
+
+    def __init__(self, target: GaussianMixture, objective: str, blur: float = 0.0) -> None:
         if objective not in _KERNELS:
             raise InvalidValueError(
                 f"objective must be one of {', '.join(_KERNELS)}, not {objective!r}"
@@ -120,6 +125,7 @@ class Energy:
             )
         self._kernel, self._seconds = _KERNELS[objective]
         self._target = target
+        self._blur = 2 * blur**2 * np.eye(target.channels)  # of a pair of components
         own, _, _ = self._pairs(target.means, target.covariances, target.means, target.covariances)
         self._constant = 0.5 * float((_products(target.weights, target.weights) * own).sum())
 
@@ -177,6 +183,8 @@ class Energy:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         shift = means[:, np.newaxis] - other_means[np.newaxis]
         total = covariances[:, np.newaxis] + other_covariances[np.newaxis]
+        if self._blur.any():
+            total += self._blur
         return self._kernel(shift, total)
 
 

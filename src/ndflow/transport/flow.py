@@ -119,6 +119,10 @@ class Flow(IntensityMap):
         """Return the flow of the reversed path."""
         return Flow(self.target, self.source, self.steps, self.path)
 
+    def with_steps(self, steps: int) -> Flow:
+        """Return the same flow, integrated in another number of steps."""
+        return Flow(self.source, self.target, steps, self.path)
+
     def mixture(self, t: float) -> GaussianMixture:
         """Return the density at time t, from 0 at the source to 1 at the target."""
         means, precisions, _, _ = self._components(t)

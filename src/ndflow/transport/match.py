@@ -81,6 +81,7 @@ def match(
     objective: str = "l2",
     regularisation: float = 1e-3,
     frozen: Sequence[int] = (),
+    blurs: Sequence[float] = (),
     optimiser: str = "lbfgs",
     steps: int = 200,
     rate: float = 1.0,
@@ -95,6 +96,9 @@ def match(
         presets of commands use; or ``"cramer"`` (one channel only), which also sees light tails.
     regularisation : γ, how strongly components are held back; sensible values are 1e-3 to 1e-2.
     frozen : indices of components that stay exactly where they are.
+    blurs : match coarsely first, both densities blurred by these standard deviations, in units in
+        which the target has unit variance, one after the other: with several channels, components
+        would otherwise be caught by the nearest peak.
     optimiser : ``"lbfgs"``, or ``"descent"`` for plain gradient descent as in the paper.
     steps, rate : the number of gradient steps and the initial step size, for ``"descent"`` only.
 
@@ -129,12 +133,14 @@ def match(
     centre, scale = target.mean(), np.sqrt(np.diagonal(target.covariance()))
     shrink, shift = np.diag(1 / scale), -centre / scale
     near = source.transformed(shrink, shift)
-    energy = Energy(target.transformed(shrink, shift), objective)
-    minimised = Objective(near, free, energy, gamma)
+    widths = [positive(blur, "each of blurs") for blur in blurs]
+    goal = target.transformed(shrink, shift)
+    coarse = [Objective(near, free, Energy(goal, objective, blur), gamma) for blur in widths]
+    minimised = Objective(near, free, Energy(goal, objective), gamma)
     if not free.any():
         end = _nothing(minimised)
     elif optimiser == "lbfgs":
-        end = _lbfgs(minimised)
+        end = _lbfgs(minimised, coarse)
     else:
         end = _descent(minimised, steps, rate)
     means, precisions = source.means.copy(), source.precisions.copy()
@@ -170,10 +176,16 @@ def _nothing(objective: Objective) -> _End:
     return _End(objective.means, objective.precisions, trace, status)
 
 
-def _lbfgs(objective: Objective) -> _End:
+def _lbfgs(objective: Objective, coarse: Sequence[Objective]) -> _End:
     start = objective.start()
     latest = objective.in_coordinates(start)[:2]
     trace = [latest]
+    if coarse:
+        ahead = _approached(coarse, start)
+        there = objective.in_coordinates(ahead)[:2]
+        if there[1] < latest[1]:
+            start, latest = ahead, there
+            trace.append(there)
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
         nonlocal latest
@@ -207,6 +219,24 @@ def _lbfgs(objective: Objective) -> _End:
     if not end.converged:
         message = f"stopped after {taken} iterations; try a larger regularisation"
     return _End(*objective.parameters(end.x), trace, Status(end.converged, taken, message))
+
+
+def _approached(coarse: Sequence[Objective], start: FloatArray) -> FloatArray:
+    """Return where blurred densities match, each search starting from where the last one ended."""
+    for objective in coarse:
+
+        def evaluate(flat: FloatArray, at: Objective = objective) -> tuple[float, FloatArray]:
+            return at.in_coordinates(flat)[1:]
+
+        start = minimise(
+            evaluate,
+            start,
+            accepted=lambda _: None,
+            value_tolerance=_NEAR,
+            gradient_tolerance=_FLAT,
+            iterations=_MAX_ITERATIONS,
+        ).x
+    return start
 
 
 def _descent(objective: Objective, steps: int, rate: float) -> _End:

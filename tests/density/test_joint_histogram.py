@@ -1,0 +1,80 @@
+"""Joint histograms: what they count, and how finely."""
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from ndflow import DegenerateDataError, InvalidValueError
+from ndflow.density.joint_histogram import joint_histogram
+
+
+def normal(count, d, seed=0):
+    return np.random.default_rng(seed).normal(size=(count, d))
+
+
+def by_hand(voxels, joint):
+    """Count voxels in the cells of a histogram, one by one."""
+    places = np.floor((voxels - joint.origin) / joint.widths)
+    return Counter(map(tuple, (joint.origin + (places + 0.5) * joint.widths).tolist()))
+
+
+@pytest.mark.parametrize("d", [1, 2, 3, 4])
+def test_cells_hold_every_voxel_and_are_no_more_than_allowed(d):
+    voxels = normal(5000, d)
+    joint = joint_histogram(voxels, most=800)
+    assert len(joint.counts) <= 800
+    assert by_hand(voxels, joint) == Counter(
+        dict(zip(map(tuple, joint.values.tolist()), joint.counts, strict=True))
+    )
+
+
+def test_bins_are_as_narrow_as_the_limit_allows():
+    voxels = normal(20_000, 2)
+    joint = joint_histogram(voxels, most=2000)
+    halved = by_hand(voxels, joint.coarsened(joint.widths, joint.origin))
+    assert len(halved) <= 2000
+    finer = np.floor(voxels / (joint.widths * [0.5, 1.0]))
+    assert len(np.unique(finer, axis=0)) > 2000
+
+
+def test_channels_are_resolved_alike_whatever_their_units():
+    joint = joint_histogram(normal(20_000, 2) * [1.0, 1000.0], most=2000)
+    assert 0.4 < joint.widths[1] / joint.widths[0] / 1000 < 2.5
+
+
+def test_levels_of_integers_are_centres_of_cells():
+    voxels = np.random.default_rng(0).integers(0, 200, size=(3000, 2))
+    joint = joint_histogram(voxels)
+    assert (joint.widths == 1).all()
+    assert set(map(tuple, joint.values)) == set(map(tuple, voxels.astype(float)))
+
+
+def test_wider_bins_of_integers_hold_whole_levels_only():
+    voxels = np.random.default_rng(0).integers(-50, 200, size=(20_000, 2)) * 3
+    joint = joint_histogram(voxels, quanta=[3.0, 3.0], most=1000)
+    assert len(joint.counts) <= 1000
+    edges = (voxels - joint.origin) / joint.widths
+    assert np.abs(edges - np.rint(edges)).min() > 0.01
+    assert (np.log2(joint.widths / 3) == np.rint(np.log2(joint.widths / 3))).all()
+
+
+def test_outliers_and_voxels_that_are_not_finite_do_not_count():
+    voxels = normal(1000, 2)
+    voxels[0, 1], voxels[1, 0] = np.nan, 1e30
+    assert joint_histogram(voxels).total == 998
+
+
+def test_the_order_of_the_voxels_does_not_matter():
+    voxels = normal(1000, 3)
+    one, two = joint_histogram(voxels, most=300), joint_histogram(voxels[::-1], most=300)
+    assert one == two
+
+
+def test_errors_say_what_is_wrong():
+    with pytest.raises(InvalidValueError, match="one row each"):
+        joint_histogram(np.zeros(3))
+    with pytest.raises(DegenerateDataError, match="value 7"):
+        joint_histogram(np.column_stack([np.arange(10.0), np.full(10, 7.0)]))
+    with pytest.raises(DegenerateDataError, match="no voxel"):
+        joint_histogram(np.full((3, 2), np.nan))
