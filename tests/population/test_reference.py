@@ -73,7 +73,7 @@ def test_it_is_the_mean_of_the_standardised_densities(weights):
     assert total_variation(found, wrong) > 0.05
 
 
-@pytest.mark.parametrize("channels", [2, 3])
+@pytest.mark.parametrize("channels", [2, 3, 4])
 def test_it_is_the_mean_of_the_standardised_densities_of_several_channels(channels):
     scans = cohort(channels=channels)
     found = reference(scans).mixture
@@ -135,7 +135,7 @@ def test_it_has_zero_mean_and_unit_variance(scans, average):
     assert abs(found.covariance()[0, 0] - 1) < 1e-12
 
 
-@pytest.mark.parametrize("channels", [2, 3])
+@pytest.mark.parametrize("channels", [2, 3, 4])
 def test_it_has_zero_mean_and_unit_variance_in_several_channels(channels):
     found = reference(cohort(2, channels), truncation=3).mixture
     np.testing.assert_allclose(found.mean(), 0, atol=1e-12)
@@ -345,9 +345,9 @@ def test_a_provenance_that_json_cannot_hold_is_refused(item):
         ([STANDARD, PLANE], {}, r"mixtures\[0\] has 1 and mixtures\[1\] has 2"),
         ([STANDARD, 1.0], {}, r"mixtures\[1\] must be of the type GaussianMixture"),
         (
-            [GaussianMixture([1.0], [[0.0] * 4], [np.eye(4)])],
+            [GaussianMixture([1.0], [[0.0] * 5], [np.eye(5)])],
             {},
-            "mixtures must have at most 3 channels to be averaged, not 4; make references of some",
+            "mixtures must have at most 4 channels to be averaged, not 5; make references of some",
         ),
         ([STANDARD], {"average": "median"}, "average must be 'density' or 'quantile'"),
         ([PLANE], {"average": "quantile"}, "these mixtures have 2; use 'density', or make a ref"),

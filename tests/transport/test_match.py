@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mixtures import mixtures, moved, random_mixture
 
 from ndflow import Affine, GaussianMixture, InvalidValueError, Match, align, divergence, match
+from ndflow.transport.divergence import Energy
 
 WAYS = [("l2", "lbfgs"), ("l2", "descent"), ("cramer", "lbfgs"), ("cramer", "descent")]
 
@@ -255,3 +256,39 @@ def test_a_match_converges_to_the_last_digits(objective):
         again = match(nudged, target, objective=objective)
         assert result.status.converged
         assert np.abs(result.matched.means - again.matched.means).max() < 1e-8
+
+
+def test_a_blurred_match_can_lead_out_of_a_poor_one():
+    generator = np.random.default_rng(4)
+    both = [random_mixture(generator, 6, 2, spread=2.0) for _ in range(2)]
+    source, target = (GaussianMixture(m.weights, m.means, 9 * m.precisions) for m in both)
+    near = moved(source, align(source, target))
+    plain = match(near, target, regularisation=1e-4)
+    blurred = match(near, target, regularisation=1e-4, blurs=(1.0, 0.5, 0.25))
+    assert blurred.objectives[-1] < 0.6 * plain.objectives[-1]
+    assert (np.diff(blurred.objectives) <= 0).all()
+
+
+def test_a_blur_that_leads_away_is_ignored():
+    mixture = GaussianMixture([0.5, 0.5], [[-1.0, 0.0], [1.0, 0.0]], [9 * np.eye(2)] * 2)
+    result = match(mixture, mixture, blurs=(3.0,))
+    np.testing.assert_array_equal(result.matched.means, mixture.means)
+
+
+@pytest.mark.parametrize("channels", [1, 2])
+def test_a_blurred_divergence_is_that_of_blurred_densities(channels):
+    generator = np.random.default_rng(4)
+    one, two = (random_mixture(generator, 3, channels) for _ in range(2))
+
+    def wider(mixture):
+        covariances = mixture.covariances + 0.3**2 * np.eye(channels)
+        return GaussianMixture(mixture.weights, mixture.means, np.linalg.inv(covariances))
+
+    value, *_ = Energy(two, "l2", 0.3)(one.weights, one.means, one.covariances)
+    assert value == pytest.approx(divergence(wider(one), wider(two)), rel=1e-9)
+
+
+def test_blurs_must_be_positive():
+    mixture = GaussianMixture([1.0], [0.0], [1.0])
+    with pytest.raises(InvalidValueError, match="each of blurs"):
+        match(mixture, mixture, blurs=(0.0,))

@@ -2,7 +2,7 @@
 
 - `mean_density`: ``q̄(x) = Σ_i w_i q_i(x)``, which is what the histogram of all scans together tends
   to. With one channel, the mass of a bin is a difference of distribution functions, so it is exact.
-  With several, the bins of a lattice of a few thousand would be wider than narrow components, and a
+  With several, the bins of a lattice of some thousands would be wider than narrow components, and a
   fit would find the bins. So points that fill the density are split in halves again and again,
   across the longest axis of each group; the group means are dense where the density is high.
 - `mean_quantiles`: ``Q̄(p) = Σ_i w_i Q_i(p)``, the density with the smallest total squared
@@ -60,7 +60,7 @@ _SCORES = (
     2001  # normal scores of averaged quantiles; interpolating between them is 1e-5 off in mass
 )
 _LOG2_POINTS = 18  # of the points that represent a density of several channels
-_HALVINGS = 12  # of those points, into as many groups as a fit uses bins
+_HALVINGS = 14  # of those points, into as many groups as a fit uses bins
 _CHUNK = 1 << 20  # array elements to hold at once
 
 

@@ -33,7 +33,7 @@ from ndflow.values import Value, instance, plural, real_array, short, whole
 __all__ = ["Reference", "reference"]
 
 _AVERAGES = {"density": mean_density, "quantile": mean_quantiles}
-_MAX_CHANNELS = 3  # in four channels, the groups of an average are too few for a fit
+_MAX_CHANNELS = 4  # in five, the groups of an average are too few for a fit
 _ROUND = 1e-9
 _HEAVIEST = 1e100  # so that sums of weights are finite
 _MAX_DEPTH = 16  # of nested provenance
@@ -136,7 +136,7 @@ def reference(
 
     Raises
     ------
-    InvalidValueError : no mixtures, more than three or different channels, or an option out of its
+    InvalidValueError : no mixtures, more than four or different channels, or an option out of its
         range.
 
     Examples

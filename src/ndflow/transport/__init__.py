@@ -4,6 +4,7 @@ from ndflow.transport.alignment import Affine, align
 from ndflow.transport.component_rules import check_rules, components_by_rule
 from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
 from ndflow.transport.flow import Flow
+from ndflow.transport.joint import Channelwise, Meshed
 from ndflow.transport.linear_interpolant import LinearInterpolant, linear_interpolant
 from ndflow.transport.maps import Chain, IntensityMap
 from ndflow.transport.match import Match, match
@@ -24,6 +25,7 @@ __all__ = [
     "Affine",
     "AlignedMatch",
     "Chain",
+    "Channelwise",
     "Flow",
     "Gradient",
     "HasMixture",
@@ -32,6 +34,7 @@ __all__ = [
     "LinearInterpolant",
     "LinearTails",
     "Match",
+    "Meshed",
     "PiecewiseLinear",
     "QuantileMap",
     "Tabulated",

@@ -10,6 +10,7 @@ import numpy as np
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.transport.alignment import Affine, align
+from ndflow.transport.far_field import with_far_field
 from ndflow.transport.flow import Flow
 from ndflow.transport.maps import Chain
 from ndflow.transport.match import Match, match
@@ -67,7 +68,9 @@ def normalising_map(
     It consists of the affine alignment of their moments, and the flow along which the components of
     the source are matched to the target. With one channel, the map increases strictly, also across
     gaps where there are no intensities, and it continues in straight lines below the 0.05th and
-    above the 99.95th percentile of the source.
+    above the 99.95th percentile of the source. With several channels, it becomes the alignment
+    alone far from all components (`ndflow.transport.far_field`); `ndflow.transport.joint.joint_map`
+    gets closer to the target, but needs the voxels.
 
     Parameters
     ----------
@@ -169,7 +172,7 @@ def flow_map(
         raise InvalidValueError(f"solver must be 'exact' or 'rk4', not {solver!r}")
     source, target = matched.source, matched.matched
     if source.channels > 1:
-        return Chain((affine, Flow(source, target, steps, path)))
+        return Chain((affine, Flow(*with_far_field(source, target), steps, path)))
     low, high = source.quantile(DETERMINED_RANGE).tolist()
     ends = without_gaps(source, target, DETERMINED_RANGE)
     flow = Flow(*ends, steps, path)

@@ -31,6 +31,16 @@ def results(desk: Desk, folder: Path) -> dict[str, Path]:
     return {name: folder / file.name for name, file in desk.files.items()}
 
 
+def distance(points: NDArray[np.float64], goal: ndflow.GaussianMixture) -> float:
+    """Return the mean distance of some projections from those of a sample of the goal."""
+    sample = goal.sample(20_000, np.random.default_rng(0))
+    levels = (np.arange(200) + 0.5) / 200
+    angles = np.linspace(0, np.pi, 16, endpoint=False)
+    slices = [(np.cos(a), np.sin(a)) for a in angles]
+    quantiles = [(np.quantile(points @ w, levels), np.quantile(sample @ w, levels)) for w in slices]
+    return float(np.mean([np.abs(one - two).mean() for one, two in quantiles]))
+
+
 def test_images_keep_their_names_and_have_sidecars(run: Run, desk: Desk, tmp_path: Path) -> None:
     ran = run("normalise", *desk.words, "--joint", "--to", desk.joint, "-o", tmp_path / "out")
     assert ran.well
@@ -55,17 +65,7 @@ def test_results_are_on_the_positive_scale_and_like_the_reference(desk: Desk, ou
     assert np.abs(np.cov(z.T) - goal.covariance()).max() < 0.05
     before = rows(desk.files, inside)
     aligned = (before - before.mean(axis=0)) / before.std(axis=0)
-    assert ndflow_distance(z, goal) < 0.7 * ndflow_distance(aligned, goal)
-
-
-def ndflow_distance(points: NDArray[np.float64], goal: ndflow.GaussianMixture) -> float:
-    """Return the mean distance of some projections from those of a sample of the goal."""
-    sample = goal.sample(20_000, np.random.default_rng(0))
-    levels = (np.arange(200) + 0.5) / 200
-    angles = np.linspace(0, np.pi, 16, endpoint=False)
-    slices = [(np.cos(a), np.sin(a)) for a in angles]
-    quantiles = [(np.quantile(points @ w, levels), np.quantile(sample @ w, levels)) for w in slices]
-    return float(np.mean([np.abs(one - two).mean() for one, two in quantiles]))
+    assert distance(z, goal) < 0.4 * distance(aligned, goal)
 
 
 def test_background_stays_zero(desk: Desk, out: Path) -> None:
@@ -74,12 +74,12 @@ def test_background_stays_zero(desk: Desk, out: Path) -> None:
         assert (voxels_of(file)[outside] == 0).all()
 
 
-@pytest.mark.parametrize("sidecar", NAMES)
 def test_any_of_the_sidecars_undoes_the_map(
-    run: Run, desk: Desk, out: Path, tmp_path: Path, sidecar: str
+    run: Run, desk: Desk, out: Path, tmp_path: Path
 ) -> None:
+    assert ndflow.load(out / "0_T1w.json") == ndflow.load(out / "0_FLAIR.json")
     done = run(
-        *("apply", *words(results(desk, out)), "--map", out / f"0_{sidecar}.json"),
+        *("apply", *words(results(desk, out)), "--map", out / "0_FLAIR.json"),
         *("--inverse", "-o", tmp_path / "back"),
     )
     assert done.well
@@ -116,7 +116,13 @@ def test_sidecars_say_which_channel_they_describe(desk: Desk, out: Path) -> None
             "target": sha256_of(desk.joint),
         }
         assert payload["voxels"]["fitted"] > 1000
-        assert payload["match"]["message"]
+        assert payload["match"]["message"].startswith(
+            "maps of each channel by itself, then a joint"
+        )
+        distances = payload["joint"]
+        assert distances["kept"] is True
+        assert distances["finished"] < 0.3 * distances["channelwise"]
+        assert distances["determinants"][0] > 0
 
 
 def test_the_file_of_a_subject_holds_a_joint_density(desk: Desk) -> None:
@@ -127,7 +133,7 @@ def test_the_file_of_a_subject_holds_a_joint_density(desk: Desk) -> None:
     assert len(payload["marginals"]) == 2
     assert "nii" not in path.read_text()
     mixture = ndflow.load(path)
-    images = channels(1, gains=(1.3, 0.7))
+    images = channels(1, gains=(1.3, 0.7), correlation=0.6)
     inside = images["T1w"] != 0
     data = np.stack([image[inside] for image in images.values()], axis=1).astype(float)
     assert np.allclose(mixture.mean(), data.mean(axis=0), rtol=0.01)
@@ -206,23 +212,22 @@ def test_what_is_outside_the_mask_is_treated_as_in_one_channel(
 ) -> None:
     scan = voxels_of(desk.files["T1w"])
     mask = save(tmp_path / "mask.nii.gz", (scan > 500).astype(np.uint8))
+    imap = ndflow.Affine([[0.5, 0.1], [-0.2, 0.8]], [30.0, 40.0])
+    ndflow.save(tmp_path / "map.json", imap)
     option = () if outside is None else ("--outside", outside)
-    command = ("normalise", *desk.words, "--joint", "--to", desk.joint, "--mask", mask, *option)
-    assert run(*command, "-o", tmp_path / "out").code == 0
-    imap = ndflow.load(tmp_path / "out" / "0_T1w.json")
-    everywhere = np.ones(scan.shape, dtype=bool)
-    moved = imap(rows(desk.files, everywhere))
+    command = ("apply", *desk.words, "--map", tmp_path / "map.json", "--mask", mask, *option)
+    assert run(*command, "-o", tmp_path / "out").well
+    moved = imap(rows(desk.files, np.ones(scan.shape, dtype=bool)))
+    background, rest = scan == 0, (scan != 0) & (scan <= 500)
     for place, file in enumerate(desk.files.values()):
-        values, after = voxels_of(file), voxels_of(tmp_path / "out" / file.name)
         expected = moved[:, place].reshape(scan.shape)
-        background, rest = scan == 0, (scan != 0) & (scan <= 500)
         if outside is None:
             expected[background] = 0
         elif outside == "zero":
             expected[background | rest] = 0
         elif outside == "keep":
-            expected[background | rest] = values[background | rest]
-        assert np.abs(after - expected).max() < 0.02
+            expected[background | rest] = voxels_of(file)[background | rest]
+        assert np.abs(voxels_of(tmp_path / "out" / file.name) - expected).max() < 1e-3
 
 
 def test_a_lesion_is_not_seen_but_mapped(run: Run, desk: Desk, tmp_path: Path) -> None:

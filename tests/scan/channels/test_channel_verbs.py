@@ -1,6 +1,8 @@
 """Several channels in Python: arrays, nibabel images, dictionaries of targets, and files."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import nibabel
 import numpy as np
@@ -9,8 +11,10 @@ from channel_phantoms import NAMES, channels, save_channels
 from phantoms import AFFINE
 
 import ndflow
+from ndflow.scan.channels import joint_match
+from ndflow.transport.joint import JointMap, joint_map
 
-ONE, TWO = channels(0), channels(1, gains=(1.3, 0.7))
+ONE, TWO = channels(0), channels(1, gains=(1.3, 0.7), correlation=0.6)
 
 
 @pytest.fixture(scope="module")
@@ -53,25 +57,37 @@ def test_a_joint_map_is_no_curve_to_draw(results: dict[str, ndflow.Result]) -> N
     assert repr(results["T1w"]).startswith("<ndflow Result in memory, ")
 
 
-def test_nibabel_images_give_nibabel_images_and_files_give_files(
-    goal: ndflow.Reference, results: dict[str, ndflow.Result], tmp_path: Path
-) -> None:
+def test_nibabel_images_give_nibabel_images_and_files_give_files(tmp_path: Path) -> None:
+    turn = ndflow.Affine([[0.0, 1.0], [1.0, 0.0]], [0.0, 0.0])  # exchanges the channels
     images = {name: nibabel.Nifti1Image(image, AFFINE) for name, image in ONE.items()}
-    in_memory = ndflow.normalise(images, to=goal, joint=True)
-    ndflow.normalise(save_channels(tmp_path), to=goal, joint=True, output=tmp_path / "out")
-    for name in NAMES:
+    in_memory = ndflow.apply(images, turn)
+    ndflow.apply(save_channels(tmp_path), turn, output=tmp_path / "out")
+    for name, other in zip(NAMES, reversed(NAMES), strict=True):
         assert isinstance(in_memory[name].image, nibabel.Nifti1Image)
         written = nibabel.load(tmp_path / "out" / f"0_{name}.nii.gz")
-        assert np.array_equal(written.dataobj, results[name].image)
-        assert np.array_equal(in_memory[name].image.dataobj, results[name].image)
+        assert np.array_equal(written.dataobj, ONE[other])
+        assert np.array_equal(in_memory[name].image.dataobj, ONE[other])
 
 
-def test_arrays_are_written_under_the_names_of_their_channels(
-    goal: ndflow.Reference, tmp_path: Path
-) -> None:
-    ndflow.normalise(ONE, to=goal, joint=True, output=tmp_path / "out")
+def test_arrays_are_written_under_the_names_of_their_channels(tmp_path: Path) -> None:
+    same = ndflow.Affine(np.eye(2), np.zeros(2))
+    ndflow.apply(ONE, same, output=tmp_path / "out")
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
     assert names == ["FLAIR.json", "FLAIR.nii.gz", "T1w.json", "T1w.nii.gz"]
+
+
+def test_a_joint_flow_that_is_left_out_is_said(
+    goal: ndflow.Reference, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def not_kept(*given: Any, **options: Any) -> JointMap:
+        found = joint_map(*given, **options)
+        return replace(found, figures=replace(found.figures, kept=False))
+
+    monkeypatch.setattr(joint_match, "joint_map", not_kept)
+    for result in ndflow.normalise(ONE, to=goal, joint=True).values():
+        assert result.record.joint.kept is False
+        assert [line for line in result.warnings if "a joint flow would not bring" in line]
+        assert result.record.match.message == "maps of each channel by itself"
 
 
 def test_without_joint_each_channel_is_by_itself() -> None:

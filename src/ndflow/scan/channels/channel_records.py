@@ -18,6 +18,7 @@ from typing import ClassVar
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.scan.records import FileRecord, MapRecord, ReferenceModel, ScanModel
+from ndflow.transport.joint import JointFigures
 
 __all__ = ["JointMapRecord", "JointModel", "ReferenceModels", "ScanModels"]
 
@@ -104,7 +105,9 @@ class JointMapRecord(MapRecord):
     ----------
     channel : the channel that the image beside it shows.
     channel_names : what each channel of the map shows, in order.
+    joint : what was measured while it was found.
     """
 
     channel: str | None = None
     channel_names: tuple[str, ...] = ()
+    joint: JointFigures | None = None

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ndflow.density import Fit, GaussianMixture
+from ndflow.density.projections import marginal
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
 from ndflow.files.json_model import is_model, read_model
@@ -20,7 +21,6 @@ from ndflow.population import Reference
 from ndflow.scan.builtin.builtin_references import full_name, is_builtin
 from ndflow.scan.channels.channel_records import JointModel, ReferenceModels, ScanModels
 from ndflow.scan.channels.channel_subject import Subject, check_channels, listed
-from ndflow.scan.channels.joint_match import marginal
 from ndflow.scan.channels.joint_rules import check_joint, check_separate
 from ndflow.scan.presets.preset_facts import TargetFacts
 from ndflow.scan.presets.preset_rules import PresetRecord, settled_match
@@ -41,6 +41,7 @@ from ndflow.scan.target import (
 )
 from ndflow.scan.tissue_maps import check_maps
 from ndflow.transport import Affine
+from ndflow.transport.joint import REGULARISATION
 from ndflow.values import plural
 
 __all__ = [
@@ -115,11 +116,9 @@ def read_joint_target(
 
 def _joint_matching(choices: MatchingChoices) -> Matching:
     """Return what was chosen, with nothing left open."""
-    usual = Matching()
+    chosen = choices.regularisation
     return Matching(
-        regularisation=(
-            usual.regularisation if choices.regularisation is None else choices.regularisation
-        ),
+        regularisation=REGULARISATION if chosen is None else chosen,
         scale=choices.scale,
         range=choices.range,
     )

@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndflow.density import Histogram, histogram, trimmed
+from ndflow.density import Histogram, trimmed
+from ndflow.density.joint_histogram import joint_histogram
 from ndflow.files.fingerprints import Hashes
 from ndflow.image.found_masks import to_be_found
 from ndflow.image.mask import BoolArray, read_mask
@@ -141,7 +142,7 @@ def read_subject(subject: Subject, reading: Reading) -> SubjectVoxels:
     counted = counting if lesion is None else counting & ~lesion
     rows = _rows(channels.volumes, counted)
     with error_about(subject.path):
-        cells = histogram(rows, channels=len(scans))
+        cells = joint_histogram(rows)
     return SubjectVoxels(channels, scans, rows, cells, left_out, int(np.count_nonzero(~finite)))
 
 

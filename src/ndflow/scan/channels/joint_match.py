@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numpy as np
-
-from ndflow.density import GaussianMixture, Histogram
+from ndflow.density import GaussianMixture
 from ndflow.methods.matching import Matching
-from ndflow.methods.solution import Divergence, MatchRecord
-from ndflow.transport import IntensityMap, align_and_match, flow_map
+from ndflow.methods.solution import MatchRecord
+from ndflow.scan.channels.channel_voxels import EVIDENCE
+from ndflow.scan.settings import Fitting
+from ndflow.transport import IntensityMap
+from ndflow.transport.joint import JointFigures, joint_map
+from ndflow.values import FloatArray, plural
 
-__all__ = ["JointSolution", "marginal", "match_jointly"]
+__all__ = ["JointSolution", "match_jointly"]
 
 
 class JointSolution(NamedTuple):
@@ -21,39 +23,50 @@ class JointSolution(NamedTuple):
     Attributes
     ----------
     imap : from the intensities of all channels to those of the result.
-    match : how it was found, for the record.
-    converged : whether the match ended well.
+    match, figures : how it was found, for the record.
     """
 
     imap: IntensityMap
     match: MatchRecord
-    converged: bool
+    figures: JointFigures
+
+    def warnings(self, path: str) -> list[str]:
+        """Return what the user should know about the match of the subject at `path`."""
+        if not self.figures.kept:
+            return [
+                f"{path}: a joint flow would not bring the channels closer to the target, so each "
+                f"was mapped by itself"
+            ]
+        if not self.figures.converged:
+            return [f"{path}: the joint match to the target did not converge"]
+        return []
 
 
 def match_jointly(
-    cells: Histogram,
-    source: GaussianMixture,
+    rows: FloatArray,
     marginals: Sequence[GaussianMixture],
     target: GaussianMixture,
+    *,
     matching: Matching,
+    fitting: Fitting,
 ) -> JointSolution:
-    """Return the joint map from one density to another.
+    """Return the joint map from the voxels of a subject to a density.
 
     Parameters
     ----------
-    cells : the joint histogram of the subject.
-    source : its joint density.
+    rows : the voxels that count, (n, d).
     marginals : the density of each channel by itself.
     target : the joint density of the target, in the units of the result.
-    matching : what the user chose.
+    matching, fitting : what the user chose.
     """
-    affine, matched = align_and_match(source, target, regularisation=matching.regularisation)
-    first, last = float(matched.divergences[0]), float(matched.divergences[-1])
-    record = MatchRecord(matched.status.message, divergence=Divergence("l2", first, last))
-    return JointSolution(flow_map(affine, matched), record, matched.status.converged)
-
-
-def marginal(mixture: GaussianMixture, channel: int) -> GaussianMixture:
-    """Return the density of one channel of a joint density."""
-    variances = mixture.covariances[:, channel, channel]
-    return GaussianMixture(mixture.weights, mixture.means[:, channel], np.reciprocal(variances))
+    found = joint_map(
+        rows,
+        marginals,
+        target,
+        regularisation=matching.regularisation,
+        effective_count=EVIDENCE * fitting.effective_count,
+    )
+    message = "maps of each channel by itself"
+    if found.figures.kept:
+        message = f"{message}, then a joint flow of {plural(found.figures.components, 'component')}"
+    return JointSolution(found.map, MatchRecord(message), found.figures)

@@ -51,15 +51,13 @@ def normalise_jointly(
     fitted = fit_jointly(subject, reading=reading, fitting=fitting)
     voxels, channels = fitted.voxels, fitted.voxels.channels
     solution = match_jointly(
-        voxels.cells,
-        fitted.fit.mixture,
+        voxels.rows,
         [one.model.mixture for one in fitted.scans.values()],
         target.goal,
-        target.matching,
+        matching=target.matching,
+        fitting=fitting,
     )
-    shared = [*target.warnings, *fitted.warnings]
-    if not solution.converged:
-        shared.append(f"{subject.path}: the joint match to the target {solution.match.message}")
+    shared = [*target.warnings, *fitted.warnings, *solution.warnings(subject.path)]
     settings = {
         **selection(subject.scan(subject.mask_channel)),
         **flat(reading, fitting, target.matching, writing),
@@ -83,6 +81,7 @@ def normalise_jointly(
             fit=fitted.fit.status.message,
             mask=own.mask,
             match=solution.match,
+            joint=solution.figures,
             warnings=(*shared, *own.warnings),
             doubts=(*own.doubts, *unlike, *doubts[place]),
             channel=name,

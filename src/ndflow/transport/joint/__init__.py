@@ -1,11 +1,12 @@
 """Several channels together: maps of each channel first, then a joint flow for what these leave."""
 
 from ndflow.transport.joint.channelwise import Channelwise
-from ndflow.transport.joint.joint_map import JointFigures, JointMap, joint_map
+from ndflow.transport.joint.joint_map import REGULARISATION, JointFigures, JointMap, joint_map
 from ndflow.transport.joint.meshed import Meshed, meshed
 from ndflow.transport.joint.sliced import sliced_distance
 
 __all__ = [
+    "REGULARISATION",
     "Channelwise",
     "JointFigures",
     "JointMap",

@@ -24,10 +24,11 @@ from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.joint_histogram import joint_histogram
 from ndflow.density.projections import marginal
 from ndflow.errors import InvalidValueError
+from ndflow.record import Record
 from ndflow.transport.alignment import align
+from ndflow.transport.far_field import with_far_field
 from ndflow.transport.flow import Flow
 from ndflow.transport.joint.channelwise import Channelwise
-from ndflow.transport.joint.far_field import with_far_field
 from ndflow.transport.joint.meshed import meshed
 from ndflow.transport.joint.sliced import sliced_distance
 from ndflow.transport.maps import Chain, IntensityMap
@@ -36,18 +37,18 @@ from ndflow.transport.normalising_map import DETERMINED_RANGE, normalising_map
 from ndflow.transport.tabulated import tabulate
 from ndflow.values import FloatArray, positive
 
-__all__ = ["EFFECTIVE_COUNT", "JointFigures", "JointMap", "joint_map"]
+__all__ = ["EFFECTIVE_COUNT", "REGULARISATION", "JointFigures", "JointMap", "joint_map"]
 
 EFFECTIVE_COUNT = 1e5  # voxels that several channels are worth: a joint density has more to it
 _BLURS = (1.0, 0.5, 0.25)
-_REGULARISATION = 3e-4  # with less, where components go is hardly determined
+REGULARISATION = 3e-4  # with less, where components go is hardly determined
 _TABLE = 1e-4  # error of the map of one channel, in standard deviations
 _MESH = 4e-4  # error of the mesh, in standard deviations of the target
 _SAMPLE = 50_000  # voxels at which distances and the Jacobian are measured
 
 
 @dataclass(frozen=True)
-class JointFigures:
+class JointFigures(Record):
     """What was measured on the way.
 
     Attributes
@@ -101,7 +102,7 @@ def joint_map(
     marginals: Sequence[GaussianMixture],
     target: GaussianMixture,
     *,
-    regularisation: float = _REGULARISATION,
+    regularisation: float = REGULARISATION,
     effective_count: float = EFFECTIVE_COUNT,
     path: str = "sigma",
 ) -> JointMap:

@@ -1,0 +1,64 @@
+"""The figure of joint densities: what it draws, and what it refuses."""
+
+import numpy as np
+import pytest
+
+from ndflow import InvalidValueError
+from ndflow.figures.export import svg
+from ndflow.figures.joint_densities import JointVoxels, joint_figure
+
+
+def voxels(d, names=None):
+    generator = np.random.default_rng(0)
+    before = generator.normal(size=(3000, d))
+    return JointVoxels(
+        names or [f"channel {i}" for i in range(d)],
+        before,
+        0.5 * before + 1.0,
+        np.full(3000, d * np.log(0.5)),
+        generator.normal(1.0, 0.5, size=(3000, d)),
+    )
+
+
+@pytest.mark.parametrize(("d", "rows"), [(2, 1), (3, 3), (4, 6)])
+def test_there_is_a_row_for_each_pair_of_channels(d, rows):
+    axes = [axis for axis in joint_figure(voxels(d)).axes if axis.get_xlabel()]
+    assert len(axes) == 3 * rows
+    assert {axis.get_xlabel() for axis in axes} == {f"channel {i}" for i in range(d - 1)}
+
+
+def test_mapped_voxels_lie_within_the_lines_of_the_target():
+    before, after, _ = joint_figure(voxels(2)).axes[:3]
+    target, filled = width(after.collections[-1]), width(after.collections[0])
+    assert filled == pytest.approx(target, rel=0.25)
+    assert width(before.collections[0]) > 1.4 * target
+
+
+def width(contours):
+    vertices = np.concatenate([path.vertices for path in contours.get_paths()])
+    return np.ptp(vertices[:, 0])
+
+
+def test_arrows_and_shades_are_those_of_the_map():
+    way = joint_figure(voxels(2)).axes[2]
+    arrows = way.collections[0]
+    np.testing.assert_allclose(arrows.U, 1 - 0.5 * arrows.X, atol=1e-6)
+    np.testing.assert_allclose(arrows.V, 1 - 0.5 * arrows.Y, atol=1e-6)
+    shades = way.images[0].get_array()
+    assert np.ma.masked_invalid(shades).compressed() == pytest.approx(2 * np.log(0.5))
+
+
+def test_the_same_voxels_give_the_same_bytes():
+    assert svg(joint_figure(voxels(2))) == svg(joint_figure(voxels(2)))
+
+
+def test_names_are_text_and_never_a_formula():
+    assert b"$x_1$" in svg(joint_figure(voxels(2, ["$x_1$", "b"])))
+
+
+def test_shapes_must_fit():
+    sample = np.zeros((5, 2))
+    with pytest.raises(InvalidValueError, match="two channels or more"):
+        JointVoxels(["T1w"], sample[:, :1], sample[:, :1], np.zeros(5), sample[:, :1])
+    with pytest.raises(InvalidValueError, match="after"):
+        JointVoxels(["T1w", "T2w"], sample, sample[:3], np.zeros(5), sample)
