@@ -23,7 +23,7 @@ from ndflow.metrics.statistics import covariate_effect
 from ndflow.scan.presets.preset_rules import GOVERNED
 from ndflow.scan.records import MapRecord, StudyRecord
 from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from
-from ndflow.study.folder import PROVENANCE, SCANS
+from ndflow.study.folder import PROVENANCE, SCANS, studies_in
 from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.references import reference_name
@@ -107,6 +107,9 @@ def _read(folder: Path, name: str) -> FinishedStudy:
     if not folder.is_dir():
         raise FileError(folder, "not a folder", _NO_STUDY)
     if not (folder / PROVENANCE).exists():
+        if inside := studies_in(folder):
+            cause = f"holds a study of each channel: {', '.join(inside)}"
+            raise FileError(folder, cause, f"give one of them, such as {folder / inside[0]}")
         raise FileError(folder, "holds no study", _NO_STUDY)
     record = StudyRecord.read(folder / PROVENANCE)
     if not record.finished:

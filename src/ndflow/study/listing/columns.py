@@ -60,7 +60,9 @@ def in_our_spelling(path: AnyPath, first: Sequence[str]) -> list[str]:
         cause = f"row 1 names no column 'image' (its columns: {found})"
         meant = [name for name in given if nearest(name) == "image"]
         hint = (
-            f"rename {meant[0]!r} to 'image'"
+            f"give --channels {' '.join(meant)} if these are channels, or rename one to 'image'"
+            if len(meant) > 1
+            else f"rename {meant[0]!r} to 'image'"
             if meant
             else "name the columns in the first row, tab- or comma-separated"
         )
