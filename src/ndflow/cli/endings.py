@@ -120,7 +120,7 @@ def print_summary(
             "sites": _sites(summary, study),
             "preset": _preset(summary, study),
             **_balance(summary, study),
-            "distance": _distance(summary.distances),
+            "distance": _distance(summary.distances, summary.done),
             "flagged": _flagged(summary, _see(page), summary.of_study),
             "report": page.why if page.path is None else shown_path(page.path),
             "next": again or _next(summary, study, page),
@@ -278,9 +278,9 @@ def _fitting(names: Sequence[str], width: int, kind: str = "") -> str:
     return text
 
 
-def _distance(distances: SiteDistances | None) -> str:
+def _distance(distances: SiteDistances | None, scans: int) -> str:
     if distances is None:
-        return "none, of fewer than two scans"
+        return "none, of fewer than two scans" if scans < 2 else "not measured for joint maps"
     several, raw, aligned, normalised = distances
     what = "between sites" if several else "to the average scan"
     return f"{raw:.3g} raw → {aligned:.3g} aligned → {normalised:.3g} normalised ({what}, in sd)"

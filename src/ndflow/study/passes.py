@@ -36,7 +36,7 @@ from ndflow.study.checks.study_doubts import Compared, compared_doubts
 from ndflow.study.parallel.followed import Progress, Silent
 from ndflow.study.parallel.scan_pass import ScanTasks, Work, outcomes_of
 from ndflow.study.parallel.tasks import Failure, Outcome, check_jobs
-from ndflow.study.plan import Study
+from ndflow.study.plan import Plan, Study
 from ndflow.study.preparing.kept_mask import keeps_mask
 from ndflow.study.presets.decided_study import proportions_by_site
 from ndflow.study.references import (
@@ -65,6 +65,7 @@ __all__ = [
     "fit_matching",
     "fit_scans",
     "normalise_scans",
+    "over_scans",
 ]
 
 Arguments = dict[str, Any]
@@ -158,7 +159,7 @@ def fit_scans(study: Study, progress: Progress) -> Pass:
         partial(fit_job, reading=study.reading, **chosen),
         partial(fitted_before, **chosen),
     )
-    return _over(study, work, ScanTasks(study, study.scans), progress)
+    return over_scans(study, work, ScanTasks(study, study.scans), progress)
 
 
 def fit_matching(study: Study) -> Matching:
@@ -191,7 +192,7 @@ def normalise_scans(done: Container[str], references: ReferencePass, progress: P
             "doubts": references.doubts.get(scan.name, ()),
         },
     )
-    return _over(study, work, tasks, progress)
+    return over_scans(study, work, tasks, progress)
 
 
 def build_references(study: Study, done: Container[str], progress: Progress) -> ReferencePass:
@@ -239,10 +240,18 @@ def _done(study: Study, done: Container[str]) -> list[Scan]:
     return [scan for scan in study.scans if scan.name in done]
 
 
-def _over(study: Study, work: Work, tasks: ScanTasks, progress: Progress) -> Pass:
+def over_scans(plan: Plan, work: Work, tasks: ScanTasks, progress: Progress) -> Pass:
+    """Do a pass over some scans.
+
+    Parameters
+    ----------
+    plan : how many workers there are, and whether the first failure ends the run.
+    work, tasks : what to do, and for which scans.
+    progress : follows how far it has come.
+    """
     result = Pass()
     progress.begin(work.stage, len(tasks))
-    with closing(outcomes_of(study, work, tasks)) as outcomes:
+    with closing(outcomes_of(plan, work, tasks)) as outcomes:
         for scan, outcome in outcomes:
             progress.step(work.stage, outcome)
             if outcome.failure is None:
@@ -255,6 +264,6 @@ def _over(study: Study, work: Work, tasks: ScanTasks, progress: Progress) -> Pas
                     result.doubts[scan.name] = outcome.result.doubts
                 continue
             result.failures.append(outcome.failure)
-            if study.stop_early:
+            if plan.stop_early:
                 break
     return result

@@ -25,7 +25,7 @@ __all__ = ["conclude_channels", "listed_by_channel", "write_shared"]
 
 
 def listed_by_channel(
-    words: Sequence[str], channels: Sequence[str], others: Mapping[str, bool]
+    words: Sequence[str], channels: Sequence[str], others: Mapping[str, bool], *, joint: bool
 ) -> tuple[Path, dict[str, ListedScans]]:
     """Return the folder for the results, and the scans of each channel of a table.
 
@@ -34,6 +34,7 @@ def listed_by_channel(
     words : TABLE and OUT.
     channels : the names of the channels.
     others : options that cannot be combined with several channels, and whether they were given.
+    joint : whether all channels go to one folder.
     """
     for option, given in others.items():
         if given:
@@ -52,7 +53,7 @@ def listed_by_channel(
     table, out = words[0], Path(words[1]).absolute()
     tables = read_channel_tables(table, channels)
     root = Path(table).absolute().parent
-    folders = folders_of_channels(out, channels)
+    folders = dict.fromkeys(channels, out) if joint else folders_of_channels(out, channels)
     return out, {
         name: ListedScans(folders[name], table, root, table, one) for name, one in tables.items()
     }

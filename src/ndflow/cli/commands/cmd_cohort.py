@@ -15,6 +15,7 @@ from ndflow.cli.options import (
     FindLesions,
     FittingOptions,
     Jobs,
+    Joint,
     MatchingOptions,
     NewTissues,
     NoBiasField,
@@ -54,6 +55,7 @@ def cohort(
     new_tissues: NewTissues = False,
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
     channels: Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1)] = (),
+    joint: Joint = False,
     reference: Annotated[str | None, Parameter(metavar="R.json|builtin:T1w")] = None,
     preset: Preset = "auto",
     averaging: AveragingOptions = AveragingChoices(),
@@ -102,13 +104,18 @@ def cohort(
         Several channels of each subject, such as T1w FLAIR: columns of images in TABLE, instead of
         `image`. Each is normalised by itself, to OUT/T1w and so on, and OUT/reference.json holds
         the references of all. Default: one channel, in the column `image`.
+    joint
+        With --channels: bring all channels of a subject to a joint reference together, so that
+        their dependence on each other becomes that of the reference, too (see docs/channels.md).
     reference
         The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
         docs/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are looked for
         beside it. Default: references made from these scans.
     """
     from ndflow.cli.channels.channel_cohort import conclude_channels, listed_by_channel
+    from ndflow.cli.channels.joint_cohort import joint_study_of, run_together, unused_together
     from ndflow.cli.listed_scans import listed_scans
+    from ndflow.errors import InvalidValueError
     from ndflow.image.found_masks import found_for
     from ndflow.scan.presets.preset_rules import Choices
     from ndflow.study.listing.scan_table import named_scans
@@ -117,6 +124,8 @@ def cohort(
     from ndflow.study.presets.planned_study import with_choices
 
     words = (table,) if out is None else (table, out)
+    if joint and not channels:
+        raise InvalidValueError("--joint: name the channels, for example --channels T1w FLAIR")
     if channels:
         others = {
             "--from-folder": from_folder is not None,
@@ -124,7 +133,7 @@ def cohort(
             "--prepare": prepare,
             "--mask brain": mask == "brain",
         }
-        place, lists = listed_by_channel(words, channels, others)
+        place, lists = listed_by_channel(words, channels, others, joint=joint)
     else:
         listed = listed_scans(words, from_folder=from_folder, pattern=pattern)
         place, lists = listed.out, {channel: listed}
@@ -138,6 +147,36 @@ def cohort(
         new_tissues=new_tissues,
     )
     unmasked = None if preparing else found_for(mask)
+    choices = Choices(preset, averaging, matching)
+    if joint:
+        plan = joint_study_of(
+            Study(
+                place,
+                (),
+                fitting=fitting,
+                reading=reading,
+                writing=writing,
+                given=reference,
+                jobs=jobs,
+                scheduler=scheduler,
+                stop_early=stop_on_first_failure,
+                table=table,
+                title=title,
+            ),
+            {name: one.scans for name, one in lists.items()},
+            unmasked,
+            choices,
+        )
+        return run_together(
+            plan,
+            table,
+            unused=unused_together(lists),
+            warnings=next(iter(lists.values())).scans.warnings,
+            page=not no_report,
+            boilerplate=boilerplate_only,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
     runs = []
     for name, one in lists.items():
         study = Study(
@@ -157,7 +196,7 @@ def cohort(
         )
         if preparing is not None:
             study = with_preparation(study, one.root, preparing)
-        runs.append(_Run(with_choices(study, Choices(preset, averaging, matching)), one))
+        runs.append(_Run(with_choices(study, choices), one))
     asked = _Asked(
         no_report=no_report,
         boilerplate_only=boilerplate_only,
