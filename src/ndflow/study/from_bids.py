@@ -14,7 +14,7 @@ from types import MappingProxyType
 from ndflow._version import __version__
 from ndflow.bids.derivative import check_dataset, derivative_path, source_uris, write_dataset_files
 from ndflow.bids.names import check_label
-from ndflow.bids.query import BidsImage
+from ndflow.bids.query import DESCRIPTION, BidsImage
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.lock import folder_lock
 from ndflow.image.found_masks import FoundMask
@@ -33,7 +33,9 @@ from ndflow.study.preparing.prepare_scans import STAGE, check_preparation, prepa
 from ndflow.study.run import Summary, run_cohort
 
 __all__ = [
+    "DESCRIPTION",
     "check_derivative",
+    "describe_derivative",
     "folders_of_suffixes",
     "lacking_masks",
     "run_group",
@@ -48,7 +50,6 @@ __all__ = [
 # Columns of OUT/scans.tsv, which participants.tsv may have too, to mean something else.
 _TAKEN = {*FILES, *TEXTS, *OURS, "centre", "center", "exclude"}
 _BRAIN = "_desc-brain_mask"
-_DESCRIPTION = "dataset_description.json"
 _NONE: Mapping[str, Path] = MappingProxyType({})
 _LIST_LOCK, _DATASET_LOCK = ".ndflow-failures-lock", ".ndflow-dataset-lock"
 
@@ -64,7 +65,7 @@ def folders_of_suffixes(out: Path, suffixes: Sequence[str]) -> dict[str, Path]:
         raise InvalidValueError(f"--suffix: {' '.join(suffixes)}: the same twice; leave one out")
     if len(suffixes) == 1:
         return {suffixes[0]: out}
-    if (out / PROVENANCE).exists() or (out / _DESCRIPTION).exists():
+    if (out / PROVENANCE).exists() or (out / DESCRIPTION).exists():
         cause = "holds a dataset, but each of several suffixes needs a folder of its own in it"
         raise FileError(out, cause, "choose another folder, or give one --suffix at a time")
     return {name: out / name for name in suffixes}
@@ -219,7 +220,7 @@ def run_participants(
     check_derivative(study, root, force=force)
     make_folder(folder)
     with folder_lock(folder, shared=True):
-        _describe(study, root, derivatives, force=force)
+        describe_derivative(study, root, derivatives, force=force)
         ready, prepared = prepare_first(study, progress, command)
         unprepared = [] if prepared is None else prepared.failures
         fitted = fit_scans(ready, progress)
@@ -246,12 +247,20 @@ def run_group(
     check_study(study)
     make_folder(study.folder)
     with folder_lock(study.folder, shared=True):
-        _describe(study, root, derivatives, force=force)
+        describe_derivative(study, root, derivatives, force=force)
     return run_cohort(study, progress, command=command, force=force, ours=True)
 
 
-def _describe(study: Study, root: Path, derivatives: Mapping[str, Path], *, force: bool) -> None:
-    """Make the folder of a study a BIDS derivative; many runs may start at the same time."""
+def describe_derivative(
+    study: Study, root: Path, derivatives: Mapping[str, Path], *, force: bool
+) -> None:
+    """Make the folder of a study a BIDS derivative; many runs may start at the same time.
+
+    Parameters
+    ----------
+    study : whose folder it is.
+    root, derivatives, force : as for `run_participants`.
+    """
     prepared = {} if study.preparation is None else {PREPARED: study.preparation.folder}
     with folder_lock(study.folder, name=_DATASET_LOCK, wait=True):
         write_dataset_files(
@@ -280,5 +289,5 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
         refuse_foreign(folder, study.channel)
     except FileError:
         # Densities of participants may be there before there is a study; other runs may start, too.
-        if (folder / PROVENANCE).exists() or not (folder / _DESCRIPTION).exists():
+        if (folder / PROVENANCE).exists() or not (folder / DESCRIPTION).exists():
             raise

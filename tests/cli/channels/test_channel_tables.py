@@ -149,7 +149,7 @@ def test_the_page_leads_to_that_of_each_channel(
     assert ran.code == 0
     page = (out / "report.html").read_text()
     assert "<h1>Two &amp; more</h1>" in page
-    assert "3 scans of T1w and 3 scans of FLAIR were normalised, none failed" in page
+    assert "3 scans of T1w and 3 scans of FLAIR were normalised, and none failed" in page
     for name in NAMES:
         assert f'href="{name}/report.html"' in page
         assert f"<h1>Two &amp; more, {name}</h1>" in (out / name / "report.html").read_text()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ndflow.cli.endings import conclude, shown_path
 from ndflow.cli.listed_scans import ListedScans
@@ -23,8 +23,9 @@ from ndflow.study.channels.joint_run import run_joint_study
 from ndflow.study.listing.scan_table import ScanTable
 from ndflow.study.parallel.tasks import FAILURES
 from ndflow.study.plan import Study
+from ndflow.study.run import Summary
 
-__all__ = ["joint_study_of", "run_together", "unused_together"]
+__all__ = ["conclude_together", "joint_study_of", "run_together", "unused_together"]
 
 
 def joint_study_of(
@@ -64,8 +65,6 @@ def run_together(
     *,
     unused: dict[str, str],
     warnings: tuple[str, ...] = (),
-    skipped: dict[str, int] | None = None,
-    begin: Callable[[], None] = lambda: None,
     page: bool,
     boilerplate: bool,
     dry_run: bool,
@@ -77,8 +76,7 @@ def run_together(
     ----------
     plan : what is to be done.
     source : what messages call the table or dataset.
-    unused, warnings, skipped : about columns and subjects that are not used.
-    begin : is called before any work, if there is to be any.
+    unused, warnings : about columns that are not used.
     page : whether to write a report.
     boilerplate : whether the user asked for the boilerplate alone.
     dry_run, verbosity : as for the command.
@@ -94,19 +92,31 @@ def run_together(
         f"{source} ({listed(plan.channel_names)} together)",
         verbosity=verbosity,
         unused=unused,
-        skipped=skipped,
         warnings=warnings,
     )
     check_joint_study(plan, force=study.writing.force)
     if dry_run:
         return print_rehearsed(rehearse_joint_study(plan), verbosity)
-    begin()
     with ProgressDisplay(verbosity) as progress:
         summary = run_joint_study(plan, progress, command=command_line(), force=study.writing.force)
         written = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
         if summary.done and page:
             written = write_page(plan.folder, progress, study.reading.max_bytes)
-    again = "open the report in a browser" if written.path else "look at the images"
+    return conclude_together(summary, plan, written, verbosity)
+
+
+def conclude_together(
+    summary: Summary, plan: JointStudy, page: PageOutcome, verbosity: Verbosity
+) -> int:
+    """Print how a joint study ended, and return the exit code.
+
+    Parameters
+    ----------
+    summary, plan : how it ended.
+    page : what became of its page.
+    verbosity : how much to print.
+    """
+    again = "open the report in a browser" if page.path else "look at the images"
     if summary.failures:
         again = f"see {shown_path(plan.folder / FAILURES)}, then run the same command again"
-    return conclude(summary, study, verbosity, written, again=again)
+    return conclude(summary, plan.study, verbosity, page, again=again)

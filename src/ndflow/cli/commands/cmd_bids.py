@@ -15,6 +15,7 @@ from ndflow.cli.options import (
     FindLesions,
     FittingOptions,
     Jobs,
+    Joint,
     MatchingOptions,
     NewTissues,
     NoBiasField,
@@ -48,6 +49,7 @@ def bids(
     participant_label: Several = (),
     session_label: Several = (),
     suffix: Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1)] = ("T1w",),
+    joint: Joint = False,
     bids_filter_file: Annotated[str | None, Parameter(metavar="FILE")] = None,
     derivatives: Annotated[
         tuple[str, ...],
@@ -102,7 +104,10 @@ def bids(
         Only these sessions, with or without ses-. Default: all.
     suffix
         The suffix of the images, such as T1w or FLAIR. Each of several is a study of its own, in
-        OUT/SUFFIX.
+        OUT/SUFFIX, unless --joint is given.
+    joint
+        Bring the images of all suffixes of a participant, in each session, to a joint reference
+        together (see docs/channels.md). Those who lack one are left out. They must share a grid.
     bids_filter_file
         A JSON file that chooses images by their entities, as for fMRIPrep, such as {"t1w":
         {"acquisition": "mprage", "run": null}}. Default: all images.
@@ -128,6 +133,7 @@ def bids(
     from ndflow.bids.query import find_scans
     from ndflow.cli.channels.channel_cohort import write_shared
     from ndflow.cli.datasets.dataset_run import DatasetRun, Only, run_dataset
+    from ndflow.cli.datasets.joint_dataset_run import check_joint_options, run_dataset_together
     from ndflow.cli.group_command import of_the_group
     from ndflow.cli.run_scans import command_line
     from ndflow.errors import InvalidValueError
@@ -153,8 +159,24 @@ def bids(
     from ndflow.study.presets.planned_study import with_choices
 
     root, place = Path(bids_dir).absolute(), Path(out).absolute()
-    folders = folders_of_suffixes(place, suffix)
-    if reference is not None and len(folders) > 1 and kind_in(reference) != "references":
+    if joint:
+        others = {
+            "--prepare": prepare,
+            "--mask brain": mask == "brain",
+            "--reports-only": reports_only,
+            "--boilerplate-only": boilerplate_only,
+            "--subject-pages": subject_pages,
+        }
+        check_joint_options(suffix, others)
+        folders = dict.fromkeys(suffix, place)
+    else:
+        folders = folders_of_suffixes(place, suffix)
+    if (
+        reference is not None
+        and len(folders) > 1
+        and not joint
+        and kind_in(reference) != "references"
+    ):
         raise InvalidValueError(
             "--reference is of one contrast; give one --suffix at a time, or the reference.json of "
             "a study of all of them"
@@ -184,9 +206,9 @@ def bids(
     if filters and filters.unused:
         listed = ", ".join(filters.unused)
         hints = [f"{bids_filter_file}: queries for other images are not used: {listed}"]
-    runs: list[DatasetRun] = []
-    for name, folder in folders.items():
-        found = find_scans(
+    again = of_the_group(bids, bids_dir, out, command_line()[2:])
+    images = {
+        name: find_scans(
             bids_dir,
             suffix=name,
             participants=participant_label,
@@ -195,6 +217,39 @@ def bids(
             derivatives=pipelines.values(),
             chosen=filters and filters.of[name],
         )
+        for name in folders
+    }
+    if joint:
+        found = next(iter(images.values()))
+        return run_dataset_together(
+            Study(
+                place,
+                (),
+                fitting=fitting,
+                reading=reading,
+                writing=writing,
+                given=reference,
+                jobs=jobs,
+                scheduler=scheduler,
+                stop_early=stop_on_first_failure,
+                title=title,
+            ),
+            images,
+            Choices(preset, averaging, matching),
+            bids_dir=bids_dir,
+            level=level,
+            again=again,
+            unmasked=unmasked,
+            skull_stripped=skull_stripped,
+            derivatives=pipelines,
+            warnings=[*([] if site_column else site_hints(found, root)), *hints],
+            page=not no_report,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
+    runs: list[DatasetRun] = []
+    for name, folder in folders.items():
+        found = images[name]
         if unmasked is None and preparing is None and (error := lacking_masks(found, pipelines)):
             raise error
         study = Study(
@@ -233,7 +288,7 @@ def bids(
             one,
             bids_dir,
             level,
-            again=of_the_group(bids, bids_dir, out, command_line()[2:]),
+            again=again,
             derivatives=pipelines,
             no_report=no_report,
             subject_pages=subject_pages,

@@ -97,5 +97,5 @@ def _sentence(channels: Sequence[_Channel]) -> str:
     done = listed([f"{plural(one.done, 'scan')} of {one.name}" for one in channels])
     failed = sum(len(one.failures) for one in channels)
     flagged = sum(bool(one.doubts) for one in channels)
-    check = "see below which to check" if flagged else "none needs to be checked"
-    return f"{done} were normalised, {failed or 'none'} failed, and {check}."
+    check = "Some should be checked." if flagged else "None needs to be checked."
+    return f"{done} were normalised, and {failed or 'none'} failed. {check}"

@@ -20,7 +20,7 @@ from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repea
 from ndflow.study.parallel.tasks import check_jobs
 from ndflow.study.references import reference_name
 
-__all__ = ["check_joint_study"]
+__all__ = ["check_joint_study", "refuse_foreign_study"]
 
 _ANOTHER = "choose another folder for the results"
 
@@ -42,7 +42,7 @@ def check_joint_study(plan: JointStudy, *, force: bool, ours: bool = False) -> N
     refuse_inputs_inside(replace(plan.study, scans=every))
     joint_target(plan, plan.study.given)  # refuses what cannot be honoured
     if not (force or ours):
-        _refuse_foreign(plan)
+        refuse_foreign_study(plan)
     for path in _foreign(plan):
         cause = "exists, and was not written by ndflow"
         raise FileError(path, cause, f"move it, or {_ANOTHER}")
@@ -53,7 +53,7 @@ def check_joint_study(plan: JointStudy, *, force: bool, ours: bool = False) -> N
             raise FileError(source, cause, f"move it, or {_ANOTHER}")
 
 
-def _refuse_foreign(plan: JointStudy) -> None:
+def refuse_foreign_study(plan: JointStudy) -> None:
     """Refuse a folder that holds something else than a joint study of such channels."""
     folder = plan.folder
     inside = [] if not folder.is_dir() else [*folder.iterdir()]
