@@ -49,6 +49,7 @@ demo: $(READY)  ## make a small study, normalise it, and show what happened
 
 COHORT ?= ../shared/cohort
 study: $(READY)  ## compare the methods on a cohort, and write docs/study.md (COHORT=folder)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[study]'
 	$(BIN)/python experiments/study.py $(COHORT) $(RUNS)
 
 bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quarter of an hour)

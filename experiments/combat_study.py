@@ -13,7 +13,7 @@ Scans of one subject stay together.
 
     pip install 'ndflow[study]'
     ndflow cohort table.tsv out && ndflow evaluate out
-    python experiments/combat_study.py out/evaluation --preserve age sex [--markdown FILE]
+    python experiments/combat_study.py out/evaluation --preserve age sex
 """
 
 from __future__ import annotations
@@ -30,14 +30,17 @@ from numpy.typing import NDArray
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
+from study_intervals import Interval, text, written
 
-from ndflow.metrics.classification import folds
+from ndflow.metrics.folds import folds
 from ndflow.metrics.statistics import covariate_effect
 
 CELLS = [f"{tissue}_Q{quartile}" for tissue in ("WM", "GM", "CSF") for quartile in (1, 2, 3)]
 MEDIAN_GM = CELLS.index("GM_Q2")
 
 Array = NDArray[np.float64]
+Splits = dict[str, list[dict[str, float]]]  # without ComBat and with it, the measures of each half
+Found = dict[str, Splits]  # by condition
 
 
 def numeric(column: pd.Series) -> Array:
@@ -65,9 +68,7 @@ def judged(cells: Array, sites: Array, covariates: Sequence[Array]) -> dict[str,
     return found
 
 
-def halves(
-    table: pd.DataFrame, preserve: Sequence[str], seeds: range
-) -> dict[str, list[dict[str, float]]]:
+def halves(table: pd.DataFrame, preserve: Sequence[str], seeds: range) -> Splits:
     """Return the measures of held-out halves, without ComBat and with it."""
     cells, sites = table[CELLS].to_numpy(float), table["site"].to_numpy(str)
     subjects = table["subject"].fillna(table["scan"]).tolist()
@@ -75,7 +76,7 @@ def halves(
     known = pd.DataFrame(
         {"SITE": sites} | {f"c{place}": own for place, own in enumerate(covariates)}
     )
-    found: dict[str, list[dict[str, float]]] = {"without": [], "with": []}
+    found: Splits = {"without": [], "with": []}
     for seed in seeds:
         train, test = folds(sites.tolist(), seed, groups=subjects)[0]
         part = [own[test] for own in covariates]
@@ -86,9 +87,69 @@ def halves(
     return found
 
 
-def text_of(numbers: Sequence[float]) -> str:
+def compared(features: pd.DataFrame, preserve: Sequence[str], splits: int) -> Found:
+    """Return the measures of held-out halves: the same halves for all conditions."""
+    return {
+        str(condition): halves(table.reset_index(drop=True), preserve, range(splits))
+        for condition, table in features.groupby("condition", sort=False)
+    }
+
+
+def table_of(found: Found, preserve: Sequence[str]) -> str:
+    """Return a table in Markdown: the mean over halves, and where 95 % of them lie."""
+    titles = ["condition", "ComBat", "spread", "sites", "recognised", *preserve]
+    lines = [titles, ["---", "---", *["--:"] * (len(titles) - 2)]]
+    for condition, ways in found.items():
+        for way, splits in ways.items():
+            shown = list(splits[0])[: len(titles) - 2]
+            measures = [text_of([one[name] for one in splits]) for name in shown]
+            lines.append([condition, way, *measures])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def section(
+    evaluation: Path, conditions: Sequence[str], preserve: Sequence[str], splits: int
+) -> dict[str, object]:
+    """Return the table for docs/study.md, and what its text quotes; `preserve` starts with age."""
+    features = read_features(evaluation)
+    found = compared(features[features["condition"].isin(conditions)], preserve, splits)
+
+    def spread(condition: str, way: str) -> Array:
+        return np.array([half["spread"] for half in found[condition][way]])
+
+    aligned = spread("affine", "with")
+    return {
+        "table": table_of(found, preserve[:1]),
+        "halves": splits,
+        "gain": {
+            name: text_of(spread(name, "with") / spread(name, "without"), 2) for name in found
+        },
+        "with": text_of(spread("auto", "with") / aligned, 2),
+        "without": text_of(spread("auto", "without") / aligned, 2),
+        "recognised": means_of(found, "recognised"),
+        "age": means_of(found, "covariate 0"),
+    }
+
+
+def means_of(found: Found, name: str) -> dict[str, dict[str, str]]:
+    return {
+        condition: {
+            way: text(float(np.mean([half[name] for half in splits])), 2)
+            for way, splits in ways.items()
+        }
+        for condition, ways in found.items()
+    }
+
+
+def text_of(numbers: Sequence[float] | Array, digits: int = 3) -> str:
     low, high = np.percentile(numbers, [2.5, 97.5])
-    return f"{np.mean(numbers):.3f} [{low:.3f}, {high:.3f}]"
+    return written(Interval(float(np.mean(numbers)), float(low), float(high)), digits)
+
+
+def read_features(evaluation: Path) -> pd.DataFrame:
+    """Read features.tsv of an evaluation."""
+    kinds = {"subject": str, "site": str}
+    return pd.read_csv(evaluation / "features.tsv", sep="\t", na_values="n/a", dtype=kinds)
 
 
 def main() -> None:
@@ -96,30 +157,13 @@ def main() -> None:
     parser.add_argument("evaluation", type=Path, help="a folder with features.tsv")
     parser.add_argument("--preserve", nargs="*", default=[], metavar="COLUMN", help="covariates")
     parser.add_argument("--splits", type=int, default=50, help="how many halves (default: 50)")
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="write the table there too")
     given = parser.parse_args()
-    features = pd.read_csv(
-        given.evaluation / "features.tsv",
-        sep="\t",
-        na_values="n/a",
-        dtype={"subject": str, "site": str},
-    )
+    features = read_features(given.evaluation)
     complete = features.dropna(subset=given.preserve)
+    print(table_of(compared(complete, given.preserve, given.splits), given.preserve))
     left_out = features["scan"].nunique() - complete["scan"].nunique()
-    titles = ["condition", "ComBat", "spread", "sites", "recognised", *given.preserve]
-    rows = []
-    for condition, table in complete.groupby("condition", sort=False):
-        own = table.reset_index(drop=True)
-        for way, splits in halves(own, given.preserve, range(given.splits)).items():
-            measures = [text_of([one[name] for one in splits]) for name in splits[0]]
-            rows.append([str(condition), way, *measures])
-    lines = ["| " + " | ".join(row) + " |" for row in (titles, ["---"] * len(titles), *rows)]
-    note = f"{complete['scan'].nunique()} scans, {given.splits} halves"
-    if left_out:
-        note += f"; {left_out} scans without a covariate left out"
-    print("\n".join([*lines, "", note]))
-    if given.markdown:
-        given.markdown.write_text("\n".join([*lines, "", note, ""]), encoding="utf-8")
+    print(f"\n{complete['scan'].nunique()} scans, {given.splits} halves; ", end="")
+    print(f"{left_out} scans without a covariate left out")
 
 
 if __name__ == "__main__":

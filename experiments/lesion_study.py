@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import ndimage
+from study_intervals import Interval, written
 
 from ndflow.demo.dataset import write_demo_study
 from ndflow.density import GaussianMixture, Histogram, fit, histogram
@@ -44,7 +45,7 @@ CONTRAST = 1.06
 RADII = (2, 5)  # of the balls, in voxels
 BLUR = 0.5  # of their borders, in voxels
 FOLDS = 5
-METHODS = ("ndflow", "ndflow, lesions spared", "nyul", "exact quantiles")
+METHODS = ("paper", "spared", "nyul", "quantile")
 LANDMARKS = (Matching("nyul"), Matching("quantile"))
 
 
@@ -104,20 +105,18 @@ def sections(cohort: Path, figures: Path) -> dict[str, str]:
 
 
 def rows_of(averages: Rows) -> str:
-    """Return a table in Markdown."""
-    head = ["lesion", "method", "contrast kept", "5th–95th", "shift of WM", "95th", "found"]
-    lines = [head, ["---", "---", *["--:"] * 5]]
-    for row in averages:
-        spared = row["method"] == METHODS[1]
-        share, kind = row["share"], row["lesion"]
-        what = f"{share:.0%} {kind}" if share else "none"
-        kept = [f"{row['kept']:.2f}", f"{row['kept_5th']:.2f}–{row['kept_95th']:.2f}"]
-        shift = [f"{row['shift']:.1%}", f"{row['shift_95th']:.1%}"]
-        cells = [*kept, *shift] if share else ["–"] * 4
-        if share or spared:
-            lines.append(
-                [what, str(row["method"]), *cells, f"{row['alarms']:.0%}" if spared else "–"]
-            )
+    """Return a table in Markdown: one row per lesion."""
+    heads = [f"{what}: {method}" for what in ("contrast", "shift") for method in METHODS]
+    lines = [["lesion", *heads, "found"], ["---", *["--:"] * (len(heads) + 1)]]
+    lesions = dict.fromkeys((row["lesion"], row["share"]) for row in averages)
+    for kind, share in lesions:
+        own = [row for row in averages if (row["lesion"], row["share"]) == (kind, share)]
+        parts = ("kept", "kept_5th", "kept_95th")
+        kept = [written(Interval(*(float(str(row[part])) for part in parts)), 2) for row in own]
+        shift = [f"{row['shift']:.1%} ({row['shift_95th']:.1%})" for row in own]
+        cells = [*kept, *shift] if share else ["–"] * len(heads)
+        (found,) = (row["alarms"] for row in own if row["method"] == METHODS[1])
+        lines.append([f"{share:.0%} {kind}" if share else "none", *cells, f"{found:.0%}"])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -126,7 +125,7 @@ def figure(averages: Rows) -> bytes:
     palette = colours(METHODS)
     with new_figure(7.0, 2.8) as drawn:
         for place, (column, title, aim) in enumerate(
-            (("kept", "contrast kept", 0.9), ("shift", "shift of WM", 0.02)), start=1
+            (("kept", "contrast kept, %", 90), ("shift", "shift of WM, %", 2)), start=1
         ):
             axes = drawn.add_subplot(1, 2, place)
             axes.axhline(aim, color="0.6", linewidth=0.8, linestyle=":")
@@ -136,8 +135,9 @@ def figure(averages: Rows) -> bytes:
                 x = [100 * float(str(r["share"])) for r in own]
                 axes.plot(
                     x,
-                    [float(str(r[column])) for r in own],
+                    [100 * float(str(r[column])) for r in own],
                     marker="o",
+                    markersize=4,
                     label=method,
                     color=palette[method],
                 )
@@ -166,7 +166,7 @@ def files_of_demo(folder: Path) -> list[Files]:
     return [
         Files(row["subject"], row["site"], *(folder / row[column] for column in columns))
         for row in table_in(study.table)
-        if row["lesion"] == "no"
+        if row["has_lesion"] == "no"
     ]
 
 
@@ -291,7 +291,6 @@ def measured(
                     "lesion": kind,
                     "share": share,
                     "method": method,
-                    "before": before,
                     "kept": after / before,
                     "shift": (white - healthy[1]) / (healthy[1] - healthy[0]),
                     "found": mass,
@@ -330,25 +329,20 @@ def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
             for method in METHODS:
                 key = (kind, share, method)
                 own = [r for r in rows if (r["lesion"], r["share"], r["method"]) == key]
-                before, kept, shift, found = (
-                    np.array([row[name] for row in own])
-                    for name in ("before", "kept", "shift", "found")
+                kept, shift, found = (
+                    np.array([row[name] for row in own]) for name in ("kept", "shift", "found")
                 )
                 result.append(
                     {
                         "lesion": kind,
                         "share": share,
                         "method": method,
-                        "scans": len(own),
-                        "before": before.mean(),
                         "kept": kept.mean(),
                         "kept_5th": np.quantile(kept, 0.05),
                         "kept_95th": np.quantile(kept, 0.95),
                         "shift": np.abs(shift).mean(),
                         "shift_95th": np.quantile(np.abs(shift), 0.95),
-                        "shift_most": np.abs(shift).max(),
                         "alarms": (found > 0).mean(),
-                        "found": np.median(found),
                     }
                 )
     return result

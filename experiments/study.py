@@ -3,9 +3,10 @@
     python experiments/study.py COHORT [FOLDER]
 
 COHORT is a BIDS-like folder with ``participants.tsv`` (columns ``participant_id``, ``site``,
-``age``) and, for each scan, ``*_T1w``, ``*_desc-brain_mask`` and ``*_label-{GM,WM,CSF}_probseg``.
-The runs are kept in FOLDER, so that a second call is quick; by default they are discarded. Writes
-docs/study.md and docs/figures/study-*.svg. Needs the extra ``evaluate``.
+``age``, ``sex``) and, for each scan, ``*_T1w``, ``*_desc-brain_mask`` and
+``*_label-{GM,WM,CSF}_probseg``. The runs are kept in FOLDER, so that a second call is quick; by
+default they are discarded. Writes docs/study.md and docs/figures/study-*.svg. Needs the extra
+``study``. The text is in study.in.md; all its figures come from here.
 """
 
 import csv
@@ -13,30 +14,58 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 
+import combat_study
 import lesion_study
+import numpy as np
 import scanner_study
 import stroke_study
 import tissue_study
+from study_figure import interval_figure
+from study_intervals import text
+from study_results import (
+    TISSUES,
+    Columns,
+    Quoted,
+    Spread,
+    age_effects,
+    balanced_accuracy,
+    cells_table,
+    estimates,
+    intervals,
+    mean_sd,
+    minus,
+    over,
+    quoted,
+    site_shares,
+    tissues_table,
+)
 
 HERE = Path(__file__).parent
 DOCS = HERE.parent / "docs"
-PAPER = ("--preset", "paper")  # what a run does not name is as in the paper
-CRAMER = (*PAPER, "--objective", "cramer", "--regularisation", "1e-4")
+MAPS, NO_MAPS = "scans.tsv", "scans_without_maps.tsv"
 RUNS = {
-    "individual": CRAMER,
-    "individual-l2": PAPER,
-    "site": ("--mode", "site", *CRAMER),
-    "nyul": ("--method", "nyul"),
-    "hellier": ("--method", "hellier"),
-    "quantile": ("--method", "quantile"),
-    "affine": ("--method", "affine"),
+    "affine": (MAPS, "--method", "affine"),
+    "nyul": (MAPS, "--method", "nyul"),
+    "hellier": (MAPS, "--method", "hellier"),
+    "quantile": (MAPS, "--method", "quantile"),
+    "paper": (MAPS, "--preset", "paper"),
+    "site": (MAPS, "--mode", "site"),
+    "auto": (NO_MAPS,),
+    "auto-maps": (MAPS,),
 }
-FIGURES = ("populations", "fitness", "tissues", "predictions")
-TISSUES = ("WM", "GM", "CSF")
-LIKELY = 0.05
+TARGETS = {  # what the parts of auto contribute
+    "two-level": (NO_MAPS, "--target", "average"),
+    "adaptive": (NO_MAPS, "--mode", "individual"),
+    "tissue": (MAPS, "--mode", "individual"),
+}
+TARGET_ROWS = ("affine", "nyul", "paper", "two-level", "adaptive", "auto", "tissue", "auto-maps")
+COMBAT_ROWS = ("affine", "nyul", "paper", "site", "auto")
+PRESERVED = ("age", "sex")
+HALVES = 100
+SEEDS = range(5)  # of the forests
+FIGURES = ("populations", "tissues")
 
 Table = list[dict[str, str]]
 
@@ -47,40 +76,48 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(sys.argv[2] if len(sys.argv) > 2 else temporary).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        table = write_scans(cohort, folder / "scans.tsv")
-        for name, words in RUNS.items():
-            ndflow("cohort", table, folder / name, "--channel", "T1w", "-j", "2", *words)
-        out = folder / "evaluation"
-        words = ("--covariate", "age", "-j", "2", "--force")
-        ndflow("evaluate", *(folder / name for name in RUNS), "-o", out, *words)
+        people = read(cohort / "participants.tsv")
+        run_all(cohort, people, folder)
+        first = folder / f"evaluation-{SEEDS[0]}"
         for name in FIGURES:
-            content = (out / f"{name}.svg").read_bytes()
-            (DOCS / "figures" / f"study-{name}.svg").write_bytes(content)
-        sections = {
-            "targets": tissue_study.section(folder, table, ndflow, DOCS / "figures"),
+            figure = (first / f"{name}.svg").read_bytes()
+            (DOCS / "figures" / f"study-{name}.svg").write_bytes(figure)
+        parts = {
+            **about(people),
+            **results(folder, people),
+            "combat": combat_study.section(first, COMBAT_ROWS, PRESERVED, HALVES),
             **lesion_study.sections(cohort, DOCS / "figures"),
             "unknown_scanners": scanner_study.section(cohort, cohort.parent / "scans"),
             "strokes": stroke_study.section(cohort.parent / "scans" / "stroke", ndflow, folder),
         }
-        scans = read(table)
-        names = ("tissue", "fitness", "sites", "classification", "covariate")
-        (DOCS / "study.md").write_text(
-            page({name: read(out / f"{name}.tsv") for name in names}, scans, sections),
-            encoding="utf-8",
-        )
+        page = (HERE / "study.in.md").read_text(encoding="utf-8").format_map(parts)
+        (DOCS / "study.md").write_text(page, encoding="utf-8")
 
 
-def write_scans(cohort: Path, table: Path) -> Path:
-    """Write the table of the study."""
+def run_all(cohort: Path, people: Table, folder: Path) -> None:
+    """Run and evaluate every method; what a folder holds already is kept."""
+    write_scans(cohort, people, folder / MAPS, TISSUES)
+    write_scans(cohort, people, folder / NO_MAPS, ())
+    for name, (table, *words) in {**RUNS, **TARGETS}.items():
+        options = ("--channel", "T1w", "--no-report", "-j", "2", *words)
+        ndflow("cohort", folder / table, folder / name, *options)
+    for seed in SEEDS:
+        shuffles = () if seed == SEEDS[0] else ("--permutations", "0")
+        words = ("--covariate", "age", "--seed", seed, "-j", "2", "--force", *shuffles)
+        runs = (folder / name for name in RUNS)
+        ndflow("evaluate", *runs, "-o", folder / f"evaluation-{seed}", *words)
+
+
+def write_scans(cohort: Path, people: Table, table: Path, tissues: tuple[str, ...]) -> None:
+    """Write a table of the study."""
     kinds = {"image": "T1w", "mask": "desc-brain_mask"}
-    kinds |= {tissue.lower(): f"label-{tissue}_probseg" for tissue in TISSUES}
-    lines = ["\t".join(("subject", "site", "age", *kinds))]
-    for row in read(cohort / "participants.tsv"):
+    kinds |= {tissue.lower(): f"label-{tissue}_probseg" for tissue in tissues}
+    lines = ["\t".join(("subject", "site", "age", "sex", *kinds))]
+    for row in people:
         name = row["participant_id"]
         files = (cohort / name / "anat" / f"{name}_{kind}.nii.gz" for kind in kinds.values())
-        lines.append("\t".join((name, row["site"], row["age"], *map(str, files))))
+        lines.append("\t".join((name, row["site"], row["age"], row["sex"], *map(str, files))))
     table.write_text("\n".join(lines) + "\n")
-    return table
 
 
 def ndflow(*words: object) -> None:
@@ -95,197 +132,115 @@ def read(path: Path) -> Table:
         return list(csv.DictReader(file, delimiter="\t"))
 
 
-def number(row: dict[str, str], column: str) -> float:
-    """Return a number of a table."""
-    return float("nan") if row[column] == "n/a" else float(row[column])
-
-
-class Study:
-    """The numbers, by condition."""
-
-    def __init__(self, tables: dict[str, Table]) -> None:
-        self.tables = tables
-        self.conditions = [row["condition"] for row in tables["fitness"]]
-
-    def row(self, table: str, condition: str) -> dict[str, str]:
-        """Return the row of a condition."""
-        return next(row for row in self.tables[table] if row["condition"] == condition)
-
-    def of(self, table: str, condition: str, column: str) -> float:
-        """Return one number."""
-        return number(self.row(table, condition), column)
-
-    def cells(self, condition: str) -> list[dict[str, str]]:
-        """Return the nine cells of a condition."""
-        return [row for row in self.tables["tissue"] if row["condition"] == condition]
-
-    def mean_sd(self, condition: str, column: str = "sd") -> float:
-        """Return the mean of the standard deviations of the nine cells."""
-        return statistics.mean(number(cell, column) for cell in self.cells(condition))
-
-    def below_affine(self, condition: str, tissues: tuple[str, ...]) -> tuple[int, int]:
-        """Return in how many cells the sd is less than that of affine, and significantly so."""
-        pairs = zip(self.cells(condition), self.cells("affine"), strict=True)
-        less = [a for a, b in pairs if a["tissue"] in tissues and number(a, "sd") < number(b, "sd")]
-        return len(less), sum(number(cell, "paired_holm") < LIKELY for cell in less)
-
-    def age(self, condition: str, tissue: str) -> dict[str, str]:
-        """Return the effect of age."""
-        rows = self.tables["covariate"]
-        return next(r for r in rows if (r["condition"], r["tissue"]) == (condition, tissue))
-
-
-def page(tables: dict[str, Table], scans: Table, sections: dict[str, str]) -> str:
-    """Return the page."""
-    study = Study(tables)
-    sites = Counter(row["site"] for row in scans)
-    text = (HERE / "study.in.md").read_text(encoding="utf-8")
-    parts = {
-        "scans": str(len(scans)),
-        "sites": ", ".join(f"{name} ({count})" for name, count in sites.items()),
-        "commands": "\n".join(
-            f"ndflow cohort scans.tsv {name} {' '.join(words)}".rstrip()
-            for name, words in RUNS.items()
-        ),
+def about(people: Table) -> dict[str, object]:
+    """Return who was scanned, and the commands."""
+    of_site: dict[str, Table] = {}
+    for row in people:
+        of_site.setdefault(row["site"], []).append(row)
+    rows = {}
+    for site, own in of_site.items():
+        age = [float(row["age"]) for row in own]
+        women = sum(row["sex"] == "F" for row in own)
+        span = f"{min(age):.0f}–{max(age):.0f}"
+        rows[site] = f"{len(own)} | {women} | {statistics.median(age):.0f} ({span})"
+    commands = "\n".join(
+        f"ndflow cohort {' '.join((table, name, *words))}" for name, (table, *words) in RUNS.items()
+    )
+    return {
+        "scans": len(people),
+        "people": rows,
+        "commands": commands,
         "runs": " ".join(RUNS),
-        "tissue_table": tissue_table(study),
-        "classification_table": classification_table(study),
-        "fitness_table": plain_table(
-            study, "fitness", "rmse mae w1 ks js qq rmse_own w1_own variation jump largest_jump"
-        ),
-        "sites_table": plain_table(
-            study, "sites", "between within pairwise between_share within_share"
-        ),
-        "age_table": age_table(study),
-        "target_commands": "\n".join(
-            f"ndflow cohort scans.tsv {name} {' '.join(words)}".rstrip()
-            for name, words in tissue_study.RUNS.items()
-        ),
-        **sections,
-        **facts(study),
     }
-    return text.format_map(parts)
 
 
-def facts(study: Study) -> dict[str, str]:
-    """Return the figures that the text quotes."""
-    matter = ("WM", "GM")
-    quoted = {
-        f"sd_{name.replace('-', '_')}": f"{study.mean_sd(name):.4f}"
-        for name in study.conditions[1:]
+def results(folder: Path, people: Table) -> dict[str, object]:
+    """Return the tables, whose cells the text quotes."""
+    known = tissue_study.seen(folder / "affine")
+    rows, sites = list(RUNS), known.sites
+    found = {name: tissue_study.moved(known, folder / name) for name in RUNS}
+    spread = Spread.of({name: one.cells for name, one in found.items()}, sites)
+    others = {
+        name: tissue_study.moved_otherwise(known, folder / name, folder / "other_scans")
+        for name in (*RUNS, *TARGETS)
     }
-    quoted |= {
-        f"gap_{name}": f"{study.mean_sd(name, 'relative_sd'):.4f}"
-        for name in ("individual", "nyul", "quantile")
+    flat = {name: cells.reshape(len(cells), -1) for name, cells in others.items()}
+    other_sd = estimates(flat, mean_sd, sites)
+    of_nyul, other_of_nyul = over(spread.sd, "nyul"), over(other_sd, "nyul")
+    (DOCS / "figures" / "study-intervals.svg").write_bytes(
+        interval_figure(*map(intervals, (spread.sd, of_nyul, other_of_nyul)))
+    )
+    bright = {name: one.cells[:, -1:] for name, one in found.items()}  # the third quartile of CSF
+    of_tissues = {
+        "mean sd": quoted(spread.sd),
+        "÷ affine": quoted(over(spread.sd, "affine"), 2),
+        "÷ nyul": quoted(of_nyul, 2),
+        "÷ nyul, in gaps": quoted(over(spread.in_gaps, "nyul"), 2),
+        "within sites": quoted(spread.within),
+        "other scans ÷ nyul": quoted(other_of_nyul, 2),
     }
-    below, likely = study.below_affine("individual", matter)
-    of_rmse = study.of("fitness", "individual", "rmse") / study.of("fitness", "nyul", "rmse")
-    own = {name: study.of("fitness", name, "rmse_own") for name in ("individual", "nyul")}
-    jumps = {
-        f"jump_{which}{name}": f"{study.of('fitness', name, column):.2g}"
-        for name in ("individual", "nyul")
-        for which, column in (("", "jump"), ("most_", "largest_jump"))
+    ages = {row["participant_id"]: float(row["age"]) for row in people}
+    age = np.array([ages[scan.name.removesuffix("_T1w")] for scan in known.scans])
+    by_age = age_effects(found, age, sites)
+    return {
+        "tissues": Columns(rows, of_tissues),
+        "cells": cells_table(spread),
+        "bright_csf": quoted(over(estimates(bright, mean_sd, sites), "affine"), 2),
+        "than_affine": {name: spread.counted(name, "affine") for name in RUNS},
+        "than_nyul": {name: spread.counted(name, "nyul") for name in RUNS},
+        "targets": tissues_table(others, other_sd, TARGET_ROWS),
+        "maps": Columns(rows, {**site_shares(found, sites), **of_maps(folder)}),
+        "recognised": recognised(folder, [scan.name for scan in known.scans], sites),
+        "age": Columns(rows, {tissue: quoted(one, 2) for tissue, one in by_age.items()}),
+        "age_change": {tissue: quoted(minus(one, "affine"), 2) for tissue, one in by_age.items()},
     }
-    csf = {
-        name: [f"{number(cell, 'sd'):.3f}" for cell in study.cells(name)[6:]]
-        for name in ("affine", "individual", "nyul", "site")
+
+
+def of_maps(folder: Path) -> dict[str, Quoted]:
+    """Return what an evaluation says about maps and their results."""
+    found: dict[str, Quoted] = {}
+    for label, table, column, digits in (
+        ("W1", "fitness", "w1_own", ".2g"),
+        ("jump", "fitness", "jump", ".2g"),
+        ("worst", "fitness", "largest_jump", ".2g"),
+        ("variation", "fitness", "variation", ".2g"),
+        ("transfer", "transfer", "between", ".3f"),
+    ):
+        rows = read(folder / f"evaluation-{SEEDS[0]}" / f"{table}.tsv")
+        found[label] = {row["condition"]: short(row[column], digits) for row in rows}
+    return found
+
+
+def recognised(folder: Path, scans: list[str], sites: list[str]) -> Columns:
+    """Return how well forests recognise the sites: the mean over their seeds."""
+    right: dict[str, np.ndarray] = {}
+    for seed in SEEDS:
+        for row in read(folder / f"evaluation-{seed}" / "predictions.tsv"):
+            own = right.setdefault(row["condition"], np.zeros((len(scans), 1)))
+            own[scans.index(row["scan"])] += (row["predicted"] == row["site"]) / len(SEEDS)
+    right.pop("unnormalised")
+    site = np.array(sites)
+    each = {
+        place: {name: text(float(own[site == place].mean()), 2) for name, own in right.items()}
+        for place in dict.fromkeys(sites)
     }
-    ages = {
-        f"age_{name}_{tissue.lower()}": f"{number(study.age(name, tissue), 'correlation'):.2f}"
-        for name in ("affine", "individual", "site")
-        for tissue in TISSUES
+    accuracy = estimates(right, balanced_accuracy(sites), sites)
+    rows = read(folder / f"evaluation-{SEEDS[0]}" / "classification.tsv")
+    once = {
+        label: {row["condition"]: short(row[column], ".2f") for row in rows}
+        for label, column in (("chance", "chance_95"), ("entropy", "entropy"))
     }
     balanced = {
-        f"balanced_{name}": f"{study.of('classification', name, 'balanced'):.2f}"
-        for name in ("affine", "individual", "site", "nyul")
+        "balanced": quoted(accuracy, 2),
+        "− affine": quoted(minus(accuracy, "affine"), 2),
     }
-    entropies = {
-        f"entropy_{name}": f"{study.of('classification', name, 'entropy'):.2f}"
-        for name in ("affine", "individual", "site", "nyul")
-    }
-    chances = [study.of("classification", name, "chance_95") for name in study.conditions]
-    return (
-        quoted
-        | ages
-        | balanced
-        | entropies
-        | jumps
-        | {
-            "below": str(below),
-            "likely": str(likely),
-            "of_rmse": f"{of_rmse:.2f}",
-            "of_rmse_own": f"{own['individual'] / own['nyul']:.2f}",
-            "chance_high": f"{max(chances):.2f}",
-            "csf_affine": ", ".join(csf["affine"]),
-            "csf_individual": ", ".join(csf["individual"]),
-            "csf_nyul": ", ".join(csf["nyul"]),
-            "csf_site": ", ".join(csf["site"]),
-            "removed": f"{1 - study.of('sites', 'site', 'between_share'):.0%}",
-            "kept": f"{study.of('sites', 'site', 'within_share'):.0%}",
-            "kept_individual": f"{study.of('sites', 'individual', 'within_share'):.0%}",
-            "variation_individual": f"{study.of('fitness', 'individual', 'variation'):.2f}",
-            "variation_nyul": f"{study.of('fitness', 'nyul', 'variation'):.2f}",
-            "variation_quantile": f"{study.of('fitness', 'quantile', 'variation'):.0f}",
-        }
-    )
+    return Columns(list(right), {**each, **balanced, **once})
 
 
-def markdown(head: list[str], rows: list[list[str]]) -> str:
-    """Return a table in Markdown; numbers to the right."""
-    lines = [head, ["---", *["--:"] * (len(head) - 1)], *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def tissue_table(study: Study) -> str:
-    """Return the table of quartiles: mean ± sd, bold where significantly less than affine."""
-    head = ["", *(f"{tissue} Q{quartile}" for tissue in TISSUES for quartile in (1, 2, 3))]
-    rows = []
-    for condition in study.conditions:
-        texts = []
-        for cell in study.cells(condition):
-            sd = f"{number(cell, 'sd'):.3f}"
-            paired, unpaired = number(cell, "paired_holm"), number(cell, "unpaired_holm")
-            bold = f"**{sd}**" if paired < LIKELY else sd
-            only = "‡" if paired < LIKELY <= unpaired else ""
-            texts.append(f"{number(cell, 'mean'):.2f} ± {bold}{only}")
-        means = (study.mean_sd(condition), study.mean_sd(condition, "relative_sd"))
-        rows.append([condition, *texts, *(f"{mean:.4f}" for mean in means)])
-    return markdown([*head, "mean sd", "÷ gap"], rows)
-
-
-def classification_table(study: Study) -> str:
-    """Return the accuracies."""
-    columns = [name for name in study.tables["classification"][0] if name != "condition"]
-    head = ["", *(name.replace("_", " ") for name in columns)]
-    rows = [
-        [row["condition"], *(short(row[column]) for column in columns)]
-        for row in study.tables["classification"]
-    ]
-    return markdown(head, rows)
-
-
-def plain_table(study: Study, name: str, columns: str) -> str:
-    """Return some columns of a table."""
-    wanted = columns.split()
-    rows = [
-        [row["condition"], *(short(row[column]) for column in wanted)] for row in study.tables[name]
-    ]
-    return markdown(["", *(column.replace("_", " ") for column in wanted)], rows)
-
-
-def age_table(study: Study) -> str:
-    """Return the effects of age: partial correlation, and p."""
-    rows = []
-    for condition in study.conditions:
-        found = (study.age(condition, tissue) for tissue in TISSUES)
-        texts = [f"{number(row, 'correlation'):.2f} ({short(row['p'])})" for row in found]
-        rows.append([condition, *texts])
-    return markdown(["", *TISSUES], rows)
-
-
-def short(text: str) -> str:
-    """Return a number in three digits."""
-    return "–" if text == "n/a" else f"{float(text):.3g}"
+def short(number: str, digits: str) -> str:
+    """Return a number of a table, which is not negative."""
+    shown = "–" if number == "n/a" else format(float(number), digits)
+    return shown.removeprefix("0") if shown.startswith("0.") else shown
 
 
 if __name__ == "__main__":

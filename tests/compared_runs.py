@@ -13,7 +13,7 @@ from studies import SITES, SMALL, Silent
 
 from ndflow.compare.comparison import Comparison, compare
 from ndflow.compare.result_tables import tables
-from ndflow.scan.settings import Averaging, Matching
+from ndflow.scan.settings import Averaging, DType, Matching, Writing
 from ndflow.study.finished import read_finished
 from ndflow.study.listing.scan_table import named_scans, read_scans
 from ndflow.study.plan import Study
@@ -49,13 +49,19 @@ class Desk:
         self.run = cache(self._run)
 
     def _run(
-        self, name: str, mode: Any = "individual", given: Path | None = None, **how: Any
+        self,
+        name: str,
+        mode: Any = "individual",
+        given: Path | None = None,
+        dtype: DType = "float32",
+        **how: Any,
     ) -> Path:
         out = self.folder / name
         scans = named_scans(read_scans(self.table))
         averaging, matching = Averaging(mode=mode), Matching(**how)
         reference = None if given is None else str(given)
-        study = Study(out, scans, averaging, matching=matching, given=reference)
+        writing = Writing(dtype=dtype)
+        study = Study(out, scans, averaging, matching=matching, given=reference, writing=writing)
         assert not run_cohort(study, Silent(), force=False).failures
         return out
 

@@ -51,6 +51,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         anat = tmp_path / "BIDS_DIR" / f"sub-{seed}" / "anat"
         anat.mkdir(parents=True)
         save(anat / f"sub-{seed}_T1w.nii.gz", voxels)
+    save(tmp_path / "t1.nii.gz", head(2))
+    save(tmp_path / "flair.nii.gz", head(3, tissues=[(200, 30), (700, 40), (600, 40)]))
     (tmp_path / "study.tsv").write_text(
         "image\tmask\tsite\nscan.nii.gz\tbrain.nii.gz\tA\nother.nii.gz\tother_brain.nii.gz\tB\n"
     )
@@ -88,6 +90,7 @@ def test_the_commands_do_what_is_said_of_them(after_the_commands: Path) -> None:
         "normalised.nii.gz",
         *(f"normalised/{scan}.nii.gz" for scan in ("scan", "other")),
         *(f"OUT/images/{scan}.nii.gz" for scan in ("scan", "other")),
+        *(f"channels/{scan}.nii.gz" for scan in ("t1", "flair")),
         *(bids.format(label, label) for label in (0, 1)),
     ):
         result = voxels(name)

@@ -1,4 +1,4 @@
-"""Sites: from the tables of a dataset, per subject or per session."""
+"""Sites and covariates: from the tables of a dataset, per subject or per session."""
 
 from pathlib import Path
 
@@ -126,3 +126,25 @@ def test_a_table_that_was_not_fetched_is_reported(tmp_path: Path) -> None:
     (root / "participants.tsv").symlink_to(ANNEXED)
     with pytest.raises(FileError, match="datalad get"):
         find_scans(root)
+
+
+def test_covariates_of_a_session_take_precedence_over_those_of_its_subject(study: Path) -> None:
+    table = "participant_id\tsite\tage\tsex\nsub-01\tA\t30\tF\nsub-02\tB\t40\tM\nsub-03\tB\t50\tF\n"
+    (study / "participants.tsv").write_text(table)
+    own = "session_id\tage\tsite\tweight\nses-a\t31\tC\t70\nses-b\tn/a\tn/a\t71\n"
+    (study / "sub-01" / "sub-01_sessions.tsv").write_text(own)
+    (study / "sub-02" / "sub-02_sessions.tsv").write_text("session_id\tage\nb\t42.5\n")
+    found = find_scans(study)
+    assert [scan.more.get("age") for scan in found] == ["31", "30", "40", "42.5", "40", "50"]
+    assert [scan.more.get("sex") for scan in found] == ["F", "F", "M", "M", "M", "F"]
+    assert [scan.more.get("weight") for scan in found] == ["70", "71", None, None, None, None]
+    assert all("site" not in scan.more and "session_id" not in scan.more for scan in found)
+    assert [scan.site for scan in found] == ["C", "A", "B", "B", "B", "B"]
+
+
+def test_a_session_that_is_listed_with_two_ages_is_refused(study: Path) -> None:
+    table = study / "sub-01" / "sub-01_sessions.tsv"
+    table.write_text("session_id\tage\nses-a\t31\nses-a\t32\n")
+    with pytest.raises(FileError, match="row 3 gives ses-a another age") as caught:
+        find_scans(study)
+    assert caught.value.path == str(table)

@@ -163,13 +163,17 @@ def test_a_wrong_choice_is_refused_before_any_work(
 
 def test_the_report_says_how_scans_were_weighted(balanced: Path) -> None:
     page = ndflow.report(balanced, sample=0, viewer=0).read_text("utf-8")
-    effective = read_json(balanced / "provenance.json")["balance"]["Bonn"]["effective"]
-    assert f"Weighted, they count as {effective:.1f} of 6 scans; means and shares: age" in page
+    own = read_json(balanced / "provenance.json")["balance"]["Bonn"]
+    said = f"they count as {own['effective']:.1f} of 6 scans; on average, age"
+    ages = "\N{NO-BREAK SPACE}".join(
+        ["", f"{own['before']['age']:.1f}", "→", f"{own['after']['age']:.1f}"]
+    )
+    assert f"{said}{ages}" in page
 
 
 def test_the_paragraph_says_how_scans_were_weighted(balanced: Path) -> None:
     text = (balanced / "logs" / "CITATION.md").read_text("utf-8")
-    assert "weighted by entropy balancing (Hainmueller 2012)" in text
+    assert "weighted by entropy balancing (Hainmueller, 2012)" in text
     assert "hainmueller2012" in text
 
 

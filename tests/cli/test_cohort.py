@@ -252,6 +252,10 @@ def test_a_study_can_stop_at_the_first_failure(
     assert made(desk.out) == before
     # The other scan was not tried again, so it stays on the list.
     assert sorted(line[0] for line in desk.failures()[1:]) == ["s1", "s4"]
+    assert not json.loads((desk.out / "provenance.json").read_text())["finished"]
+    ran = run("evaluate", desk.out)
+    assert (ran.code, ran.out) == (2, "")
+    assert "holds a study that was stopped" in ran.err
 
 
 # ── what is refused before it begins ─────────────────────────────────────────────────────────────

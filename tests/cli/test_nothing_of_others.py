@@ -159,6 +159,13 @@ def test_failures_that_were_not_tried_again_stay_on_the_list(run: Run, study: Pa
     assert run("cohort", table, out, "--force").code == 1
     listed = [(row["scan"], row["stage"]) for row in read_tsv(out / "failures.tsv")]
     assert listed == [("s1", "normalise"), ("s3", "normalise")]
-    assert run("cohort", table, out, "--stop-on-first-failure").code == 1
+    ran = run("cohort", table, out, "--stop-on-first-failure")
+    assert ran.code == 1
+    assert "report     not written (--stop-on-first-failure)" in ran.out.splitlines()
     assert sorted(row["scan"] for row in read_tsv(out / "failures.tsv")) == ["s1", "s3"]
-    assert json.loads((out / "provenance.json").read_text())["failed"] == 1
+    record = json.loads((out / "provenance.json").read_text())
+    assert (record["failed"], record["finished"]) == (1, False)
+    for name in ("s1", "s3"):
+        (out / "images" / f"{name}.nii.gz").rmdir()
+    assert run("cohort", table, out, "--stop-on-first-failure", "--no-report").code == 0
+    assert json.loads((out / "provenance.json").read_text())["finished"]

@@ -144,6 +144,25 @@ def test_python_prepares_too(table: Path, tmp_path: Path) -> None:
         ndflow.cohort(table, tmp_path / "out2", prepare=True, mask="auto")
 
 
+def test_a_study_whose_preparation_was_stopped_is_not_finished(
+    run: Run, table: Path, tmp_path: Path
+) -> None:
+    (table.parent / "s1.nii.gz").write_bytes(b"nothing")
+    out = tmp_path / "out"
+    words = ("cohort", table, out, "--prepare")
+    ran = run(*words, "--stop-on-first-failure")
+    assert ran.code == 2
+    assert labelled(ran.out)["report"] == "not written (--stop-on-first-failure)"
+    record = read_json(out / "provenance.json")
+    assert (record["finished"], record["failed"], record["fitted"]) == (False, 1, 0)
+    assert not read_json(out / "prepared/provenance.json")["finished"]
+    assert "holds a study that was stopped" in run("report", out).err
+    # Without the option, a failure does not end the run.
+    assert run(*words, "--no-report").code == 1
+    record = read_json(out / "provenance.json")
+    assert (record["finished"], record["failed"], record["fitted"]) == (True, 1, 2)
+
+
 def test_raw_scans_in_the_folder_of_the_study_are_refused(
     run: Run, table: Path, tmp_path: Path
 ) -> None:

@@ -6,7 +6,7 @@ from itertools import combinations
 import nibabel
 import numpy as np
 import pytest
-from compared_runs import AGE, NAMES, SITE, SUBJECT, TREES, Array, Desk, Rows, weights
+from compared_runs import AGE, NAMES, SITE, SUBJECT, TREES, Array, Desk, Rows, compared, weights
 from phantoms import head
 from scipy import stats
 from studies import SITES, SMALL
@@ -96,6 +96,18 @@ def test_quartiles_are_those_of_voxels_repeated_as_often_as_they_count(
             assert row["site"] == SITE[number]
             found = np.array([row[each] for each in names], float)
             assert found == pytest.approx(one.quartiles[number].ravel(), rel=2e-4, abs=2e-4)
+
+
+def test_levels_that_rounding_has_merged_are_counted_together(desk: Desk) -> None:
+    run = desk.run("rounded", dtype="uint8", range=(20.0, 230.0))
+    scans = [desk.voxels(run / "images" / f"{name}.nii.gz", n) for n, name in enumerate(NAMES)]
+    before = [desk.voxels(desk.folder / f"{name}.nii.gz", n) for n, name in enumerate(NAMES)]
+    for one, other in zip(scans, before, strict=True):
+        assert np.unique(one).size < np.unique(other).size
+    truth = Truth(scans)
+    condition = compared(run).conditions[-1]
+    assert condition.quartiles == pytest.approx(truth.quartiles, rel=2e-4, abs=2e-4)
+    assert condition.quantiles == pytest.approx(truth.quantiles, rel=0.01, abs=0.02)
 
 
 def holm(p: Sequence[float]) -> list[float]:

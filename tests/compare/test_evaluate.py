@@ -67,14 +67,13 @@ class Stages:
 def test_one_study_is_evaluated_in_its_own_folder(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for drawn in ("figures", "panels"):
-        monkeypatch.setattr(f"ndflow.compare.save.{drawn}", lambda _: [])
+    monkeypatch.setattr("ndflow.compare.save.drawings", lambda _: [])
     out, seen = desk.run("alone"), Stages()
     found = ndflow.evaluate(str(out), permutations=0, trees=2, progress=seen)
     assert found.folder == out / "evaluation"
     assert [stage for stage, _ in seen.begun] == ["read", "classify", "figures"]
-    assert seen.begun[:2] == [("read", 12), ("classify", 5)]
-    assert seen.steps == 17
+    assert seen.begun[:2] == [("read", 12), ("classify", 10)]
+    assert seen.steps == 22
     with pytest.raises(FileError, match="not empty"):
         ndflow.evaluate(out, permutations=0, trees=2)
     ndflow.evaluate(out, permutations=0, trees=2, force=True)

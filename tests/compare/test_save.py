@@ -8,8 +8,9 @@ from compared_runs import Desk, compared
 from studies import contents, read_json, read_tsv
 
 from ndflow.compare import save
+from ndflow.compare.draw import Drawing
 from ndflow.compare.save import check_evaluation, write_evaluation
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.scan.records import EvaluationRecord
 
 
@@ -37,8 +38,7 @@ def test_a_missing_package_is_named_with_the_extra(
 def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for drawn in ("figures", "panels"):
-        monkeypatch.setattr(save, drawn, lambda _: [])
+    monkeypatch.setattr(save, "drawings", lambda _: [])
     comparison = compared(desk.run("flow"))
     options: dict[str, Any] = {"settings": {"seed": 0}, "command": ("ndflow", "evaluate")}
     texts = write_evaluation(comparison, tmp_path, covariates=["age"], **options)
@@ -62,3 +62,16 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     assert not (tmp_path / "covariate.tsv").exists()
     assert (tmp_path / "mine.txt").exists()
     assert "covariate.tsv" not in read_json(tmp_path / "evaluation.json")["files"]
+
+
+def test_a_figure_that_cannot_be_drawn_is_named(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def spill() -> Any:
+        raise OSError("the ink is spilt")
+
+    monkeypatch.setattr(save, "drawings", lambda _: [Drawing("pair", spill)])
+    options: dict[str, Any] = {"settings": {}, "command": (), "covariates": []}
+    with pytest.raises(NdflowError, match=r"^pair: unexpected OSError: the ink is spilt"):
+        write_evaluation(compared(desk.run("flow")), tmp_path, **options)
+    assert EvaluationRecord.read(tmp_path / "evaluation.json").results == {}  # not finished

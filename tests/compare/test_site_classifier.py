@@ -9,22 +9,17 @@ import numpy as np
 import pytest
 from compared_runs import NAMES, SITE, TREES, Array, Desk
 
-from ndflow.compare import site_classifier
+from ndflow.compare.site_classifier import classify_fold
 from ndflow.study.finished import FinishedStudy, read_finished
 
 
-def features_of(run: FinishedStudy, patch: pytest.MonkeyPatch) -> Callable[[], tuple[Array, ...]]:
-    """Return a function that computes features of training and test scans in the first fold."""
-    caught: list[Any] = []
-    patch.setattr(site_classifier, "classify", lambda features, *_, **__: caught.append(features))
+def features_of(run: FinishedStudy) -> Callable[[], tuple[Array, ...]]:
+    """Return a function that computes features of training and test scans."""
     scans = list(run.study.scans)
     voxels = np.random.default_rng(0).uniform(300, 900, (12, 50)).astype(np.float32)
-    options = {"seed": 0, "trees": TREES}
-    options |= {"normalised": True, "aligned": False, "subjects": [scan.name for scan in scans]}
 
     def features() -> tuple[Array, ...]:
-        site_classifier.classify_sites(voxels, scans, run.study, **options)
-        return tuple(caught.pop()(TRAIN, TEST))
+        return classify_fold(voxels, scans, run.study, (TRAIN, TEST), seed=0, trees=TREES).features
 
     return features
 
@@ -56,10 +51,10 @@ def swap(run: FinishedStudy, number: int) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_no_test_scan_leaks_into_the_features_of_others(
-    way: str, copied: Callable[..., FinishedStudy], monkeypatch: pytest.MonkeyPatch
+    way: str, copied: Callable[..., FinishedStudy]
 ) -> None:
     run = copied(way, **WAYS[way])
-    features = features_of(run, monkeypatch)
+    features = features_of(run)
     before = features()
     swap(run, int(TEST[2]))
     known, tested = features()
@@ -73,14 +68,14 @@ def test_no_test_scan_leaks_into_the_features_of_others(
 
 @pytest.mark.parametrize("mode", ["individual", "site"])
 def test_a_given_reference_is_used_and_references_of_sites_are_nested(
-    mode: str, desk: Desk, copied: Callable[..., FinishedStudy], monkeypatch: pytest.MonkeyPatch
+    mode: str, desk: Desk, copied: Callable[..., FinishedStudy]
 ) -> None:
     # In a folder of its own, without the references of sites beside it.
     alone = desk.folder / f"alone_{mode}" / "reference.json"
     alone.parent.mkdir()
     shutil.copy(desk.run("flow") / "reference.json", alone)
     run = copied(f"given_{mode}", mode=mode, given=alone)
-    features = features_of(run, monkeypatch)
+    features = features_of(run)
     before = features()
     swap(run, int(TRAIN[0]))
     changed = (features()[1] != before[1]).any(axis=1)

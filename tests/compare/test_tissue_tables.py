@@ -71,6 +71,9 @@ def test_repeated_scans_are_as_reliable_as_an_analysis_of_variance_says(several:
     assert (row["subjects"], row["scans"], row["pairs"]) == (5, 10, 5)
     assert row["icc"] == pytest.approx((between - inside) / (between + inside))
     assert row["model"] == "ICC(1,1)"
+    for name in ("icc", "ccc"):
+        low, value, high = (float(row[f"{name}{end}"] or 0) for end in ("_low", "", "_high"))
+        assert -1 <= low < value < high <= 1
 
 
 def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(desk: Desk) -> None:

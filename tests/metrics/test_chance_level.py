@@ -8,7 +8,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ndflow.errors import InvalidValueError
 from ndflow.metrics.chance_level import chance_level, shuffle_accuracy, shuffled
-from ndflow.metrics.classification import folds
+from ndflow.metrics.folds import folds
 
 LABELS = ["oslo"] * 12 + ["bern"] * 9 + ["rome"] * 7
 PLACE = np.array([["bern", "oslo", "rome"].index(name) for name in LABELS])

@@ -1,4 +1,4 @@
-"""The thresholds of the study, on twelve real scans of three sites; docs/study.md has all 68."""
+"""What matching does to twelve real scans of three sites; docs/study.md has all 68."""
 
 from pathlib import Path
 

@@ -49,7 +49,7 @@ def values(path: Any) -> NDArray[np.float64]:
 
 def sd_over_scans(known: list[Known], targets: list[ndflow.GaussianMixture]) -> float:
     """Return the standard deviation over scans of tissue quartiles, averaged over quartiles."""
-    how: dict[str, Any] = {"objective": "cramer", "regularisation": 1e-4}  # as in docs/study.md
+    how: dict[str, Any] = {"objective": "cramer", "regularisation": 1e-4}
     moved = [
         ndflow.normalising_map(scan.mixture, target, **how)(scan.quartiles.ravel())
         for scan, target in zip(known, targets, strict=True)

@@ -185,7 +185,7 @@ def test_weighted_scans_are_described_and_cited() -> None:
     study = replace(study, record=replace(study.record, balance=sites))
     text = methods_paragraph(study, ["A", "B"], ("given",))
     assert (
-        "entropy balancing (Hainmueller 2012), so that all sites had the same age and sex" in text
+        "entropy balancing (Hainmueller, 2012), so that all sites had the same age and sex" in text
     )
     assert "the same variance of numbers at A and B; at C only approximately" in text
     assert (

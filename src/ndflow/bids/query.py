@@ -59,7 +59,8 @@ class BidsImage:
     mask, lesion : the files of its brain mask and its lesion mask, if there are any.
     other_lesions : lesion masks where its own was looked for, none of which fits it.
     tissues : the files of its tissue probability maps in derivatives, by tissue.
-    more : the other columns of ``participants.tsv`` for its subject, such as age.
+    more : the other columns of ``participants.tsv`` for its subject, such as age; those of
+        ``sub-*_sessions.tsv`` for its session take precedence.
     """
 
     image: str
@@ -147,7 +148,7 @@ def find_scans(
                 lesion=lesion,
                 other_lesions=others,
                 tissues=next(filter(None, maps), {}),
-                more=sites.more_of(place.subject),
+                more=sites.more_of(place.subject, place.session),
             )
             scans.append(scan)
     if not scans and chosen is not None and suffix in suffixes:

@@ -1,7 +1,8 @@
-"""The sites of a BIDS dataset, from its tables.
+"""The sites of a BIDS dataset and its covariates, from its tables.
 
 ``participants.tsv`` has one row per subject, ``sub-01/sub-01_sessions.tsv`` one per session. The
-site of a session takes precedence; where it is ``n/a``, that of the subject holds.
+site of a session takes precedence, and so do its other columns, such as the age at that session;
+where they are ``n/a``, those of the subject hold.
 """
 
 from __future__ import annotations
@@ -31,24 +32,25 @@ class Sites:
     def __init__(self, root: Path, column: str | None = None) -> None:
         self._root, self._column = root, column
         self._seen: dict[str, None] = {}  # all columns, in order
-        self._more: dict[str, dict[str, str]] = {}
+        self._more: dict[tuple[str, str | None], dict[str, str]] = {}  # of subject and session
         self._table = root / "participants.tsv"
-        self._subjects = self._read(self._table, "participant_id", "sub-")
+        self._subjects = self._read(self._table)
         self._sessions: dict[str, dict[str, list[str]]] = {}
 
     def of(self, subject: str, session: str | None) -> str | None:
         """Return the site of a session, or else of its subject; None if neither is known."""
+        site = None
         if session is not None:
-            table = self._root / f"sub-{subject}" / f"sub-{subject}_sessions.tsv"
-            if subject not in self._sessions:
-                self._sessions[subject] = self._read(table, "session_id", "ses-")
-            if site := _only(table, session, self._sessions[subject]):
-                return site
-        return _only(self._table, subject, self._subjects)
+            site = _only(self._of_sessions(subject), session, self._visits(subject))
+        return site or _only(self._table, subject, self._subjects)
 
-    def more_of(self, subject: str) -> Mapping[str, str]:
-        """Return the other columns of ``participants.tsv`` for a subject, if not ``n/a``."""
-        return self._more.get(subject, {})
+    def more_of(self, subject: str, session: str | None) -> Mapping[str, str]:
+        """Return the other columns of both tables for a session, if not ``n/a``."""
+        own = self._more.get((subject, None), {})
+        if session is None:
+            return own
+        self._visits(subject)
+        return own | self._more.get((subject, session), {})
 
     def check(self) -> None:
         """Raise a FileError if none of the tables read so far has the column that was asked for."""
@@ -57,8 +59,21 @@ class Sites:
             cause = f"no column {self._column!r} ({there})"
             raise FileError(self._table, cause, "name another with --site-column")
 
-    def _read(self, table: Path, key: str, prefix: str) -> dict[str, list[str]]:
-        """Return the distinct sites of each label in a table, which need not exist."""
+    def _of_sessions(self, subject: str) -> Path:
+        return self._root / f"sub-{subject}" / f"sub-{subject}_sessions.tsv"
+
+    def _visits(self, subject: str) -> dict[str, list[str]]:
+        """Return the sites of each session of a subject."""
+        if subject not in self._sessions:
+            self._sessions[subject] = self._read(self._of_sessions(subject), subject)
+        return self._sessions[subject]
+
+    def _read(self, table: Path, subject: str | None = None) -> dict[str, list[str]]:
+        """Return the distinct sites of each label in a table, which need not exist.
+
+        It is the table of the sessions of a subject, or, without one, that of all subjects.
+        """
+        key, prefix = ("participant_id", "sub-") if subject is None else ("session_id", "ses-")
         if not os.path.lexists(table):
             return {}
         header, rows = read_delimited(table, delimiter="\t")
@@ -76,13 +91,13 @@ class Sites:
             label = cells[key].removeprefix(prefix)
             if label.lower() in MISSING:
                 faults.append(f"row {number} has no {key}")
-            if table == self._table:
-                own = self._more.setdefault(label, {})
-                for name, cell in cells.items():
-                    if name in ("", key, column) or cell.lower() in MISSING:
-                        continue
-                    if own.setdefault(name, cell) != cell:
-                        faults.append(f"row {number} gives {cells[key]} another {name}")
+            whose = (label, None) if subject is None else (subject, label)
+            own = self._more.setdefault(whose, {})
+            for name, cell in cells.items():
+                if name in ("", key, column) or cell.lower() in MISSING:
+                    continue
+                if own.setdefault(name, cell) != cell:
+                    faults.append(f"row {number} gives {cells[key]} another {name}")
             known = sites.setdefault(label, [])
             if site.lower() not in MISSING and site not in known:
                 known.append(site)

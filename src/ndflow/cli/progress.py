@@ -21,7 +21,7 @@ __all__ = ["ProgressDisplay"]
 # What a step goes through, if not scans; nothing where its parts mean nothing to the user.
 _UNITS = {
     "references": "",
-    "classify": "condition",
+    "classify": "forest",
     "shuffle sites": "shuffle",
     "figures": "figure",
     "page": "",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ndflow.compare.comparison import UNNORMALISED, Comparison, Condition
 from ndflow.compare.measure import TISSUE_ROWS
-from ndflow.compare.pair_figure import pair_figure
+from ndflow.compare.pair_figure import pair_of_scans
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.figures.densities import DensityPanel, density_figure
+from ndflow.figures.export import png, svg
 from ndflow.figures.histogram_and_quantiles import QuantileRow, histogram_and_quantile_figure
+from ndflow.figures.pair import pair_panels
 from ndflow.figures.tissue_plot import TissueRow, tissue_figure
 from ndflow.figures.violins import ViolinPanel, violin_figure
 from ndflow.metrics.distribution import EmpiricalDistribution
@@ -24,11 +27,12 @@ from ndflow.values import FloatArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FIGURES", "PANELS", "figure_names", "figures", "panels"]
+__all__ = ["FIGURES", "PANELS", "Drawing", "drawings"]
 
 FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")  # all there may be
 PANELS = (*(f"tissues_{name}" for name in TISSUE_ROWS), "entropy", "confidence")  # parts of these
 
+_EXPORTS = {"svg": svg, "png": png}
 _BINS = 200
 _ENDS = (0.0005, 0.9995)
 _BEYOND = 0.08  # of the range, on either side
@@ -36,37 +40,49 @@ _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
 _UNITS = "standard deviations"
 
 
-def figure_names(comparison: Comparison) -> list[str]:
-    """Return the names of the figures that the scans allow."""
-    missing = set()
-    if all(one.quartiles is None for one in comparison.conditions[1:]):
-        missing.add("tissues")
-    if not comparison.classified:
-        missing.add("predictions")
-    return [name for name in FIGURES if name not in missing]
+class Drawing(NamedTuple):
+    """A figure that is still to be drawn, by any process.
+
+    Attributes
+    ----------
+    name : of its files.
+    draw : draws it; it holds the numbers that are shown, and nothing else.
+    formats : of its files.
+    """
+
+    name: str
+    draw: Callable[[], Figure]
+    formats: tuple[str, ...] = ("svg", "png")
+
+    def files(self) -> dict[str, bytes]:
+        """Draw it, and return the content of its files by their names."""
+        figure = self.draw()
+        return {f"{self.name}.{kind}": _EXPORTS[kind](figure) for kind in self.formats}
 
 
-def figures(comparison: Comparison) -> Iterator[tuple[str, Figure]]:
-    """Yield the name of each figure that the scans allow, and the figure."""
-    yield "populations", _populations(comparison)
-    yield "fitness", _fitness(comparison)
+def drawings(comparison: Comparison) -> list[Drawing]:
+    """Return all figures that the scans allow, and parts of some by themselves.
+
+    A narrow page shows these parts one below another.
+    """
+    found = [
+        Drawing("populations", partial(density_figure, _populations(comparison))),
+        Drawing("fitness", _fitness(comparison)),
+        Drawing("pair", partial(pair_panels, *pair_of_scans(comparison))),
+    ]
     rows = _tissue_rows(comparison)
     if rows:
-        yield "tissues", tissue_figure(rows, TISSUE_ROWS)
-    if comparison.classified:
-        yield "predictions", violin_figure(list(_predictions(comparison).values()))
-    yield "pair", pair_figure(comparison)
-
-
-def panels(comparison: Comparison) -> Iterator[tuple[str, Figure]]:
-    """Yield parts of these figures by themselves, which a narrow page shows one below another."""
-    rows = _tissue_rows(comparison)
+        found.append(Drawing("tissues", partial(tissue_figure, rows, TISSUE_ROWS)))
     for number, tissue in enumerate(TISSUE_ROWS if rows else ()):
         own = [replace(row, quartiles=row.quartiles[:, [number]]) for row in rows]
-        yield f"tissues_{tissue}", tissue_figure(own, [tissue], legend=False)
+        alone = partial(tissue_figure, own, [tissue], legend=False)
+        found.append(Drawing(f"tissues_{tissue}", alone, ("svg",)))
     if comparison.classified:
-        for name, panel in _predictions(comparison).items():
-            yield name, violin_figure([panel])
+        sure = _predictions(comparison)
+        found.append(Drawing("predictions", partial(violin_figure, list(sure.values()))))
+        for name, panel in sure.items():
+            found.append(Drawing(name, partial(violin_figure, [panel]), ("svg",)))
+    return found
 
 
 def _tissue_rows(comparison: Comparison) -> list[TissueRow]:
@@ -78,9 +94,8 @@ def _tissue_rows(comparison: Comparison) -> list[TissueRow]:
     ]
 
 
-def _populations(comparison: Comparison) -> Figure:
-    panels = [_panel(comparison, condition) for condition in comparison.conditions]
-    return density_figure(panels)
+def _populations(comparison: Comparison) -> list[DensityPanel]:
+    return [_panel(comparison, condition) for condition in comparison.conditions]
 
 
 def _panel(comparison: Comparison, condition: Condition) -> DensityPanel:
@@ -119,8 +134,8 @@ def _middles(edges: FloatArray) -> FloatArray:
     return middles
 
 
-def _fitness(comparison: Comparison) -> Figure:
-    """Draw one scan under all conditions: that which the alignment leaves as far off as most."""
+def _fitness(comparison: Comparison) -> Callable[[], Figure]:
+    """Show one scan under all conditions: that which the alignment leaves as far off as most."""
     off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
     typical = int(np.argsort(off, kind="stable")[len(off) // 2])
     target = comparison.target
@@ -143,7 +158,8 @@ def _fitness(comparison: Comparison) -> Figure:
                 found.w1,
             )
         )
-    return histogram_and_quantile_figure(rows, columns=1 if len(rows) < 3 else 2, units=_UNITS)
+    columns = 1 if len(rows) < 3 else 2
+    return partial(histogram_and_quantile_figure, rows, columns=columns, units=_UNITS)
 
 
 def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:

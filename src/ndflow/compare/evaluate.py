@@ -72,7 +72,7 @@ def evaluate(
     trees : in a random forest.
     seed : of folds, forests and permutations.
     force : write to a folder that is not empty.
-    jobs : how many scans at a time; -1 for one per core.
+    jobs : how many scans, forests or figures at a time; -1 for one per core.
     max_bytes : refuse files with more bytes than this when decompressed.
     progress : follows how far the work has come.
     command : what the user typed, for the record.
@@ -134,5 +134,6 @@ def evaluate(
         },
         command=command,
         progress=progress,
+        jobs=jobs,
     )
     return Evaluation(comparison, folder, texts.whole, texts.verdict, texts.overview)

@@ -62,6 +62,23 @@ class _Tissues(NamedTuple):
     number: NDArray[np.uint8]
 
 
+class _Levels(NamedTuple):
+    """Which voxels have the same intensity, from the lowest to the highest.
+
+    Attributes
+    ----------
+    one : (levels,), a voxel of each level.
+    of : (n,), the level of each voxel.
+    counts : (levels,), how many voxels there are of each.
+    weights : (levels,) for each tissue, the sum of its probabilities in these voxels.
+    """
+
+    one: NDArray[np.intp]
+    of: NDArray[np.intp]
+    counts: NDArray[np.intp]
+    weights: list[FloatArray]
+
+
 class ConditionMeasures(NamedTuple):
     """A scan under one condition.
 
@@ -89,6 +106,7 @@ class ScanMeasures(NamedTuple):
     Attributes
     ----------
     raw, affine : unnormalised, and with zero mean and unit standard deviation.
+    alignment : the map from the one to the other.
     runs : in each of the studies.
     grid : the shape and the affine of the image; scans with equal grids are in a common space.
     lattice : some voxels of the unnormalised image, at the same places for every scan of a grid;
@@ -102,6 +120,7 @@ class ScanMeasures(NamedTuple):
 
     raw: ConditionMeasures
     affine: ConditionMeasures
+    alignment: IntensityMap
     runs: list[ConditionMeasures]
     grid: tuple[tuple[int, ...], tuple[float, ...]]
     lattice: NDArray[np.float32]
@@ -135,15 +154,17 @@ def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
 
     voxels = raw[inside]
     seen = _Tissues(tissues, *_sampled(tissues)) if tissues is not None else None
+    levels = _levels(voxels, seen)
     runs = []
     for paths, record in zip(shared.paths, records, strict=True):
         refuse_other_inputs(paths, record, files)
         after = _result_voxels(paths, record, volume, max_bytes)[inside]
-        runs.append(_measured(after, seen, slopes(record.map), paths))
+        runs.append(_measured(after, levels, seen, slopes(record.map), paths))
     first = shared.paths[0]
     return ScanMeasures(
-        raw=_measured(voxels, seen, None, first),
-        affine=_measured(alignment(voxels), seen, slopes(alignment), first),
+        raw=_measured(voxels, levels, seen, None, first),
+        affine=_measured(alignment(voxels), levels, seen, slopes(alignment), first),
+        alignment=alignment,
         runs=runs,
         grid=_grid(volume),
         lattice=_lattice(np.where(inside, raw, np.nan).reshape(volume.spatial_shape, order="F")),
@@ -153,8 +174,22 @@ def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
     )
 
 
+def _levels(voxels: FloatArray, tissues: _Tissues | None) -> _Levels:
+    _, one, of = np.unique(voxels, return_index=True, return_inverse=True)
+    shares = () if tissues is None else tissues.shares
+    weights = (np.bincount(of, share, minlength=one.size) for share in shares)
+    return _Levels(one, of, np.bincount(of), [np.asarray(each, np.float64) for each in weights])
+
+
+def _still(levels: _Levels, voxels: FloatArray) -> bool:
+    """Return whether mapped voxels have the levels that they had before, in the same order."""
+    values = voxels[levels.one]
+    return bool((np.diff(values) > 0).all()) and np.array_equal(values[levels.of], voxels)
+
+
 def _measured(
     voxels: FloatArray,
+    before: _Levels,
     tissues: _Tissues | None,
     slopes: FloatArray | None,
     paths: ResultPaths,
@@ -162,17 +197,18 @@ def _measured(
     if not np.isfinite(voxels).all():
         cause = "holds NaN or infinity inside the mask, where the scan does not"
         raise FileError(paths.image, cause, "run the study again")
-    levels, which = np.unique(voxels, return_inverse=True)
-    distribution = empirical_distribution(levels, np.bincount(which))
+    # An increasing map keeps the levels, so they need not be sorted again; rounding merges some.
+    levels = before if _still(before, voxels) else _levels(voxels, tissues)
+    values = voxels[levels.one]
+    distribution = empirical_distribution(values, levels.counts)
     if distribution.edges.size > _CORNERS:
         distribution = average_distribution([distribution], points=_CORNERS)
     if tissues is None:
         return ConditionMeasures(distribution, None, None, None, slopes)
-    weights = [np.bincount(which, share, minlength=levels.size) for share in tissues.shares]
     return ConditionMeasures(
         distribution,
-        np.array([quartiles(levels, weight) for weight in weights]),
-        np.array([weighted_moments(levels, weight) for weight in weights]),
+        np.array([quartiles(values, weight) for weight in levels.weights]),
+        np.array([weighted_moments(values, weight) for weight in levels.weights]),
         voxels[tissues.sampled].astype(np.float32),
         slopes,
     )

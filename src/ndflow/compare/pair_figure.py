@@ -7,14 +7,14 @@ study, from the one scan to the other.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ndflow.compare.comparison import Comparison
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import midpoint_edges
-from ndflow.figures.pair import MapCurve, PairSide, pair_panels
+from ndflow.figures.pair import MapCurve, PairSide
 from ndflow.image.orient import fullest, slice_at, upright
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
@@ -27,10 +27,7 @@ from ndflow.study.integrity import read_results, refuse_other_inputs
 from ndflow.transport import IntensityMap, align
 from ndflow.values import FloatArray
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["pair_figure"]
+__all__ = ["pair_of_scans"]
 
 _ENDS = (0.0005, 0.9995)
 _POINTS = 240
@@ -45,8 +42,8 @@ class _Side(NamedTuple):
     model: DensityModel
 
 
-def pair_figure(comparison: Comparison) -> Figure:
-    """Draw a pair of scans."""
+def pair_of_scans(comparison: Comparison) -> tuple[PairSide, PairSide, PairSide, MapCurve]:
+    """Return a scan, the scan it is matched to, the result, and the map, as they are drawn."""
     off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
     scans = comparison.scans
     far = int(np.argmax(off))
@@ -66,7 +63,7 @@ def pair_figure(comparison: Comparison) -> Figure:
     x = _grid(source.model.mixture)
     y, log_slope = imap.with_log_det_jacobian(x)
     straight = align(source.model.mixture, target.model.mixture)(x)
-    return pair_panels(
+    return (
         _side(source, None),
         _side(target, None),
         _side(source._replace(name=f"matched to {target.name}"), imap),

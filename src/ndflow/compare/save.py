@@ -13,19 +13,19 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.compare.comparison import Comparison
-from ndflow.compare.draw import FIGURES, PANELS, figure_names, figures, panels
+from ndflow.compare.draw import FIGURES, PANELS, Drawing, drawings
 from ndflow.compare.result_tables import TABLES, tables
 from ndflow.compare.summary import as_text, overview, sections
 from ndflow.compare.table import Part
 from ndflow.compare.verdict import verdict
-from ndflow.errors import FileError, InvalidValueError
-from ndflow.figures.export import png, svg
+from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.files.atomic import new_file
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import write_table
@@ -33,7 +33,7 @@ from ndflow.record import JSON
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.records import EvaluationRecord
 from ndflow.study.folder import EVALUATION_RECORD
-from ndflow.study.parallel.tasks import Outcome, record_failures
+from ndflow.study.parallel.tasks import Task, record_failures, run_tasks
 from ndflow.study.passes import Progress, Silent
 
 __all__ = ["VERDICT", "Texts", "add_table", "check_evaluation", "write_evaluation"]
@@ -92,6 +92,7 @@ def write_evaluation(
     settings: dict[str, JSON],
     command: Sequence[str],
     progress: Progress | None = None,
+    jobs: int = 1,
 ) -> Texts:
     """Write all of it, and return what it says.
 
@@ -103,6 +104,7 @@ def write_evaluation(
     settings : what the user chose, for the record.
     command : what the user typed, for the record.
     progress : follows the drawing of figures.
+    jobs : how many figures at a time.
     """
     files = [VERDICT, "summary.txt"]
     made = tables(comparison, covariates)
@@ -120,16 +122,7 @@ def write_evaluation(
         files.append(f"{table.name}.tsv")
     _write(folder / VERDICT, texts.verdict.encode())
     _write(folder / "summary.txt", texts.whole.encode())
-    follow = progress or Silent()
-    follow.begin("figures", len(figure_names(comparison)))
-    for name, figure in figures(comparison):
-        _write(folder / f"{name}.svg", svg(figure))
-        _write(folder / f"{name}.png", png(figure))
-        files += [f"{name}.svg", f"{name}.png"]
-        follow.step("figures", Outcome(name, None, None))
-    for name, figure in panels(comparison):
-        _write(folder / f"{name}.svg", svg(figure))
-        files.append(f"{name}.svg")
+    files += _draw(drawings(comparison), folder, progress or Silent(), jobs)
     record_failures(folder, None, {"evaluate": comparison.failures})
     EvaluationRecord(
         results={run.name: run.results for run in comparison.runs},
@@ -144,6 +137,22 @@ def write_evaluation(
         notes=tuple(comparison.notes),
     ).write(folder / EVALUATION_RECORD, force=True)
     return texts
+
+
+def _draw(figures: Sequence[Drawing], folder: Path, progress: Progress, jobs: int) -> list[str]:
+    """Draw all figures, and return the names of their files."""
+    files: list[str] = []
+    tasks = [Task(one.name, {"self": one}) for one in figures]
+    progress.begin("figures", len(tasks))
+    with closing(run_tasks(Drawing.files, tasks, jobs=jobs)) as outcomes:
+        for outcome in outcomes:
+            if outcome.failure is not None:
+                raise NdflowError(outcome.failure.message)
+            progress.step("figures", outcome)
+            for name, content in outcome.result.items():
+                _write(folder / name, content)
+                files.append(name)
+    return files
 
 
 def add_table(

@@ -25,21 +25,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.image.scans import Scan
-from ndflow.methods.model import DensityModel
-from ndflow.metrics.classification import classify
+from ndflow.metrics.folds import Fold, Indices
 from ndflow.metrics.predictions import Chance, Predictions
+from ndflow.metrics.random_forest import forest_probabilities
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_models
-from ndflow.transport import align
 from ndflow.values import FloatArray
 
 __all__ = [
     "ANATOMY",
     "FLOORS",
     "RANKS",
+    "FoldPredictions",
     "SiteClassification",
-    "SitePredictions",
-    "classify_sites",
+    "Voxels",
+    "classify_fold",
     "in_all_masks",
     "ranks_of",
 ]
@@ -48,20 +48,19 @@ ANATOMY, RANKS = "anatomy", "ranks"
 FLOORS = (RANKS, ANATOMY)
 
 Voxels = NDArray[np.float32]
-Models = dict[str, DensityModel]
 
 
-class SitePredictions(NamedTuple):
-    """What forests predict, and from what.
+class FoldPredictions(NamedTuple):
+    """What a forest predicts, and from what.
 
     Attributes
     ----------
-    predictions : for every scan, by a forest that was not trained on it.
-    features : of the training and of the test scans of each fold.
+    probabilities : (test scans, sites), with sites in alphabetical order.
+    features : of the training and of the test scans.
     """
 
-    predictions: Predictions
-    features: list[tuple[Voxels, Voxels]]
+    probabilities: FloatArray
+    features: tuple[Voxels, Voxels]
 
 
 class SiteClassification(NamedTuple):
@@ -100,58 +99,40 @@ def ranks_of(voxels: Voxels) -> Voxels:
     return shares
 
 
-def classify_sites(
+def classify_fold(
     voxels: Voxels,
     scans: Sequence[Scan],
-    study: Study,
+    study: Study | None,
+    fold: Fold,
     *,
-    normalised: bool,
-    aligned: bool,
-    subjects: Sequence[str],
     seed: int,
     trees: int,
-) -> SitePredictions:
-    """Predict the site of each scan from its voxels.
+) -> FoldPredictions:
+    """Predict the sites of test scans from their voxels.
 
     Parameters
     ----------
-    voxels : (scans, voxels), unnormalised.
+    voxels : (scans, voxels), unnormalised, or as they are to be classified.
     scans : the scans.
-    study : where their models are.
-    normalised : whether the voxels are normalised as in the study; if not,
-    aligned : whether they are aligned by mean and standard deviation.
-    subjects : who was scanned; scans of one subject are never split between training and test.
-    seed, trees : of the classification.
+    study : where their models are; None to leave the voxels as they are.
+    fold : which of them are for training, with every site among them, and which for testing.
+    seed, trees : of the forest.
     """
-    sites = [str(scan.site) for scan in scans]
-    models = read_models(study, scans) if normalised or aligned else {}
-    used: list[tuple[Voxels, Voxels]] = []
-
-    def features(train: NDArray[np.intp], test: NDArray[np.intp]) -> tuple[Voxels, Voxels]:
-        if normalised:
-            ready = _normalised(voxels, scans, models, study, train)
-        else:
-            ready = _aligned(voxels, scans, models) if aligned else voxels.astype(np.float64)
-        used.append((ready[train].astype(np.float32), ready[test].astype(np.float32)))
-        return used[-1]
-
-    predictions = classify(features, sites, seed=seed, trees=trees, groups=subjects)
-    return SitePredictions(predictions, used)
-
-
-def _aligned(voxels: Voxels, scans: Sequence[Scan], models: Models) -> FloatArray:
-    return np.array(
-        [align(models[scan.name].mixture)(own) for own, scan in zip(voxels, scans, strict=True)]
-    )
+    train, test = fold
+    ready = voxels if study is None else _normalised(voxels, scans, study, train)
+    features = ready[train].astype(np.float32), ready[test].astype(np.float32)
+    sites = np.array([str(scan.site) for scan in scans])
+    return FoldPredictions(forest_probabilities(features, sites[train], seed, trees), features)
 
 
 def _normalised(
     voxels: Voxels,
     scans: Sequence[Scan],
-    models: Models,
     study: Study,
-    train: NDArray[np.intp],
+    train: Indices,
 ) -> FloatArray:
+    """Return the voxels through maps to references that were made from the training scans."""
+    models = read_models(study, scans)
     trained = [scans[place] for place in train]
     goals = make_references(study, trained, models, nested=True).goals
     ready = np.empty(voxels.shape)

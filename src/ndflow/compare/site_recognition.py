@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,20 +14,21 @@ from ndflow.compare.measure import ScanMeasures
 from ndflow.compare.site_classifier import (
     ANATOMY,
     RANKS,
+    FoldPredictions,
     SiteClassification,
-    SitePredictions,
-    classify_sites,
+    Voxels,
+    classify_fold,
     in_all_masks,
     ranks_of,
 )
 from ndflow.errors import InvalidValueError
 from ndflow.image.scans import Scan
 from ndflow.metrics.chance_level import SHUFFLED_TREES, chance_level, shuffle_accuracy
-from ndflow.metrics.classification import folds
-from ndflow.metrics.predictions import Chance
+from ndflow.metrics.folds import Fold, folds
+from ndflow.metrics.predictions import Chance, Predictions
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.parallel.followed import Progress
-from ndflow.study.parallel.tasks import Failure, Task
+from ndflow.study.parallel.tasks import Failure, Task, run_tasks
 from ndflow.study.plan import Study
 from ndflow.study.references import read_reference
 
@@ -86,62 +88,96 @@ def recognise_sites(
     if reason:
         distances = "" if known_sites(scans) else "no distances between sites, and "
         return SiteRecognition({}, [f"{distances}no classification of sites: {reason}"], [])
-    subjects = subjects_of(scans)
+    labels, subjects = _labels(scans), subjects_of(scans)
+    parts = folds(labels, seed, groups=subjects)
     common = in_all_masks([one.lattice for one in measures])
     voxels = np.array([one.lattice[common] for one in measures])
-    tasks = [
-        Task(
-            name,
-            {
-                "voxels": voxels,
-                "scans": scans,
-                "study": study or runs[0].study,
-                "normalised": study is not None,
-                "aligned": place > 0,
-                "subjects": subjects,
-            },
-        )
-        for place, (name, study) in enumerate(conditions)
-    ]
+    aligned = [one.alignment(own) for one, own in zip(measures, voxels, strict=True)]
+    straight = np.array(aligned, np.float32)
+    ways = {name: (voxels, study) for name, study in conditions}
+    ways |= {name: (straight, None) for name, study in conditions[1:] if study is None}
     floors = {RANKS: ranks_of(voxels)}
     painted = [one.painted[common] for one in measures if one.painted is not None]
     if len(painted) == len(scans):
         floors[ANATOMY] = np.array(painted)
-    plain = tasks[0].arguments
-    tasks += [Task(name, {**plain, "voxels": floor}) for name, floor in floors.items()]
-    classify = partial(classify_sites, seed=seed, trees=trees)
-    found, failures = run_followed(classify, tasks, "classify", progress, jobs)
+    ways |= {name: (floor, None) for name, floor in floors.items()}
+    options: dict[str, Any] = {"scans": scans, "seed": seed, "trees": trees}
+    found, failures = _in_folds(ways, parts, options, progress, jobs)
     notes = [f"no classification of sites for {one.scan}: {reason_of(one)}" for one in failures]
     chances: dict[str, Chance] = {}
     if permutations and found:
         options = {"seed": seed, "trees": min(trees, SHUFFLED_TREES), "groups": subjects}
         real = {name: one for name, one in found.items() if name not in floors}
-        chances, lost = _by_chance(real, _labels(scans), options, permutations, progress, jobs)
+        chances, lost = _by_chance(real, labels, parts, options, permutations, progress, jobs)
         notes += [f"no accuracy by chance: {one.scan}: {reason_of(one)}" for one in lost]
         failures += lost
     classified = {
-        name: SiteClassification(one.predictions, chances.get(name)) for name, one in found.items()
+        name: SiteClassification(_joined(own, parts, labels), chances.get(name))
+        for name, own in found.items()
     }
     return SiteRecognition(classified, [*_not_nested(runs), *notes], failures)
 
 
+def _in_folds(
+    ways: Mapping[str, tuple[Voxels, Study | None]],
+    parts: Sequence[Fold],
+    options: Mapping[str, Any],
+    progress: Progress,
+    jobs: int,
+) -> tuple[dict[str, list[FoldPredictions]], list[Failure]]:
+    """Predict sites in each fold, under each condition; one that fails in several fails once.
+
+    Of each condition, the voxels are given, and the study that normalises them, if any.
+    """
+    tasks = [
+        Task(name, {"voxels": voxels, "study": study, "fold": part})
+        for name, (voxels, study) in ways.items()
+        for part in parts
+    ]
+    found: dict[str, list[FoldPredictions]] = {name: [] for name in ways}
+    failures: dict[str, Failure] = {}
+    progress.begin("classify", len(tasks))
+    with closing(run_tasks(partial(classify_fold, **options), tasks, jobs=jobs)) as outcomes:
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            known = task.scan in failures
+            progress.step("classify", outcome._replace(failure=None) if known else outcome)
+            if outcome.failure is None:
+                found[task.scan].append(outcome.result)
+            elif not known:
+                failures[task.scan] = outcome.failure
+    done = {name: own for name, own in found.items() if name not in failures}
+    return done, [*failures.values()]
+
+
+def _joined(
+    own: Sequence[FoldPredictions], parts: Sequence[Fold], labels: Sequence[str]
+) -> Predictions:
+    """Return the predictions of all scans."""
+    classes = tuple(sorted(set(labels)))
+    probabilities = np.zeros((len(labels), len(classes)))
+    for one, (_, test) in zip(own, parts, strict=True):
+        probabilities[test] = one.probabilities
+    return Predictions(probabilities, classes)
+
+
 def _by_chance(
-    found: Mapping[str, SitePredictions],
+    found: Mapping[str, Sequence[FoldPredictions]],
     labels: Sequence[str],
+    parts: Sequence[Fold],
     options: Mapping[str, Any],
     permutations: int,
     progress: Progress,
     jobs: int,
 ) -> tuple[dict[str, Chance], list[Failure]]:
     """Shuffle the sites many times; the first time, they stay as they are."""
-    parts = folds(labels, options["seed"], groups=options["groups"])
     numbers = range(permutations + 1)
+    features = {name: [one.features for one in own] for name, own in found.items()}
     tasks = [
         Task(
             f"{name}, shuffle {number}",
-            {"features": one.features, "parts": parts, "labels": labels, "number": number},
+            {"features": features[name], "parts": parts, "labels": labels, "number": number},
         )
-        for name, one in found.items()
+        for name in found
         for number in numbers
     ]
     shuffle = partial(shuffle_accuracy, **options)

@@ -52,7 +52,7 @@ ABOUT = {
     "reliability": (
         "Reliability of tissue medians in scans of the same subject",
         "Intraclass correlation (icc, absolute agreement of single scans) and Lin's concordance "
-        "(ccc); 1 is best.",
+        "(ccc); 1 is best; low and high are the ends of 95 % intervals.",
     ),
     "transfer": (
         "Tissue classifiers of one site used at another",

@@ -93,12 +93,14 @@ def _reliability(comparison: Comparison) -> list[Table]:
         if condition.quartiles is None:
             continue
         for tissue, medians in zip(TISSUE_ROWS, condition.quartiles[:, :, 1].T, strict=True):
-            found = intraclass_correlation(medians, subjects, sites)
-            if found is not None:
-                agree = concordance(medians[pairs[:, 0]], medians[pairs[:, 1]])
-                counts = (found.subjects, found.scans, len(pairs))
-                rows.append((condition.name, tissue, *counts, found.value, found.model, agree))
-    columns = ("condition", "tissue", "subjects", "scans", "pairs", "icc", "model", "ccc")
+            made = intraclass_correlation(medians, subjects, sites)
+            if made is not None:
+                ccc = concordance(medians[pairs[:, 0]], medians[pairs[:, 1]], made.subjects)
+                counts = (made.subjects, made.scans, len(pairs))
+                both = (*(made.found or (None,) * 3), made.model, *(ccc or (None,) * 3))
+                rows.append((condition.name, tissue, *counts, *both))
+    icc_names, ccc_names = ((name, f"{name}_low", f"{name}_high") for name in ("icc", "ccc"))
+    columns = ("condition", "tissue", "subjects", "scans", "pairs", *icc_names, "model", *ccc_names)
     return [Table("reliability", columns, rows)] if rows else []
 
 

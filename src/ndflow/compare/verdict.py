@@ -225,9 +225,9 @@ def _reliable(comparison: Comparison, run: Condition) -> str:
             one = intraclass_correlation(
                 medians, subjects, [scan.site for scan in comparison.scans]
             )
-            if one is None or one.value is None:
+            if one is None or one.found is None:
                 return ""
-            found.append((tissue, one.value))
+            found.append((tissue, one.found.value))
     pairs = zip(found[::2], found[1::2], strict=True)
     each = ", ".join(
         f"{tissue} {now:.2f} (against {before:.2f})" for (tissue, now), (_, before) in pairs

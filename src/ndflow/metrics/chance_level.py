@@ -26,8 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.errors import InvalidValueError
-from ndflow.metrics.classification import Features, Indices, forest_probabilities
+from ndflow.metrics.folds import Fold
 from ndflow.metrics.predictions import Chance, Predictions, accuracy
+from ndflow.metrics.random_forest import Features, forest_probabilities
 from ndflow.values import whole
 
 __all__ = ["SHUFFLED_TREES", "chance_level", "shuffle_accuracy", "shuffled"]
@@ -39,7 +40,7 @@ Labels = NDArray[np.str_]
 
 def shuffled(
     labels: Sequence[str],
-    parts: Sequence[tuple[Indices, Indices]],
+    parts: Sequence[Fold],
     generator: np.random.Generator,
     groups: Sequence[str] | None = None,
 ) -> Labels:
@@ -48,7 +49,7 @@ def shuffled(
     Parameters
     ----------
     labels : (scans,).
-    parts : the folds, see `ndflow.metrics.classification.folds`.
+    parts : the folds, see `ndflow.metrics.folds.folds`.
     generator : of random numbers.
     groups : (scans,), the subject of each scan; None if all are different.
 
@@ -73,7 +74,7 @@ def shuffled(
 
 def shuffle_accuracy(
     features: Sequence[Features],
-    parts: Sequence[tuple[Indices, Indices]],
+    parts: Sequence[Fold],
     labels: Sequence[str],
     *,
     seed: int,
@@ -106,7 +107,7 @@ def shuffle_accuracy(
     own = shuffled(labels, parts, generator, groups) if number else np.array(labels)
     forest_seed = int(generator.integers(1 << 32))
     classes = tuple(sorted(set(labels)))
-    codes = np.searchsorted(classes, own)  # scikit-learn is slower to check names than numbers
+    codes = np.searchsorted(classes, own)
     probabilities = np.zeros((len(labels), len(classes)))
     for both, (train, test) in zip(features, parts, strict=True):
         probabilities[test] = forest_probabilities(both, codes[train], forest_seed, trees)

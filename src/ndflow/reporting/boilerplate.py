@@ -113,8 +113,9 @@ def planned_paragraph(
     if not study.mode.by_site:
         goal = study.target_rule.phrase(target)
         return f"{first} {density}, aligned in mean and standard deviation to {goal}, {way}.{last}"
+    were = "was" if _average(study) == "density" else "were"
     by_site = (
-        f"{first} {density}. The average {_average(study)} of each site was aligned in mean and "
+        f"{first} {density}. The average {_average(study)} of each site {were} aligned in mean and "
         f"standard deviation to {target}, {way}; the map of a site was applied to all its scans "
         f"after the alignment of each to zero mean and unit standard deviation"
     )
@@ -147,7 +148,7 @@ def _balance(study: Study, record: StudyRecord) -> str:
         return ""
     text = (
         f" In these averages, the scans of each site were weighted by entropy balancing "
-        f"(Hainmueller 2012), so that all sites had the same {_joined(names)} on average"
+        f"(Hainmueller, 2012), so that all sites had the same {_joined(names)} on average"
     )
     reach = {site: own.reach for site, own in record.balance.items()}
     near = [site for site in reach if reach[site] == "approximate"]

@@ -23,7 +23,7 @@ from ndflow.methods.solution import Solution
 from ndflow.scan.records import ScanModel
 from ndflow.values import FloatArray
 
-__all__ = ["VoxelQuantiles", "distance_doubts", "fit_doubts", "match_doubts"]
+__all__ = ["VoxelQuantiles", "distance_doubts", "fit_doubts", "match_doubts", "slope_doubts"]
 
 _MISFIT = 0.03  # Kolmogorov–Smirnov distance of a mixture from the histogram
 # Alignment alone leaves .09, and .14 at most, in 68 scans of three sites; a match .01, and .03 at
@@ -156,7 +156,18 @@ def distance_doubts(left: float, aligned: float, shortcoming: str) -> list[Doubt
 def _slope_doubts(voxels: VoxelQuantiles, solution: Solution) -> list[Doubt]:
     at, shares = voxels.spread()
     own = abs(float(solution.affine.matrix[0, 0]))
-    slopes = np.exp(solution.imap.log_det_jacobian(at)) / own
+    return slope_doubts(at, np.exp(solution.imap.log_det_jacobian(at)) / own, shares)
+
+
+def slope_doubts(at: FloatArray, slopes: FloatArray, shares: FloatArray) -> list[Doubt]:
+    """Return what is doubtful about how steep a map is.
+
+    Parameters
+    ----------
+    at : intensities of the scan.
+    slopes : of the map there, as multiples of that of the alignment.
+    shares : of the voxels near each of them.
+    """
     found = []
     steep, flat = slopes > _STEEP, slopes < _FLAT
     if (share := float(shares[steep].sum())) > _STEEP_SHARE:

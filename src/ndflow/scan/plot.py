@@ -18,7 +18,7 @@ from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["has_figures", "plot_result", "plot_scan"]
+__all__ = ["check_figures", "has_figures", "plot_result", "plot_scan"]
 
 _POINTS = 160
 
@@ -28,6 +28,14 @@ def has_figures() -> bool:
     return find_spec("matplotlib") is not None
 
 
+def check_figures() -> None:
+    """Raise an error if matplotlib is not installed."""
+    if not has_figures():
+        raise InvalidValueError(
+            "a figure needs matplotlib, which is not installed; try pip install 'ndflow[report]'"
+        )
+
+
 def plot_result(
     histogram: Histogram | None,
     mixture: GaussianMixture | None,
@@ -35,14 +43,7 @@ def plot_result(
     target: GaussianMixture | None,
 ) -> Figure:
     """Draw a scan from its histogram alone: that of the result follows from the map."""
-    if not has_figures():
-        raise InvalidValueError(
-            "a figure needs matplotlib, which is not installed; try pip install 'ndflow[report]'"
-        )
-    if imap.channels > 1:
-        raise InvalidValueError(
-            "a joint map of several channels is no curve that could be drawn; look at the images"
-        )
+    check_figures()
     if histogram is None or mixture is None:
         raise InvalidValueError("there is no histogram to draw: no density was estimated")
     levels, counts = histogram.values[:, 0], histogram.counts

@@ -293,7 +293,7 @@ class StudyRecord(FileRecord):
     files : the hashes of the files that were written, but images; their sidecars have those.
     channel, title : what the images show; and the title of the report, if the user gave one.
     scans, sites : how many scans there are, and how many each site has.
-    finished : whether the run reached its end.
+    finished : whether the run reached its end; not if its first failure ended it.
     fitted, normalised, failed : how many scans; known at the end.
     prepared : how many raw scans were prepared with it; None without ``--prepare``.
     doubts, of_study : what to check by eye, by the name of the scan; and about the whole study.

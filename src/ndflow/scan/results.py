@@ -113,6 +113,8 @@ class Result:
     def plot(self) -> Figure:
         """Draw the histogram before and after, and the map between them.
 
+        Of channels that were mapped together, draw the joint density of each pair.
+
         Returns
         -------
         matplotlib.figure.Figure
@@ -122,9 +124,14 @@ class Result:
         InvalidValueError
             Where matplotlib is not installed, or no density was estimated.
         """
+        from ndflow.scan.channels.channel_records import JointMapRecord
+        from ndflow.scan.channels.joint_plot import plot_joint
         from ndflow.scan.plot import plot_result
 
-        return plot_result(self.histogram, self.mixture, self.imap, self.target)
+        if not isinstance(self.record, JointMapRecord):
+            return plot_result(self.histogram, self.mixture, self.imap, self.target)
+        goal = None if self.record.target is None else self.record.target.mixture
+        return plot_joint(self.histogram, self.imap, goal, self.record.channel_names)
 
 
 def check_result(output: AnyPath, given: Sequence[str], *, writing: Writing) -> None:

@@ -47,7 +47,7 @@ __all__ = [
     "unused_lesions",
 ]
 
-# Columns of OUT/scans.tsv, which participants.tsv may have too, to mean something else.
+# Columns of OUT/scans.tsv, which the tables of a dataset may have too, to mean something else.
 _TAKEN = {*FILES, *TEXTS, *OURS, "centre", "center", "exclude"}
 _BRAIN = "_desc-brain_mask"
 _NONE: Mapping[str, Path] = MappingProxyType({})
@@ -133,7 +133,7 @@ def _tissue_maps(scan: BidsImage, mask: str | None) -> TissueMaps:
 
 
 def unused_columns(found: Sequence[BidsImage]) -> dict[str, str]:
-    """Return the columns of ``participants.tsv`` that cannot be covariates, and why."""
+    """Return the columns of the dataset's tables that cannot be covariates, and why."""
     names = {name for one in found for name in one.more if name.lower() in _TAKEN}
     why = "means something else in the list of scans; rename to keep"
     return dict.fromkeys(sorted(names), why)

@@ -16,7 +16,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
@@ -55,8 +55,12 @@ from ndflow.study.scan_jobs import (
 )
 from ndflow.study.site_distances import ScanQuantiles, SiteDistances, site_distances
 
+if TYPE_CHECKING:
+    from ndflow.study.preparing.prepare_scans import PreparationSummary
+
 __all__ = [
     "Pass",
+    "Passes",
     "Progress",
     "ReferencePass",
     "Silent",
@@ -132,6 +136,24 @@ class ReferencePass(NamedTuple):
     written: Sequence[str]
     of_study: tuple[Doubt, ...] = ()
     balance: Mapping[str, SiteBalance] = MappingProxyType({})
+
+
+class Passes(NamedTuple):
+    """What each pass of a study gave."""
+
+    prepared: PreparationSummary | None
+    fitted: Pass
+    references: ReferencePass
+    normalised: Pass
+
+    @property
+    def finished(self) -> bool:
+        """Whether all scans were tried; not if the first failure ended the run."""
+        if not self.references.study.stop_early:
+            return True
+        unprepared = self.prepared is not None and bool(self.prepared.failures)
+        early = unprepared or bool(self.fitted.failures)
+        return not early and len(self.normalised.tried) == len(self.fitted.done)
 
 
 def check_study(study: Study) -> None:

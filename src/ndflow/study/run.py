@@ -53,6 +53,7 @@ from ndflow.study.ownership import refuse_replacing
 from ndflow.study.parallel.tasks import Failure, read_failures, record_failures
 from ndflow.study.passes import (
     Pass,
+    Passes,
     Progress,
     ReferencePass,
     Silent,
@@ -90,6 +91,7 @@ class Summary(NamedTuple):
     of_study : what is doubtful about the study as a whole, such as its tissue maps.
     preset : what the preset decided, and why; None for a method without presets.
     balance : what the weights of each site achieve, if scans are weighted.
+    finished : whether all scans were tried; not if the first failure ended the run.
     """
 
     done: int
@@ -101,20 +103,12 @@ class Summary(NamedTuple):
     of_study: tuple[Doubt, ...] = ()
     preset: PresetRecord | None = None
     balance: Mapping[str, SiteBalance] = MappingProxyType({})
+    finished: bool = True
 
     @property
     def doubts(self) -> dict[str, list[str]]:
         """The names of the scans to check by eye, by what is doubtful; the most frequent first."""
         return {count.kind: count.scans for count in doubt_counts(self.doubts_of)}
-
-
-class Passes(NamedTuple):
-    """What each pass of a study gave."""
-
-    prepared: PreparationSummary | None
-    fitted: Pass
-    references: ReferencePass
-    normalised: Pass
 
 
 @documented(AveragingChoices, MatchingChoices, Fitting, Writing, Reading)
@@ -264,7 +258,8 @@ def run_cohort(
                 "fit": fitted.tried,
                 "normalise": [*normalised.tried, *unfitted],
             }
-        _record(references.study, command, Passes(prepared, fitted, references, normalised))
+        passes = Passes(prepared, fitted, references, normalised)
+        _record(references.study, command, passes)
         stages = {STAGE: unprepared, "fit": fitted.failures, "normalise": normalised.failures}
         record_failures(folder, tried, stages)
     return Summary(
@@ -277,6 +272,7 @@ def run_cohort(
         references.of_study,
         references.study.preset,
         references.balance,
+        passes.finished,
     )
 
 
@@ -327,7 +323,7 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
         outcome = {
             "inputs": tuple(references.read),
             "files": _written(study, passes),
-            "finished": True,
+            "finished": passes.finished,
             "fitted": len(fitted.done),
             "normalised": len(normalised.done),
             "failed": unprepared + len(fitted.failures) + len(normalised.failures),

@@ -155,7 +155,7 @@ def test_a_joint_mixture_of_one_subject_is_a_target_with_units(
 ) -> None:
     other = desk.folder / "joint1.json"
     ran = run("normalise", *desk.words, "--joint", "--to", other, "-o", tmp_path / "out")
-    assert ran.well
+    assert ran.code == 0
     inside = voxels_of(desk.files["T1w"]) != 0
     made = rows(results(desk, tmp_path / "out"), inside)
     assert np.allclose(made.mean(axis=0), ndflow.load(other).mean(), rtol=0.02)

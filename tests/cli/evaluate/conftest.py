@@ -33,5 +33,4 @@ def flow(studies: SiteStudy, tmp_path: Path) -> Path:
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no figures, which would take longer than everything else."""
-    for drawn in ("figures", "panels"):
-        monkeypatch.setattr(f"ndflow.compare.save.{drawn}", lambda _: [])
+    monkeypatch.setattr("ndflow.compare.save.drawings", lambda _: [])

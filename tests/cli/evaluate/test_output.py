@@ -1,8 +1,6 @@
 """``ndflow evaluate``: the tables, figures and record that it writes."""
 
-import re
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +25,9 @@ def test_tables_figures_and_record_are_written_and_reproducible(
     words = ("evaluate", flow, *QUICK, "--covariate", "age")
     ran = run(*words)
     assert ran.code == 0
-    assert ran.err.splitlines()[:2] == ["read: 9 scans", "classify: 5 conditions"]
+    assert ran.err.splitlines()[:2] == ["read: 9 scans", "classify: 10 forests"]
     assert ran.err.splitlines()[2] == "shuffle sites: 9 shuffles"
-    assert re.fullmatch(r"figures: \d+ figures", ran.err.splitlines()[3])
+    assert ran.err.splitlines()[3] == "figures: 10 figures"
     out = flow / "evaluation"
     first = contents(out)
     names = {f"{name}.tsv" for name in (*TABLES, "covariate")} | {"summary.txt", "evaluation.json"}
@@ -140,15 +138,14 @@ def test_a_damaged_record_is_noticed_before_any_work(run: Run, flow: Path, unsee
 def test_an_evaluation_that_was_stopped_while_writing_is_replaced(
     run: Run, flow: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def stop(_: object) -> Iterator[Any]:
+    def stop(_: object) -> Any:
         raise KeyboardInterrupt
-        yield
 
-    monkeypatch.setattr("ndflow.compare.save.figures", stop)
+    monkeypatch.setattr("ndflow.compare.save.drawings", stop)
     assert run("evaluate", flow, *QUICK).code == 130
     assert (flow / "evaluation" / "summary.txt").exists()
     assert record(flow / "evaluation")["results"] == {}  # so that no report shows it
-    monkeypatch.setattr("ndflow.compare.save.figures", lambda _: [])
+    monkeypatch.setattr("ndflow.compare.save.drawings", lambda _: [])
     assert run("evaluate", flow, *QUICK, "--force").code == 0
     assert record(flow / "evaluation")["results"] != {}
 

@@ -50,11 +50,21 @@ def test_a_joint_map_is_undone(results: dict[str, ndflow.Result]) -> None:
         assert off < 5e-3 * ONE[name].std()
 
 
-def test_a_joint_map_is_no_curve_to_draw(results: dict[str, ndflow.Result]) -> None:
-    with pytest.raises(ndflow.InvalidValueError, match="a joint map of several channels is no"):
-        results["T1w"].plot()
-    assert "<svg" not in results["T1w"]._repr_html_()
+def test_the_joint_densities_of_a_result_are_drawn(results: dict[str, ndflow.Result]) -> None:
+    figure = results["T1w"].plot()
+    labels = {(axis.get_xlabel(), axis.get_ylabel()) for axis in figure.axes}
+    assert (f"{NAMES[0]} (sd)", f"{NAMES[1]} (sd)") in labels
+    assert "<svg" in results["T1w"]._repr_html_()
     assert repr(results["T1w"]).startswith("<ndflow Result in memory, ")
+
+
+def test_a_map_that_was_only_applied_has_no_densities_to_draw(
+    results: dict[str, ndflow.Result],
+) -> None:
+    applied = ndflow.apply(ONE, results["T1w"].imap)["T1w"]
+    with pytest.raises(ndflow.InvalidValueError, match="no histogram to draw"):
+        applied.plot()
+    assert "<svg" not in applied._repr_html_()
 
 
 def test_nibabel_images_give_nibabel_images_and_files_give_files(tmp_path: Path) -> None:

@@ -100,7 +100,9 @@ def run_together(
     with ProgressDisplay(verbosity) as progress:
         summary = run_joint_study(plan, progress, command=command_line(), force=study.writing.force)
         written = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if summary.done and page:
+        if not summary.finished:
+            written = PageOutcome(None, "not written (--stop-on-first-failure)")
+        elif summary.done and page:
             written = write_page(plan.folder, progress, study.reading.max_bytes)
     return conclude_together(summary, plan, written, verbosity)
 

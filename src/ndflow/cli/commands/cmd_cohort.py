@@ -264,7 +264,9 @@ def _run(run: _Run, asked: _Asked) -> int:
     with ProgressDisplay(verbosity, folder / PREPARED) as progress:
         summary = run_cohort(study, progress, command=command_line(), force=force)
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if summary.done and not asked.no_report:
+        if not summary.finished:
+            page = PageOutcome(None, "not written (--stop-on-first-failure)")
+        elif summary.done and not asked.no_report:
             page = write_page(folder, progress, study.reading.max_bytes)
     if summary.done and write_boilerplate(study):
         page = page._replace(code=1)

@@ -93,7 +93,9 @@ def run_dataset(
             return conclude_fits(summary, study, verbosity, again=again)
         summary = run_group(study, root, progress, **shared)
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if summary.done and not no_report:
+        if not summary.finished:
+            page = PageOutcome(None, "not written (--stop-on-first-failure)")
+        elif summary.done and not no_report:
             page = write_page(folder, progress, reading.max_bytes, subject_pages=subject_pages)
     if summary.done and write_boilerplate(study):
         page = page._replace(code=1)

@@ -128,6 +128,8 @@ def run_dataset_together(
         if not group:
             return conclude_fits(summary, plan.study, verbosity, again=again)
         written = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if summary.done and page:
+        if not summary.finished:
+            written = PageOutcome(None, "not written (--stop-on-first-failure)")
+        elif summary.done and page:
             written = write_page(plan.folder, progress, study.reading.max_bytes)
     return conclude_together(summary, plan, written, verbosity)

@@ -128,12 +128,22 @@ def site_entries(
 
 def _weighted(site: SiteBalance) -> str:
     """Return what the weights of a site achieve, in a sentence."""
-    changes = [f"{name} {site.before[name]:.3g} → {site.after[name]:.3g}" for name in site.after]
-    near = ", only approximately balanced" if site.reach == "approximate" else ""
-    return (
-        f"Weighted, they count as {site.effective:.1f} of {plural(site.scans, 'scan')}{near}; "
-        f"means and shares: {', '.join(changes)}."
+    changes = ", ".join(
+        f"{name} {_number(site.before[name])} → {_number(site.after[name])}".replace(
+            " ", "\N{NO-BREAK SPACE}"
+        )
+        for name in site.after
     )
+    near = ", which is near the other sites but not the same" * (site.reach == "approximate")
+    return (
+        f"Weighted for the references, they count as {site.effective:.1f} of "
+        f"{plural(site.scans, 'scan')}; on average, {changes}{near}."
+    )
+
+
+def _number(value: float) -> str:
+    """Return a mean or a share, with as many decimals as others of its size."""
+    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
 def _comparable(

@@ -185,14 +185,23 @@ def _covariate(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[
 
 
 def _reliability(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Return both coefficients of all tissues, one row per condition."""
+    """Return both coefficients of all tissues with their intervals, one row per condition."""
     cells: dict[str, dict[str, str]] = {}
     for row in rows:
         own = cells.setdefault(row["condition"], {"subjects": row["subjects"]})
         for name in ("icc", "ccc"):
-            own[f"{name} {row['tissue']}"] = _shortened(row[name])
+            own[f"{name} {row['tissue']}"] = _with_interval(row, name)
     names = list(next(iter(cells.values())))
     return ["condition", *names], [[one, *own.values()] for one, own in cells.items()]
+
+
+def _with_interval(row: Mapping[str, str], name: str) -> str:
+    """Return a number and the ends of its interval, where the table has them."""
+    ends = [row.get(f"{name}_{end}", "n/a") for end in ("low", "high")]
+    if "n/a" in (row[name], *ends):
+        return _shortened(row[name])
+    value, low, high = (f"{float(text):.2f}".replace("-", "−") for text in (row[name], *ends))
+    return f"{value} [{low}, {high}]".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 _LAYOUTS = {"tissue": _tissue, "covariate": _covariate, "reliability": _reliability}

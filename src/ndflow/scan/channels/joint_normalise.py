@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from ndflow.density import Histogram
 from ndflow.files.atomic import AnyPath
 from ndflow.population.plausibility import unlike_reference
 from ndflow.scan.channels.channel_records import JointMapRecord
@@ -21,7 +22,6 @@ from ndflow.scan.reading import selection
 from ndflow.scan.records import TargetRecord
 from ndflow.scan.results import all_files, check_result, deliver, names_of
 from ndflow.scan.settings import Fitting, Reading, Writing, flat
-from ndflow.transport import IntensityMap
 
 if TYPE_CHECKING:
     from ndflow.scan.channels.channel_targets import JointTarget
@@ -35,13 +35,13 @@ class JointImages(NamedTuple):
     Attributes
     ----------
     channels : the images as they were read.
-    imap : the joint map.
+    cells : the joint histogram of the voxels that counted.
     chunks : the mapped voxels of each channel, in pieces; see `mapped_jointly`.
     records : how each image is made, by channel, but for what only shows when it is written.
     """
 
     channels: Channels
-    imap: IntensityMap
+    cells: Histogram
     chunks: list[Iterator[NDArray[Any]]]
     records: dict[str, JointMapRecord]
 
@@ -81,6 +81,7 @@ def normalise_jointly(
             output=None if outputs is None else outputs[name],
             inputs=inputs,
             writing=writing,
+            histogram=made.cells,
             target=target.marginals[place],
         )
         for place, (name, record) in enumerate(made.records.items())
@@ -142,4 +143,4 @@ def map_jointly(
             channel=name,
             channel_names=subject.names,
         )
-    return JointImages(channels, solution.imap, chunks, records)
+    return JointImages(channels, voxels.cells, chunks, records)

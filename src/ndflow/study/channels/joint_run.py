@@ -77,6 +77,14 @@ def run_joint_study(
         failures,
         normalised.all_doubts(),
         preset=plan.study.preset,
+        finished=_finished(plan, fitted, normalised),
+    )
+
+
+def _finished(plan: JointStudy, fitted: Pass, normalised: Pass) -> bool:
+    """Tell whether all subjects were tried; not if the first failure ended the run."""
+    return not plan.stop_early or (
+        not fitted.failures and len(normalised.tried) == len(fitted.done)
     )
 
 
@@ -173,7 +181,7 @@ def _record(
         outcome = {
             "inputs": tuple(read),
             "files": _written(plan, fitted, normalised),
-            "finished": True,
+            "finished": _finished(plan, fitted, normalised),
             "fitted": len(fitted.done),
             "normalised": len(normalised.done),
             "failed": len(fitted.failures) + len(normalised.failures),

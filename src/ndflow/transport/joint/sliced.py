@@ -1,4 +1,4 @@
-"""How far points of several channels are from a density: the sliced Wasserstein distance.
+"""How far points of several channels are from a density: sliced Wasserstein distance [bonneel2015].
 
 The distance W1 of two distributions on a line is the mean difference of their quantiles. Slices of
 several channels are such distributions: the points and the density, projected onto a direction. The
