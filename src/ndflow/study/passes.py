@@ -27,12 +27,13 @@ from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.contrasts import is_other_contrast
+from ndflow.scan.presets.preset_rules import PresetRecord
 from ndflow.scan.reading import check_found_mask
 from ndflow.scan.records import ScanModel
 from ndflow.study.checks.confounding import age_doubts, ages_by_site, balance_doubts
 from ndflow.study.checks.labellers import labeller_doubts
 from ndflow.study.checks.odd_scans import Doubts, odd_scans
-from ndflow.study.checks.study_doubts import Compared, compared_doubts
+from ndflow.study.checks.study_doubts import Compared, compared_doubts, doubt_counts
 from ndflow.study.parallel.followed import Progress, Silent
 from ndflow.study.parallel.scan_pass import ScanTasks, Work, outcomes_of
 from ndflow.study.parallel.tasks import Failure, Outcome, check_jobs
@@ -64,6 +65,7 @@ __all__ = [
     "Progress",
     "ReferencePass",
     "Silent",
+    "Summary",
     "build_references",
     "check_study",
     "fit_matching",
@@ -154,6 +156,39 @@ class Passes(NamedTuple):
         unprepared = self.prepared is not None and bool(self.prepared.failures)
         early = unprepared or bool(self.fitted.failures)
         return not early and len(self.normalised.tried) == len(self.fitted.done)
+
+
+class Summary(NamedTuple):
+    """How a study ended.
+
+    Attributes
+    ----------
+    done, kept : scans that were normalised, and those of them that had been before.
+    failures : of the others.
+    doubts_of : what to check by eye, by the name of the scan.
+    distances : how far apart the sites are, before and after; None of fewer than two scans.
+    prepared : how their preparation ended, if they were prepared with the study.
+    of_study : what is doubtful about the study as a whole, such as its tissue maps.
+    preset : what the preset decided, and why; None for a method without presets.
+    balance : what the weights of each site achieve, if scans are weighted.
+    finished : whether all scans were tried; not if the first failure ended the run.
+    """
+
+    done: int
+    kept: int
+    failures: list[Failure]
+    doubts_of: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
+    distances: SiteDistances | None = None
+    prepared: PreparationSummary | None = None
+    of_study: tuple[Doubt, ...] = ()
+    preset: PresetRecord | None = None
+    balance: Mapping[str, SiteBalance] = MappingProxyType({})
+    finished: bool = True
+
+    @property
+    def doubts(self) -> dict[str, list[str]]:
+        """The names of the scans to check by eye, by what is doubtful; the most frequent first."""
+        return {count.kind: count.scans for count in doubt_counts(self.doubts_of)}
 
 
 def check_study(study: Study) -> None:

@@ -144,12 +144,12 @@ def bids(
     from ndflow.study.from_bids import (
         folders_of_suffixes,
         lacking_masks,
-        scans_of_dataset,
         site_hints,
         unused_columns,
         unused_derivatives,
         unused_lesions,
     )
+    from ndflow.study.listing.bids_scans import scans_of_dataset
     from ndflow.study.plan import Study
     from ndflow.study.preparing.prepared_study import (
         check_suffixes,

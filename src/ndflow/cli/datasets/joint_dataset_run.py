@@ -27,6 +27,7 @@ from ndflow.study.channels.joint_dataset import (
 )
 from ndflow.study.channels.joint_rehearsal import rehearse_joint_study
 from ndflow.study.channels.joint_visits import joint_visits
+from ndflow.study.from_bids import lacking_masks, unused_derivatives
 from ndflow.study.plan import Study
 
 __all__ = ["check_joint_options", "run_dataset_together"]
@@ -94,6 +95,12 @@ def run_dataset_together(
         name, why = next(iter(visits.left_out.items()))
         cause = f"no subject has all of {listed([*found])}; {name}, for example, {why}"
         raise FileError(bids_dir, cause, "give other suffixes, or leave out --joint")
+    masked = [
+        replace(row[0], mask=next((one.mask for one in row if one.mask), None))
+        for row in zip(*visits.images.values(), strict=True)
+    ]
+    if unmasked is None and (error := lacking_masks(masked, derivatives)):
+        raise error
     plan = joint_study_of_dataset(
         study,
         visits,
@@ -110,7 +117,7 @@ def run_dataset_together(
         f"{bids_dir} ({listed(plan.channel_names)} together)",
         verbosity=verbosity,
         skipped=Counter(f"that {why}" for why in visits.left_out.values()),
-        warnings=[*warnings, *out[:_NAMED], *more],
+        warnings=[*warnings, *unused_derivatives(masked, derivatives), *out[:_NAMED], *more],
     )
     if dry_run:
         check_joint_dataset(plan, root, force=force)

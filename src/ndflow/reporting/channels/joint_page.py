@@ -1,7 +1,7 @@
 """The page of a joint study, OUT/report.html: every image before and after, and how it was mapped.
 
-It has the scans to check, the subjects that failed, a table of all images with what was measured,
-which can be sorted, filtered and rated, and slices of each.
+It has the scans to check, the subjects that failed, the joint densities of a few, a table of all
+images with what was measured, which can be sorted, filtered and rated, and slices of each.
 """
 
 from __future__ import annotations
@@ -15,13 +15,15 @@ from typing import NamedTuple
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
+from ndflow.figures.export import svg
 from ndflow.figures.style import colours
 from ndflow.image.preview import Preview, read_preview
 from ndflow.image.scans import Scan
-from ndflow.reporting.content import Column, Headline, Page, ScanEntry, SiteEntry, Slices
+from ndflow.reporting.content import Column, Headline, Page, Picture, ScanEntry, SiteEntry, Slices
 from ndflow.reporting.montage import thumbnail
 from ndflow.scan.channels.channel_records import JointMapRecord
 from ndflow.scan.channels.channel_subject import listed
+from ndflow.scan.channels.joint_plot import plot_joint_density
 from ndflow.study.channels.joint_plan import JointStudyRecord
 from ndflow.study.folder import PROVENANCE, SCANS
 from ndflow.study.listing.scan_table import read_study_scans
@@ -46,6 +48,7 @@ _COLUMNS = (
     Column("largest det", "Largest determinant of the Jacobian of the joint flow"),
     Column("voxels", "Voxels from which the densities were estimated"),
 )
+_DRAWN = 3  # subjects whose joint densities are shown
 _METHODS = (
     "The channels of each subject were brought to one joint reference together, by the map of each "
     "channel by itself and then a joint flow, unless that would have led away from the reference."
@@ -107,7 +110,9 @@ def joint_page(
         headline=Headline(_sentence(images, record, len(failures)), []),
         montage=None,
         failures=failures,
-        populations=[],
+        populations=_densities(images, record.channel_names),
+        densities="Joint densities",
+        wide_densities=True,
         sites=named if len(sites) > 1 else [],
         columns=_COLUMNS,
         scans=[_entry(folder, one, embedded=place < sample) for place, one in enumerate(images)],
@@ -142,6 +147,19 @@ def _images(folder: Path, begin: Callable[[int], Callable[[], None]]) -> list[_I
         found.append(_Image(scan, JointMapRecord.read(folder / scan.sidecar), preview))
         step()
     return found
+
+
+def _densities(images: list[_Image], names: tuple[str, ...]) -> list[Picture]:
+    """Return the joint densities of a few subjects before and after, those to check first."""
+    pictures = []
+    for one in [one for one in images if one.record.channel == names[0]][:_DRAWN]:
+        mixture, target = one.record.mixture, one.record.target
+        if mixture is not None and target is not None:
+            drawn = plot_joint_density(mixture, one.record.map, target.mixture, names)
+            called = one.scan.subject or one.scan.name
+            about = f"Joint densities of {called}, before and after, with those of the reference"
+            pictures.append(Picture(svg(drawn), about, caption=f"{called}, by its density"))
+    return pictures
 
 
 def _preview(scan: Scan) -> str:

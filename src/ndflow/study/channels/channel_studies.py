@@ -22,7 +22,7 @@ from ndflow.image.scans import Scan
 from ndflow.scan.channels.channel_records import ReferenceModels
 from ndflow.scan.records import ReferenceModel
 from ndflow.study.folder import PROVENANCE, REPORT, refuse_foreign_page
-from ndflow.study.listing.channel_columns import check_channel_names
+from ndflow.study.listing.columns import check_channel_names
 from ndflow.study.listing.scan_table import ScanTable, read_table
 from ndflow.study.plan import Study
 from ndflow.study.references import reference_name

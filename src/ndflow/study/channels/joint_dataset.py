@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ndflow.bids.derivative import check_dataset
+from ndflow.bids.query import DESCRIPTION
 from ndflow.errors import FileError
 from ndflow.image.found_masks import FoundMask
 from ndflow.image.scans import Scan
@@ -17,10 +18,9 @@ from ndflow.study.channels.joint_plan import JointStudy, joint_study
 from ndflow.study.channels.joint_run import fit_joint_study, run_joint_study
 from ndflow.study.channels.joint_visits import JointVisits
 from ndflow.study.folder import PROVENANCE
-from ndflow.study.from_bids import DESCRIPTION, describe_derivative, scans_of_dataset
-from ndflow.study.passes import Progress
+from ndflow.study.listing.bids_scans import describe_derivative, scans_of_dataset
+from ndflow.study.passes import Progress, Summary
 from ndflow.study.plan import Study
-from ndflow.study.run import Summary
 
 __all__ = ["check_joint_dataset", "joint_study_of_dataset", "run_joint_dataset"]
 

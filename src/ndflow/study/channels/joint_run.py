@@ -28,9 +28,8 @@ from ndflow.study.folder import PROVENANCE, SCANS, remove_leftovers, remove_page
 from ndflow.study.listing.scan_table import write_study_scans
 from ndflow.study.parallel.scan_pass import ScanTasks, Work
 from ndflow.study.parallel.tasks import Failure, record_failures
-from ndflow.study.passes import Pass, Progress, over_scans
+from ndflow.study.passes import Pass, Progress, Summary, over_scans
 from ndflow.study.references import reference_name
-from ndflow.study.run import Summary
 
 __all__ = ["fit_joint_study", "run_joint_study"]
 

@@ -25,7 +25,6 @@ from ndflow.files.tables import MISSING, read_delimited, refuse_rows, write_tabl
 from ndflow.image.found_masks import BRAIN, FoundMask, to_be_found
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.scan.outputs import safe_name, stem
-from ndflow.study.listing.channel_columns import table_of_channel
 from ndflow.study.listing.columns import (
     FILES,
     OURS,
@@ -34,6 +33,7 @@ from ndflow.study.listing.columns import (
     is_image,
     misunderstood,
     nearest,
+    table_of_channel,
 )
 from ndflow.study.plan import kept_mask_name
 
