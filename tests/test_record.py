@@ -15,6 +15,7 @@ import ndflow.scan.records as records
 from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError, Landmarks
 from ndflow.methods.solution import MatchRecord
 from ndflow.record import Record
+from ndflow.scan.channels.channel_records import ReferenceModels, ScanModels
 from ndflow.study.preparing.preparation_records import (
     AlignedRecord,
     PreparationRecord,
@@ -254,8 +255,10 @@ def test_the_records_of_files_say_which_kind_they_are() -> None:
     kinds = {kind.kind for kind in of_files(records.FileRecord)}
     of_preparations = {kind.kind for kind in (PreparationRecord, PreparedRecord, AlignedRecord)}
     assert of_preparations == {"preparation", "prepared", "aligned"}
+    of_channels = {kind.kind for kind in (ScanModels, ReferenceModels)}
+    assert of_channels == {"mixtures", "references"}
     known = {"mixture", "reference", "map", "study", "evaluation"}
-    assert kinds == known | of_preparations
+    assert kinds == known | of_preparations | of_channels
 
 
 def test_a_whole_sidecar_survives_json() -> None:

@@ -43,6 +43,8 @@ class Match(Value):
         has unit variance.
     objectives : (iterations + 1,), the divergence plus the regulariser. It never rises.
     status : whether the match converged.
+    trajectory : the mixtures on the way, from the source to the matched one, if they were asked
+        for; else none.
 
     Examples
     --------
@@ -60,12 +62,17 @@ class Match(Value):
     divergences: FloatArray
     objectives: FloatArray
     status: Status
+    trajectory: tuple[GaussianMixture, ...] = ()
 
     def __post_init__(self) -> None:
         """Validate."""
         instance(self.source, "source", GaussianMixture)
         instance(self.matched, "matched", GaussianMixture)
         instance(self.status, "status", Status)
+        instance(self.trajectory, "trajectory", tuple | list)
+        for mixture in self.trajectory:
+            instance(mixture, "each of trajectory", GaussianMixture)
+        object.__setattr__(self, "trajectory", tuple(self.trajectory))
         for name in ("divergences", "objectives"):
             object.__setattr__(self, name, real_array(getattr(self, name), name, None))
 
@@ -85,6 +92,7 @@ def match(
     optimiser: str = "lbfgs",
     steps: int = 200,
     rate: float = 1.0,
+    trajectory: bool = False,
 ) -> Match:
     """Move the components of `source` towards `target`.
 
@@ -101,6 +109,7 @@ def match(
         would otherwise be caught by the nearest peak.
     optimiser : ``"lbfgs"``, or ``"descent"`` for plain gradient descent as in the paper.
     steps, rate : the number of gradient steps and the initial step size, for ``"descent"`` only.
+    trajectory : whether to keep the mixture after each step of the optimiser, see `Match`.
 
     Returns
     -------
@@ -140,18 +149,25 @@ def match(
     if not free.any():
         end = _nothing(minimised)
     elif optimiser == "lbfgs":
-        end = _lbfgs(minimised, coarse)
+        end = _lbfgs(minimised, coarse, trajectory)
     else:
-        end = _descent(minimised, steps, rate)
-    means, precisions = source.means.copy(), source.precisions.copy()
-    means[free] = end.means * scale + centre
-    precisions[free] = gaussian.symmetric(end.precisions / np.outer(scale, scale))
+        end = _descent(minimised, steps, rate, trajectory)
+
+    def mixture(place: _Place) -> GaussianMixture:
+        means, precisions = source.means.copy(), source.precisions.copy()
+        means[free] = place.means * scale + centre
+        precisions[free] = gaussian.symmetric(place.precisions / np.outer(scale, scale))
+        return GaussianMixture(source.weights, means, precisions)
+
+    matched = mixture(end.places[-1])
+    between = (mixture(place) for place in end.places[:-1])
     return Match(
         source=source,
-        matched=GaussianMixture(source.weights, means, precisions),
+        matched=matched,
         divergences=np.array([value for value, _ in end.trace]),
         objectives=np.array([total for _, total in end.trace]),
         status=end.status,
+        trajectory=(source, *between, matched) if trajectory else (),
     )
 
 
@@ -163,9 +179,15 @@ def _free(source: GaussianMixture, frozen: Sequence[int]) -> NDArray[np.bool_]:
     return free
 
 
-class _End(NamedTuple):
+class _Place(NamedTuple):
+    """Where the free components are."""
+
     means: FloatArray
     precisions: FloatArray
+
+
+class _End(NamedTuple):
+    places: list[_Place]  # after each step, or after the last one alone
     trace: list[tuple[float, float]]
     status: Status
 
@@ -173,18 +195,19 @@ class _End(NamedTuple):
 def _nothing(objective: Objective) -> _End:
     trace = [objective.in_coordinates(objective.start())[:2]]
     status = Status(True, 0, "nothing to move: all components are frozen")
-    return _End(objective.means, objective.precisions, trace, status)
+    return _End([_Place(objective.means, objective.precisions)], trace, status)
 
 
-def _lbfgs(objective: Objective, coarse: Sequence[Objective]) -> _End:
+def _lbfgs(objective: Objective, coarse: Sequence[Objective], trajectory: bool) -> _End:
     start = objective.start()
     latest = objective.in_coordinates(start)[:2]
     trace = [latest]
+    way: list[FloatArray] = []
     if coarse:
-        ahead = _approached(coarse, start)
+        ahead, approach = _approached(coarse, start)
         there = objective.in_coordinates(ahead)[:2]
         if there[1] < latest[1]:
-            start, latest = ahead, there
+            start, latest, way = ahead, there, approach
             trace.append(there)
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -193,8 +216,9 @@ def _lbfgs(objective: Objective, coarse: Sequence[Objective]) -> _End:
         latest = value, total
         return total, gradient
 
-    def keep(_: FloatArray) -> None:
+    def keep(flat: FloatArray) -> None:
         value, total = latest
+        way.append(flat)
         trace.append((value, min(total, trace[-1][1])))  # rounding may lift the last step
 
     def search(begin: FloatArray, tolerance: float) -> Minimum:
@@ -218,11 +242,19 @@ def _lbfgs(objective: Objective, coarse: Sequence[Objective]) -> _End:
     message = f"converged after {taken} iterations"
     if not end.converged:
         message = f"stopped after {taken} iterations; try a larger regularisation"
-    return _End(*objective.parameters(end.x), trace, Status(end.converged, taken, message))
+    between = way[:-1] if trajectory else []
+    places = [_Place(*objective.parameters(flat)) for flat in (*between, end.x)]
+    return _End(places, trace, Status(end.converged, taken, message))
 
 
-def _approached(coarse: Sequence[Objective], start: FloatArray) -> FloatArray:
-    """Return where blurred densities match, each search starting from where the last one ended."""
+def _approached(
+    coarse: Sequence[Objective], start: FloatArray
+) -> tuple[FloatArray, list[FloatArray]]:
+    """Return where blurred densities match, and the way there.
+
+    Each search starts from where the last one ended.
+    """
+    way: list[FloatArray] = []
     for objective in coarse:
 
         def evaluate(flat: FloatArray, at: Objective = objective) -> tuple[float, FloatArray]:
@@ -231,19 +263,20 @@ def _approached(coarse: Sequence[Objective], start: FloatArray) -> FloatArray:
         start = minimise(
             evaluate,
             start,
-            accepted=lambda _: None,
+            accepted=way.append,
             value_tolerance=_NEAR,
             gradient_tolerance=_FLAT,
             iterations=_MAX_ITERATIONS,
         ).x
-    return start
+    return start, way
 
 
-def _descent(objective: Objective, steps: int, rate: float) -> _End:
+def _descent(objective: Objective, steps: int, rate: float, trajectory: bool) -> _End:
     """Take plain gradient steps on means and precisions, halving those that would go up."""
     means, precisions = objective.means, objective.precisions
     value, total, by_mean, by_precision = objective.in_parameters(means, precisions)
     trace = [(value, total)]
+    way: list[_Place] = []
     for _ in range(steps):
         while rate > _SHORTEST:
             new_means = means - rate * by_mean
@@ -258,7 +291,10 @@ def _descent(objective: Objective, steps: int, rate: float) -> _End:
         means, precisions = new_means, new_precisions
         value, total, by_mean, by_precision = there
         trace.append((value, total))
+        if trajectory:
+            way.append(_Place(means, precisions))
     taken = len(trace) - 1
     ended = rate <= _SHORTEST
     message = f"took {taken} gradient steps" + (" and reached a minimum" if ended else "")
-    return _End(means, precisions, trace, Status(ended, taken, message))
+    places = [*way[:-1], _Place(means, precisions)]
+    return _End(places, trace, Status(ended, taken, message))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -31,15 +32,24 @@ from ndflow.transport.flow import Flow
 from ndflow.transport.joint.channelwise import Channelwise
 from ndflow.transport.joint.meshed import meshed
 from ndflow.transport.joint.sliced import sliced_distance
+from ndflow.transport.joint.trajectory import trajectory
 from ndflow.transport.maps import Chain, IntensityMap
-from ndflow.transport.match import match
+from ndflow.transport.match import Match, match
 from ndflow.transport.normalising_map import DETERMINED_RANGE, normalising_map
 from ndflow.transport.tabulated import tabulate
-from ndflow.values import FloatArray, positive
+from ndflow.values import FloatArray, positive, short
 
-__all__ = ["EFFECTIVE_COUNT", "REGULARISATION", "JointFigures", "JointMap", "joint_map"]
+__all__ = [
+    "EFFECTIVE_COUNT",
+    "PATHS",
+    "REGULARISATION",
+    "JointFigures",
+    "JointMap",
+    "joint_map",
+]
 
 EFFECTIVE_COUNT = 1e5  # voxels that several channels are worth: a joint density has more to it
+PATHS = ("sigma", "precision", "trajectory")
 _BLURS = (1.0, 0.5, 0.25)
 REGULARISATION = 3e-4  # with less, where components go is hardly determined
 _TABLE = 1e-4  # error of the map of one channel, in standard deviations
@@ -115,11 +125,12 @@ def joint_map(
     target : the density to reach, with d channels.
     regularisation : γ of the joint match, see `match`.
     effective_count : how many independent voxels the mapped voxels are worth, see `fit`.
-    path : of the joint flow, see `Flow`.
+    path : of the joint flow: ``"sigma"`` or ``"precision"``, see `Flow`; or ``"trajectory"``, the
+        way that the match itself took, which is integrated at every voxel and takes longer.
 
     Raises
     ------
-    InvalidValueError : numbers of channels that do not fit.
+    InvalidValueError : numbers of channels that do not fit, or an unknown path.
 
     Examples
     --------
@@ -138,6 +149,8 @@ def joint_map(
             f"target has {d} channels, but voxels {voxels.shape[1:]} and {len(marginals)} marginals"
         )
     positive(regularisation, "regularisation", zero=True)
+    if path not in PATHS:
+        raise InvalidValueError(f"path must be one of {', '.join(PATHS)}, not {short(path)}")
     sd = np.sqrt(np.diagonal(target.covariance()))
     first = _channel_maps(marginals, target)
     mapped = first(voxels)
@@ -148,15 +161,15 @@ def joint_map(
         target,
         regularisation=regularisation,
         blurs=_BLURS,
+        trajectory=path == "trajectory",
     )
     sample = _thinned(mapped)
     start = affine(sample)
-    flow = Flow(*with_far_field(found.source, found.matched), path=path)
-    mesh = meshed(flow, start, tolerance=_MESH * sd, voxels=len(voxels))
-    end, log_det = mesh.map.with_log_det_jacobian(start)
+    way = _way(found, path, start, _MESH * sd, len(voxels))
+    end, log_det = way.map.with_log_det_jacobian(start)
     last = _channel_maps([fit(histogram(column)).mixture for column in end.T], target)
     before, after, finished = (sliced_distance(x, target) for x in (sample, end, last(end)))
-    stages: list[IntensityMap] = [first, affine, mesh.map, last]
+    stages: list[IntensityMap] = [first, affine, way.map, last]
     kept = min(after, finished) < before
     if not kept:
         stages = [first]
@@ -170,13 +183,32 @@ def joint_map(
         kept=kept,
         converged=found.status.converged,
         components=fitted.components,
-        steps=mesh.flow.steps,
-        interpolated=mesh.share,
-        mesh_error=_MESH * mesh.error,
+        steps=way.steps,
+        interpolated=way.share,
+        mesh_error=_MESH * way.error,
         determinants=(float(np.exp(log_det.min())), float(np.exp(log_det.max()))),
         moved=float(np.sqrt((((end - start) / sd) ** 2).sum(axis=1).mean())),
     )
     return JointMap(Chain(tuple(stages)), figures)
+
+
+class _Way(NamedTuple):
+    """The joint flow, its steps, and as of a mesh: the share of voxels on it, and its error."""
+
+    map: IntensityMap
+    steps: int
+    share: float = 0.0
+    error: float = 0.0
+
+
+def _way(found: Match, path: str, start: FloatArray, tolerance: FloatArray, voxels: int) -> _Way:
+    """Return the flow from the source of a match to its end, along a path."""
+    if path == "trajectory":
+        legs = trajectory(found.trajectory, start, tolerance=tolerance)
+        return _Way(legs, sum(leg.steps for leg in legs.maps if isinstance(leg, Flow)))
+    flow = Flow(*with_far_field(found.source, found.matched), path=path)
+    mesh = meshed(flow, start, tolerance=tolerance, voxels=voxels)
+    return _Way(mesh.map, mesh.flow.steps, mesh.share, mesh.error)
 
 
 def _thinned(voxels: FloatArray) -> FloatArray:

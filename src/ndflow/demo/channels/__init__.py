@@ -1,0 +1,1 @@
+"""Simulated worlds of several channels, and how well maps recover their truth."""
