@@ -35,7 +35,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def out(table: Path) -> Path:
     place = table.parent / "out"
-    typed("cohort", table, place, *JOINT, "-q")
+    typed("cohort", table, place, *JOINT, "--jobs", 2, "-q")
     return place
 
 
@@ -75,7 +75,7 @@ def test_records_know_the_channels(out: Path) -> None:
 
 def test_a_second_run_has_nothing_to_do(run: Run, table: Path, out: Path) -> None:
     before = contents(out / "images") | contents(out / "maps")
-    ran = run("cohort", table, out, *JOINT, "--jobs", 2)
+    ran = run("cohort", table, out, *JOINT)
     assert ran.code == 0
     assert "2 done (2 kept from an earlier run), 0 failed: nothing to do" in ran.out
     assert contents(out / "images") | contents(out / "maps") == before
@@ -146,6 +146,7 @@ def test_the_page_shows_every_image(
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "<h1>Together</h1>" in page
     assert "T1w and FLAIR of 2 subjects were normalised together, none failed" in page
+    assert "Joint densities of s1, before and after" in page
     for row in read_tsv(out / "scans.tsv"):
         assert row["name"] in page
 

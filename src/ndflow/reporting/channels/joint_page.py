@@ -158,7 +158,7 @@ def _densities(images: list[_Image], names: tuple[str, ...]) -> list[Picture]:
             drawn = plot_joint_density(mixture, one.record.map, target.mixture, names)
             called = one.scan.subject or one.scan.name
             about = f"Joint densities of {called}, before and after, with those of the reference"
-            pictures.append(Picture(svg(drawn), about, caption=f"{called}, by its density"))
+            pictures.append(Picture(svg(drawn), about, caption=f"{called}, drawn from its density"))
     return pictures
 
 
