@@ -1,11 +1,14 @@
 """Is a joint flow worth it? Worlds of several channels with a known truth.
 
-    python benchmarks/channel_worlds.py [--channels 2] [--worlds 32]
+    python benchmarks/channel_worlds.py [--channels 2] [--worlds 24]
+    python benchmarks/channel_worlds.py --kinds mixing --mixing 0.1  # scanners that mix less
 
 Worlds and kinds are those of `ndflow.demo.channels.channel_worlds`, measures those of
 `ndflow.demo.channels.channel_scores`. Each scan is brought to the density of the reference: by
 aligning the mean and standard deviation of each channel, by a map of each channel, and by the joint
-map; the last two also found without the voxels of lesions. Nothing was chosen by these worlds.
+map; the last two also found without the voxels of lesions. No setting of a method was chosen by
+these worlds. How much scanners mix channels was raised from 0.2 to 0.3 after a look at the world
+with the seed 0, which is not reported, so 0.1 and 0.2 are reported as well.
 Numbers are means over worlds, and medians of the ratio to the maps of each channel in the same
 world, with 95 % bootstrap intervals over worlds.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +27,13 @@ from joblib import Parallel, delayed
 from scipy import stats
 
 from ndflow.demo.channels.channel_scores import ChannelScores, channel_scores
-from ndflow.demo.channels.channel_worlds import CHANNELS, KINDS, ChannelScan, draw_channel_world
+from ndflow.demo.channels.channel_worlds import (
+    CHANNELS,
+    KINDS,
+    MIXING,
+    ChannelScan,
+    draw_channel_world,
+)
 from ndflow.demo.worlds import world_grid
 from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.joint_histogram import joint_histogram
@@ -50,13 +60,13 @@ def found(values: np.ndarray, target: GaussianMixture) -> JointMap:
     return joint_map(values, [fit(histogram(column)).mixture for column in values.T], target)
 
 
-def one_world(seed: int, channels: int) -> Row:
-    """Run all methods in the worlds of all kinds with a seed."""
+def one_world(seed: int, channels: int, kinds: Sequence[str], mixing: float) -> Row:
+    """Run all methods in the worlds of some kinds with a seed."""
     anatomy = load_anatomy()
     grid = world_grid(anatomy)
     row = {}
-    for kind in KINDS:
-        world = draw_channel_world(seed, kind, channels, anatomy, grid)
+    for kind in kinds:
+        world = draw_channel_world(seed, kind, channels, anatomy, grid, mixing=mixing)
         voxels = np.concatenate([scan.values for scan in world.reference])
         target = fit(joint_histogram(voxels), effective_count=EFFECTIVE_COUNT).mixture
         maps: dict[str, list[IntensityMap]] = {name: [] for name in METHODS}
@@ -112,19 +122,23 @@ def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--channels", type=int, default=2, choices=[2, 3])
-    parser.add_argument("--worlds", type=int, default=32)
+    parser.add_argument("--kinds", nargs="+", default=KINDS, choices=KINDS)
+    parser.add_argument("--mixing", type=float, default=MIXING, help="the largest share")
+    parser.add_argument("--worlds", type=int, default=24)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", type=Path, help="write the scores of each world to this file")
     given = parser.parse_args()
     seeds = range(1, 1 + given.worlds)
-    rows = Parallel(given.jobs)(delayed(one_world)(seed, given.channels) for seed in seeds)
+    rows = Parallel(given.jobs)(
+        delayed(one_world)(seed, given.channels, given.kinds, given.mixing) for seed in seeds
+    )
     if given.json:
         plain = [
             {kind: {name: one._asdict() for name, one in own.items()} for kind, own in row.items()}
             for row in rows
         ]
         given.json.write_text(json.dumps(dict(zip(seeds, plain, strict=True)), indent=1))
-    for kind in KINDS:
+    for kind in given.kinds:
         print(f"\n### {kind}\n\n{table(rows, kind, given.channels)}")
 
 

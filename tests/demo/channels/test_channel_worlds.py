@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ndflow.demo.channels.channel_scores import channel_scores
-from ndflow.demo.channels.channel_worlds import ChannelWorld, draw_channel_world
+from ndflow.demo.channels.channel_worlds import MIXING, ChannelWorld, draw_channel_world
 from ndflow.demo.worlds import world_grid
 from ndflow.errors import InvalidValueError
 from ndflow.preparation.template import load_anatomy
@@ -14,9 +14,9 @@ from ndflow.transport.joint import Channelwise
 CSF, GM, WM = range(3)
 
 
-def world_of(kind: str, channels: int = 2) -> ChannelWorld:
+def world_of(kind: str, channels: int = 2, mixing: float = MIXING) -> ChannelWorld:
     anatomy = load_anatomy()
-    return draw_channel_world(0, kind, channels, anatomy, world_grid(anatomy))
+    return draw_channel_world(0, kind, channels, anatomy, world_grid(anatomy), mixing=mixing)
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +79,16 @@ def test_scanners_mix_channels_only_in_one_kind(worlds):
                 assert np.corrcoef(column, true)[0, 1] > 0.9
 
 
+def test_scanners_mix_channels_by_as_much_as_is_asked_for(worlds):
+    less = world_of("mixing", mixing=MIXING / 3)
+    for one, other in zip(less.scans, worlds["mixing"].scans, strict=True):
+        np.testing.assert_allclose(
+            3 * (one.scanner.mixing - np.eye(2)), other.scanner.mixing - np.eye(2), atol=1e-12
+        )
+        assert np.abs(one.scanner.mixing - np.eye(2)).max() <= MIXING / 3
+    np.testing.assert_array_equal(less.reference[0].scanner.mixing, np.eye(2))
+
+
 def test_nobody_in_the_reference_has_a_lesion(worlds):
     world = worlds["curves"]
     assert not any(scan.lesion.any() for scan in world.reference)
@@ -120,3 +130,5 @@ def test_other_kinds_and_numbers_of_channels_are_refused():
         world_of("scanners")
     with pytest.raises(InvalidValueError, match="2 or 3"):
         world_of("people", 4)
+    with pytest.raises(InvalidValueError, match="mixing"):
+        world_of("mixing", mixing=0.9)

@@ -14,8 +14,8 @@ so that channel j has a share W_ji of the contrast of channel i, which may be ne
 worlds differ in what scanners do:
 
 - ``"curves"``: W = 0. Maps of each channel can undo all of it.
-- ``"mixing"``: W is random. Maps of each channel cannot undo it, as it changes how channels depend
-  on each other.
+- ``"mixing"``: W is random, up to a largest share. Maps of each channel cannot undo it, as it
+  changes how channels depend on each other.
 - ``"people"``: scanners show canonical intensities, as that of the reference does. Only people
   differ, in their age and so in the amounts of tissues, and nothing is to be undone.
 
@@ -41,12 +41,21 @@ from ndflow.demo.simulate import (
 from ndflow.errors import InvalidValueError
 from ndflow.preparation.template import Anatomy
 from ndflow.transport import PiecewiseLinear
-from ndflow.values import FloatArray, short
+from ndflow.values import FloatArray, real, short
 
-__all__ = ["CHANNELS", "KINDS", "ChannelScan", "ChannelWorld", "Scanner", "draw_channel_world"]
+__all__ = [
+    "CHANNELS",
+    "KINDS",
+    "MIXING",
+    "ChannelScan",
+    "ChannelWorld",
+    "Scanner",
+    "draw_channel_world",
+]
 
 CHANNELS = ("T1w", "FLAIR", "T2w")
 KINDS = ("curves", "mixing", "people")
+MIXING = 0.3  # the largest share of one channel in another
 
 _TISSUE_MEANS = np.array([MEANS, (0.15, 0.62, 0.55), (0.95, 0.55, 0.42)])  # CSF, GM, WM
 _LESION_MEANS = np.array([0.65, 0.95, 0.75])
@@ -55,7 +64,7 @@ _TEXTURE = 0.03  # sd of each channel's own texture
 _NODES = np.linspace(-0.4, 1.6, 6)  # intensities at which a contrast curve is given
 _CONTRAST = (0.15, 0.5)  # sd of the logarithms of its increments
 _GAIN, _NOISE, _BIAS = (300, 2000), (0.008, 0.025), (0.01, 0.04)  # see `simulate_scan`
-_MIXING = 0.3  # the largest share of one channel in another
+_MOST_MIXING = 0.4  # with more, the matrix might not have an inverse
 _AGES, _AGE = (20.0, 80.0), 50.0
 _ATROPHY, _ATROPHY_PER_YEAR, _ATROPHY_SD = 1.4, 0.025, 0.35  # as in the demonstration
 _SCANS, _REFERENCE = 4, 4  # scans to normalise, and people in the reference
@@ -120,7 +129,7 @@ class ChannelWorld(NamedTuple):
 
 
 def draw_channel_world(
-    seed: int, kind: str, channels: int, anatomy: Anatomy, grid: Grid
+    seed: int, kind: str, channels: int, anatomy: Anatomy, grid: Grid, *, mixing: float = MIXING
 ) -> ChannelWorld:
     """Draw a random world of several channels.
 
@@ -131,38 +140,42 @@ def draw_channel_world(
     channels : how many of `CHANNELS`, two or three.
     anatomy : the template.
     grid : of the scans, see `ndflow.demo.worlds.world_grid`.
+    mixing : the largest W_ji of equation (1), for the kind ``"mixing"``.
 
     Raises
     ------
-    InvalidValueError : an unknown kind, or another number of channels.
+    InvalidValueError : an unknown kind, or another number of channels, or mixing that is not
+        between 0 and 0.4.
     """
     if kind not in KINDS:
         raise InvalidValueError(f"kind must be one of {', '.join(KINDS)}, not {short(kind)}")
     if channels not in (2, 3):
         raise InvalidValueError(f"channels must be 2 or 3, not {short(channels)}")
+    if not 0 <= real(mixing, "mixing") <= _MOST_MIXING:
+        raise InvalidValueError(f"mixing must be 0 to {_MOST_MIXING:g}, not {mixing:g}")
+    strength = mixing if kind == "mixing" else 0.0
     contrast = float(np.random.default_rng([seed, 18]).uniform(*_CONTRAST))
     scans = []
     for number in range(_REFERENCE + _SCANS):
         generator = np.random.default_rng([seed, 18, number])
         other = number >= _REFERENCE
-        scanner = _draw_scanner(contrast, channels, kind if other else "people", generator)
+        alike = kind == "people" or not other
+        scanner = _draw_scanner(contrast, channels, strength * other, alike, generator)
         lesion = other and number % 2 == 1
         scans.append(_scan(anatomy, grid, scanner, lesion, channels, generator))
     return ChannelWorld(tuple(scans[:_REFERENCE]), tuple(scans[_REFERENCE:]))
 
 
 def _draw_scanner(
-    contrast: float, channels: int, kind: str, generator: np.random.Generator
+    contrast: float, channels: int, mixing: float, alike: bool, generator: np.random.Generator
 ) -> Scanner:
     count = len(CHANNELS)
     steps = np.diff(_NODES) * np.exp(contrast * generator.standard_normal((count, _NODES.size - 1)))
-    shares = generator.uniform(-_MIXING, _MIXING, size=(count, count))[:channels, :channels]
+    shares = mixing * generator.uniform(-1, 1, size=(count, count))[:channels, :channels]
     gains = np.exp(generator.uniform(np.log(_GAIN[0]), np.log(_GAIN[1]), size=count))
     noise, bias = float(generator.uniform(*_NOISE)), float(generator.uniform(*_BIAS))
-    if kind == "people":
+    if alike:
         steps, gains = np.tile(np.diff(_NODES), (count, 1)), np.full(count, 1000.0)
-    if kind != "mixing":
-        shares = np.zeros_like(shares)
     np.fill_diagonal(shares, 0.0)
     np.fill_diagonal(shares, 1 - shares.sum(axis=1))
     knots = np.linspace(_NODES[0], _NODES[-1], 201)
