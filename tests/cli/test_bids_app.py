@@ -139,7 +139,9 @@ def test_each_of_several_suffixes_is_a_study_of_its_own(
         for name in ("reference.json", "sub-b/anat/sub-b_desc-ndflow_" + suffix + ".nii.gz"):
             assert found[name] == (expected / name).read_bytes()
         assert ndflow.load(out / suffix / "reference.json").channel_names == (suffix,)
-    assert sorted(path.name for path in out.iterdir()) == ["FLAIR", "T1w"]
+    shared = ("reference.json", *(f"reference_{site}.json" for site in "AB"))
+    assert sorted(path.name for path in out.iterdir()) == ["FLAIR", "T1w", *shared]
+    assert ndflow.load(out / "reference.json").keys() == {"T1w", "FLAIR"}
     before = contents(out)
     assert run("bids", dataset, out, "group", *words) == (0, "", "")
     assert contents(out) == before

@@ -13,7 +13,8 @@ from ndflow.image.found_masks import AUTO, FoundMask
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.scan.records import StudyRecord
 from ndflow.study.folder import PROVENANCE
-from ndflow.study.from_bids import check_derivative, scans_of_dataset
+from ndflow.study.from_bids import check_derivative
+from ndflow.study.listing.bids_scans import scans_of_dataset
 from ndflow.study.plan import Study
 
 PARTICIPANTS = "participant_id\tsite\tage\tmask\nsub-01\tBonn\t31\tx\nsub-02\tn/a\tn/a\ty\n"

@@ -48,6 +48,7 @@ __all__ = [
     "print_evaluation",
     "print_summary",
     "print_written",
+    "shown_path",
 ]
 
 Ended = Summary | PreparationSummary
@@ -119,9 +120,9 @@ def print_summary(
             "sites": _sites(summary, study),
             "preset": _preset(summary, study),
             **_balance(summary, study),
-            "distance": _distance(summary.distances),
+            "distance": _distance(summary.distances, summary.done),
             "flagged": _flagged(summary, _see(page), summary.of_study),
-            "report": page.why if page.path is None else _shown(page.path),
+            "report": page.why if page.path is None else shown_path(page.path),
             "next": again or _next(summary, study, page),
         },
         verbosity,
@@ -132,7 +133,7 @@ def conclude_fits(summary: Summary, study: Study, verbosity: Verbosity, *, again
     """Print how the estimate of densities ended, and return the exit code; see `conclude`."""
     _print_doubts(summary.doubts_of, summary.done, verbosity)
     code = _failed(summary, study)
-    failed = f"see {_shown(study.folder / FAILURES)}, then run the same command again"
+    failed = f"see {shown_path(study.folder / FAILURES)}, then run the same command again"
     lines = {
         **_prepared(summary),
         "densities": _scans(summary, "estimated", idle=True),
@@ -150,7 +151,7 @@ def conclude_preparation(
     if page.path is None:
         _print_doubts(summary.doubts_of, summary.done, verbosity)
     code = _failed(summary, plan)
-    table = "none" if summary.table is None else _shown(summary.table)
+    table = "none" if summary.table is None else shown_path(summary.table)
     cost = took(summary)
     _print_lines(
         {
@@ -158,10 +159,10 @@ def conclude_preparation(
             "sites": _sites(summary, plan),
             **({} if cost is None else {"took": cost}),
             "flagged": _flagged(summary, _see(page)),
-            "pictures": _shown(plan.folder / FIGURES) if summary.done else "none",
-            "report": page.why if page.path is None else _shown(page.path),
+            "pictures": shown_path(plan.folder / FIGURES) if summary.done else "none",
+            "report": page.why if page.path is None else shown_path(page.path),
             "table": f"{table}, without the scans that failed" if summary.failures else table,
-            **({} if summary.aligned is None else {"copies": _shown(summary.aligned)}),
+            **({} if summary.aligned is None else {"copies": shown_path(summary.aligned)}),
             "next": _after_preparation(summary, plan, page),
         },
         verbosity,
@@ -189,9 +190,9 @@ def _prepared(summary: Summary) -> dict[str, str]:
 
 def _after_preparation(summary: PreparationSummary, plan: Preparation, page: PageOutcome) -> str:
     if summary.failures or summary.table is None:
-        return f"see {_shown(plan.folder / FAILURES)}, then run the same command again"
+        return f"see {shown_path(plan.folder / FAILURES)}, then run the same command again"
     normalised = plan.folder.with_name(f"{plan.folder.name}-normalised")
-    words = ["ndflow", "cohort", _shown(summary.table), _shown(normalised)]
+    words = ["ndflow", "cohort", shown_path(summary.table), shown_path(normalised)]
     look = "report" if page.path else "pictures"
     return f"look at the {look}, then {shlex.join(words)}"
 
@@ -218,7 +219,7 @@ def print_evaluation(
     _print_lines(lines, verbosity)
 
 
-def _shown(path: Path) -> str:
+def shown_path(path: Path) -> str:
     """Return a path as it is easiest to read: relative to the current folder, if it lies there."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
@@ -277,9 +278,9 @@ def _fitting(names: Sequence[str], width: int, kind: str = "") -> str:
     return text
 
 
-def _distance(distances: SiteDistances | None) -> str:
+def _distance(distances: SiteDistances | None, scans: int) -> str:
     if distances is None:
-        return "none, of fewer than two scans"
+        return "none, of fewer than two scans" if scans < 2 else "not measured for joint maps"
     several, raw, aligned, normalised = distances
     what = "between sites" if several else "to the average scan"
     return f"{raw:.3g} raw → {aligned:.3g} aligned → {normalised:.3g} normalised ({what}, in sd)"
@@ -305,10 +306,10 @@ def _see(page: PageOutcome) -> str:
 def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
     """Return what to do next, if possible a command."""
     if summary.failures:
-        return f"see {_shown(study.folder / FAILURES)}, then run the same command again"
+        return f"see {shown_path(study.folder / FAILURES)}, then run the same command again"
     if summary.done < 2 and page.path:  # nothing to compare with
         return "open the report in a browser"
-    evaluate = shlex.join(["ndflow", "evaluate", _shown(study.folder)])
+    evaluate = shlex.join(["ndflow", "evaluate", shown_path(study.folder)])
     path = study.folder / EVALUATION / EVALUATION_RECORD
     if not path.exists():
         return evaluate

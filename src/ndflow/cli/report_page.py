@@ -21,6 +21,7 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.progress import ProgressDisplay
 from ndflow.files.json_model import kind_in
 from ndflow.scan.records import StudyRecord
+from ndflow.study.channels.joint_plan import JointStudyRecord
 from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, our_subject_pages
 from ndflow.study.page_fingerprint import page_is_current, page_options
 from ndflow.study.parallel.parent import ending_with_us
@@ -93,7 +94,10 @@ def write_page(
 
 def _titled(folder: Path) -> bool:
     """Return whether the record of a study knows its title; that of a preparation never does."""
-    if kind_in(folder / PROVENANCE) != StudyRecord.kind:
+    kind = kind_in(folder / PROVENANCE)
+    if kind == JointStudyRecord.kind:
+        return JointStudyRecord.read(folder / PROVENANCE).title is not None
+    if kind != StudyRecord.kind:
         return False
     return StudyRecord.read(folder / PROVENANCE).title is not None
 

@@ -72,7 +72,7 @@ class Preview:
 
 
 def preview_of(
-    volume: Volume, inside: Inside, imap: Map, lesion: BoolArray | None = None
+    volume: Volume, inside: Inside, imap: Map | Volume, lesion: BoolArray | None = None
 ) -> Preview:
     """Return the preview of a scan.
 
@@ -80,14 +80,18 @@ def preview_of(
     ----------
     volume : the scan.
     inside : which of its voxels to show, flattened like `Volume.flat`.
-    imap : the intensity map that makes the result.
+    imap : the intensity map that makes the result; or the result itself, on the same grid.
     lesion : which of its voxels are a lesion, flattened likewise; None if there is none.
     """
     planes, lesions = _slices(volume, inside, lesion)
     height = max(plane.shape[0] for plane in planes)
     widths = tuple(plane.shape[1] for plane in planes)
     old, old_window = _greys(planes, height)
-    new, new_window = _greys([_mapped(plane, imap) for plane in planes], height)
+    if isinstance(imap, Volume):
+        results, _ = _slices(volume, inside, lesion, shown_of=imap)
+    else:
+        results = [_mapped(plane, imap) for plane in planes]
+    new, new_window = _greys(results, height)
     outline = outline_of(_beside(lesions, height)) if lesions else ""
     return Preview(old, new, old_window, new_window, widths, outline)
 
@@ -167,11 +171,12 @@ def _window(given: Any) -> Window:
 
 
 def _slices(
-    volume: Volume, inside: Inside, lesion: BoolArray | None
+    volume: Volume, inside: Inside, lesion: BoolArray | None, shown_of: Volume | None = None
 ) -> tuple[list[FloatArray], list[FloatArray]]:
     """Return a slice across each axis, upright and cropped; NaN outside the mask.
 
-    The second list holds the lesion on these slices, 1 inside; it is empty if there is none.
+    The second list holds the lesion on these slices, 1 inside; it is empty if there is none. The
+    same slices of another volume are shown, if there is one.
     """
     shape = (*volume.spatial_shape, 1, 1)[:3]
     orientation, spacing = _geometry(volume.affine)
@@ -181,6 +186,10 @@ def _slices(
         apply_orientation(flat.reshape(shape, order="F"), orientation)  # type: ignore[no-untyped-call]
         for flat in (volume.flat, inside[:], inside[:] if lesion is None else lesion)
     )
+    another = None
+    if shown_of is not None:
+        turned = shown_of.flat.reshape(shape, order="F")
+        another = apply_orientation(turned, orientation)  # type: ignore[no-untyped-call]
     found, lesions = [], []
     for axis in _planes(within.shape):
         if lesion is None:
@@ -191,12 +200,15 @@ def _slices(
         plane = tuple(place if other == axis else slice(None) for other in range(3))
         values = volume.values(stored[plane]).astype(np.float64)
         shown = np.where(within[plane] & np.isfinite(values), values, np.nan)
-        other, another = (float(spacing[other]) for other in range(3) if other != axis)
+        rows, columns = (float(spacing[other]) for other in range(3) if other != axis)
         crop = _crop(shown)
-        found.append(np.rot90(square(_cropped(shown, crop), other, another)))
+        seen = shown
+        if shown_of is not None and another is not None:
+            seen = np.where(np.isfinite(shown), shown_of.values(another[plane]), np.nan)
+        found.append(np.rot90(square(_cropped(seen, crop), rows, columns)))
         if lesion is not None:
             marked = np.where(np.isfinite(shown) & ill[plane], 1.0, np.nan)
-            lesions.append(np.rot90(square(_cropped(marked, crop), other, another)))
+            lesions.append(np.rot90(square(_cropped(marked, crop), rows, columns)))
     return found, lesions
 
 

@@ -60,6 +60,7 @@ class Scan:
     output, sidecar : in a study, its normalised image and the JSON that describes it, relative to
         the folder of the study.
     metadata : what else the sidecar should say.
+    beside : another channel of the same subject, whose grid it must share.
     """
 
     image: Source
@@ -74,6 +75,7 @@ class Scan:
     output: str = ""
     sidecar: str = ""
     metadata: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
+    beside: str | None = None
 
     @property
     def path(self) -> str:

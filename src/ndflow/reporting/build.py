@@ -25,6 +25,7 @@ from ndflow.files.lock import reading
 from ndflow.image.preview import Preview, read_preview
 from ndflow.methods.model import DensityModel
 from ndflow.reporting.boilerplate import cited, facts, methods_paragraph
+from ndflow.reporting.channels.joint_page import joint_page
 from ndflow.reporting.content import Page, Volumes
 from ndflow.reporting.montage import montage, shared_windows
 from ndflow.reporting.page import render
@@ -48,6 +49,7 @@ from ndflow.reporting.subject_pages import pages_of_subjects
 from ndflow.reporting.viewer import niivue
 from ndflow.scan.settings import Reading
 from ndflow.scan.target import in_units, target_of
+from ndflow.study.channels.joint_plan import JointStudyRecord
 from ndflow.study.finished import FinishedStudy, unchanging
 from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, refuse_foreign_page
 from ndflow.study.page_fingerprint import SAMPLE, VIEWER, PageOptions, page_fingerprint
@@ -60,6 +62,11 @@ from ndflow.values import path_like, whole
 __all__ = ["check_report", "report"]
 
 _THREADS = 4
+# Folders that are no study of one channel: by the kind of their records, what they are called.
+_OTHERS = {
+    PreparedRecord.kind: ("a preparation", prepared_page),
+    JointStudyRecord.kind: ("a joint study", joint_page),
+}
 
 
 def check_report() -> None:
@@ -118,8 +125,9 @@ def report(
     whole(viewer, "viewer", 0, 1 << 31)
     path = Path(out) / REPORT
     options = PageOptions(title, sample, viewer)
-    if kind_in(Path(out) / PROVENANCE) == PreparedRecord.kind:
-        return _report_of_preparation(path, options, subject_pages, progress or Silent())
+    kind = kind_in(Path(out) / PROVENANCE)
+    if kind in _OTHERS:
+        return _report_of(kind, path, options, subject_pages, progress or Silent())
     with unchanging([out]) as (run,):
         refuse_foreign_page(path)
         check_new(path, force=True)
@@ -135,17 +143,19 @@ def report(
     return path
 
 
-def _report_of_preparation(
-    path: Path, options: PageOptions, subject_pages: bool, progress: Progress
+def _report_of(
+    kind: str, path: Path, options: PageOptions, subject_pages: bool, progress: Progress
 ) -> Path:
+    what, page_of = _OTHERS[kind]
     if subject_pages:
         raise InvalidValueError(
-            "subject_pages: a preparation has one page for all subjects; they belong to a study"
+            f"subject_pages: {what} has one page for all subjects; they belong to a study of one "
+            f"channel"
         )
     with reading([path.parent]):
         refuse_foreign_page(path)
         check_new(path, force=True)
-        page = prepared_page(
+        page = page_of(
             path.parent,
             title=options.title,
             date=_date(path.parent / PROVENANCE),

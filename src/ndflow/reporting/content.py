@@ -295,7 +295,9 @@ class Page:
     headline : what was achieved; its sentence is the verdict at the top.
     montage : the brains; None where there are no pictures of them.
     failures : (scan, cause, what to try).
-    populations : the densities of all scans, one picture per condition, with shared axes.
+    populations, densities : the densities of all scans, one picture per condition, with shared
+        axes, or other densities; and their heading.
+    wide_densities : whether these pictures are wide, and not by site.
     sites, scans : the study. Scans to check come first.
     columns : of the scans' cells.
     windows : the intensities that are black and white in the grey window that all scans share,
@@ -332,6 +334,8 @@ class Page:
     study: str = ""
     remarks: Sequence[str] = ()
     doubts: Sequence[Doubt] = ()
+    densities: str = "Densities by site"
+    wide_densities: bool = False
 
     def __post_init__(self) -> None:
         """Validate."""

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import read_model
+from ndflow.files.json_model import kind_in, read_model
 from ndflow.files.lock import reading
 from ndflow.image.found_masks import AUTO, BRAIN
 from ndflow.image.scans import Scan
@@ -23,7 +23,8 @@ from ndflow.metrics.statistics import covariate_effect
 from ndflow.scan.presets.preset_rules import GOVERNED
 from ndflow.scan.records import MapRecord, StudyRecord
 from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from
-from ndflow.study.folder import PROVENANCE, SCANS
+from ndflow.study.channels.joint_plan import JointStudyRecord
+from ndflow.study.folder import PROVENANCE, SCANS, studies_in
 from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.references import reference_name
@@ -42,6 +43,7 @@ __all__ = [
     "shared_scans",
     "unchanging",
 ]
+
 
 _UNFINISHED = "run the same command again to finish it"
 _NO_STUDY = "give the OUT of 'ndflow cohort' or 'ndflow bids'"
@@ -107,7 +109,13 @@ def _read(folder: Path, name: str) -> FinishedStudy:
     if not folder.is_dir():
         raise FileError(folder, "not a folder", _NO_STUDY)
     if not (folder / PROVENANCE).exists():
+        if inside := studies_in(folder):
+            cause = f"holds a study of each channel: {', '.join(inside)}"
+            raise FileError(folder, cause, f"give one of them, such as {folder / inside[0]}")
         raise FileError(folder, "holds no study", _NO_STUDY)
+    if kind_in(folder / PROVENANCE) == JointStudyRecord.kind:
+        cause = "holds a joint study, whose maps are of several channels at once"
+        raise FileError(folder, cause, "give a study of one channel, or look at its report")
     record = StudyRecord.read(folder / PROVENANCE)
     if not record.finished:
         raise FileError(folder, "holds a study that was stopped", _UNFINISHED)

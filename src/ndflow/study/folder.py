@@ -57,6 +57,7 @@ __all__ = [
     "remove_leftovers",
     "remove_pages",
     "remove_unused_masks",
+    "studies_in",
 ]
 
 PROVENANCE = "provenance.json"
@@ -213,3 +214,12 @@ def remove_unused_masks(study: Study) -> None:
         if not keeps_mask(scan) and path.exists() and is_our_mask(path):
             with suppress(OSError):
                 path.unlink()
+
+
+def studies_in(folder: Path) -> list[str]:
+    """Return the names of the channels whose studies lie in a folder, if there are any."""
+    try:
+        inside = sorted(path for path in folder.iterdir() if path.is_dir())
+    except OSError:
+        return []
+    return [one.name for one in inside if kind_in(one / PROVENANCE) == StudyRecord.kind]

@@ -11,24 +11,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
-from ndflow._version import __version__
-from ndflow.bids.derivative import check_dataset, derivative_path, source_uris, write_dataset_files
+from ndflow.bids.derivative import check_dataset
 from ndflow.bids.names import check_label
-from ndflow.bids.query import BidsImage
+from ndflow.bids.query import DESCRIPTION, BidsImage
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.lock import folder_lock
-from ndflow.image.found_masks import FoundMask
-from ndflow.image.scans import Scan, TissueMaps
-from ndflow.scan.outputs import check_folder, make_folder, sidecar_of, stem
+from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.study.folder import PROVENANCE, refuse_foreign
-from ndflow.study.listing.columns import FILES, OURS, TEXTS, nearest
-from ndflow.study.listing.image_metadata import inherited_metadata
+from ndflow.study.listing.bids_scans import TAKEN, describe_derivative
+from ndflow.study.listing.columns import nearest
 from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
 from ndflow.study.ownership import refuse_replacing
 from ndflow.study.parallel.tasks import check_jobs, record_failures
 from ndflow.study.passes import Progress, check_study, fit_scans
 from ndflow.study.plan import Study
-from ndflow.study.preparing.preparation_plan import PREPARED
 from ndflow.study.preparing.prepare_scans import STAGE, check_preparation, prepare_first
 from ndflow.study.run import Summary, run_cohort
 
@@ -38,19 +34,14 @@ __all__ = [
     "lacking_masks",
     "run_group",
     "run_participants",
-    "scans_of_dataset",
     "site_hints",
     "unused_columns",
     "unused_derivatives",
     "unused_lesions",
 ]
 
-# Columns of OUT/scans.tsv, which the tables of a dataset may have too, to mean something else.
-_TAKEN = {*FILES, *TEXTS, *OURS, "centre", "center", "exclude"}
-_BRAIN = "_desc-brain_mask"
-_DESCRIPTION = "dataset_description.json"
 _NONE: Mapping[str, Path] = MappingProxyType({})
-_LIST_LOCK, _DATASET_LOCK = ".ndflow-failures-lock", ".ndflow-dataset-lock"
+_LIST_LOCK = ".ndflow-failures-lock"
 
 
 def folders_of_suffixes(out: Path, suffixes: Sequence[str]) -> dict[str, Path]:
@@ -64,76 +55,15 @@ def folders_of_suffixes(out: Path, suffixes: Sequence[str]) -> dict[str, Path]:
         raise InvalidValueError(f"--suffix: {' '.join(suffixes)}: the same twice; leave one out")
     if len(suffixes) == 1:
         return {suffixes[0]: out}
-    if (out / PROVENANCE).exists() or (out / _DESCRIPTION).exists():
+    if (out / PROVENANCE).exists() or (out / DESCRIPTION).exists():
         cause = "holds a dataset, but each of several suffixes needs a folder of its own in it"
         raise FileError(out, cause, "choose another folder, or give one --suffix at a time")
     return {name: out / name for name in suffixes}
 
 
-def scans_of_dataset(
-    found: Sequence[BidsImage],
-    *,
-    unmasked: FoundMask | None,
-    skull_stripped: bool,
-    derivatives: Mapping[str, Path] = _NONE,
-) -> list[Scan]:
-    """Return the images of a dataset as the scans of a study.
-
-    Parameters
-    ----------
-    found : the images, see `ndflow.bids.query.find_scans`.
-    unmasked : what to find in scans without a mask; None for nothing.
-    skull_stripped : whether the images show the brain alone, unless their own sidecar says so or
-        the contrary.
-    derivatives : the folders in which masks and tissue probability maps were looked up, by name.
-    """
-    scans: dict[str, Scan] = {}
-    for one in found:
-        name = stem(one.relative)
-        if name in scans:
-            cause = f"called like {scans[name].origin}"
-            raise FileError(one.image, cause, "one of them is in a folder that is not of BIDS")
-        output = derivative_path(one)
-        mask = str(Path(one.mask).absolute()) if one.mask else None
-        scans[name] = Scan(
-            str(Path(one.image).absolute()),
-            mask or unmasked,
-            str(Path(one.lesion).absolute()) if one.lesion else None,
-            _tissue_maps(one, mask),
-            subject=f"sub-{one.entities['sub']}",
-            site=one.site,
-            name=name,
-            origin=one.relative,
-            covariates={n: cell for n, cell in one.more.items() if n.lower() not in _TAKEN},
-            output=output,
-            sidecar=str(sidecar_of(output)),
-            metadata={
-                "Sources": source_uris(one, derivatives),
-                "SkullStripped": skull_stripped,
-                **inherited_metadata(one.image),
-            },
-        )
-    return list(scans.values())
-
-
-def _tissue_maps(scan: BidsImage, mask: str | None) -> TissueMaps:
-    """Return the tissue probability maps in derivatives, or beside the mask and named like it."""
-    if scan.tissues:
-        return TissueMaps(**{t: str(Path(path).absolute()) for t, path in scan.tissues.items()})
-    if mask is None or _BRAIN not in Path(mask).name:
-        return TissueMaps()
-    beside = {
-        tissue: Path(mask).with_name(
-            Path(mask).name.replace(_BRAIN, f"_label-{tissue.upper()}_probseg")
-        )
-        for tissue in TissueMaps._fields
-    }
-    return TissueMaps(**{t: str(path) for t, path in beside.items() if path.exists()})
-
-
 def unused_columns(found: Sequence[BidsImage]) -> dict[str, str]:
     """Return the columns of the dataset's tables that cannot be covariates, and why."""
-    names = {name for one in found for name in one.more if name.lower() in _TAKEN}
+    names = {name for one in found for name in one.more if name.lower() in TAKEN}
     why = "means something else in the list of scans; rename to keep"
     return dict.fromkeys(sorted(names), why)
 
@@ -219,7 +149,7 @@ def run_participants(
     check_derivative(study, root, force=force)
     make_folder(folder)
     with folder_lock(folder, shared=True):
-        _describe(study, root, derivatives, force=force)
+        describe_derivative(study, root, derivatives, force=force)
         ready, prepared = prepare_first(study, progress, command)
         unprepared = [] if prepared is None else prepared.failures
         fitted = fit_scans(ready, progress)
@@ -246,21 +176,8 @@ def run_group(
     check_study(study)
     make_folder(study.folder)
     with folder_lock(study.folder, shared=True):
-        _describe(study, root, derivatives, force=force)
+        describe_derivative(study, root, derivatives, force=force)
     return run_cohort(study, progress, command=command, force=force, ours=True)
-
-
-def _describe(study: Study, root: Path, derivatives: Mapping[str, Path], *, force: bool) -> None:
-    """Make the folder of a study a BIDS derivative; many runs may start at the same time."""
-    prepared = {} if study.preparation is None else {PREPARED: study.preparation.folder}
-    with folder_lock(study.folder, name=_DATASET_LOCK, wait=True):
-        write_dataset_files(
-            study.folder,
-            source_root=root,
-            version=__version__,
-            derivatives={**derivatives, **prepared},
-            force=force,
-        )
 
 
 def check_derivative(study: Study, root: Path, *, force: bool) -> None:
@@ -280,5 +197,5 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
         refuse_foreign(folder, study.channel)
     except FileError:
         # Densities of participants may be there before there is a study; other runs may start, too.
-        if (folder / PROVENANCE).exists() or not (folder / _DESCRIPTION).exists():
+        if (folder / PROVENANCE).exists() or not (folder / DESCRIPTION).exists():
             raise

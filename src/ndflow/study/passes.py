@@ -27,16 +27,17 @@ from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.contrasts import is_other_contrast
+from ndflow.scan.presets.preset_rules import PresetRecord
 from ndflow.scan.reading import check_found_mask
 from ndflow.scan.records import ScanModel
 from ndflow.study.checks.confounding import age_doubts, ages_by_site, balance_doubts
 from ndflow.study.checks.labellers import labeller_doubts
 from ndflow.study.checks.odd_scans import Doubts, odd_scans
-from ndflow.study.checks.study_doubts import Compared, compared_doubts
+from ndflow.study.checks.study_doubts import Compared, compared_doubts, doubt_counts
 from ndflow.study.parallel.followed import Progress, Silent
 from ndflow.study.parallel.scan_pass import ScanTasks, Work, outcomes_of
 from ndflow.study.parallel.tasks import Failure, Outcome, check_jobs
-from ndflow.study.plan import Study
+from ndflow.study.plan import Plan, Study
 from ndflow.study.preparing.kept_mask import keeps_mask
 from ndflow.study.presets.decided_study import proportions_by_site
 from ndflow.study.references import (
@@ -64,11 +65,13 @@ __all__ = [
     "Progress",
     "ReferencePass",
     "Silent",
+    "Summary",
     "build_references",
     "check_study",
     "fit_matching",
     "fit_scans",
     "normalise_scans",
+    "over_scans",
 ]
 
 Arguments = dict[str, Any]
@@ -155,6 +158,39 @@ class Passes(NamedTuple):
         return not early and len(self.normalised.tried) == len(self.fitted.done)
 
 
+class Summary(NamedTuple):
+    """How a study ended.
+
+    Attributes
+    ----------
+    done, kept : scans that were normalised, and those of them that had been before.
+    failures : of the others.
+    doubts_of : what to check by eye, by the name of the scan.
+    distances : how far apart the sites are, before and after; None of fewer than two scans.
+    prepared : how their preparation ended, if they were prepared with the study.
+    of_study : what is doubtful about the study as a whole, such as its tissue maps.
+    preset : what the preset decided, and why; None for a method without presets.
+    balance : what the weights of each site achieve, if scans are weighted.
+    finished : whether all scans were tried; not if the first failure ended the run.
+    """
+
+    done: int
+    kept: int
+    failures: list[Failure]
+    doubts_of: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
+    distances: SiteDistances | None = None
+    prepared: PreparationSummary | None = None
+    of_study: tuple[Doubt, ...] = ()
+    preset: PresetRecord | None = None
+    balance: Mapping[str, SiteBalance] = MappingProxyType({})
+    finished: bool = True
+
+    @property
+    def doubts(self) -> dict[str, list[str]]:
+        """The names of the scans to check by eye, by what is doubtful; the most frequent first."""
+        return {count.kind: count.scans for count in doubt_counts(self.doubts_of)}
+
+
 def check_study(study: Study) -> None:
     """Raise an error, before any work, for wrong options or scans that lack what these need."""
     check_jobs(study.jobs)
@@ -180,7 +216,7 @@ def fit_scans(study: Study, progress: Progress) -> Pass:
         partial(fit_job, reading=study.reading, **chosen),
         partial(fitted_before, **chosen),
     )
-    return _over(study, work, ScanTasks(study, study.scans), progress)
+    return over_scans(study, work, ScanTasks(study, study.scans), progress)
 
 
 def fit_matching(study: Study) -> Matching:
@@ -213,7 +249,7 @@ def normalise_scans(done: Container[str], references: ReferencePass, progress: P
             "doubts": references.doubts.get(scan.name, ()),
         },
     )
-    return _over(study, work, tasks, progress)
+    return over_scans(study, work, tasks, progress)
 
 
 def build_references(study: Study, done: Container[str], progress: Progress) -> ReferencePass:
@@ -261,10 +297,18 @@ def _done(study: Study, done: Container[str]) -> list[Scan]:
     return [scan for scan in study.scans if scan.name in done]
 
 
-def _over(study: Study, work: Work, tasks: ScanTasks, progress: Progress) -> Pass:
+def over_scans(plan: Plan, work: Work, tasks: ScanTasks, progress: Progress) -> Pass:
+    """Do a pass over some scans.
+
+    Parameters
+    ----------
+    plan : how many workers there are, and whether the first failure ends the run.
+    work, tasks : what to do, and for which scans.
+    progress : follows how far it has come.
+    """
     result = Pass()
     progress.begin(work.stage, len(tasks))
-    with closing(outcomes_of(study, work, tasks)) as outcomes:
+    with closing(outcomes_of(plan, work, tasks)) as outcomes:
         for scan, outcome in outcomes:
             progress.step(work.stage, outcome)
             if outcome.failure is None:
@@ -277,6 +321,6 @@ def _over(study: Study, work: Work, tasks: ScanTasks, progress: Progress) -> Pas
                     result.doubts[scan.name] = outcome.result.doubts
                 continue
             result.failures.append(outcome.failure)
-            if study.stop_early:
+            if plan.stop_early:
                 break
     return result

@@ -20,6 +20,8 @@ from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.scan.builtin.builtin_references import is_builtin, read_builtin
+from ndflow.scan.channels.channel_records import ReferenceModels
+from ndflow.scan.channels.channel_subject import listed
 from ndflow.scan.outputs import safe_name
 from ndflow.scan.reading import error_about
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
@@ -79,7 +81,7 @@ def check_references(study: Study) -> None:
     if study.given is None:
         check_units(matching, study.writing, name=_OWN)
         return
-    given = read_reference(study.given)
+    given = read_reference(study.given, study.channel)
     check_units(
         matching, study.writing, name=study.given, model=in_units(_target(study, given), matching)
     )
@@ -123,7 +125,7 @@ def make_references(
     if study.given is None:
         common = _average(study, ordered, models, weights)
     else:
-        common = _read(study.given, read)
+        common = _read(study.given, read, study.channel)
     study = decided(study, ordered, models, common)
     average = partial(_average, study, models=models, weights=weights)
     each()
@@ -208,19 +210,41 @@ def reference_name(site: str | None, kind: str = "reference") -> str:
     return f"{kind}.json" if site is None else f"{kind}_{safe_name(site)}.json"
 
 
-def read_reference(path: str) -> Reference:
-    """Read a reference; refuse a mixture in its place."""
-    return _read(path, [])
+def read_reference(path: str, channel: str = ANY_CHANNEL) -> Reference:
+    """Read a reference; of a file with one for each of several channels, that of one of them.
+
+    Parameters
+    ----------
+    path : the file, or the name of a reference in the package.
+    channel : what the images show.
+
+    Raises
+    ------
+    FileError : for a mixture in its place, a joint reference, or one of other channels.
+    """
+    return _read(path, [], channel)
 
 
-def _read(path: str, read: list[FileHash]) -> Reference:
+def _read(path: str, read: list[FileHash], channel: str) -> Reference:
     """Read a reference, and note its file."""
-    known = read_builtin(path) if is_builtin(path) else read_model(path, "mixture", "reference")
-    kind, payload, file = known
+    kinds = ("mixture", "reference", "references")
+    kind, payload, file = read_builtin(path) if is_builtin(path) else read_model(path, *kinds)
     if kind == "mixture":
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
+    if kind == "references":
+        known = ReferenceModels.of_payload(path, payload)
+        if channel not in known.channel_names:
+            cause = f"holds references of {listed(known.channel_names)}, not of {channel}"
+            hint = f"say which, for example --channel {known.channel_names[0]}"
+            raise FileError(path, cause, hint)
+        found = known.references[channel].reference
+    else:
+        found = ReferenceModel.of_payload(path, payload).reference
+    if found.mixture.channels > 1:
+        cause = f"a joint reference of {listed(found.channel_names)}"
+        raise FileError(path, cause, "use it with --joint and all of these channels")
     read.append(file)
-    return ReferenceModel.of_payload(path, payload).reference
+    return found
 
 
 def _average(
@@ -250,7 +274,7 @@ def _site_reference(
     beside = None if alone else Path(str(study.given)).with_name(reference_name(site))
     if beside is not None and beside.exists():
         files: list[FileHash] = []
-        known = _read(str(beside), files)
+        known = _read(str(beside), files, study.channel)
         used = set(known.provenance.get("names") or ())
         own = {scan.name for scan in study.scans if scan.site == site}
         if not nested or used.isdisjoint(own):

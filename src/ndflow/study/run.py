@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 from warnings import warn
 
 from ndflow._version import versions
-from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.lock import folder_lock
@@ -18,10 +16,9 @@ from ndflow.files.stream import sha256_of
 from ndflow.image.found_masks import Unmasked, found_for
 from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
 from ndflow.methods.registry import MethodName
-from ndflow.population.balancing import SiteBalance
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.parameters import documented
-from ndflow.scan.presets.preset_rules import Choices, PresetRecord
+from ndflow.scan.presets.preset_rules import Choices
 from ndflow.scan.records import StudyRecord
 from ndflow.scan.settings import (
     Average,
@@ -35,7 +32,6 @@ from ndflow.scan.settings import (
     Reading,
     Writing,
 )
-from ndflow.study.checks.study_doubts import doubt_counts
 from ndflow.study.folder import (
     PROVENANCE,
     SCANS,
@@ -50,13 +46,14 @@ from ndflow.study.folder import (
 from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
 from ndflow.study.listing.scan_table import named_scans, read_table, write_study_scans
 from ndflow.study.ownership import refuse_replacing
-from ndflow.study.parallel.tasks import Failure, read_failures, record_failures
+from ndflow.study.parallel.tasks import read_failures, record_failures
 from ndflow.study.passes import (
     Pass,
     Passes,
     Progress,
     ReferencePass,
     Silent,
+    Summary,
     build_references,
     check_study,
     fit_scans,
@@ -66,49 +63,14 @@ from ndflow.study.plan import ANY_CHANNEL, Study
 from ndflow.study.preparing.kept_mask import found_with, keeps_mask
 from ndflow.study.preparing.prepare_scans import (
     STAGE,
-    PreparationSummary,
     check_preparation,
     prepare_first,
 )
 from ndflow.study.preparing.prepared_study import preparing_for, with_preparation
 from ndflow.study.presets.planned_study import with_choices
-from ndflow.study.site_distances import SiteDistances
 from ndflow.values import path_like
 
 __all__ = ["Summary", "check_cohort", "cohort", "run_cohort"]
-
-
-class Summary(NamedTuple):
-    """How a study ended.
-
-    Attributes
-    ----------
-    done, kept : scans that were normalised, and those of them that had been before.
-    failures : of the others.
-    doubts_of : what to check by eye, by the name of the scan.
-    distances : how far apart the sites are, before and after; None of fewer than two scans.
-    prepared : how their preparation ended, if they were prepared with the study.
-    of_study : what is doubtful about the study as a whole, such as its tissue maps.
-    preset : what the preset decided, and why; None for a method without presets.
-    balance : what the weights of each site achieve, if scans are weighted.
-    finished : whether all scans were tried; not if the first failure ended the run.
-    """
-
-    done: int
-    kept: int
-    failures: list[Failure]
-    doubts_of: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
-    distances: SiteDistances | None = None
-    prepared: PreparationSummary | None = None
-    of_study: tuple[Doubt, ...] = ()
-    preset: PresetRecord | None = None
-    balance: Mapping[str, SiteBalance] = MappingProxyType({})
-    finished: bool = True
-
-    @property
-    def doubts(self) -> dict[str, list[str]]:
-        """The names of the scans to check by eye, by what is doubtful; the most frequent first."""
-        return {count.kind: count.scans for count in doubt_counts(self.doubts_of)}
 
 
 @documented(AveragingChoices, MatchingChoices, Fitting, Writing, Reading)

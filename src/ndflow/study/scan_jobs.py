@@ -23,6 +23,7 @@ from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.methods.targets import target_rule
 from ndflow.record import JSON
+from ndflow.scan.channels.channel_subject import Subject, check_grids
 from ndflow.scan.fit import fit_scan
 from ndflow.scan.map_voxels import mapped
 from ndflow.scan.match_doubts import VoxelQuantiles, match_doubts
@@ -88,13 +89,18 @@ def fit_job(
         return before
     tissues = uses_tissue_maps(scan, matching)
     chosen = model_settings(scan, fitting, matching)
+    apart = [] if scan.beside is None else check_grids(_pair(scan, scan.beside))
     masked = find_mask(scan, paths, reading)
     made = fit_scan(masked, reading=reading, fitting=fitting, matching=matching, tissues=tissues)
     inputs = made.sha256 or {}
     fingerprint = fingerprint_of(inputs=inputs, settings=chosen)
     paths.model.parent.mkdir(parents=True, exist_ok=True)
     replace(made, settings=chosen, fingerprint=fingerprint).write(paths.model, force=True)
-    return ScanDone(False, made.warnings, made.doubts, inputs["image"])
+    return ScanDone(False, (*apart, *made.warnings), made.doubts, inputs["image"])
+
+
+def _pair(scan: Scan, beside: str) -> Subject:
+    return Subject({"first": beside, "other": scan.image})
 
 
 def fitted_before(

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -16,6 +15,7 @@ from ndflow.cli.options import (
     FindLesions,
     FittingOptions,
     Jobs,
+    Joint,
     MatchingOptions,
     NewTissues,
     NoBiasField,
@@ -35,25 +35,21 @@ from ndflow.cli.options import (
 )
 from ndflow.scan.settings import AveragingChoices, Fitting, MatchingChoices, Reading, Writing
 
-if TYPE_CHECKING:
-    from ndflow.study.plan import Study
-
 __all__ = ["bids"]
 
-Level = Literal["participant", "group"]
-Only = Literal["report", "boilerplate"] | None
 Several = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1)]
 
 
 def bids(
     bids_dir: Annotated[str, Parameter(metavar="BIDS_DIR")],
     out: Annotated[str, Parameter(metavar="OUT")],
-    level: Level,
+    level: Literal["participant", "group"],
     /,
     *,
     participant_label: Several = (),
     session_label: Several = (),
     suffix: Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1)] = ("T1w",),
+    joint: Joint = False,
     bids_filter_file: Annotated[str | None, Parameter(metavar="FILE")] = None,
     derivatives: Annotated[
         tuple[str, ...],
@@ -88,7 +84,8 @@ def bids(
     """Normalise all scans of a BIDS dataset to a reference, as a BIDS App.
 
     OUT becomes a BIDS derivative, whose images are labelled desc-ndflow; with several suffixes,
-    OUT/T1w and so on do, each with a reference of its own. Run the same command again to resume.
+    OUT/T1w and so on do, each with a reference of its own, and OUT/reference.json holds all of
+    them. Run the same command again to resume.
 
     Example: `ndflow bids BIDS_DIR OUT group --jobs 4`
 
@@ -107,7 +104,10 @@ def bids(
         Only these sessions, with or without ses-. Default: all.
     suffix
         The suffix of the images, such as T1w or FLAIR. Each of several is a study of its own, in
-        OUT/SUFFIX.
+        OUT/SUFFIX, unless --joint is given.
+    joint
+        Bring the images of all suffixes of a participant, in each session, to a joint reference
+        together (see docs/channels.md). Those who lack one are left out. They must share a grid.
     bids_filter_file
         A JSON file that chooses images by their entities, as for fMRIPrep, such as {"t1w":
         {"acquisition": "mprage", "run": null}}. Default: all images.
@@ -131,19 +131,25 @@ def bids(
     from ndflow.bids.filters import read_filters
     from ndflow.bids.masks import named_derivatives
     from ndflow.bids.query import find_scans
+    from ndflow.cli.channels.channel_cohort import write_shared
+    from ndflow.cli.datasets.dataset_run import DatasetRun, Only, run_dataset
+    from ndflow.cli.datasets.joint_dataset_run import check_joint_options, run_dataset_together
+    from ndflow.cli.group_command import of_the_group
     from ndflow.cli.run_scans import command_line
     from ndflow.errors import InvalidValueError
+    from ndflow.files.json_model import kind_in
     from ndflow.image.found_masks import found_for
     from ndflow.scan.presets.preset_rules import Choices
+    from ndflow.study.channels.channel_studies import check_channel_studies
     from ndflow.study.from_bids import (
         folders_of_suffixes,
         lacking_masks,
-        scans_of_dataset,
         site_hints,
         unused_columns,
         unused_derivatives,
         unused_lesions,
     )
+    from ndflow.study.listing.bids_scans import scans_of_dataset
     from ndflow.study.plan import Study
     from ndflow.study.preparing.prepared_study import (
         check_suffixes,
@@ -153,9 +159,28 @@ def bids(
     from ndflow.study.presets.planned_study import with_choices
 
     root, place = Path(bids_dir).absolute(), Path(out).absolute()
-    folders = folders_of_suffixes(place, suffix)
-    if reference is not None and len(folders) > 1:
-        raise InvalidValueError("--reference is of one contrast; give one --suffix at a time")
+    if joint:
+        others = {
+            "--prepare": prepare,
+            "--mask brain": mask == "brain",
+            "--reports-only": reports_only,
+            "--boilerplate-only": boilerplate_only,
+            "--subject-pages": subject_pages,
+        }
+        check_joint_options(suffix, others)
+        folders = dict.fromkeys(suffix, place)
+    else:
+        folders = folders_of_suffixes(place, suffix)
+    if (
+        reference is not None
+        and len(folders) > 1
+        and not joint
+        and kind_in(reference) != "references"
+    ):
+        raise InvalidValueError(
+            "--reference is of one contrast; give one --suffix at a time, or the reference.json of "
+            "a study of all of them"
+        )
     if (reports_only or boilerplate_only) and level != "group":
         option = "--reports-only" if reports_only else "--boilerplate-only"
         raise InvalidValueError(f"{option} is about a whole study; use it with the level group")
@@ -181,9 +206,9 @@ def bids(
     if filters and filters.unused:
         listed = ", ".join(filters.unused)
         hints = [f"{bids_filter_file}: queries for other images are not used: {listed}"]
-    runs: list[_Run] = []
-    for name, folder in folders.items():
-        found = find_scans(
+    again = of_the_group(bids, bids_dir, out, command_line()[2:])
+    images = {
+        name: find_scans(
             bids_dir,
             suffix=name,
             participants=participant_label,
@@ -192,6 +217,39 @@ def bids(
             derivatives=pipelines.values(),
             chosen=filters and filters.of[name],
         )
+        for name in folders
+    }
+    if joint:
+        found = next(iter(images.values()))
+        return run_dataset_together(
+            Study(
+                place,
+                (),
+                fitting=fitting,
+                reading=reading,
+                writing=writing,
+                given=reference,
+                jobs=jobs,
+                scheduler=scheduler,
+                stop_early=stop_on_first_failure,
+                title=title,
+            ),
+            images,
+            Choices(preset, averaging, matching),
+            bids_dir=bids_dir,
+            level=level,
+            again=again,
+            unmasked=unmasked,
+            skull_stripped=skull_stripped,
+            derivatives=pipelines,
+            warnings=[*([] if site_column else site_hints(found, root)), *hints],
+            page=not no_report,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
+    runs: list[DatasetRun] = []
+    for name, folder in folders.items():
+        found = images[name]
         if unmasked is None and preparing is None and (error := lacking_masks(found, pipelines)):
             raise error
         study = Study(
@@ -220,14 +278,17 @@ def bids(
         warnings = [] if site_column else [*site_hints(found, root)]
         warnings += [] if runs else hints  # which are about all suffixes
         warnings += [*unused_derivatives(found, pipelines), *unused_lesions(found)]
-        runs.append(_Run(study, unused_columns(found), warnings))
+        runs.append(DatasetRun(study, unused_columns(found), warnings))
     only: Only = "report" if reports_only else "boilerplate" if boilerplate_only else None
+    studies = [one.study for one in runs]
+    if len(studies) > 1:
+        check_channel_studies(place, studies)
     codes = [
-        _run(
+        run_dataset(
             one,
             bids_dir,
-            out,
             level,
+            again=again,
             derivatives=pipelines,
             no_report=no_report,
             subject_pages=subject_pages,
@@ -237,107 +298,8 @@ def bids(
         )
         for one in runs
     ]
-    return codes[0] if len({*codes}) == 1 else 1
-
-
-class _Run(NamedTuple):
-    """The study of one suffix, the columns that it does not use, and what to warn of."""
-
-    study: Study
-    unused: Mapping[str, str]
-    warnings: Sequence[str]
-
-
-def _run(
-    run: _Run,
-    bids_dir: str,
-    out: str,
-    level: Level,
-    *,
-    derivatives: Mapping[str, Path],
-    no_report: bool,
-    subject_pages: bool,
-    only: Only,
-    dry_run: bool,
-    verbosity: Verbosity,
-) -> int:
-    """Run the study of one suffix, and return the exit code."""
-    from ndflow.cli.cite import print_boilerplate, write_boilerplate
-    from ndflow.cli.endings import conclude, conclude_fits
-    from ndflow.cli.group_command import of_the_group
-    from ndflow.cli.progress import ProgressDisplay
-    from ndflow.cli.report_page import PageOutcome, write_page
-    from ndflow.cli.run_scans import command_line, dry_run_study
-    from ndflow.cli.understood import print_understood
-    from ndflow.scan.outputs import make_folder
-    from ndflow.study.finished import refuse_other_study
-    from ndflow.study.from_bids import (
-        check_derivative,
-        run_group,
-        run_participants,
-    )
-    from ndflow.study.preparing.preparation_plan import PREPARED
-    from ndflow.study.run import check_cohort
-
-    study, root = run.study, Path(bids_dir).absolute()
-    folder, reading = study.folder, study.reading
-    force, group = study.writing.force, level == "group"
-    print_understood(
-        study if group else replace(study, preset=None),  # the group decides
-        bids_dir if study.within is None else f"{bids_dir} ({study.channel})",
-        verbosity=verbosity,
-        unused=run.unused,
-        warnings=run.warnings,
-    )
-    if only == "report":
-        refuse_other_study(study, "--reports-only")
-        return _renewed(study, subject_pages=subject_pages, dry_run=dry_run, verbosity=verbosity)
-    if dry_run or only == "boilerplate":
-        check_derivative(study, root, force=force)
-        if group:
-            check_cohort(study, force=force, ours=True)
-    if not dry_run:
-        make_folder(study.within)
-    if only == "boilerplate":
-        return print_boilerplate(study, dry_run=dry_run)
-    if dry_run:
-        return dry_run_study(study, verbosity=verbosity, images=group)
-    shared: dict[str, Any] = {"derivatives": derivatives, "force": force, "command": command_line()}
-    with ProgressDisplay(verbosity, folder / PREPARED) as progress:
-        if not group:
-            summary = run_participants(study, root, progress, **shared)
-            again = of_the_group(bids, bids_dir, out, command_line()[2:])
-            return conclude_fits(summary, study, verbosity, again=again)
-        summary = run_group(study, root, progress, **shared)
-        page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if not summary.finished:
-            page = PageOutcome(None, "not written (--stop-on-first-failure)")
-        elif summary.done and not no_report:
-            page = write_page(folder, progress, reading.max_bytes, subject_pages=subject_pages)
-    if summary.done and write_boilerplate(study):
-        page = page._replace(code=1)
-    return conclude(summary, study, verbosity, page)
-
-
-def _renewed(study: Study, *, subject_pages: bool, dry_run: bool, verbosity: Verbosity) -> int:
-    """Write the report of a finished study again, and the pages of subjects if there are any."""
-    from ndflow.cli.cite import write_boilerplate
-    from ndflow.cli.console import print_result
-    from ndflow.cli.progress import ProgressDisplay
-    from ndflow.reporting.build import report
-    from ndflow.study.folder import REPORT, our_subject_pages
-
-    if dry_run:
-        print_result(f"would write {study.folder / REPORT}")
-        return 0
-    with ProgressDisplay(verbosity) as progress:
-        path = report(
-            study.folder,
-            title=study.title,
-            subject_pages=subject_pages or bool(our_subject_pages(study.folder)),
-            max_bytes=study.reading.max_bytes,
-            progress=progress,
-        )
-    if not verbosity.quiet:
-        print_result(f"wrote {path}")
-    return write_boilerplate(study)
+    code = codes[0] if len({*codes}) == 1 else 1
+    if len(studies) > 1 and level == "group" and only != "boilerplate" and not dry_run:
+        shared = write_shared(place, studies, title=title, page=not no_report, verbosity=verbosity)
+        return code or shared
+    return code

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
 
@@ -14,6 +15,7 @@ from ndflow.cli.options import (
     FindLesions,
     FittingOptions,
     Jobs,
+    Joint,
     MatchingOptions,
     NewTissues,
     NoBiasField,
@@ -32,6 +34,10 @@ from ndflow.cli.options import (
 )
 from ndflow.scan.settings import AveragingChoices, Fitting, MatchingChoices, Reading, Writing
 
+if TYPE_CHECKING:
+    from ndflow.cli.listed_scans import ListedScans
+    from ndflow.study.plan import Study
+
 __all__ = ["cohort"]
 
 
@@ -48,6 +54,8 @@ def cohort(
     no_tissues: NoTissues = False,
     new_tissues: NewTissues = False,
     channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
+    channels: Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1)] = (),
+    joint: Joint = False,
     reference: Annotated[str | None, Parameter(metavar="R.json|builtin:T1w")] = None,
     preset: Preset = "auto",
     averaging: AveragingOptions = AveragingChoices(),
@@ -92,29 +100,43 @@ def cohort(
         all images.
     channel
         The contrast of the images, such as T1w, which the reference and the report name.
+    channels
+        Several channels of each subject, such as T1w FLAIR: columns of images in TABLE, instead of
+        `image`. Each is normalised by itself, to OUT/T1w and so on, and OUT/reference.json holds
+        the references of all. Default: one channel, in the column `image`.
+    joint
+        With --channels: bring all channels of a subject to a joint reference together, so that
+        their dependence on each other becomes that of the reference, too (see docs/channels.md).
     reference
         The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
         docs/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are looked for
         beside it. Default: references made from these scans.
     """
-    from ndflow.cli.cite import print_boilerplate, write_boilerplate
-    from ndflow.cli.endings import conclude
+    from ndflow.cli.channels.channel_cohort import conclude_channels, listed_by_channel
+    from ndflow.cli.channels.joint_cohort import joint_study_of, run_together, unused_together
     from ndflow.cli.listed_scans import listed_scans
-    from ndflow.cli.progress import ProgressDisplay
-    from ndflow.cli.report_page import PageOutcome, write_page
-    from ndflow.cli.run_scans import command_line, dry_run_study
-    from ndflow.cli.understood import print_understood
+    from ndflow.errors import InvalidValueError
     from ndflow.image.found_masks import found_for
     from ndflow.scan.presets.preset_rules import Choices
     from ndflow.study.listing.scan_table import named_scans
-    from ndflow.study.plan import Study
-    from ndflow.study.preparing.preparation_plan import PREPARED
+    from ndflow.study.plan import ANY_CHANNEL, Study
     from ndflow.study.preparing.prepared_study import preparing_for, with_preparation
     from ndflow.study.presets.planned_study import with_choices
-    from ndflow.study.run import check_cohort, run_cohort
 
     words = (table,) if out is None else (table, out)
-    listed = listed_scans(words, from_folder=from_folder, pattern=pattern)
+    if joint and not channels:
+        raise InvalidValueError("--joint: name the channels, for example --channels T1w FLAIR")
+    if channels:
+        others = {
+            "--from-folder": from_folder is not None,
+            "--channel": channel != ANY_CHANNEL,
+            "--prepare": prepare,
+            "--mask brain": mask == "brain",
+        }
+        place, lists = listed_by_channel(words, channels, others, joint=joint)
+    else:
+        listed = listed_scans(words, from_folder=from_folder, pattern=pattern)
+        place, lists = listed.out, {channel: listed}
     if find_lesions:
         matching = replace(matching, lesions="auto")
     preparing = preparing_for(
@@ -124,45 +146,128 @@ def cohort(
         no_tissues=no_tissues,
         new_tissues=new_tissues,
     )
-    folder, unmasked = listed.out, None if preparing else found_for(mask)
-    study = Study(
-        folder,
-        named_scans(listed.scans.scans, unmasked=unmasked),
-        fitting=fitting,
-        reading=reading,
-        writing=writing,
-        given=reference,
-        channel=channel,
-        jobs=jobs,
-        scheduler=scheduler,
-        stop_early=stop_on_first_failure,
-        table=listed.table,
-        title=title,
+    unmasked = None if preparing else found_for(mask)
+    choices = Choices(preset, averaging, matching)
+    if joint:
+        plan = joint_study_of(
+            Study(
+                place,
+                (),
+                fitting=fitting,
+                reading=reading,
+                writing=writing,
+                given=reference,
+                jobs=jobs,
+                scheduler=scheduler,
+                stop_early=stop_on_first_failure,
+                table=table,
+                title=title,
+            ),
+            {name: one.scans for name, one in lists.items()},
+            unmasked,
+            choices,
+        )
+        return run_together(
+            plan,
+            table,
+            unused=unused_together(lists),
+            warnings=next(iter(lists.values())).scans.warnings,
+            page=not no_report,
+            boilerplate=boilerplate_only,
+            dry_run=dry_run,
+            verbosity=verbosity,
+        )
+    runs = []
+    for name, one in lists.items():
+        study = Study(
+            one.out,
+            named_scans(one.scans.scans, unmasked=unmasked),
+            fitting=fitting,
+            reading=reading,
+            writing=writing,
+            given=reference,
+            channel=name,
+            jobs=jobs,
+            scheduler=scheduler,
+            stop_early=stop_on_first_failure,
+            table=one.table,
+            title=f"{title or place.name}, {name}" if channels else title,
+            within=place if channels else None,
+        )
+        if preparing is not None:
+            study = with_preparation(study, one.root, preparing)
+        runs.append(_Run(with_choices(study, choices), one))
+    asked = _Asked(
+        no_report=no_report,
+        boilerplate_only=boilerplate_only,
+        dry_run=dry_run,
+        verbosity=verbosity,
     )
-    if preparing is not None:
-        study = with_preparation(study, listed.root, preparing)
-    study = with_choices(study, Choices(preset, averaging, matching))
+    if not channels:
+        return _run(runs[0], asked)
+    return conclude_channels(
+        place,
+        [run.study for run in runs],
+        [partial(_run, run, asked) for run in runs],
+        title=title,
+        page=not no_report,
+        only_look=dry_run or boilerplate_only,
+        verbosity=verbosity,
+    )
+
+
+class _Run(NamedTuple):
+    """A study, and where its scans were listed."""
+
+    study: Study
+    listed: ListedScans
+
+
+class _Asked(NamedTuple):
+    """What to do with a study, and how much to print."""
+
+    no_report: bool
+    boilerplate_only: bool
+    dry_run: bool
+    verbosity: Verbosity
+
+
+def _run(run: _Run, asked: _Asked) -> int:
+    """Run a study, and return the exit code."""
+    from ndflow.cli.cite import print_boilerplate, write_boilerplate
+    from ndflow.cli.endings import conclude
+    from ndflow.cli.progress import ProgressDisplay
+    from ndflow.cli.report_page import PageOutcome, write_page
+    from ndflow.cli.run_scans import command_line, dry_run_study
+    from ndflow.cli.understood import print_understood
+    from ndflow.scan.outputs import make_folder
+    from ndflow.study.preparing.preparation_plan import PREPARED
+    from ndflow.study.run import check_cohort, run_cohort
+
+    study, listed = run
+    verbosity, force, folder = asked.verbosity, study.writing.force, study.folder
     print_understood(
         study,
-        listed.source,
+        listed.source if study.within is None else f"{listed.source} ({study.channel})",
         verbosity=verbosity,
         unused=listed.scans.unused,
         skipped=listed.skipped,
         warnings=listed.scans.warnings,
     )
-    if boilerplate_only:
-        check_cohort(study, force=writing.force)
-        return print_boilerplate(study, dry_run=dry_run)
-    if dry_run:
-        check_cohort(study, force=writing.force)
+    if asked.boilerplate_only:
+        check_cohort(study, force=force)
+        return print_boilerplate(study, dry_run=asked.dry_run)
+    if asked.dry_run:
+        check_cohort(study, force=force)
         return dry_run_study(study, verbosity=verbosity)
+    make_folder(study.within)
     with ProgressDisplay(verbosity, folder / PREPARED) as progress:
-        summary = run_cohort(study, progress, command=command_line(), force=writing.force)
+        summary = run_cohort(study, progress, command=command_line(), force=force)
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
         if not summary.finished:
             page = PageOutcome(None, "not written (--stop-on-first-failure)")
-        elif summary.done and not no_report:
-            page = write_page(folder, progress, reading.max_bytes)
+        elif summary.done and not asked.no_report:
+            page = write_page(folder, progress, study.reading.max_bytes)
     if summary.done and write_boilerplate(study):
         page = page._replace(code=1)
     return conclude(summary, study, verbosity, page)

@@ -17,7 +17,7 @@ from ndflow.scan.fit import FittedScan, fit_scan, fit_voxels
 from ndflow.scan.reading import error_about, selection
 from ndflow.scan.settings import Fitting, Reading, flat
 
-__all__ = ["FittedSubject", "SubjectModel", "fit_jointly", "fit_subject"]
+__all__ = ["FittedSubject", "SubjectModel", "fit_jointly", "fit_subject", "joint_model"]
 
 
 class FittedSubject(NamedTuple):
@@ -88,12 +88,13 @@ def fit_subject(
     """
     inputs = [name for names in subject.files().values() for name in names]
     check_model(output, inputs, force=force)
-    made = (_joint_model if joint else _separate_models)(subject, reading, fitting)
+    made = (joint_model if joint else _separate_models)(subject, reading, fitting)
     made.record.write(output, force=force, inputs=inputs)
     return made
 
 
-def _joint_model(subject: Subject, reading: Reading, fitting: Fitting) -> SubjectModel:
+def joint_model(subject: Subject, reading: Reading, fitting: Fitting) -> SubjectModel:
+    """Return the joint density of a subject, as its file holds it, and what to tell the user."""
     voxels, fitted, scans, warnings = fit_jointly(subject, reading=reading, fitting=fitting)
     first = scans[subject.names[0]]
     made = JointModel(

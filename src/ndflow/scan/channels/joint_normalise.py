@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from numpy.typing import NDArray
+
+from ndflow.density import Histogram
 from ndflow.files.atomic import AnyPath
 from ndflow.population.plausibility import unlike_reference
 from ndflow.scan.channels.channel_records import JointMapRecord
 from ndflow.scan.channels.channel_results import SubjectResults
 from ndflow.scan.channels.channel_subject import Subject
+from ndflow.scan.channels.channel_voxels import Channels
 from ndflow.scan.channels.joint_doubts import joint_doubts
 from ndflow.scan.channels.joint_fit import fit_jointly
 from ndflow.scan.channels.joint_mapping import mapped_jointly
@@ -22,7 +26,24 @@ from ndflow.scan.settings import Fitting, Reading, Writing, flat
 if TYPE_CHECKING:
     from ndflow.scan.channels.channel_targets import JointTarget
 
-__all__ = ["normalise_jointly"]
+__all__ = ["JointImages", "map_jointly", "normalise_jointly"]
+
+
+class JointImages(NamedTuple):
+    """The channels of a subject, mapped to a target, on their way to files.
+
+    Attributes
+    ----------
+    channels : the images as they were read.
+    cells : the joint histogram of the voxels that counted.
+    chunks : the mapped voxels of each channel, in pieces; see `mapped_jointly`.
+    records : how each image is made, by channel, but for what only shows when it is written.
+    """
+
+    channels: Channels
+    cells: Histogram
+    chunks: list[Iterator[NDArray[Any]]]
+    records: dict[str, JointMapRecord]
 
 
 def normalise_jointly(
@@ -48,6 +69,41 @@ def normalise_jointly(
     inputs = subject.files() | names_of(target.files)
     for output in (outputs or {}).values():
         check_result(output, all_files(inputs), writing=writing)
+    made = map_jointly(
+        subject, target, reading=reading, fitting=fitting, writing=writing, command=command
+    )
+    results = {
+        name: deliver(
+            subject.scan(name),
+            made.channels.volumes[place],
+            made.chunks[place],
+            record,
+            output=None if outputs is None else outputs[name],
+            inputs=inputs,
+            writing=writing,
+            histogram=made.cells,
+            target=target.marginals[place],
+        )
+        for place, (name, record) in enumerate(made.records.items())
+    }
+    return SubjectResults.of(subject, results)
+
+
+def map_jointly(
+    subject: Subject,
+    target: JointTarget,
+    *,
+    reading: Reading,
+    fitting: Fitting,
+    writing: Writing,
+    command: Sequence[str] | None = None,
+) -> JointImages:
+    """Find the joint map of a subject; the voxels are mapped, but nothing is written.
+
+    Parameters
+    ----------
+    subject, target, reading, fitting, writing, command : as for `normalise_jointly`.
+    """
     fitted = fit_jointly(subject, reading=reading, fitting=fitting)
     voxels, channels = fitted.voxels, fitted.voxels.channels
     solution = match_jointly(
@@ -65,12 +121,12 @@ def normalise_jointly(
     }
     chunks = mapped_jointly(channels, solution.imap, writing.outside)
     doubts = joint_doubts(voxels.rows, solution.imap, target.marginals)
-    results = {}
+    records = {}
     for place, (name, own) in enumerate(fitted.scans.items()):
         unlike = (
             () if target.has_units else unlike_reference(own.model.mixture, target.marginals[place])
         )
-        record = JointMapRecord(
+        records[name] = JointMapRecord(
             solution.imap,
             command=None if command is None else tuple(command),
             settings=settings,
@@ -87,15 +143,4 @@ def normalise_jointly(
             channel=name,
             channel_names=subject.names,
         )
-        results[name] = deliver(
-            subject.scan(name),
-            channels.volumes[place],
-            chunks[place],
-            record,
-            output=None if outputs is None else outputs[name],
-            inputs=inputs,
-            writing=writing,
-            histogram=voxels.cells,
-            target=target.marginals[place],
-        )
-    return SubjectResults.of(subject, results)
+    return JointImages(channels, voxels.cells, chunks, records)

@@ -17,7 +17,7 @@ from ndflow.values import FloatArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["plot_joint"]
+__all__ = ["plot_joint", "plot_joint_density"]
 
 _SAMPLE = 40_000
 
@@ -42,16 +42,42 @@ def plot_joint(
         raise InvalidValueError("there is no histogram to draw: no density was estimated")
     generator = np.random.default_rng(0)
     used = trimmed(cells)
-    voxels = _sample(used, generator)
-    own, scale = (np.sqrt(np.diagonal(one.covariance())) for one in (used, target))
+    return _drawn(used, _sample(used, generator), imap, target, names, generator)
+
+
+def plot_joint_density(
+    mixture: GaussianMixture, imap: IntensityMap, target: GaussianMixture, names: Sequence[str]
+) -> Figure:
+    """Draw the same, where only the density is known that was estimated from the voxels.
+
+    Parameters
+    ----------
+    mixture : the joint density.
+    imap, target, names : as for `plot_joint`.
+    """
+    check_figures()
+    generator = np.random.default_rng(0)
+    points = mixture.sample(_SAMPLE, generator)
+    return _drawn(mixture, points, imap, target, names, generator)
+
+
+def _drawn(
+    own: Histogram | GaussianMixture,
+    voxels: FloatArray,
+    imap: IntensityMap,
+    target: GaussianMixture,
+    names: Sequence[str],
+    generator: np.random.Generator,
+) -> Figure:
+    before, after = (np.sqrt(np.diagonal(one.covariance())) for one in (own, target))
     mapped, log_det = imap.with_log_det_jacobian(voxels)
     return joint_figure(
         JointVoxels(
             names=[f"{name} (sd)" for name in names],
-            before=(voxels - used.mean()) / own,
-            after=(mapped - target.mean()) / scale,
-            log_det=log_det + np.log(own / scale).sum(),
-            target=(target.sample(_SAMPLE, generator) - target.mean()) / scale,
+            before=(voxels - own.mean()) / before,
+            after=(mapped - target.mean()) / after,
+            log_det=log_det + np.log(before / after).sum(),
+            target=(target.sample(_SAMPLE, generator) - target.mean()) / after,
         )
     )
 

@@ -2,7 +2,8 @@
 
 ``image`` is required; ``subject``, ``site`` (or ``centre``, ``center``), ``mask``, ``lesion`` (or
 ``exclude``), ``gm``, ``wm`` and ``csf`` are known. Any other column is a covariate; but one that is
-named almost like a known column, or that holds images, was probably meant to be used.
+named almost like a known column, or that holds images, was probably meant to be used. A table with
+several channels has one column of images per channel instead of ``image``, called like the channel.
 """
 
 from __future__ import annotations
@@ -11,17 +12,31 @@ import re
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
-from ndflow.errors import FileError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
+from ndflow.files.tables import MISSING, Table
 from ndflow.image.formats import kind_of
+from ndflow.scan.channels.channel_subject import NAME
 
-__all__ = ["FILES", "OURS", "TEXTS", "in_our_spelling", "is_image", "misunderstood", "nearest"]
+__all__ = [
+    "FILES",
+    "OURS",
+    "TEXTS",
+    "check_channel_names",
+    "in_our_spelling",
+    "is_image",
+    "misunderstood",
+    "nearest",
+    "table_of_channel",
+]
 
 FILES = ("image", "mask", "lesion", "gm", "wm", "csf")
 TEXTS = ("subject", "site")
 OURS = ("name", "output", "sidecar")  # columns of OUT/scans.tsv that we add
 
 _ACCEPTED = {"centre": "site", "center": "site", "exclude": "lesion"}
+_OTHER_MEANING = ({*FILES, *TEXTS, *OURS} | {*_ACCEPTED}) - {"image"}  # no names of channels
+_FEWEST = 2  # channels
 _IMAGES = (".nii", ".mgh", ".hdr", ".img")
 _CLOSE = 0.84  # "masks" is near "mask", but "task", "side" and "age" are near nothing
 # What people call these columns elsewhere, in lower case, letters and digits only.
@@ -60,7 +75,9 @@ def in_our_spelling(path: AnyPath, first: Sequence[str]) -> list[str]:
         cause = f"row 1 names no column 'image' (its columns: {found})"
         meant = [name for name in given if nearest(name) == "image"]
         hint = (
-            f"rename {meant[0]!r} to 'image'"
+            f"give --channels {' '.join(meant)} if these are channels, or rename one to 'image'"
+            if len(meant) > 1
+            else f"rename {meant[0]!r} to 'image'"
             if meant
             else "name the columns in the first row, tab- or comma-separated"
         )
@@ -105,3 +122,71 @@ def misunderstood(name: str, cells: Collection[str], known: Collection[str]) -> 
     """
     meant = nearest(name)
     return any(map(is_image, cells)) or (meant in TEXTS and meant not in known)
+
+
+def check_channel_names(names: Sequence[str]) -> None:
+    """Refuse names that cannot be those of channels, the same name twice, and a single one."""
+    for name in names:
+        if not re.fullmatch(NAME, name):
+            raise InvalidValueError(
+                f"--channels: {name!r} is not a name of letters, digits, _, + and -; rename the "
+                f"column, for example to T1w"
+            )
+        if name.lower() in _OTHER_MEANING:
+            raise InvalidValueError(
+                f"--channels: the column {name!r} has another meaning; name columns of images"
+            )
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidValueError(f"--channels: {' '.join(names)}: the same twice; leave one out")
+    if len(names) < _FEWEST:
+        raise InvalidValueError(
+            f"--channels: {names[0]} alone; for one channel, call its column image and give "
+            f"--channel {names[0]}"
+        )
+
+
+def table_of_channel(path: AnyPath, table: Table, channel: str, channels: Sequence[str]) -> Table:
+    """Return the table of one channel: its column becomes ``image``, those of others go.
+
+    Parameters
+    ----------
+    path : the table, for messages.
+    table : its cells.
+    channel : the channel.
+    channels : all of them.
+
+    Raises
+    ------
+    FileError : if a channel has no column, or a row has one file for two channels.
+    """
+    columns = [name.strip() for name in table.columns]
+    for name in channels:
+        if name not in columns:
+            raise _no_column(path, name, columns)
+    dropped = {columns.index(name) for name in channels if name != channel}
+    if channel != "image":
+        dropped |= {place for place, name in enumerate(columns) if name.lower() == "image"}
+    kept = [place for place in range(len(columns)) if place not in dropped]
+    own = columns.index(channel)
+    for number, cells in table.rows:
+        for name in channels:
+            cell = cells[columns.index(name)].strip()
+            same = name != channel and cell == cells[own].strip()
+            if same and cell.lower() not in MISSING:
+                cause = f"row {number} has one file for the channels {channel} and {name}"
+                raise FileError(path, cause, "give each channel a file of its own")
+    return Table(
+        ["image" if place == own else table.columns[place] for place in kept],
+        [(number, [cells[place] for place in kept]) for number, cells in table.rows],
+    )
+
+
+def _no_column(path: AnyPath, name: str, columns: Sequence[str]) -> FileError:
+    named = [one for one in columns if one]
+    lower = {one.lower(): one for one in named}
+    close = get_close_matches(name.lower(), lower, 1)
+    cause = f"row 1 names no column {name!r} (its columns: {', '.join(named) or 'none'})"
+    hint = f"give one column of images per channel, called like the channel: {name}"
+    if close:
+        hint = f"is it {lower[close[0]]}? Names must agree, letter by letter"
+    return FileError(path, cause, hint)

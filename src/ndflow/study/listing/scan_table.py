@@ -33,6 +33,7 @@ from ndflow.study.listing.columns import (
     is_image,
     misunderstood,
     nearest,
+    table_of_channel,
 )
 from ndflow.study.plan import kept_mask_name
 
@@ -73,19 +74,23 @@ def read_scans(path: AnyPath) -> list[Scan]:
     return read_table(path).scans
 
 
-def read_table(path: AnyPath) -> ScanTable:
+def read_table(
+    path: AnyPath, *, channel: str | None = None, channels: Sequence[str] = ()
+) -> ScanTable:
     """Read a table of scans, without checking that their files exist.
 
     Parameters
     ----------
     path : the table, tab- or comma-separated (see `read_delimited`).
+    channel : the channel to read, of a table with one column of images per channel.
+    channels : all of its channels.
 
     Raises
     ------
     FileError
-        Where the table cannot be read, has no column ``image``, or has faulty rows.
+        Where the table cannot be read, has no column of images, or has faulty rows.
     """
-    columns, rows = _read(path)
+    columns, rows = _read(path, channel, channels)
     scans = [_scan(path, number, cells) for number, cells in rows]
     unused = {name: _OUR_NAME for name in columns if name in OURS}
     if any("" in cells for _, cells in rows):
@@ -104,9 +109,13 @@ def read_table(path: AnyPath) -> ScanTable:
     return ScanTable(scans, unused, tuple(warnings))
 
 
-def _read(path: AnyPath) -> tuple[list[str], list[tuple[int, Cells]]]:
+def _read(
+    path: AnyPath, channel: str | None = None, channels: Sequence[str] = ()
+) -> tuple[list[str], list[tuple[int, Cells]]]:
     """Return the columns of a table in our spelling, and the number and cells of each row."""
     table = read_delimited(path)
+    if channel is not None:
+        table = table_of_channel(path, table, channel, channels)
     columns = in_our_spelling(path, table.columns)
     folder = Path(path).absolute().parent
     rows: list[tuple[int, Cells]] = []
@@ -115,7 +124,7 @@ def _read(path: AnyPath) -> tuple[list[str], list[tuple[int, Cells]]]:
     for number, raw in table.rows:
         given = dict(zip(columns, map(str.strip, raw), strict=True))
         cells = {name: cell for name, cell in given.items() if cell.lower() not in MISSING}
-        faults += _faults(folder, number, dict(zip(columns, raw, strict=True)), cells)
+        faults += _faults(folder, number, dict(zip(columns, raw, strict=True)), cells, channel)
         if "image" in cells:
             image = str(folder / cells["image"])
             if image in seen:
@@ -128,9 +137,11 @@ def _read(path: AnyPath) -> tuple[list[str], list[tuple[int, Cells]]]:
     return columns, rows
 
 
-def _faults(folder: Path, number: int, raw: Mapping[str, str], cells: Cells) -> list[str]:
+def _faults(
+    folder: Path, number: int, raw: Mapping[str, str], cells: Cells, channel: str | None
+) -> list[str]:
     """Return what is wrong with a row."""
-    found = [] if "image" in cells else [f"row {number} names no image"]
+    found = [] if "image" in cells else [f"row {number} names no {channel or 'image'}"]
     for name in FILES:
         if name not in cells:
             continue

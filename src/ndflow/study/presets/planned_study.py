@@ -28,5 +28,5 @@ def with_choices(study: Study, choices: Choices) -> Study:
     """
     if is_builtin(study.given):
         study = replace(study, given=full_name(study.given))
-    given = None if study.given is None else read_reference(study.given)
+    given = None if study.given is None else read_reference(study.given, study.channel)
     return settled(replace(study, choices=choices), study_facts(study, given))

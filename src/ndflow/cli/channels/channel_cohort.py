@@ -1,0 +1,145 @@
+"""``ndflow cohort`` and ``ndflow bids`` with several channels, each by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from ndflow.cli.console import print_error, print_line, print_result
+from ndflow.cli.endings import shown_path
+from ndflow.cli.listed_scans import ListedScans
+from ndflow.cli.options import Verbosity
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.scan.channels.channel_subject import listed
+from ndflow.study.channels.channel_studies import (
+    check_channel_studies,
+    folders_of_channels,
+    read_channel_tables,
+    write_shared_references,
+)
+from ndflow.study.folder import PROVENANCE
+from ndflow.study.plan import Study
+from ndflow.study.run import check_cohort
+
+__all__ = ["conclude_channels", "listed_by_channel", "write_shared"]
+
+
+def listed_by_channel(
+    words: Sequence[str], channels: Sequence[str], others: Mapping[str, bool], *, joint: bool
+) -> tuple[Path, dict[str, ListedScans]]:
+    """Return the folder for the results, and the scans of each channel of a table.
+
+    Parameters
+    ----------
+    words : TABLE and OUT.
+    channels : the names of the channels.
+    others : options that cannot be combined with several channels, and whether they were given.
+    joint : whether all channels go to one folder.
+    """
+    for option, given in others.items():
+        if given:
+            why = {
+                "--from-folder": "channels are columns of a table; give TABLE OUT",
+                "--channel": "give one of the two",
+                "--prepare": "it is for T1w images alone; prepare them first, with ndflow prepare",
+                "--mask brain": (
+                    "it finds brains in T1w images alone; find them first, with ndflow prepare, "
+                    "and name them in the column mask"
+                ),
+            }[option]
+            raise InvalidValueError(f"--channels with {option}: {why}")
+    if len(words) < 2:
+        raise InvalidValueError("--channels: give TABLE and OUT")
+    table, out = words[0], Path(words[1]).absolute()
+    tables = read_channel_tables(table, channels)
+    root = Path(table).absolute().parent
+    folders = dict.fromkeys(channels, out) if joint else folders_of_channels(out, channels)
+    return out, {
+        name: ListedScans(folders[name], table, root, table, one) for name, one in tables.items()
+    }
+
+
+def conclude_channels(
+    out: Path,
+    studies: Sequence[Study],
+    runs: Sequence[Callable[[], int]],
+    *,
+    title: str | None,
+    page: bool,
+    only_look: bool,
+    verbosity: Verbosity,
+) -> int:
+    """Check the studies of all channels, run each, and write what they share.
+
+    Parameters
+    ----------
+    out : the folder of all channels.
+    studies : one per channel.
+    runs : run each of them, and return its exit code.
+    title : of the page, if the user gave one.
+    page : whether to write a page about all channels.
+    only_look : whether no study is run, but only looked at.
+    verbosity : how much to print.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    check_channel_studies(out, studies)
+    for study in studies:  # before any work on the first of them
+        check_cohort(study, force=study.writing.force)
+    codes = []
+    for place, run in enumerate(runs):
+        if place and not verbosity.quiet:
+            print_line("")
+        codes.append(run())
+        if codes[-1] and studies[place].stop_early:
+            break
+    code = codes[0] if len({*codes}) == 1 else 1
+    if only_look or len(codes) < len(runs):
+        return code
+    shared = write_shared(out, studies, title=title, page=page, verbosity=verbosity)
+    return code or shared
+
+
+def write_shared(
+    out: Path,
+    studies: Sequence[Study],
+    *,
+    title: str | None,
+    page: bool,
+    verbosity: Verbosity,
+) -> int:
+    """Write the references of all channels to one file, and the page about all of them.
+
+    Parameters
+    ----------
+    out : the folder of all channels.
+    studies, title, page, verbosity : as for `conclude_channels`.
+
+    Returns
+    -------
+    int
+        The exit code.
+    """
+    from importlib.util import find_spec
+
+    by_name = {study.channel: study for study in studies}
+    code, lines = 0, []
+    try:
+        path = write_shared_references(out, by_name)
+        if path is not None:
+            lines.append(f"wrote {shown_path(path)}, the references of {listed([*by_name])}")
+        done = [name for name, study in by_name.items() if (study.folder / PROVENANCE).exists()]
+        if page and done and find_spec("jinja2") is not None:
+            from ndflow.reporting.channels.channel_index import write_channel_index
+
+            written = write_channel_index(out, done, title=title)
+            lines.append(f"wrote {shown_path(written)}")
+    except FileError as error:
+        print_error(str(error))
+        code = 1
+    for line in () if verbosity.quiet else lines:
+        print_result(line)
+    return code

@@ -1,0 +1,142 @@
+"""``ndflow bids --suffix T1w FLAIR --joint``: all channels of a subject together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from ndflow.bids.query import BidsImage
+from ndflow.cli.channels.joint_cohort import conclude_together
+from ndflow.cli.endings import conclude_fits
+from ndflow.cli.options import Verbosity
+from ndflow.cli.progress import ProgressDisplay
+from ndflow.cli.report_page import PageOutcome, write_page
+from ndflow.cli.run_scans import command_line, print_rehearsed
+from ndflow.cli.understood import print_understood
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.found_masks import FoundMask
+from ndflow.scan.channels.channel_subject import listed
+from ndflow.scan.presets.preset_rules import Choices
+from ndflow.study.channels.joint_dataset import (
+    check_joint_dataset,
+    joint_study_of_dataset,
+    run_joint_dataset,
+)
+from ndflow.study.channels.joint_rehearsal import rehearse_joint_study
+from ndflow.study.channels.joint_visits import joint_visits
+from ndflow.study.from_bids import lacking_masks, unused_derivatives
+from ndflow.study.plan import Study
+
+__all__ = ["check_joint_options", "run_dataset_together"]
+
+_NAMED = 5  # subjects that are left out, in warnings
+
+
+def check_joint_options(suffixes: Sequence[str], others: Mapping[str, bool]) -> None:
+    """Refuse what cannot be combined with ``--joint``.
+
+    Parameters
+    ----------
+    suffixes : the channels.
+    others : options that cannot, and whether they were given.
+    """
+    if len(suffixes) < 2:
+        raise InvalidValueError("--joint: name the channels, for example --suffix T1w FLAIR")
+    if len({name.lower() for name in suffixes}) < len(suffixes):
+        raise InvalidValueError(f"--suffix: {' '.join(suffixes)}: the same twice; leave one out")
+    for option, given in others.items():
+        if given:
+            why = {
+                "--prepare": "it is for T1w images alone; prepare them first, with ndflow prepare",
+                "--mask brain": "give masks, for example with --derivatives; ndflow prepare finds "
+                "them",
+                "--reports-only": "use ndflow report OUT",
+                "--boilerplate-only": "there is none for joint maps yet",
+                "--subject-pages": "a joint study has one page for all subjects",
+            }[option]
+            raise InvalidValueError(f"--joint with {option}: {why}")
+
+
+def run_dataset_together(
+    study: Study,
+    found: Mapping[str, Sequence[BidsImage]],
+    choices: Choices,
+    *,
+    bids_dir: str,
+    level: Literal["participant", "group"],
+    again: str,
+    unmasked: FoundMask | None,
+    skull_stripped: bool,
+    derivatives: Mapping[str, Path],
+    warnings: Sequence[str],
+    page: bool,
+    dry_run: bool,
+    verbosity: Verbosity,
+) -> int:
+    """Run a joint study of a dataset, and return the exit code.
+
+    Parameters
+    ----------
+    study : how, and where to; its scans do not count.
+    found : the images of each channel.
+    choices : what the user chose.
+    bids_dir, level : the dataset as the user named it, and the level of the run.
+    again : the command of the level *group*.
+    unmasked, skull_stripped, derivatives : see `joint_study_of_dataset`.
+    warnings : about what may have been misunderstood.
+    page : whether to write a report.
+    dry_run, verbosity : as for the command.
+    """
+    visits = joint_visits(found)
+    if not visits.names:
+        name, why = next(iter(visits.left_out.items()))
+        cause = f"no subject has all of {listed([*found])}; {name}, for example, {why}"
+        raise FileError(bids_dir, cause, "give other suffixes, or leave out --joint")
+    masked = [
+        replace(row[0], mask=next((one.mask for one in row if one.mask), None))
+        for row in zip(*visits.images.values(), strict=True)
+    ]
+    if unmasked is None and (error := lacking_masks(masked, derivatives)):
+        raise error
+    plan = joint_study_of_dataset(
+        study,
+        visits,
+        choices,
+        unmasked=unmasked,
+        skull_stripped=skull_stripped,
+        derivatives=derivatives,
+    )
+    out = [f"{bids_dir}: {name} {why}; left out" for name, why in visits.left_out.items()]
+    more = [f"{bids_dir}: {len(out) - _NAMED} more left out"] if len(out) > _NAMED else []
+    root, force, group = Path(bids_dir).absolute(), study.writing.force, level == "group"
+    print_understood(
+        plan.study if group else replace(plan.study, preset=None),
+        f"{bids_dir} ({listed(plan.channel_names)} together)",
+        verbosity=verbosity,
+        skipped=Counter(f"that {why}" for why in visits.left_out.values()),
+        warnings=[*warnings, *unused_derivatives(masked, derivatives), *out[:_NAMED], *more],
+    )
+    if dry_run:
+        check_joint_dataset(plan, root, force=force)
+        return print_rehearsed(rehearse_joint_study(plan, images=group), verbosity)
+    with ProgressDisplay(verbosity) as progress:
+        summary = run_joint_dataset(
+            plan,
+            root,
+            progress,
+            group=group,
+            command=command_line(),
+            derivatives=derivatives,
+            force=force,
+        )
+        if not group:
+            return conclude_fits(summary, plan.study, verbosity, again=again)
+        written = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
+        if not summary.finished:
+            written = PageOutcome(None, "not written (--stop-on-first-failure)")
+        elif summary.done and page:
+            written = write_page(plan.folder, progress, study.reading.max_bytes)
+    return conclude_together(summary, plan, written, verbosity)
