@@ -53,7 +53,7 @@ PATHS = ("sigma", "precision", "trajectory")
 _BLURS = (1.0, 0.5, 0.25)
 REGULARISATION = 3e-4  # with less, where components go is hardly determined
 _TABLE = 1e-4  # error of the map of one channel, in standard deviations
-_MESH = 4e-4  # error of the mesh, in standard deviations of the target
+_MESH = 2e-4  # error of the mesh, in standard deviations of the target
 _SAMPLE = 50_000  # voxels at which distances and the Jacobian are measured
 
 
