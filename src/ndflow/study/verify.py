@@ -20,6 +20,7 @@ from ndflow.files.tables import read_delimited
 from ndflow.image.scans import Scan
 from ndflow.scan.builtin.builtin_references import builtin_file, is_builtin
 from ndflow.scan.records import EvaluationRecord, MapRecord, ScanModel, StudyRecord
+from ndflow.study.channels.verify_joint import is_joint_study, verify_joint_study
 from ndflow.study.findings import Checked, Finding, broken, compared, foreign
 from ndflow.study.finished import read_finished, results_fingerprint
 from ndflow.study.folder import (
@@ -41,6 +42,8 @@ from ndflow.study.preparing.preparation_plan import PREPARED
 from ndflow.study.preparing.verify_preparation import is_preparation, verify_preparation
 
 __all__ = ["Finding", "Verification", "verify"]
+
+_LISTS = (PROVENANCE, SCANS, FAILURES, REPORT, CITATION, *DATASET_FILES)  # which are not hashed
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,9 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
     if is_preparation(folder):
         alone = verify_preparation(folder, jobs, follow)
         return _verification(alone.scans, alone.files, alone.findings)
+    if is_joint_study(folder):
+        with reading([folder]):
+            return _verify_joint(folder, jobs, follow)
     with reading([folder] if (folder / PROVENANCE).exists() else []):
         (run,) = read_finished([folder])
         scans = read_study_scans(folder / SCANS)
@@ -105,6 +111,14 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
         first = verify_preparation(folder / PREPARED, jobs, follow)
         files, found = [*first.files, *files], [*first.findings, *found]
     return _verification(len(scans), files, found)
+
+
+def _verify_joint(folder: Path, jobs: int, follow: Progress) -> Verification:
+    own = verify_joint_study(folder, jobs, follow)
+    files, found = _check_study(folder, own.record)
+    known = {folder / name for name in (*_LISTS, *own.record.files)} | own.known
+    found += [*own.checked.findings, *foreign(folder, known, "study")]
+    return _verification(own.images, [*files, *own.checked.files], found)
 
 
 def _verification(scans: int, files: Iterable[str], found: Sequence[Finding]) -> Verification:
@@ -180,9 +194,7 @@ def _check_evaluation(study: Study) -> tuple[list[str], list[Finding]]:
 def _foreign(study: Study, record: StudyRecord, scans: Sequence[Scan]) -> Iterator[Finding]:
     """Yield the files in the folder that the study knows nothing about."""
     folder = study.folder
-    ours = (PROVENANCE, SCANS, FAILURES, REPORT, CITATION, *DATASET_FILES)
-    known = {folder / name for name in ours}
-    known |= {folder / name for name in record.files}
+    known = {folder / name for name in (*_LISTS, *record.files)}
     known |= {path for scan in scans for path in study.paths(scan)}
     known |= {*our_subject_pages(folder), *_evaluation_files(folder / EVALUATION)}
     if is_preparation(folder / PREPARED):  # which is verified by itself

@@ -1,6 +1,7 @@
 """``ndflow cohort --channels T1w FLAIR --joint`` and ``ndflow bids --joint``."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -132,10 +133,46 @@ def test_folders_and_files_of_others_are_refused(
     assert "--joint: name the channels" in ran.errors[0]
     ran = run("cohort", table, tmp_path / "x", *JOINT, "--reference", out / "models" / "s1.json")
     assert "the density of a subject, not a reference" in ran.errors[0]
-    for command in ("evaluate", "verify"):
-        ran = run(command, out)
-        assert ran.code == 2
-        assert "holds a joint study" in ran.errors[0]
+    ran = run("evaluate", out)
+    assert ran.code == 2
+    assert "holds a joint study" in ran.errors[0]
+
+
+def test_verify_finds_what_became_of_its_files(
+    run: Run, table: Path, out: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "moved"
+    shutil.copytree(table.parent, folder)
+    study = folder / "out"
+    assert run("verify", out).code == 0
+    assert "4 scans, all as they were" in run("verify", out).out
+
+    def found(problem: str, path: Path) -> bool:
+        ran = run("verify", study)
+        words = f"{ran.out}{''.join(ran.errors)}"
+        return ran.code == 1 and problem in words and path.name in words
+
+    image = study / "images" / "1_T1w.nii.gz"
+    kept = image.read_bytes()
+    image.write_bytes(kept + b"x")
+    assert found("changed", image)
+    image.unlink()
+    assert found("missing", image)
+    image.write_bytes(kept)
+    stranger = study / "models" / "stranger.txt"
+    stranger.write_text("?")
+    assert found("foreign", stranger)
+    stranger.unlink()
+    model = study / "models" / "s2.json"
+    density = model.read_bytes()
+    model.unlink()
+    assert found("missing", model)
+    model.write_bytes((study / "models" / "s1.json").read_bytes())
+    assert run("verify", study).code == 1
+    model.write_bytes(density)
+    sidecar = study / "maps" / "2_FLAIR.json"
+    sidecar.write_bytes(sidecar.read_bytes().replace(b'"channel": "FLAIR"', b'"channel": "T1w"'))
+    assert found("changed", sidecar)
 
 
 def test_the_page_shows_every_image(
