@@ -43,6 +43,7 @@ from ndflow.values import FloatArray, einsum, instance, points, short, whole
 __all__ = ["Flow"]
 
 _BLOCK = 4096  # points at a time, so that arrays over components stay in the cache
+_FARTHEST = 1e100  # beyond, squares overflow: points move along with the last one that is followed
 _MAX_STEPS = 10_000  # all of them are kept in memory
 
 
@@ -145,7 +146,10 @@ class Flow(IntensityMap):
 
     @cached_property
     def _transport(self) -> FloatArray:
-        return gaussian.monge(self.source.covariances, self.target.covariances)
+        """T of each component; exactly the identity for those that keep their shape."""
+        start, end = self.source.covariances, self.target.covariances
+        same = (start == end).all(axis=(1, 2), keepdims=True)
+        return np.where(same, np.eye(self.channels), gaussian.monge(start, end))
 
     def _components(self, t: float) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return μ, Λ, μ̇ and A of equation (1) at time t."""
@@ -188,12 +192,14 @@ class Flow(IntensityMap):
         return [self._stage(i / (2 * self.steps)) for i in range(2 * self.steps + 1)]
 
     def _mapped(self, x: FloatArray) -> FloatArray:
-        return self._carried(x - self._middle, _velocity) + self._middle
+        near = np.clip(x - self._middle, -_FARTHEST, _FARTHEST)
+        return self._carried(near, _velocity) + (x - near)
 
     def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        start = np.column_stack([x - self._middle, np.zeros(len(x))])
+        near = np.clip(x - self._middle, -_FARTHEST, _FARTHEST)
+        start = np.column_stack([near, np.zeros(len(x))])
         end = self._carried(start, _velocity_and_divergence)
-        return end[:, :-1] + self._middle, end[:, -1]
+        return end[:, :-1] + (x - near), end[:, -1]
 
     def _carried(
         self, start: FloatArray, field: Callable[[_Stage, FloatArray], FloatArray]

@@ -62,6 +62,14 @@ def test_far_out_the_map_is_the_identity_and_one_to_one(d):
     assert np.abs(fine.inverse()(mapped) - ray).max() < 1e-2 * sd.max()
 
 
+def test_no_finite_point_is_lost_however_far_out():
+    flow = flow_of(5, 2)
+    far = np.array([[1e30, 0.0], [-1e100, 1.0], [3.0, 1e160], [1e300, -1e300]])
+    np.testing.assert_allclose(flow(far), far, atol=1.0)
+    np.testing.assert_allclose(flow.inverse()(flow(far)), far, atol=2.0)
+    np.testing.assert_allclose(flow.log_det_jacobian(far[:2]), 0, atol=1e-9)
+
+
 def test_where_the_voxels_are_the_far_field_changes_little():
     result = regularised_match(np.random.default_rng(6), 2)
     points = result.source.sample(2000, np.random.default_rng(0))
