@@ -53,6 +53,7 @@ class Method(ABC):
     usual_scale : the scale of results where the target is a reference and no other is chosen.
     matches_densities : whether it matches densities to each other, so that the reference of a site
         can be matched to the common one as well.
+    maps_jointly : whether it can map several channels together.
     only_aligns : whether it is the plain alignment that evaluations compare others with.
     bibtex : what to cite; by default the paper.
     """
@@ -62,6 +63,7 @@ class Method(ABC):
     own_units: ClassVar[bool] = False
     usual_scale: ClassVar[Scale] = "positive"
     matches_densities: ClassVar[bool] = False
+    maps_jointly: ClassVar[bool] = False
     only_aligns: ClassVar[bool] = False
     bibtex: ClassVar[str] = _PAPER
 

@@ -53,6 +53,7 @@ class DensityFlow(Method):
     name = "ndflow"
     uses = frozenset({"target", "lesions", "freeze", "objective", "regularisation", "solver"})
     matches_densities = True
+    maps_jointly = True
 
     def check(self, matching: Matching) -> None:
         """Refuse rules for frozen components that make no sense."""

@@ -222,4 +222,12 @@ def studies_in(folder: Path) -> list[str]:
         inside = sorted(path for path in folder.iterdir() if path.is_dir())
     except OSError:
         return []
-    return [one.name for one in inside if kind_in(one / PROVENANCE) == StudyRecord.kind]
+    return [one.name for one in inside if _channel_of(one) == one.name]
+
+
+def _channel_of(folder: Path) -> str | None:
+    """Return what the images of a study show; None where there is no study."""
+    try:
+        return StudyRecord.read(folder / PROVENANCE).channel
+    except FileError:
+        return None

@@ -9,6 +9,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.json_model import is_model, kind_in, read_model
+from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
 from ndflow.scan.channels.channel_records import JointModel, ReferenceModels, ScanModels
 from ndflow.scan.channels.channel_subject import check_channels
@@ -161,7 +162,7 @@ def _refuse_for_joint(matching: Matching, average: Average | None, *, lesions: b
         raise InvalidValueError(
             "--average quantile is for one channel, but these densities are joint; leave it out"
         )
-    if matching.method != "ndflow":
+    if not method_called(matching.method).maps_jointly:
         raise InvalidValueError(
             f"--method {matching.method} looks at one channel at a time, but these densities are "
             f"joint; leave it out, or fit the channels without --joint"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ndflow.errors import InvalidValueError
 from ndflow.image.found_masks import BRAIN, to_be_found
-from ndflow.methods.base import method_of
+from ndflow.methods.base import method_called, method_of
 from ndflow.methods.matching import Matching, MatchingChoices
+from ndflow.methods.targets import target_rule
 from ndflow.scan.channels.channel_subject import Subject, listed
 
 __all__ = ["check_joint", "check_joint_fit", "check_separate"]
@@ -22,11 +23,11 @@ def check_joint(subject: Subject, choices: MatchingChoices, preset: str) -> None
     choices, preset : what the user chose about the match.
     """
     check_joint_fit(subject)
-    if choices.method != "ndflow":
+    if not method_called(choices.method).maps_jointly:
         why = "it looks at one channel at a time"
         raise _refused(f"--method {choices.method}", why, f"leave it out, or {_ALONE}")
     method_of(Matching(landmarks=choices.landmarks))  # an option of other methods
-    if choices.target not in (None, "average"):
+    if choices.target and target_rule(Matching(target=choices.target)).needs_tissue_model:
         why = "the tissues of a population are known for one channel at a time"
         raise _refused(f"--target {choices.target}", why, f"use --target average, or {_ALONE}")
     if choices.lesions is not None:

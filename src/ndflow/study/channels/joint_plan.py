@@ -22,6 +22,7 @@ from typing import ClassVar, NamedTuple
 from ndflow.errors import InvalidValueError
 from ndflow.image.found_masks import FoundMask
 from ndflow.image.scans import Scan, TissueMaps
+from ndflow.methods.modes import MODES
 from ndflow.scan.channels.channel_subject import Subject
 from ndflow.scan.outputs import safe_name
 from ndflow.scan.presets.preset_rules import Choices, PresetRecord
@@ -194,7 +195,7 @@ def _check(choices: Choices) -> None:
         choices.averaging.average,
         choices.averaging.balance,
     )
-    if mode not in (None, "individual"):
+    if mode is not None and MODES[mode].by_site:
         raise InvalidValueError(f"--mode {mode} is for channels one by one; {_ALONE}")
     if average not in (None, "density"):
         raise InvalidValueError(
