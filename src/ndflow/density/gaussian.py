@@ -18,7 +18,6 @@ import numpy as np
 from ndflow.values import FloatArray, einsum
 
 __all__ = [
-    "average",
     "cholesky",
     "coefficients",
     "diagonals",
@@ -283,14 +282,6 @@ def main_coordinate(x: FloatArray, weights: FloatArray) -> FloatArray:
     _, axes = np.linalg.eigh(einsum("n,ni,nj->ij", weights, centred, centred))
     axis = axes[:, -1] * np.sign(axes[np.argmax(np.abs(axes[:, -1])), -1])
     return einsum("ni,i->n", centred, axis)
-
-
-def average(weights: FloatArray, vectors: FloatArray) -> FloatArray:
-    """Return ``Σ_k w_k v_k`` for weights ``(K, n)`` and vectors ``(K, n, d)``, as ``(n, d)``."""
-    if vectors.shape[-1] == 1:
-        total: FloatArray = (weights * vectors[..., 0]).sum(axis=0)
-        return total[:, np.newaxis]
-    return einsum("kn,kni->ni", weights, vectors)
 
 
 def inner(one: FloatArray, two: FloatArray) -> FloatArray:

@@ -38,6 +38,7 @@ __all__ = [
     "covariate_values",
     "mask_used",
     "read_finished",
+    "read_joint_record",
     "refuse_other_study",
     "results_fingerprint",
     "shared_scans",
@@ -45,6 +46,7 @@ __all__ = [
 ]
 
 
+_STOPPED = "holds a study that was stopped"
 _UNFINISHED = "run the same command again to finish it"
 _NO_STUDY = "give the OUT of 'ndflow cohort' or 'ndflow bids'"
 
@@ -105,6 +107,14 @@ def read_finished(folders: Sequence[AnyPath]) -> list[FinishedStudy]:
     return [_read(Path(folder), name) for folder, name in zip(folders, names, strict=True)]
 
 
+def read_joint_record(folder: Path) -> JointStudyRecord:
+    """Read the record of a finished joint study."""
+    record = JointStudyRecord.read(folder / PROVENANCE)
+    if not record.finished:
+        raise FileError(folder, _STOPPED, _UNFINISHED)
+    return record
+
+
 def _read(folder: Path, name: str) -> FinishedStudy:
     if not folder.is_dir():
         raise FileError(folder, "not a folder", _NO_STUDY)
@@ -118,7 +128,7 @@ def _read(folder: Path, name: str) -> FinishedStudy:
         raise FileError(folder, cause, "give a study of one channel, or look at its report")
     record = StudyRecord.read(folder / PROVENANCE)
     if not record.finished:
-        raise FileError(folder, "holds a study that was stopped", _UNFINISHED)
+        raise FileError(folder, _STOPPED, _UNFINISHED)
     scans = [scan for scan in read_study_scans(folder / SCANS) if (folder / scan.sidecar).exists()]
     if not scans:
         raise FileError(folder, "holds no normalised scan", "look at its failures.tsv")

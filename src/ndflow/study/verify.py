@@ -22,7 +22,7 @@ from ndflow.scan.builtin.builtin_references import builtin_file, is_builtin
 from ndflow.scan.records import EvaluationRecord, MapRecord, ScanModel, StudyRecord
 from ndflow.study.channels.verify_joint import is_joint_study, verify_joint_study
 from ndflow.study.findings import Checked, Finding, broken, compared, foreign
-from ndflow.study.finished import read_finished, results_fingerprint
+from ndflow.study.finished import read_finished, read_joint_record, results_fingerprint
 from ndflow.study.folder import (
     CITATION,
     EVALUATION,
@@ -114,9 +114,10 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
 
 
 def _verify_joint(folder: Path, jobs: int, follow: Progress) -> Verification:
-    own = verify_joint_study(folder, jobs, follow)
-    files, found = _check_study(folder, own.record)
-    known = {folder / name for name in (*_LISTS, *own.record.files)} | own.known
+    record = read_joint_record(folder)
+    own = verify_joint_study(folder, record, jobs, follow)
+    files, found = _check_study(folder, record)
+    known = {folder / name for name in (*_LISTS, *record.files)} | own.known
     found += [*own.checked.findings, *foreign(folder, known, "study")]
     return _verification(own.images, [*files, *own.checked.files], found)
 

@@ -25,7 +25,8 @@ from ndflow.scan.channels.channel_records import JointMapRecord
 from ndflow.scan.channels.channel_subject import listed
 from ndflow.scan.channels.joint_plot import plot_joint_density
 from ndflow.study.channels.joint_plan import JointStudyRecord
-from ndflow.study.folder import PROVENANCE, SCANS
+from ndflow.study.finished import read_joint_record
+from ndflow.study.folder import SCANS
 from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.parallel.tasks import read_failures
 from ndflow.study.site_distances import NO_SITE
@@ -93,10 +94,7 @@ def joint_page(
     FileError
         Where the folder holds no finished joint study.
     """
-    record = JointStudyRecord.read(folder / PROVENANCE)
-    if not record.finished:
-        cause = "holds a study that was stopped"
-        raise FileError(folder, cause, "run the same command again to finish it")
+    record = read_joint_record(folder)
     images = _images(folder, begin)
     images.sort(key=lambda one: not one.flags)  # those to check come first
     failures = read_failures(folder)

@@ -31,13 +31,11 @@ class JointVerification(NamedTuple):
 
     Attributes
     ----------
-    record : of the study.
     images : how many images it has.
     checked : the files, and what is wrong with them.
     known : the files in its folder that belong to its images.
     """
 
-    record: JointStudyRecord
     images: int
     checked: Checked
     known: set[Path]
@@ -48,23 +46,21 @@ def is_joint_study(folder: Path) -> bool:
     return kind_in(folder / PROVENANCE) == JointStudyRecord.kind
 
 
-def verify_joint_study(folder: Path, jobs: int, follow: Progress) -> JointVerification:
+def verify_joint_study(
+    folder: Path, record: JointStudyRecord, jobs: int, follow: Progress
+) -> JointVerification:
     """Check the files of all images of a joint study, and the densities of its subjects.
 
     Parameters
     ----------
-    folder : of the study.
+    folder, record : of the study.
     jobs, follow : as for `ndflow.study.parallel.check_scans.check_scans`.
 
     Raises
     ------
     FileError
-        Where the study was stopped, or its list of scans cannot be read.
+        Where its list of scans cannot be read.
     """
-    record = JointStudyRecord.read(folder / PROVENANCE)
-    if not record.finished:
-        cause = "holds a study that was stopped"
-        raise FileError(folder, cause, "run the same command again to finish it")
     scans = read_study_scans(folder / SCANS)
     failed = {name for name, _, _ in read_failures(folder)}
     count = len(record.channel_names)
@@ -86,7 +82,6 @@ def verify_joint_study(folder: Path, jobs: int, follow: Progress) -> JointVerifi
     known = {path for scan in scans for path in _places(folder, scan)}
     known |= {Path(name) for name in models.files}
     return JointVerification(
-        record,
         len(scans),
         Checked([*checked.files, *models.files], [*checked.findings, *models.findings]),
         known,
