@@ -1,4 +1,4 @@
-"""The figures in docs/studies.md about sites whose people differ in age, and ``--balance age``.
+"""The figures in docs/guides/studies.md about sites whose people differ in age, and ``--balance age``.
 
     python experiments/balance_study.py [DRAWS [OUT]]
 

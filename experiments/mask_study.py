@@ -1,4 +1,4 @@
-"""The tables of docs/masks.md: how often a wrong mask is noticed, and how often a right one.
+"""The tables of docs/guides/masks.md: how often a wrong mask is noticed, and how often a right one.
 
     python experiments/mask_study.py COHORT [SCANS]
 

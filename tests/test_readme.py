@@ -111,7 +111,7 @@ def test_the_table_of_the_demo_names_the_options_of_its_studies() -> None:
 
 
 def test_every_file_that_is_linked_exists() -> None:
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
         files = [link for link in links if "://" not in link]
         assert [link for link in files if not (page.parent / link).exists()] == [], page.name

@@ -52,7 +52,7 @@ def test_its_card_says_who_and_what_it_is_not_for() -> None:
     told = " ".join(card["not_for"])
     for word in ("children", "contrasts", "absolute", "lesions"):
         assert word in told
-    page = (Path(__file__).parents[2] / "docs" / "builtin.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "builtin.md").read_text("utf-8")
     for word in (NAME, "35 healthy adults", "22 to 52 years", "19 to 37 years", "CC0", "PDDL"):
         assert word in page
 

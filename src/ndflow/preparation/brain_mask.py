@@ -11,7 +11,7 @@ connected with the outside; zeros that are enclosed, as in ventricles, stay.
 
 The network is run on one thread of the processor and never on a graphics card, so that the same
 image gives the same mask, voxel by voxel; scans are worked on in parallel instead. What was
-measured is in ``docs/masks.md``.
+measured is in ``docs/guides/masks.md``.
 """
 
 from __future__ import annotations

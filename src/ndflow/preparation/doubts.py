@@ -2,7 +2,7 @@
 
 They are about human brains at any age beyond six months: each is far from what healthy people,
 atrophy or large lesions do to a brain, and is reached when a mask, a header or a registration is
-wrong. What was measured is in ``docs/preparation.md``.
+wrong. What was measured is in ``docs/guides/preparation.md``.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def cohort(
     resume: only what is missing or out of date is done.
 
     First correct bias fields and make brain masks, or let --prepare do both;
-    docs/before-you-start.md says what else matters.
+    docs/concepts/before-you-start.md says what else matters.
 
     Example: `ndflow cohort study.tsv OUT --jobs 4`
 
@@ -106,10 +106,10 @@ def cohort(
         the references of all. Default: one channel, in the column `image`.
     joint
         With --channels: bring all channels of a subject to a joint reference together, so that
-        their dependence on each other becomes that of the reference, too (see docs/channels.md).
+        their dependence on each other becomes that of the reference, too (see docs/guides/channels.md).
     reference
         The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
-        docs/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are looked for
+        docs/reference/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are looked for
         beside it. Default: references made from these scans.
     """
     from ndflow.cli.channels.channel_cohort import conclude_channels, listed_by_channel

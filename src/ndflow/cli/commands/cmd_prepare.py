@@ -47,7 +47,7 @@ def prepare(
     derivative; OUT/study.tsv lists them for `ndflow cohort`, and OUT/report.html shows them. Run
     the same command again to resume: only what is missing or out of date is done.
 
-    Requires pip install 'ndflow[prepare]'; docs/preparation.md says more.
+    Requires pip install 'ndflow[prepare]'; docs/guides/preparation.md says more.
 
     Example: `ndflow prepare raw.tsv OUT --jobs 4`, then `ndflow cohort OUT/study.tsv OUT2`
 
