@@ -20,6 +20,7 @@ PICTURE = ROOT / "docs" / "figures" / "architecture.svg"
 
 MAIN = {  # packages of the main column
     "cli": "commands, options, messages",
+    "integrations": "scikit-learn, TorchIO, MONAI",
     "demo": "a study with a known truth",
     "reporting": "the page of a study",
     "compare": "finished studies, measured",
