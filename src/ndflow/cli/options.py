@@ -93,6 +93,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     "report": ("--title", "--sample", "--viewer", "--subject-pages", "--quiet"),
     "verify": ("--jobs", "--quiet"),
     "demo": ("--raw", "--jobs", "--quiet"),
+    "doctor": ("--scheduler", "--json", "--quiet"),
 }
 
 _OPTIONS = Group("Options", sort_key=1)
