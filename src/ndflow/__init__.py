@@ -12,6 +12,7 @@ The verbs of the command line:
     evaluate(runs), report(out)   compare finished studies, and show them on a page
     verify(out)                   check that the files of a study are as they were
     load(path), save(path, model) mixtures, references and intensity maps in files
+    citation()                    what to cite
 
 What they are made of, from an intensity to a common scale:
 
@@ -31,6 +32,7 @@ from typing import TYPE_CHECKING
 from ndflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from ndflow.bibliography import citation
     from ndflow.compare.evaluate import Evaluation, evaluate
     from ndflow.density import Fit, GaussianMixture, Histogram, histogram, stack
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
 # Where each public name lives. It is imported when it is first used, so that a program that needs
 # no files, or a command that needs no mathematics, does not wait for them.
 _HOMES = {
+    "bibliography": ("citation",),
     "compare.evaluate": ("Evaluation", "evaluate"),
     "density": ("Fit", "GaussianMixture", "Histogram", "histogram", "stack"),
     "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
@@ -157,6 +160,7 @@ __all__ = [
     "align",
     "apply",
     "builtin_reference",
+    "citation",
     "cohort",
     "divergence",
     "divergence_gradient",
