@@ -68,6 +68,7 @@ VERBS = {
     "evaluate": (Writing, Reading),
     "report": (Reading,),
     "verify": (),
+    "scanners": (),
 }
 WHOLE = (
     "normalise",
