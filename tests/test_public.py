@@ -63,6 +63,7 @@ VERBS = {
     "fit": (Fitting, Reading),
     "reference": (Matching, Averaging, Writing),
     "builtin_reference": (),
+    "citation": (),
     "prepare": (Preparing, Reading),
     "cohort": (AveragingChoices, MatchingChoices, Fitting, Writing, Reading),
     "evaluate": (Writing, Reading),

@@ -96,6 +96,7 @@ WORDS: dict[str, Sequence[object]] = {
     "report": ("report", "out", "--sample", 0),
     "verify": ("verify", "out"),
     "demo": ("demo", "out"),
+    "doctor": ("doctor",),
 }
 CODES = {"wrong usage": 2, "normalise": 1, "fit": 1, "evaluate": 2, "demo": 2}
 TO_STDOUT = set(WORDS) - {"wrong usage", "evaluate", "demo"}

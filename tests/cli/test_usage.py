@@ -14,7 +14,7 @@ from phantoms import head, radii, save
 import ndflow
 
 COMMANDS = ("normalise", "reference", "fit", "apply")
-ALL_COMMANDS = (*COMMANDS, "prepare", "cohort", "bids", "evaluate", "report", "demo")
+ALL_COMMANDS = (*COMMANDS, "prepare", "cohort", "bids", "evaluate", "report", "demo", "doctor")
 
 
 @pytest.fixture

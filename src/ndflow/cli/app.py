@@ -35,6 +35,7 @@ from ndflow.cli.commands.cmd_apply import apply
 from ndflow.cli.commands.cmd_bids import bids
 from ndflow.cli.commands.cmd_cohort import cohort
 from ndflow.cli.commands.cmd_demo import demo
+from ndflow.cli.commands.cmd_doctor import doctor
 from ndflow.cli.commands.cmd_evaluate import evaluate
 from ndflow.cli.commands.cmd_fit import fit
 from ndflow.cli.commands.cmd_normalise import normalise
@@ -62,6 +63,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "report": report,
     "verify": verify,
     "demo": demo,
+    "doctor": doctor,
 }
 
 _USAGE = {

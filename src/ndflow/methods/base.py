@@ -16,6 +16,7 @@ from dataclasses import fields
 from importlib import import_module
 from typing import ClassVar
 
+from ndflow.bibliography import PAPER
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.errors import InvalidValueError
 from ndflow.methods.matching import Matching, Scale
@@ -28,18 +29,6 @@ from ndflow.transport import Affine
 __all__ = ["Method", "method_called", "method_of"]
 
 _EVERY_METHOD = {"method", "scale", "range"}  # options that no method needs to list
-
-
-_PAPER = """@inproceedings{castro2018,
-  author    = {Castro, Daniel C. and Glocker, Ben},
-  title     = {Nonparametric Density Flows for {MRI} Intensity Normalisation},
-  booktitle = {Medical Image Computing and Computer Assisted Intervention -- {MICCAI} 2018},
-  series    = {Lecture Notes in Computer Science},
-  volume    = {11070},
-  pages     = {206--214},
-  year      = {2018},
-  doi       = {10.1007/978-3-030-00928-1_24},
-}"""
 
 
 class Method(ABC):
@@ -65,7 +54,7 @@ class Method(ABC):
     matches_densities: ClassVar[bool] = False
     maps_jointly: ClassVar[bool] = False
     only_aligns: ClassVar[bool] = False
-    bibtex: ClassVar[str] = _PAPER
+    bibtex: ClassVar[str] = PAPER
 
     @abstractmethod
     def solve(self, source: DensityModel, target: DensityModel, matching: Matching) -> Solution:

@@ -31,7 +31,7 @@ from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.study.parallel.parent import end_with_parent
 
-__all__ = ["run_in_workers"]
+__all__ = ["connect", "run_in_workers"]
 
 _MIN_SUBMITTED = 64  # tasks on a cluster, which may only grow if it sees that work is waiting
 _POLL_SECONDS = 5.0  # between two looks at the size of a cluster
@@ -195,7 +195,7 @@ def _one_by_one(
 def _on_cluster(
     function: Callable[[T], R], tasks: Sequence[T], scheduler: str, killed: Callable[[T], R]
 ) -> Results[R]:
-    with closing(_client(scheduler)) as client:
+    with closing(connect(scheduler)) as client:
         from distributed import as_completed
         from distributed.scheduler import KilledWorker
 
@@ -243,7 +243,19 @@ def _result(future: Any, scheduler: str) -> Any:
         raise FileError(scheduler, cause, "run the same command again to resume") from error
 
 
-def _client(scheduler: str) -> Any:
+def connect(scheduler: str, *, timeout: float | None = None) -> Any:
+    """Return a client of a Dask cluster.
+
+    Parameters
+    ----------
+    scheduler : the address of the scheduler, or its scheduler file.
+    timeout : how many seconds to wait for an answer. Default: as Dask is configured.
+
+    Returns
+    -------
+    distributed.Client
+        The client, which the caller closes.
+    """
     try:
         from distributed import Client
     except ImportError:
@@ -251,8 +263,9 @@ def _client(scheduler: str) -> Any:
             "--scheduler needs Dask, which is not installed; pip install 'ndflow[cluster]'"
         ) from None
     try:
+        wait = {} if timeout is None else {"timeout": timeout}
         by_file = Path(scheduler).is_file()
-        return Client(scheduler_file=scheduler) if by_file else Client(scheduler)
+        return Client(**{"scheduler_file" if by_file else "address": scheduler}, **wait)
     except (OSError, ValueError) as error:
         cause = f"no Dask scheduler answers there ({error})"
         raise FileError(scheduler, cause, "start one: dask scheduler") from None

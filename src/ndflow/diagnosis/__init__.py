@@ -1,0 +1,1 @@
+"""Is this installation sound? What is installed, what the machine offers, and a self-test."""
