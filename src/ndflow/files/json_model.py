@@ -1,6 +1,6 @@
 """Model files: JSON with a format name, a format version and the kind of model.
 
-``{"format": "ndflow", "version": 2, "kind": "mixture", "ndflow": "0.1.0", …}``, where the rest is
+``{"format": "ndflow", "version": 2, "kind": "mixture", "ndflow": "0.2.0", …}``, where the rest is
 the model. Files may come from other hospitals, so nothing in them is taken on trust: they are read
 as data, never run, and refused unless they are exactly what JSON and this format allow.
 """
