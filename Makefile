@@ -6,6 +6,7 @@ WORKERS ?= 2
 
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS_READY := .venv/.docs-ready
 
 TORCH_BIN := .venv-torch/bin
 TORCH_READY := .venv-torch/.ready
@@ -14,7 +15,7 @@ TORCH_READY := .venv-torch/.ready
 TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch fuzz lint format study bench clean
+.PHONY: help demo test test-torch docs linkcheck fuzz lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +25,13 @@ test: lint  ## every check, then the tests (WORKERS=2)
 
 test-torch: $(TORCH_READY)  ## the tests of what needs torch, such as brain masks
 	$(TORCH_BIN)/pytest tests/needs_torch
+
+docs: $(DOCS_READY)  ## the site, in build/docs; warnings are errors
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "wrote build/docs/index.html"
+
+linkcheck: $(DOCS_READY)  ## try every link of the documentation (needs a network)
+	$(BIN)/sphinx-build -b linkcheck --keep-going --quiet docs build/linkcheck
 
 CASES ?= 1000
 SEED ?= 0
@@ -60,12 +68,16 @@ bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quart
 	$(BIN)/python benchmarks/channels.py
 
 clean:  ## remove .venv, .venv-torch and all that is generated
-	rm -rf .venv .venv-torch .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-torch .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis docs/figures/generated docs/reference/generated
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 $(TORCH_READY): pyproject.toml
