@@ -15,7 +15,7 @@ TORCH_READY := .venv-torch/.ready
 TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch docs linkcheck fuzz lint format study bench clean
+.PHONY: help demo test test-torch docs notebooks linkcheck fuzz lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ test-torch: $(TORCH_READY)  ## the tests of what needs torch, such as brain mask
 docs: $(DOCS_READY)  ## the site, in build/docs; warnings are errors
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "wrote build/docs/index.html"
+
+notebooks: $(DOCS_READY)  ## execute the notebooks that need no torch, and store what they show
+	$(BIN)/python docs/notebooks/execute.py $$(grep -L 'needs torch' docs/notebooks/*.ipynb)
 
 linkcheck: $(DOCS_READY)  ## try every link of the documentation (needs a network)
 	$(BIN)/sphinx-build -b linkcheck --keep-going --quiet docs build/linkcheck

@@ -15,7 +15,7 @@ from ndflow.cli.app import COMMANDS, app
 
 _OPTION = re.compile(r"\* (`[^`]*`): (.*)")
 _PAGE = re.compile(r"\bdocs/([\w/-]+\.md)\b")
-_WORD = re.compile(r"(?<![`\w/-])(--?[a-z][a-z-]*)(?![`\w])")
+_WORD = re.compile(r"(?<![`\w/-])(pip install '[^']*'|--?[a-z][a-z-]*)(?![`\w])")
 
 
 class CommandDirective(SphinxDirective):

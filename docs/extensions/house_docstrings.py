@@ -1,7 +1,7 @@
 """Docstrings of the house, as numpydoc reads them.
 
 Signatures have the types, so docstrings say ``name : what it is``, where numpydoc expects a type.
-Here the description goes to the line below. The integrations, which follow scikit-learn, have types.
+Here the description goes to the line below. The integrations, which follow others, have types.
 """
 
 import re
