@@ -15,7 +15,7 @@ TORCH_READY := .venv-torch/.ready
 TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch docs notebooks linkcheck fuzz lint format study bench clean
+.PHONY: help demo test test-torch package docs notebooks linkcheck fuzz lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ test: lint  ## every check, then the tests (WORKERS=2)
 
 test-torch: $(TORCH_READY)  ## the tests of what needs torch, such as brain masks
 	$(TORCH_BIN)/pytest tests/needs_torch
+
+package: $(READY)  ## build sdist and wheel, and use both in an empty environment
+	$(BIN)/python .ci/check_package.py
 
 docs: $(DOCS_READY)  ## the site, in build/docs; warnings are errors
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
