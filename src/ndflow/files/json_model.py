@@ -40,7 +40,7 @@ __all__ = [
 FORMAT, VERSION = "ndflow", 2
 KINDS = (
     *("mixture", "mixtures", "reference", "references", "map", "study", "evaluation"),
-    *("preparation", "aligned", "prepared", "joint-study"),
+    *("preparation", "aligned", "prepared", "joint-study", "scanners"),
 )
 
 _MAX_BYTES = 64 << 20

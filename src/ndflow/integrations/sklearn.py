@@ -5,10 +5,7 @@ the map from it to the target; `transform` takes values along that map, and `inv
 back. Each feature has a map of its own, or all of them have one joint map, which also changes how
 they depend on each other.
 
-On a line, the map that takes one density to another and keeps the order of values is unique,
-``f = F1⁻¹ ∘ F0`` (`ndflow.transport.quantile_map`); by default a feature is taken all the way to
-the target along it. With a regularisation, components of its density are held back, as those of
-scans are (`ndflow.transport.match`).
+The maps are those of `ndflow.integrations.feature_maps`.
 
 Rows that are equal are joined first, and their weights added. Therefore a weight of three is the
 same as a row that occurs three times, to the last digit.
@@ -21,14 +18,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndflow.density import GaussianMixture, Histogram, fit, histogram
 from ndflow.density.binning import joined
 from ndflow.errors import DegenerateDataError, InvalidValueError
+from ndflow.integrations.feature_maps import FeatureFitting, feature_density, line_map, together_map
 from ndflow.integrations.feature_targets import goals, joint_goal
-from ndflow.transport import Affine, Channelwise, IntensityMap, LinearTails, QuantileMap
-from ndflow.transport.joint.joint_map import joint_map
-from ndflow.transport.normalising_map import DETERMINED_RANGE, normalising_map
-from ndflow.transport.quantile_map import without_gaps
+from ndflow.transport import Channelwise, IntensityMap
 from ndflow.values import FloatArray, positive
 
 try:
@@ -44,8 +38,6 @@ __all__ = ["DensityFlowTransformer"]
 
 _MOST_TOGETHER = 10  # features of a joint map
 _DEPENDENT = 1e-10  # smallest eigenvalue of the correlations of features that are independent
-_EVIDENCE = 1e4  # observations that a feature is worth at most
-_ROUNDING = 1e-14  # relative span of a constant feature
 
 
 class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -73,7 +65,7 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         How strongly the components of the data are held back from moving to the target. With 0,
         the result has the target density as exactly as the density of the data is known. With more,
         such as the 0.001 that commands use for scans, components stay whole, and differences in
-        their proportions are kept.
+        their proportions are kept. The flow of a joint map is always held back a little, by 0.0003.
 
     Attributes
     ----------
@@ -162,9 +154,12 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         weights = _checked_weights(sample_weight, len(values))
         positive(self.regularisation, "regularisation", zero=True)
         rows, counts = joined(values.astype(np.float64), weights)
-        self.densities_ = [self._density(column, counts) for column in rows.T]
-        together = self.joint and self.n_features_in_ > 1
-        self.map_ = self._joint(rows, counts) if together else self._separate(rows)
+        fitting = FeatureFitting(self.truncation, self.concentration)
+        self.densities_ = [feature_density(column, counts, fitting) for column in rows.T]
+        if self.joint and self.n_features_in_ > 1:
+            self.map_ = self._joint(rows, counts, fitting)
+        else:
+            self.map_ = self._separate(rows, fitting)
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
@@ -212,40 +207,13 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _fitted(self, data: Histogram, evidence: float = _EVIDENCE) -> GaussianMixture:
-        fitted = fit(
-            data,
-            truncation=self.truncation,
-            concentration=self.concentration,
-            effective_count=evidence,
-        )
-        return fitted.mixture
-
-    def _density(self, column: FloatArray, counts: FloatArray) -> GaussianMixture | None:
-        """Return the density of a feature, or None if it is constant."""
-        if np.ptp(column) <= _ROUNDING * np.abs(column).max():
-            return None
-        return self._fitted(histogram(column, weights=counts))
-
-    def _separate(self, rows: FloatArray) -> IntensityMap:
+    def _separate(self, rows: FloatArray, fitting: FeatureFitting) -> IntensityMap:
         """Return the map of each feature by itself."""
-        maps: list[IntensityMap] = []
-        wanted = goals(self.target, list(self.get_feature_names_out()), self._fitted)
-        for column, source, goal in zip(rows.T, self.densities_, wanted, strict=True):
-            if source is None:
-                maps.append(Affine(np.eye(1), goal.mean() - column[0]))
-            elif self.regularisation > 0:
-                held_back = self.regularisation
-                maps.append(
-                    normalising_map(source, goal, objective="cramer", regularisation=held_back)
-                )
-            else:
-                ends = without_gaps(source, goal, DETERMINED_RANGE)
-                low, high = source.quantile(DETERMINED_RANGE).tolist()
-                maps.append(LinearTails(QuantileMap(*ends), low, high))
-        return Channelwise(tuple(maps))
+        wanted = goals(self.target, list(self.get_feature_names_out()), fitting.mixture)
+        triples = zip(rows.T, self.densities_, wanted, strict=True)
+        return Channelwise(tuple(line_map(*triple, self.regularisation) for triple in triples))
 
-    def _joint(self, rows: FloatArray, counts: FloatArray) -> IntensityMap:
+    def _joint(self, rows: FloatArray, counts: FloatArray, fitting: FeatureFitting) -> IntensityMap:
         """Return the map of all features together."""
         names, d = list(self.get_feature_names_out()), self.n_features_in_
         if d > _MOST_TOGETHER:
@@ -267,16 +235,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
                 f"function of the others in the {len(rows)} distinct rows of X; leave it out, "
                 f"give more rows, or use joint=False"
             )
-        found = joint_map(
-            rows,
-            marginals,
-            joint_goal(self.target, names, self._fitted),
-            weights=counts,
-            regularisation=self.regularisation,
-            concentration=self.concentration,
-            truncation=self.truncation,
-        )
-        return found.map
+        goal = joint_goal(self.target, names, fitting.mixture)
+        return together_map(rows, counts, marginals, goal, fitting, self.regularisation)
 
 
 def _checked_weights(sample_weight: ArrayLike | None, count: int) -> FloatArray:
