@@ -19,7 +19,7 @@ RECIPES_READY := .venv-recipes/.ready
 RECIPES := 'snakemake>=9.27' 'nipype>=1.11' 'boutiques>=0.5.33'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-recipes fuzz lint format study bench clean
+.PHONY: help demo test test-torch test-recipes package fuzz lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test-torch: $(TORCH_READY)  ## the tests of what needs torch, such as brain mask
 
 test-recipes: $(READY) $(RECIPES_READY)  ## the recipes for Snakemake, Nipype and others
 	NDFLOW_RECIPES=$(RECIPES_BIN) $(BIN)/pytest -n $(WORKERS) tests/recipes
+
+package: $(READY)  ## build sdist and wheel, and use both in an empty environment
+	$(BIN)/python .ci/check_package.py
 
 CASES ?= 1000
 SEED ?= 0

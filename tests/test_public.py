@@ -69,6 +69,7 @@ VERBS = {
     "evaluate": (Writing, Reading),
     "report": (Reading,),
     "verify": (),
+    "scanners": (),
 }
 WHOLE = (
     "normalise",

@@ -5,7 +5,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 # A kind is the first argument of a Doubt, or the first of a pair of kind and hint.
-KIND = re.compile(r'(?:Doubt\(|^_?[A-Z_]+ = \(|^(?:OTHER|NOT)_[A-Z]+ = )\s*"([a-z]+(?: [a-z]+)+)"', re.M)
+KIND = re.compile(
+    r'(?:Doubt\(|^_?[A-Z_]+ = \(|^(?:OTHER|NOT)_[A-Z]+ = )\s*"([a-z]+(?: [a-z]+)+)"', re.MULTILINE
+)
 ELSEWHERE = {"not shown", "warning"}  # of the page itself
 
 

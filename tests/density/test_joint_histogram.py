@@ -19,7 +19,7 @@ def by_hand(voxels, joint):
     return Counter(map(tuple, (joint.origin + (places + 0.5) * joint.widths).tolist()))
 
 
-@pytest.mark.parametrize("d", [1, 2, 3, 4])
+@pytest.mark.parametrize("d", [1, 2, 3, 4, 9])  # nine have more cells than an integer can count
 def test_cells_hold_every_voxel_and_are_no_more_than_allowed(d):
     voxels = normal(5000, d)
     joint = joint_histogram(voxels, most=800)
@@ -69,6 +69,17 @@ def test_the_order_of_the_voxels_does_not_matter():
     voxels = normal(1000, 3)
     one, two = joint_histogram(voxels, most=300), joint_histogram(voxels[::-1], most=300)
     assert one == two
+
+
+def test_a_weight_counts_like_repeated_voxels():
+    voxels = normal(3000, 2)
+    times = np.random.default_rng(1).integers(1, 4, size=3000)
+    joint = joint_histogram(voxels, weights=times, most=500)
+    ones = joint_histogram(voxels.repeat(times, axis=0), weights=np.ones(times.sum()), most=500)
+    assert joint == ones
+    assert joint.total == times.sum()
+    with pytest.raises(InvalidValueError, match="weights must be positive"):
+        joint_histogram(voxels, weights=np.zeros(3000))
 
 
 def test_errors_say_what_is_wrong():

@@ -92,7 +92,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     "evaluate": ("--output", "--covariate", "--jobs", "--force", "--quiet"),
     "report": ("--title", "--sample", "--viewer", "--subject-pages", "--quiet"),
     "verify": ("--jobs", "--quiet"),
-    "demo": ("--jobs", "--quiet"),
+    "demo": ("--raw", "--jobs", "--quiet"),
     "doctor": ("--scheduler", "--json", "--quiet"),
 }
 

@@ -7,21 +7,18 @@ for how well maps undo that.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from nibabel.nifti1 import Nifti1Header
 from numpy.typing import NDArray
-from scipy.interpolate import PchipInterpolator
 
+from ndflow.demo.demo_scan import AGES, SCANNERS, Scanner, draw_scan, make_folder, write_image
 from ndflow.demo.scan_grid import Grid, grid_over
-from ndflow.demo.simulate import MEANS, REACH, draw_fields, make_subject, simulate_scan
-from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import check_new, new_file
-from ndflow.files.gzip import gzip_writer
+from ndflow.demo.simulate import REACH
+from ndflow.errors import InvalidValueError
+from ndflow.files.atomic import check_new
 from ndflow.files.tables import write_table
 from ndflow.preparation.template import Anatomy, load_anatomy
 from ndflow.transport import PiecewiseLinear
@@ -31,35 +28,7 @@ __all__ = ["DemoStudy", "Truth", "write_demo_study"]
 
 _COLUMNS = ("subject", "site", "image", "mask", "gm", "wm", "csf", "age", "has_lesion")
 _FINEST, _COARSEST = 0.5, 8.0  # mm
-_AGES = (20.0, 80.0)
-_ATROPHY, _ATROPHY_PER_YEAR, _ATROPHY_SD = 1.4, 0.025, 0.35  # at the age of 50; between subjects
-_GAIN_SD = 0.08  # of the logarithm of the gain, between scans of one scanner
-_NODES = np.array([0.0, *MEANS, 1.1])  # canonical intensities at which a contrast curve is given
 _LEVELS = np.linspace(0.01, 0.99, 99)
-
-
-class _Scanner(NamedTuple):
-    """The scanner of a site.
-
-    Attributes
-    ----------
-    site : its name.
-    contrast : the contrast curve at `_NODES`, before the gain.
-    gain, bias, noise : see `simulate_scan`.
-    """
-
-    site: str
-    contrast: tuple[float, ...]
-    gain: float
-    bias: float
-    noise: float
-
-
-_SCANNERS = (
-    _Scanner("Ashford", (0.01, 0.28, 0.66, 0.87, 1.08), gain=800, bias=0.02, noise=0.012),
-    _Scanner("Brindle", (0.05, 0.38, 0.75, 0.90, 1.01), gain=400, bias=0.03, noise=0.018),
-    _Scanner("Corley", (0.02, 0.14, 0.47, 0.90, 1.35), gain=1500, bias=0.025, noise=0.015),
-)
 _LESION_SITE = 1  # the index of the site where one subject has a lesion
 
 
@@ -131,21 +100,16 @@ def write_demo_study(
     whole(subjects, "subjects", 1, 99)
     anatomy = load_anatomy()
     table = folder / "scans.tsv"
-    try:
-        (folder / "scans").mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise FileError(
-            folder, f"the folder cannot be created ({error.strerror})", "choose another folder"
-        ) from None
+    make_folder(folder / "scans")
     check_new(table, force=force)
     grid = grid_over(anatomy, resolution, REACH)
     truths: dict[str, Truth] = {}
     rows = []
-    for number, scanner in enumerate(_SCANNERS):
+    for number, scanner in enumerate(SCANNERS):
         for k in range(subjects):
             name = f"{scanner.site}-{k + 1:02d}"
             generator = np.random.default_rng([seed, number, k])
-            age = int(np.interp((k + generator.random()) / subjects, (0, 1), _AGES))
+            age = int(np.interp((k + generator.random()) / subjects, (0, 1), AGES))
             lesion = number == _LESION_SITE and k == subjects // 2
             files = {
                 kind: f"scans/{name}_{kind}.nii.gz" for kind in ("T1w", "mask", "gm", "wm", "csf")
@@ -161,7 +125,7 @@ def write_demo_study(
 
 def _write_scan(
     paths: Mapping[str, Path],
-    scanner: _Scanner,
+    scanner: Scanner,
     anatomy: Anatomy,
     grid: Grid,
     age: int,
@@ -170,14 +134,7 @@ def _write_scan(
     force: bool,
 ) -> Truth:
     """Simulate a subject and a scan, write the scan, its mask and its tissues; return the truth."""
-    own, gain = generator.standard_normal(2)
-    atrophy = _ATROPHY + _ATROPHY_PER_YEAR * (age - 50) + _ATROPHY_SD * own
-    fields = draw_fields(anatomy.brain.shape, generator)
-    subject = make_subject(anatomy, fields, grid, atrophy=atrophy, lesion=lesion)
-    knots = np.linspace(_NODES[0], _NODES[-1], 111)
-    contrast = PchipInterpolator(_NODES, scanner.contrast)(knots)
-    curve = PiecewiseLinear(knots, scanner.gain * np.exp(_GAIN_SD * gain) * contrast)
-    image = simulate_scan(subject, curve, generator, bias=scanner.bias, noise=scanner.noise)
+    subject, curve, image = draw_scan(scanner, anatomy, grid, generator, age=age, lesion=lesion)
     csf, gm, wm = np.rint(255 * subject.tissues.T).astype(np.uint8)
     contents: dict[str, tuple[NDArray[Any], float]] = {
         "T1w": (np.rint(image).astype(np.int16), 1.0),
@@ -187,26 +144,6 @@ def _write_scan(
         "csf": (csf, 1 / 255),
     }
     for kind, (values, slope) in contents.items():
-        volume = np.zeros(grid.shape, values.dtype, order="F")
-        volume[tuple(subject.voxels.T)] = values
-        _write(paths[kind], volume, grid.affine, slope, force=force)
+        write_image(paths[kind], grid, subject.voxels, values, slope=slope, force=force)
     canonical = np.asarray(np.quantile(subject.canonical.astype(np.float64), _LEVELS), np.float64)
     return Truth(scanner.site, curve, canonical, int(np.count_nonzero(subject.lesion)))
-
-
-def _write(
-    path: Path, volume: NDArray[Any], affine: FloatArray, slope: float, *, force: bool
-) -> None:
-    """Write a volume as NIfTI; its voxels are the stored numbers times the slope."""
-    header: Any = Nifti1Header()  # type: ignore[no-untyped-call]
-    header.set_data_shape(volume.shape)
-    header.set_data_dtype(volume.dtype)
-    header.set_sform(affine, "mni")
-    header.set_qform(affine, "mni")
-    header.set_xyzt_units("mm")
-    header.set_slope_inter(slope, 0)
-    head = io.BytesIO()
-    header.write_to(head)
-    with new_file(path, force=force) as file, gzip_writer(file) as packed:
-        packed.write(head.getvalue())
-        packed.write(volume.tobytes(order="F"))

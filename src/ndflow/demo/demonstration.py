@@ -22,8 +22,9 @@ from ndflow.compare.comparison import UNNORMALISED, Comparison
 from ndflow.compare.evaluate import evaluate
 from ndflow.compare.save import add_table
 from ndflow.demo.dataset import Truth, write_demo_study
+from ndflow.demo.demo_scan import check_empty
 from ndflow.demo.recovery import Recovery, recovery_of
-from ndflow.errors import FileError, InvalidValueError, NdflowError
+from ndflow.errors import InvalidValueError, NdflowError
 from ndflow.image.scans import TissueMaps
 from ndflow.metrics.site_distance import distance_between_sites
 from ndflow.reporting.build import check_report, report
@@ -131,8 +132,7 @@ def check_demo(folder: Path) -> None:
     """
     check_report()
     check_folder(folder)
-    if folder.is_dir() and any(folder.iterdir()):
-        raise FileError(folder, "not empty", "choose another folder, or remove this one")
+    check_empty(folder)
 
 
 def run_demo(

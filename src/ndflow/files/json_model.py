@@ -1,6 +1,6 @@
 """Model files: JSON with a format name, a format version and the kind of model.
 
-``{"format": "ndflow", "version": 2, "kind": "mixture", "ndflow": "0.1.0", …}``, where the rest is
+``{"format": "ndflow", "version": 2, "kind": "mixture", "ndflow": "0.2.0", …}``, where the rest is
 the model. Files may come from other hospitals, so nothing in them is taken on trust: they are read
 as data, never run, and refused unless they are exactly what JSON and this format allow.
 """
@@ -40,7 +40,7 @@ __all__ = [
 FORMAT, VERSION = "ndflow", 2
 KINDS = (
     *("mixture", "mixtures", "reference", "references", "map", "study", "evaluation"),
-    *("preparation", "aligned", "prepared", "joint-study"),
+    *("preparation", "aligned", "prepared", "joint-study", "scanners"),
 )
 
 _MAX_BYTES = 64 << 20

@@ -8,18 +8,19 @@ voxel, through a linear interpolant of the map where the result has no more than
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.image.mask import Inside, Nonzero
+from ndflow.image.mask import BoolArray, Inside, Nonzero
+from ndflow.image.read import read_volume
 from ndflow.image.volume import Volume
-from ndflow.image.write import cast_to
+from ndflow.image.write import cast_to, make_array
 from ndflow.scan.settings import Outside
 from ndflow.transport import IntensityMap, LinearInterpolant, linear_interpolant
 
-__all__ = ["mapped"]
+__all__ = ["map_array", "mapped"]
 
 _PIECE = 1 << 16  # voxels at a time: few enough for a processor's cache
 _LARGEST = np.finfo(np.float64).max
@@ -125,7 +126,9 @@ def _computed(
     rounded: bool,
 ) -> Iterator[NDArray[Any]]:
     flat = volume.flat
-    through = _interpolant(volume, imap) if rounded and flat.size >= _MANY else None
+    through = None
+    if rounded and flat.size >= _MANY:
+        through = _interpolant(imap, volume.values(flat[:: _step(flat.size)]))
     for start in range(0, flat.size, _PIECE):
         values, within = volume.values(flat[start : start + _PIECE]), inside[start : start + _PIECE]
         result = values.astype(np.float64)
@@ -159,13 +162,16 @@ def _through(
         return result
 
 
-def _interpolant(volume: Volume, imap: IntensityMap) -> LinearInterpolant | None:
+def _step(size: int) -> int:
+    """Return every how many voxels one is sampled."""
+    return max(1, size // _SAMPLE)
+
+
+def _interpolant(imap: IntensityMap, sample: NDArray[Any]) -> LinearInterpolant | None:
     """Return a linear interpolant of a map over the range of nearly all values of an image.
 
     Not of all of them: a single voxel far out would leave the others in one interval.
     """
-    flat = volume.flat
-    sample = volume.values(flat[:: max(1, flat.size // _SAMPLE)])
     sample = sample[np.isfinite(sample) & (sample != 0)]
     if sample.size < _FEWEST:
         return None
@@ -173,3 +179,71 @@ def _interpolant(volume: Volume, imap: IntensityMap) -> LinearInterpolant | None
     reach = _REACH * (high - low)
     with np.errstate(over="ignore", invalid="ignore"):
         return linear_interpolant(imap, low - reach, high + reach)
+
+
+def map_array(
+    voxels: NDArray[Any], imap: IntensityMap, mask: BoolArray | None, outside: Outside | None
+) -> NDArray[np.float32]:
+    """Map an array in memory to 32-bit floats, as `mapped` does, but without putting it in order.
+
+    An array of floats is not copied: only the voxels that a map moves are taken out of it.
+
+    Parameters
+    ----------
+    voxels : a volume of real numbers, in any order in memory.
+    imap : the map.
+    mask : which voxels are inside, in the shape of `voxels`; None for all but 0.
+    outside : what becomes of voxels outside the mask, see `Writing`.
+
+    Returns
+    -------
+    The mapped voxels: bit for bit what `mapped` gives, in the shape and the order of `voxels`.
+    """
+    if voxels.dtype.kind == "f":
+        return _mapped_floats(voxels, imap, mask, outside)
+    # Short integers are all looked up, one by one, so that their order makes no difference.
+    turned = voxels.flags.c_contiguous and voxels.dtype.itemsize <= np.dtype(np.int16).itemsize
+    volume = read_volume(voxels.T if turned else voxels)
+    inside: Inside = Nonzero(volume)
+    if mask is not None:
+        inside = (mask.T if turned else mask).reshape(-1, order="F")
+    result, _ = make_array(volume, mapped(volume, imap, inside, outside, "float32"))
+    return result.T if turned else result
+
+
+def _mapped_floats(
+    voxels: NDArray[Any], imap: IntensityMap, mask: BoolArray | None, outside: Outside | None
+) -> NDArray[np.float32]:
+    order: Literal["C", "F"] = "F" if voxels.flags.f_contiguous else "C"
+    flat = voxels.reshape(-1, order=order)
+    inside = None if mask is None else mask.reshape(-1, order=order)
+    result = np.zeros(flat.size, np.float32)
+    if outside == "keep":
+        result, _ = cast_to(flat, result.dtype)
+        result = result.copy() if np.shares_memory(result, flat) else result
+    through = None
+    if flat.size >= _MANY:
+        places = np.unravel_index(np.arange(0, flat.size, _step(flat.size)), voxels.shape, "F")
+        through = _interpolant(imap, voxels[places])
+    moved = _moved(flat, inside, outside)
+    for start in range(0, moved.size, _PIECE):
+        piece = moved[start : start + _PIECE]
+        values = flat.take(piece).astype(np.float64)
+        finite = np.isfinite(values)
+        if finite.all():
+            values = _through(imap, values, through)
+        else:
+            values[finite] = _through(imap, values[finite], through)
+        result[piece], _ = cast_to(values, result.dtype)
+    return result.reshape(voxels.shape, order=order)
+
+
+def _moved(
+    flat: NDArray[Any], inside: BoolArray | None, outside: Outside | None
+) -> NDArray[np.intp]:
+    """Return the places of the voxels that a map moves, if they are finite."""
+    if outside == "map":
+        return np.arange(flat.size)
+    if outside is None:
+        return np.flatnonzero(flat != 0 if inside is None else inside | (flat != 0))
+    return np.flatnonzero((flat != 0) & np.isfinite(flat) if inside is None else inside)

@@ -19,6 +19,7 @@ def demo(
     dir: Annotated[str, Parameter(metavar="DIR")] = "ndflow-demo",
     /,
     *,
+    raw: bool = False,
     jobs: Jobs = -1,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
@@ -34,6 +35,9 @@ def demo(
     ----------
     dir
         The folder for everything that is written.
+    raw
+        Only write the scans of the tutorial (docs/tutorial.md), as they come from the scanners:
+        shaded, without masks or tissue maps. DIR/study.tsv lists them, DIR/later.tsv three more.
     """
     from ndflow.cli.console import print_error, print_text
     from ndflow.cli.endings import print_summary
@@ -43,6 +47,8 @@ def demo(
     from ndflow.demo.demonstration import check_demo, run_demo
 
     folder = Path(dir).absolute()
+    if raw:
+        return _write_raw(dir, verbosity)
     check_demo(folder)
     with ProgressDisplay(verbosity) as progress:
         done = run_demo(folder, progress, jobs=jobs, command=command_line())
@@ -55,6 +61,21 @@ def demo(
     again = f"ndflow cohort study.tsv OUT {done.results[-1].options}".rstrip()
     print_summary(done.summary, done.study, verbosity, page, again=again)
     return page.code
+
+
+def _write_raw(folder: str, verbosity: Verbosity) -> int:
+    """Write the scans of the tutorial, and say where they are."""
+    from ndflow.cli.console import print_text
+    from ndflow.demo.raw_scans import write_raw_scans
+
+    made = write_raw_scans(Path(folder))
+    if not verbosity.quiet:
+        both = made.scans + made.later_scans
+        print_text(
+            f"{both} raw scans of three simulated scanners written to {folder}: "
+            f"study.tsv lists {made.scans}, later.tsv {made.later_scans} more\n"
+        )
+    return 0
 
 
 def _table(done: Demonstration, folder: Path) -> list[str]:

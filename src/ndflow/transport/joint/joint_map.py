@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +32,7 @@ from ndflow.transport.far_field import with_far_field
 from ndflow.transport.flow import Flow
 from ndflow.transport.joint.channelwise import Channelwise
 from ndflow.transport.joint.meshed import meshed
-from ndflow.transport.joint.sliced import sliced_distance
+from ndflow.transport.joint.sliced import Slices
 from ndflow.transport.joint.trajectory import trajectory
 from ndflow.transport.maps import Chain, IntensityMap
 from ndflow.transport.match import Match, match
@@ -112,8 +113,11 @@ def joint_map(
     marginals: Sequence[GaussianMixture],
     target: GaussianMixture,
     *,
+    weights: FloatArray | None = None,
     regularisation: float = REGULARISATION,
     effective_count: float = EFFECTIVE_COUNT,
+    concentration: float = 2.0,
+    truncation: int = 20,
     path: str = "sigma",
 ) -> JointMap:
     """Return the map that takes the voxels of several channels to a density.
@@ -123,8 +127,10 @@ def joint_map(
     voxels : (n, d), finite.
     marginals : the density of each channel of the voxels, as `fit` estimates it.
     target : the density to reach, with d channels.
+    weights : (n,), positive: how often each voxel counts. Default: once.
     regularisation : γ of the joint match, see `match`.
     effective_count : how many independent voxels the mapped voxels are worth, see `fit`.
+    concentration, truncation : options of fits of the mapped voxels, see `fit`.
     path : of the joint flow: ``"sigma"`` or ``"precision"``, see `Flow`; or ``"trajectory"``, the
         way that the match itself took, which is integrated at every voxel and takes longer.
 
@@ -154,7 +160,10 @@ def joint_map(
     sd = np.sqrt(np.diagonal(target.covariance()))
     first = _channel_maps(marginals, target)
     mapped = first(voxels)
-    fitted = fit(joint_histogram(mapped), effective_count=effective_count).mixture
+    fitting = partial(fit, concentration=concentration, truncation=truncation)
+    fitted = fitting(
+        joint_histogram(mapped, weights=weights), effective_count=effective_count
+    ).mixture
     affine = align(fitted, target)
     found = match(
         fitted.transformed(affine.matrix, affine.offset),
@@ -163,12 +172,14 @@ def joint_map(
         blurs=_BLURS,
         trajectory=path == "trajectory",
     )
-    sample = _thinned(mapped)
+    sample, heavy = _thinned(mapped), None if weights is None else _thinned(weights)
     start = affine(sample)
     way = _way(found, path, start, _MESH * sd, len(voxels))
     end, log_det = way.map.with_log_det_jacobian(start)
-    last = _channel_maps([fit(histogram(column)).mixture for column in end.T], target)
-    before, after, finished = (sliced_distance(x, target) for x in (sample, end, last(end)))
+    after_flow = [fitting(histogram(column, weights=heavy)).mixture for column in end.T]
+    last = _channel_maps(after_flow, target)
+    slices = Slices(target)
+    before, after, finished = (slices.distance(x, heavy) for x in (sample, end, last(end)))
     stages: list[IntensityMap] = [first, affine, way.map, last]
     kept = min(after, finished) < before
     if not kept:
@@ -176,7 +187,7 @@ def joint_map(
     elif after <= finished:
         stages.pop()
     figures = JointFigures(
-        aligned=_aligned_distance(voxels, target),
+        aligned=_aligned_distance(_thinned(voxels), slices, heavy),
         channelwise=before,
         joint=after,
         finished=finished,
@@ -187,7 +198,7 @@ def joint_map(
         interpolated=way.share,
         mesh_error=_MESH * way.error,
         determinants=(float(np.exp(log_det.min())), float(np.exp(log_det.max()))),
-        moved=float(np.sqrt((((end - start) / sd) ** 2).sum(axis=1).mean())),
+        moved=float(np.sqrt(np.average((((end - start) / sd) ** 2).sum(axis=1), weights=heavy))),
     )
     return JointMap(Chain(tuple(stages)), figures)
 
@@ -212,7 +223,7 @@ def _way(found: Match, path: str, start: FloatArray, tolerance: FloatArray, voxe
 
 
 def _thinned(voxels: FloatArray) -> FloatArray:
-    """Return a sample of the voxels, evenly spread over them."""
+    """Return a sample of the voxels, or of their weights, evenly spread over them."""
     return voxels[:: max(1, len(voxels) // _SAMPLE)]
 
 
@@ -228,7 +239,11 @@ def _channel_maps(marginals: Sequence[GaussianMixture], target: GaussianMixture)
     return Channelwise(tuple(maps))
 
 
-def _aligned_distance(voxels: FloatArray, target: GaussianMixture) -> float:
-    sample = _thinned(voxels)
-    scale = np.sqrt(np.diagonal(target.covariance())) / sample.std(axis=0)
-    return sliced_distance((sample - sample.mean(axis=0)) * scale + target.mean(), target)
+def _aligned_distance(sample: FloatArray, slices: Slices, weights: FloatArray | None) -> float:
+    target = slices.mixture
+    centred = sample - np.average(sample, axis=0, weights=weights)
+    own = sample.std(axis=0)
+    if weights is not None:
+        own = np.sqrt(np.average(centred**2, axis=0, weights=weights))
+    scale = np.sqrt(np.diagonal(target.covariance())) / own
+    return slices.distance(centred * scale + target.mean(), weights)

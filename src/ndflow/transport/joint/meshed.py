@@ -270,6 +270,8 @@ def meshed(
     unit = np.sqrt(np.diagonal(flow.target.covariance()))
     high = np.maximum(high, low + 1e-9 * unit)
     best, least, spent = MeshedFlow(accurate, 0.0, 0.0), float(voxels), 0.0
+    if 0.5 * voxels < (2 + 2 * _MARGIN) ** flow.channels:
+        return best  # the nodes around a single cell cost more than they save
     for spacing in _SPACINGS.get(flow.channels, ()):
         if _nodes_along(high - low, spacing * unit).prod() > _MAX_NODES:
             break

@@ -1,0 +1,266 @@
+"""Volumes in memory, normalised as quickly as the training of a network asks for.
+
+What comes out is, to the last bit, what `ndflow.normalise` returns for the same array. Only the
+quality control is left out, which looks at masks and matches and takes about as long again.
+
+The intensity map of a scan depends on nothing but the voxels inside its mask, the reference and the
+settings. So a map is remembered under the SHA-256 of these: a scan that comes back in the next
+epoch is recognised by its content, whatever it is called, and a scan that was changed is not taken
+for the one it was. Maps are kept in memory, the least recently used are forgotten first, and
+optionally in a folder, one small JSON file each, which several processes may share.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from threading import Lock
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow import density
+from ndflow._version import RESULTS
+from ndflow.errors import FileError
+from ndflow.files.atomic import AnyPath
+from ndflow.image.mask import MIN_VOXELS, BoolArray, read_mask
+from ndflow.image.read import read_grid, read_volume
+from ndflow.image.scans import Scan
+from ndflow.methods.base import method_of
+from ndflow.methods.matching import MatchingChoices, Scale
+from ndflow.methods.model import DensityModel
+from ndflow.scan.map_voxels import map_array
+from ndflow.scan.presets.preset_facts import TargetFacts
+from ndflow.scan.presets.preset_rules import settled_match
+from ndflow.scan.reading import MaskedVolume, count_voxels, error_about, read_scan
+from ndflow.scan.records import MapRecord
+from ndflow.scan.settings import Fitting, Outside, Reading, Writing, flat
+from ndflow.scan.target import (
+    AnyTarget,
+    check_units,
+    in_units,
+    known_target,
+    read_target,
+    with_scale,
+)
+from ndflow.transport import IntensityMap
+from ndflow.values import path_like, whole
+
+__all__ = ["NormalisedVolume", "VolumeNormaliser"]
+
+_CALLED = "the image"
+
+
+class NormalisedVolume(NamedTuple):
+    """A normalised volume.
+
+    Attributes
+    ----------
+    voxels : 32-bit floats, in the shape of what went in.
+    imap : the map that made them.
+    """
+
+    voxels: NDArray[np.float32]
+    imap: IntensityMap
+
+
+class VolumeNormaliser:
+    """Bring volumes in memory to a reference.
+
+    It may be used by several threads at once, and sent to other processes, which then remember
+    maps of their own, or share those in a folder.
+
+    Parameters
+    ----------
+    reference : what volumes are brought to, as for `ndflow.normalise`: a reference, the path of
+        one, ``"builtin:T1w"``, or anything else that is accepted there. It is read at once.
+    scale, range, outside : the units of the result, and what becomes of voxels outside the mask,
+        as for `ndflow.normalise`.
+    remember : how many maps are kept in memory.
+    folder : where maps are kept between runs; it is made if it does not exist. By default, they are
+        kept in memory only.
+
+    Examples
+    --------
+    >>> generator = np.random.default_rng(0)
+    >>> scan = generator.normal(300, 40, size=(20, 20, 20)).astype(np.float32)
+    >>> normaliser = VolumeNormaliser("builtin:T1w")
+    >>> result = normaliser(scan)
+    >>> float(result.voxels.mean().round())
+    500.0
+    >>> bool(np.abs(normaliser.undo(result.voxels, result.imap) - scan).max() < 0.01)
+    True
+    """
+
+    def __init__(
+        self,
+        reference: AnyTarget,
+        *,
+        scale: Scale | None = None,
+        range: tuple[float, float] | None = None,
+        outside: Outside | None = None,
+        remember: int = 64,
+        folder: AnyPath | None = None,
+    ) -> None:
+        self._remember = whole(remember, "remember", 0, 1 << 20)
+        self._writing = Writing(outside)
+        if folder is not None:
+            path_like(folder, "folder")
+        self._folder = None if folder is None else Path(folder)
+        choices = MatchingChoices(scale=scale, range=range)
+        known = known_target(reference)
+        facts = TargetFacts() if known is None else known.facts
+        _, matching, _ = settled_match("auto", choices, facts, maps=False)
+        target = read_target(
+            known or reference, None, reading=Reading(), fitting=Fitting(), matching=matching
+        )
+        self._matching = with_scale(matching, has_units=target.has_units)
+        self._goal = in_units(target, self._matching)
+        check_units(
+            self._matching,
+            self._writing,
+            name=target.name,
+            has_units=target.has_units,
+            model=self._goal,
+        )
+        self._settings = _digest_of(self._goal, flat(Fitting(), self._matching))
+        self._start()
+
+    def _start(self) -> None:
+        self._maps: OrderedDict[str, IntensityMap] = OrderedDict()
+        self._lock = Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what belongs to this process: maps in memory, and their lock."""
+        return {k: v for k, v in vars(self).items() if k not in ("_maps", "_lock")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Begin with no maps in memory."""
+        vars(self).update(state)
+        self._start()
+
+    def __call__(self, voxels: NDArray[Any], mask: NDArray[Any] | None = None) -> NormalisedVolume:
+        """Normalise a volume.
+
+        Parameters
+        ----------
+        voxels : real numbers, in three dimensions or fewer.
+        mask : of the same shape, not zero inside. Default: all voxels but 0.
+
+        Returns
+        -------
+        NormalisedVolume
+            The new volume, and the map that made it.
+
+        Raises
+        ------
+        FileError
+            Where there are too few distinct voxels to estimate a density.
+        InvalidValueError
+            Where `voxels` are not a volume, or the mask has another shape.
+        """
+        inside = _inside(voxels, mask)
+        imap = self._map_of(voxels, mask, inside)
+        return NormalisedVolume(map_array(voxels, imap, inside, self._writing.outside), imap)
+
+    def map_of(self, voxels: NDArray[Any], mask: NDArray[Any] | None = None) -> IntensityMap:
+        """Return the map of a volume, parameters as for a call."""
+        return self._map_of(voxels, mask, _inside(voxels, mask))
+
+    def undo(
+        self, voxels: NDArray[Any], imap: IntensityMap, mask: NDArray[Any] | None = None
+    ) -> NDArray[np.float32]:
+        """Return the volume that a map has made another of.
+
+        Parameters
+        ----------
+        voxels : a normalised volume.
+        imap : the map that made it.
+        mask : its mask, if there was one; needed only to tell what is outside.
+        """
+        inside = _inside(voxels, mask)
+        return map_array(voxels, imap.inverse(), inside, self._writing.outside)
+
+    def _map_of(
+        self, voxels: NDArray[Any], mask: NDArray[Any] | None, inside: BoolArray | None
+    ) -> IntensityMap:
+        chosen = _chosen(voxels, inside)
+        key = _key(self._settings, chosen)
+        with self._lock:
+            known = self._maps.get(key)
+            if known is not None:
+                self._maps.move_to_end(key)
+                return known
+        imap = self._saved(key)
+        if imap is None:
+            imap = self._found(voxels, mask, chosen)
+            self._save(key, imap)
+        with self._lock:
+            self._maps[key] = imap
+            while len(self._maps) > self._remember:
+                self._maps.popitem(last=False)
+        return imap
+
+    def _found(
+        self, voxels: NDArray[Any], mask: NDArray[Any] | None, chosen: NDArray[Any]
+    ) -> IntensityMap:
+        """Find the map of a volume, from its voxels that count."""
+        if chosen.size < MIN_VOXELS:
+            read_scan(Scan(voxels, mask), Reading())  # says what is wrong
+        scan = Scan(chosen, None if mask is None else chosen)
+        masked = MaskedVolume(read_volume(chosen), np.ones(chosen.size, np.bool_), [], {})
+        histogram = count_voxels(scan, masked, None).histogram
+        method = method_of(self._matching)
+        with error_about(_CALLED):
+            fitted = density.fit(histogram, effective_count=Fitting().effective_count)
+            landmarks = method.measure(histogram, self._matching)
+        model = DensityModel(fitted.mixture, landmarks)
+        return method.solve(model, self._goal, self._matching).imap
+
+    def _saved(self, key: str) -> IntensityMap | None:
+        """Return a map from the folder; None where there is none, or its file is damaged."""
+        if self._folder is not None:
+            with suppress(FileError):
+                return MapRecord.read(self._folder / f"{key}.json").map
+        return None
+
+    def _save(self, key: str, imap: IntensityMap) -> None:
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            MapRecord(imap).write(self._folder / f"{key}.json", force=True)
+
+
+def _inside(voxels: NDArray[Any], mask: NDArray[Any] | None) -> BoolArray | None:
+    """Return which voxels are inside a mask, by the rules of `ndflow.image.mask`."""
+    read_grid(voxels)  # refuses what is not a volume of real numbers
+    if mask is None:
+        return None
+    if mask.shape != voxels.shape:
+        read_scan(Scan(voxels, mask), Reading())  # says so
+    if mask.dtype == np.bool_:
+        return mask
+    inside: BoolArray = read_mask(mask.T).inside.T  # in C order, as most arrays are
+    return inside
+
+
+def _chosen(voxels: NDArray[Any], inside: BoolArray | None) -> NDArray[Any]:
+    """Return the voxels that count, in their order in memory."""
+    order: Literal["C", "F"] = "F" if voxels.flags.f_contiguous else "C"
+    flat = voxels.reshape(-1, order=order)
+    return flat[flat != 0] if inside is None else flat[inside.reshape(-1, order=order)]
+
+
+def _key(settings: str, chosen: NDArray[Any]) -> str:
+    digest = hashlib.sha256(f"{settings} {chosen.dtype.str} ".encode())
+    digest.update(chosen.view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _digest_of(goal: DensityModel, settings: dict[str, Any]) -> str:
+    """Return a hash of everything that maps depend on but voxels."""
+    parts = [RESULTS, settings, goal.to_dict()]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
