@@ -22,7 +22,7 @@ help:  ## show this list
 test: lint  ## every check, then the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)
 
-test-torch: $(TORCH_READY)  ## the tests of what needs torch, such as brain masks
+test-torch: $(TORCH_READY)  ## the tests of what needs torch: brain masks, TorchIO, MONAI
 	$(TORCH_BIN)/pytest tests/needs_torch
 
 CASES ?= 1000
@@ -71,5 +71,5 @@ $(READY): pyproject.toml
 $(TORCH_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-torch
 	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[prepare]' hypothesis pytest
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[prepare,torchio,monai,report]' hypothesis pytest nbclient ipykernel
 	@touch $@

@@ -9,10 +9,11 @@ import pytest
 
 import ndflow
 
+NEED_TORCH = ("ndflow.integrations.monai", "ndflow.integrations.torchio")  # tests/needs_torch
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(ndflow.__path__, "ndflow.")
-    if not module.name.endswith("__main__")
+    if not module.name.endswith("__main__") and module.name not in NEED_TORCH
 ]
 
 
