@@ -9,7 +9,9 @@ import pytest
 
 import ndflow
 
-NEED_TORCH = ("ndflow.integrations.monai", "ndflow.integrations.torchio")  # tests/needs_torch
+NEED_TORCH = {  # whose examples run in tests/needs_torch
+    f"ndflow.integrations.{name}" for name in ("channel_images", "monai", "monai_arrays", "torchio")
+}
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(ndflow.__path__, "ndflow.")

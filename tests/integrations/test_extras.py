@@ -6,9 +6,19 @@ import sys
 import pytest
 
 
-def test_a_missing_torchio_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "torchio", None)
-    monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "ndflow.integrations.torchio", raising=False)
-    with pytest.raises(ImportError, match=r"needs TorchIO.*pip install 'ndflow\[torchio\]'"):
-        importlib.import_module("ndflow.integrations.torchio")
+@pytest.mark.parametrize(
+    ("module", "packages", "called"),
+    [
+        ("monai", ["monai", "monai.transforms.inverse", "torch"], "MONAI"),
+        ("sklearn", ["sklearn.base"], "scikit-learn"),
+        ("torchio", ["torchio", "torch"], "TorchIO"),
+    ],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    module: str, packages: list[str], called: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for package in packages:
+        monkeypatch.setitem(sys.modules, package, None)
+    monkeypatch.delitem(sys.modules, f"ndflow.integrations.{module}", raising=False)
+    with pytest.raises(ImportError, match=rf"needs {called}.*pip install 'ndflow\[{module}\]'"):
+        importlib.import_module(f"ndflow.integrations.{module}")
