@@ -14,7 +14,7 @@ TORCH_READY := .venv-torch/.ready
 TORCH := torch==2.13.0
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch fuzz lint format study bench clean
+.PHONY: help demo test test-torch package fuzz lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test: lint  ## every check, then the tests (WORKERS=2)
 
 test-torch: $(TORCH_READY)  ## the tests of what needs torch: brain masks, TorchIO, MONAI
 	$(TORCH_BIN)/pytest tests/needs_torch
+
+package: $(READY)  ## build sdist and wheel, and use both in an empty environment
+	$(BIN)/python .ci/check_package.py
 
 CASES ?= 1000
 SEED ?= 0

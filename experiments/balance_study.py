@@ -1,4 +1,4 @@
-"""The figures in docs/guides/studies.md about sites whose people differ in age, and ``--balance age``.
+"""The figures in docs/concepts/sites-whose-people-differ.md, about ``--balance age``.
 
     python experiments/balance_study.py [DRAWS [OUT]]
 

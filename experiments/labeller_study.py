@@ -1,4 +1,4 @@
-"""The figures in docs/guides/studies.md about tissue maps of different labellers.
+"""The figures in docs/concepts/own-tissues.md on tissue maps of different labellers.
 
     python experiments/labeller_study.py COHORT
 

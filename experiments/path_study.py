@@ -1,4 +1,4 @@
-"""The table of paths in docs/guides/channels.md: three ways from one joint density to another.
+"""The table of paths in docs/concepts/joint-maps.md: three ways from one joint density to another.
 
     python experiments/path_study.py [SCANS]
 

@@ -1,4 +1,4 @@
-"""The figures of docs/guides/preparation.md: a study prepared by ndflow, judged by maps of other people.
+"""The figures of docs/guides/preparation.md: prepared by ndflow, judged by maps of other people.
 
     ndflow prepare raw.tsv PREPARED       # the T1w images of COHORT alone: no masks, no maps
     python experiments/prepared_study.py COHORT PREPARED WORK

@@ -1,4 +1,4 @@
-"""The figures of docs/concepts/before-you-start.md: how many scans a site needs, and sites of another age.
+"""The figures of docs/concepts/before-you-start.md: scans that a site needs, sites of another age.
 
     python experiments/site_study.py COHORT
 

@@ -92,6 +92,7 @@ def test_a_fit_commutes_with_a_change_of_units_and_of_sign(m, seed, slope, offse
     np.testing.assert_allclose(two.bounds[-1], one.bounds[-1] - change, atol=1e-6)
 
 
+@settings(max_examples=15)  # each is two fits in two channels
 @given(mixtures(channels=2, most=3), seeds, st.tuples(slopes, slopes))
 def test_each_of_several_channels_may_have_its_own_units(m, seed, slope):
     h = binned(m, seed, bins=20)

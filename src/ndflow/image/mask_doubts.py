@@ -1,7 +1,8 @@
 """Whether a mask is one of a brain: the bounds, and their reasons.
 
 They are about human brains. Objects of less than 200 ml, such as phantoms and the brains of most
-animals, are not judged by their size or their rim. What was measured is in ``docs/guides/masks.md``.
+animals, are not judged by their size or their rim. What was measured is in
+``docs/guides/masks.md``.
 """
 
 from __future__ import annotations

@@ -107,7 +107,8 @@ def bids(
         OUT/SUFFIX, unless --joint is given.
     joint
         Bring the images of all suffixes of a participant, in each session, to a joint reference
-        together (see docs/guides/channels.md). Those who lack one are left out. They must share a grid.
+        together (see docs/guides/channels.md). Those who lack one are left out. They must share a
+        grid.
     bids_filter_file
         A JSON file that chooses images by their entities, as for fMRIPrep, such as {"t1w":
         {"acquisition": "mprage", "run": null}}. Default: all images.
@@ -123,8 +124,8 @@ def bids(
         sidecar of a scan already says whether it is.
     reference
         The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
-        docs/reference/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are looked for
-        beside it. Default: references made from these scans.
+        docs/reference/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are
+        looked for beside it. Default: references made from these scans.
     reports_only
         Only write the report of a finished study again; no scan is processed.
     """

@@ -44,8 +44,8 @@ def fit(
 ) -> int:
     """Estimate the densities of scans, as Gaussian mixtures.
 
-    A mixture is about a kilobyte of JSON. It contains neither file names nor voxels, so it can go
-    where the scan may not: `ndflow reference` averages mixtures from several hospitals.
+    A mixture is about 5 kB of JSON. It contains neither file names nor voxels, so it can go where
+    the scan may not: `ndflow reference` averages mixtures from several hospitals.
 
     Example: `ndflow fit scan1.nii.gz scan2.nii.gz --mask brain1.nii.gz brain2.nii.gz -o mixtures`
 

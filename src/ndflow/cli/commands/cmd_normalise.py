@@ -73,8 +73,8 @@ def normalise(
         each as NAME=IMAGE, which share a grid and one --mask.
     to
         The target: a reference or a mixture (.json), or an image; or `builtin:T1w`, a reference of
-        35 healthy adults that comes with ndflow (docs/reference/builtin.md says what it is not for). For
-        channels, a reference or mixtures of the same channels.
+        35 healthy adults that comes with ndflow (docs/reference/builtin.md says what it is not
+        for). For channels, a reference or mixtures of the same channels.
     output
         The file to write; or a folder, for several scans or channels.
     mask

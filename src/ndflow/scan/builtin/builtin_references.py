@@ -1,8 +1,9 @@
 """References that come with the package: ``builtin:T1w``.
 
 Each is a file of its own beside this module, with a *card* that says whose scans it was made from
-and what it is not for (docs/reference/builtin.md). ``builtin:T1w`` is the newest version; ``builtin:T1w@1``
-stays what it is, and results record that name. `experiments/build_builtin.py` makes the files.
+and what it is not for (docs/reference/builtin.md). ``builtin:T1w`` is the newest version;
+``builtin:T1w@1`` stays what it is, and results record that name.
+`experiments/build_builtin.py` makes the files.
 """
 
 from __future__ import annotations

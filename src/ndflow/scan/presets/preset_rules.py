@@ -54,7 +54,7 @@ class _Auto(NamedTuple):
 
 AUTO = _Auto(
     scans=10,  # the fewest whose average has proportions of tissue worth adapting
-    per_site=5,  # enough for a map of the site (docs/concepts/before-you-start.md), at two sites or more
+    per_site=5,  # enough for a map of the site, at two or more (docs/concepts/before-you-start.md)
     average="quantile",  # keeps the peaks of the reference sharp
     objective="cramer",  # repeated scans agree better: fits of other structure change it less
     regularisation=1e-3,
