@@ -28,7 +28,7 @@ help:  ## show this list
 test: lint  ## every check, then the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)
 
-test-torch: $(TORCH_READY)  ## the tests of what needs torch, such as brain masks
+test-torch: $(TORCH_READY)  ## the tests of what needs torch: brain masks, TorchIO, MONAI
 	$(TORCH_BIN)/pytest tests/needs_torch
 
 test-recipes: $(READY) $(RECIPES_READY)  ## the recipes for Snakemake, Nipype and others
@@ -98,7 +98,7 @@ $(DOCS_READY): $(READY)
 $(TORCH_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-torch
 	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[prepare]' hypothesis pytest
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[prepare,torchio,monai,report]' hypothesis pytest nbclient ipykernel
 	@touch $@
 
 # Not compiled: a few of its thousands of modules are used, once.
