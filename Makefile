@@ -1,11 +1,13 @@
 # Everything runs in .venv, which `make` builds itself and renews when pyproject.toml changes. What
-# needs torch runs in .venv-torch: torch is large, and everything else works without it.
+# needs torch runs in .venv-torch: torch is large, and everything else works without it. Workflow
+# managers are in .venv-recipes, because they need other versions of some packages.
 
 PYTHON ?= python3
 WORKERS ?= 2
 
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS_READY := .venv/.docs-ready
 
 TORCH_BIN := .venv-torch/bin
 TORCH_READY := .venv-torch/.ready
@@ -13,11 +15,15 @@ TORCH_READY := .venv-torch/.ready
 # CUDA, several GB more that the tests have no use for.
 TORCH := torch==2.13.0
 
+RECIPES_BIN := .venv-recipes/bin
+RECIPES_READY := .venv-recipes/.ready
+RECIPES := 'snakemake>=9.27' 'nipype>=1.11' 'boutiques>=0.5.33'
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch package fuzz lint format study bench clean
+.PHONY: help environments demo test test-torch test-recipes package docs notebooks linkcheck fuzz lint format study bench clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 test: lint  ## every check, then the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)
@@ -25,8 +31,21 @@ test: lint  ## every check, then the tests (WORKERS=2)
 test-torch: $(TORCH_READY)  ## the tests of what needs torch: brain masks, TorchIO, MONAI
 	$(TORCH_BIN)/pytest tests/needs_torch
 
+test-recipes: $(READY) $(RECIPES_READY)  ## the recipes for Snakemake, Nipype and others
+	NDFLOW_RECIPES=$(RECIPES_BIN) $(BIN)/pytest -n $(WORKERS) tests/recipes
+
 package: $(READY)  ## build sdist and wheel, and use both in an empty environment
 	$(BIN)/python .ci/check_package.py
+
+docs: $(DOCS_READY)  ## the site, in build/docs; warnings are errors
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "wrote build/docs/index.html"
+
+notebooks: $(DOCS_READY)  ## execute the notebooks that need no torch, and store what they show
+	$(BIN)/python docs/notebooks/execute.py $$(grep -L 'needs torch' docs/notebooks/*.ipynb)
+
+linkcheck: $(DOCS_READY)  ## try every link of the documentation (needs a network)
+	$(BIN)/sphinx-build -b linkcheck --keep-going --quiet docs build/linkcheck
 
 CASES ?= 1000
 SEED ?= 0
@@ -62,17 +81,30 @@ bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quart
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/channels.py
 
-clean:  ## remove .venv, .venv-torch and all that is generated
-	rm -rf .venv .venv-torch .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+clean:  ## remove all environments (.venv*) and all that is generated
+	rm -rf .venv .venv-torch .venv-recipes .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
+		docs/figures/generated docs/reference/generated
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+environments: $(READY) $(DOCS_READY) $(TORCH_READY) $(RECIPES_READY)
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+# Not compiled, like the next: of the thousands of modules a few are used.
 $(TORCH_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-torch
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[prepare,torchio,monai,report]' hypothesis pytest nbclient ipykernel
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile '$(TORCH)'
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[prepare,torchio,monai,report]' hypothesis pytest nbclient ipykernel
+	@touch $@
+
+$(RECIPES_READY): Makefile
+	$(PYTHON) -m venv .venv-recipes
+	$(RECIPES_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(RECIPES)
 	@touch $@
