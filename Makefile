@@ -20,7 +20,7 @@ RECIPES_READY := .venv-recipes/.ready
 RECIPES := 'snakemake>=9.27' 'nipype>=1.11' 'boutiques>=0.5.33'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-recipes package docs notebooks linkcheck fuzz lint format study bench clean
+.PHONY: help environments demo test test-torch test-recipes package docs notebooks linkcheck fuzz lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,6 +86,8 @@ clean:  ## remove all environments (.venv*) and all that is generated
 		docs/figures/generated docs/reference/generated
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
+environments: $(READY) $(DOCS_READY) $(TORCH_READY) $(RECIPES_READY)
+
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
@@ -95,13 +97,13 @@ $(DOCS_READY): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
+# Not compiled, like the next: of the thousands of modules a few are used.
 $(TORCH_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-torch
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[prepare,torchio,monai,report]' hypothesis pytest nbclient ipykernel
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile '$(TORCH)'
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[prepare,torchio,monai,report]' hypothesis pytest nbclient ipykernel
 	@touch $@
 
-# Not compiled: a few of its thousands of modules are used, once.
 $(RECIPES_READY): Makefile
 	$(PYTHON) -m venv .venv-recipes
 	$(RECIPES_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(RECIPES)
