@@ -7,6 +7,7 @@ WORKERS ?= 2
 
 BIN := .venv/bin
 READY := .venv/.ready
+DOCS_READY := .venv/.docs-ready
 
 TORCH_BIN := .venv-torch/bin
 TORCH_READY := .venv-torch/.ready
@@ -19,7 +20,7 @@ RECIPES_READY := .venv-recipes/.ready
 RECIPES := 'snakemake>=9.27' 'nipype>=1.11' 'boutiques>=0.5.33'
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-torch test-recipes package fuzz lint format study bench clean
+.PHONY: help environments demo test test-torch test-recipes package docs notebooks linkcheck fuzz lint format study bench clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,7 +28,7 @@ help:  ## show this list
 test: lint  ## every check, then the tests (WORKERS=2)
 	$(BIN)/pytest -n $(WORKERS)
 
-test-torch: $(TORCH_READY)  ## the tests of what needs torch, such as brain masks
+test-torch: $(TORCH_READY)  ## the tests of what needs torch: brain masks, TorchIO, MONAI
 	$(TORCH_BIN)/pytest tests/needs_torch
 
 test-recipes: $(READY) $(RECIPES_READY)  ## the recipes for Snakemake, Nipype and others
@@ -35,6 +36,16 @@ test-recipes: $(READY) $(RECIPES_READY)  ## the recipes for Snakemake, Nipype an
 
 package: $(READY)  ## build sdist and wheel, and use both in an empty environment
 	$(BIN)/python .ci/check_package.py
+
+docs: $(DOCS_READY)  ## the site, in build/docs; warnings are errors
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "wrote build/docs/index.html"
+
+notebooks: $(DOCS_READY)  ## execute the notebooks that need no torch, and store what they show
+	$(BIN)/python docs/notebooks/execute.py $$(grep -L 'needs torch' docs/notebooks/*.ipynb)
+
+linkcheck: $(DOCS_READY)  ## try every link of the documentation (needs a network)
+	$(BIN)/sphinx-build -b linkcheck --keep-going --quiet docs build/linkcheck
 
 CASES ?= 1000
 SEED ?= 0
@@ -70,22 +81,29 @@ bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quart
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/channels.py
 
-clean:  ## remove .venv, .venv-torch, .venv-recipes and all that is generated
-	rm -rf .venv .venv-torch .venv-recipes .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+clean:  ## remove all environments (.venv*) and all that is generated
+	rm -rf .venv .venv-torch .venv-recipes .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
+		docs/figures/generated docs/reference/generated
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+environments: $(READY) $(DOCS_READY) $(TORCH_READY) $(RECIPES_READY)
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-$(TORCH_READY): pyproject.toml
-	$(PYTHON) -m venv .venv-torch
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check '$(TORCH)'
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[prepare]' hypothesis pytest
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
-# Not compiled: a few of its thousands of modules are used, once.
+# Not compiled, like the next: of the thousands of modules a few are used.
+$(TORCH_READY): pyproject.toml
+	$(PYTHON) -m venv .venv-torch
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile '$(TORCH)'
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[prepare,torchio,monai,report]' hypothesis pytest nbclient ipykernel
+	@touch $@
+
 $(RECIPES_READY): Makefile
 	$(PYTHON) -m venv .venv-recipes
 	$(RECIPES_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile $(RECIPES)

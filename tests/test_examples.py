@@ -9,10 +9,13 @@ import pytest
 
 import ndflow
 
+NEED_TORCH = {  # whose examples run in tests/needs_torch
+    f"ndflow.integrations.{name}" for name in ("channel_images", "monai", "monai_arrays", "torchio")
+}
 MODULES = [
     module.name
     for module in pkgutil.walk_packages(ndflow.__path__, "ndflow.")
-    if not module.name.endswith("__main__")
+    if not module.name.endswith("__main__") and module.name not in NEED_TORCH
 ]
 
 

@@ -110,13 +110,6 @@ def test_the_table_of_the_demo_names_the_options_of_its_studies() -> None:
     assert shown == [options_of(name) for name in names]
 
 
-def test_every_file_that_is_linked_exists() -> None:
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
-        links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-        files = [link for link in links if "://" not in link]
-        assert [link for link in files if not (page.parent / link).exists()] == [], page.name
-
-
 def test_the_python_runs_and_gives_back_what_went_in(folder: Path) -> None:
     generator = np.random.default_rng(0)
     voxels, target_voxels = (

@@ -148,10 +148,45 @@ def dataset(folder: Path) -> None:
         )
 
 
+def tutorial(folder: Path) -> None:
+    """``raw/study.tsv``, five small scans of each of three sites; ``prepared`` and ``later``.
+
+    ``prepared`` is that study after its preparation, ``later`` one more scan of each site. Masks
+    and tissue maps were given, and bias fields left, so that this takes seconds.
+    """
+    sites = {"Ashford": (280.0, 660.0, 1.0), "Brindle": (380.0, 750.0, 0.5)}
+    sites |= {"Corley": (140.0, 470.0, 2.0)}
+    rows = []
+    for number in range(18):
+        site, own = [*sites][number % 3], number // 3 + 1
+        csf, gm, gain = sites[site]
+        tissues = ((csf, 60.0), (gm + 15 * (own % 4), 50.0), (1000.0, 40.0))
+        voxels = head(number, shape=SMALL, tissues=tissues, gain=gain)
+        files = {"mask": (voxels > 0).astype(np.uint8)}
+        files |= {name: share.astype(np.float32) for name, share in tissue_shares(SMALL).items()}
+        place = f"{site}/{site}-{own:02}"
+        (folder / "raw" / site).mkdir(parents=True, exist_ok=True)
+        save(folder / "raw" / f"{place}_T1w.nii.gz", voxels)
+        row = {"subject": f"{site}-{own:02}", "site": site, "image": f"{place}_T1w.nii.gz"}
+        for name, image in files.items():
+            save(folder / "raw" / f"{place}_{name}.nii.gz", image)
+            row[name] = f"{place}_{name}.nii.gz"
+        rows.append(row | {"age": f"{20 + 7 * number % 50}"})
+    for name, listed in (("prepared", rows[:15]), ("later", rows[15:])):
+        write_tsv(folder / "raw" / f"{name}.tsv", listed)
+        table = folder / "raw" / f"{name}.tsv"
+        with captured() as said:
+            code = execute("prepare", table, folder / name, "-q", "--no-bias-field")
+        assert code == 0, said.getvalue()
+    plain = ("subject", "site", "image", "age")
+    write_tsv(folder / "raw" / "study.tsv", [{key: row[key] for key in plain} for row in rows[:15]])
+
+
 def empty(folder: Path) -> None:
     """No files."""
 
 
 FOLDERS: dict[str, Fill] = {
-    fill.__name__: fill for fill in (scans, study, finished, channels, heads, dataset, empty)
+    fill.__name__: fill
+    for fill in (scans, study, finished, channels, heads, dataset, tutorial, empty)
 }

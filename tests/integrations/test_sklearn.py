@@ -1,8 +1,5 @@
 """scikit-learn's own checks of the transformer, and what it promises beyond them."""
 
-import sys
-from importlib import import_module
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -254,10 +251,3 @@ def test_features_without_a_joint_density_are_refused():
 def test_weights_that_make_no_sense_are_refused(weights, message):
     with pytest.raises(ValueError, match=message):
         DensityFlowTransformer().fit(dependent(50), sample_weight=weights)
-
-
-def test_without_scikit_learn_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.base", None)
-    monkeypatch.delitem(sys.modules, "ndflow.integrations.sklearn")
-    with pytest.raises(ImportError, match=r"pip install 'ndflow\[sklearn\]'"):
-        import_module("ndflow.integrations.sklearn")

@@ -1,11 +1,17 @@
-"""The pages of the documentation that need torch run, as `docs.blocks` explains."""
+"""The pages and notebooks of the documentation that need torch run, as `docs.blocks` explains."""
+
+import tempfile
+from pathlib import Path
 
 import pytest
 from docs.blocks import Page, pages
 from docs.run_blocks import run_page
 from docs.with_folders import Folders
 
+from docs.notebooks import Notebook, notebooks
+
 PAGES = [page for page in pages() if page.needs_torch and page.has_code]
+NOTEBOOKS = notebooks(needs_torch=True)
 
 
 @pytest.fixture(scope="session")
@@ -18,3 +24,13 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 def test_the_page_runs(page: Page, folders: Folders) -> None:
     with folders.copy_for(page) as folder:
         run_page(page, folder)
+
+
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda one: one.path.name)
+def test_the_notebook_runs(
+    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    notebook.run()

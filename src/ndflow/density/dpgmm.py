@@ -6,7 +6,7 @@ The fit is deterministic and treats the histogram as one weighted sample:
    (`ndflow.density.condense`);
 2. counts are tempered, ``c ← c · min(1, N_eff / Σc)``. A Bayesian fit is not invariant to the
    scale of the counts: two million voxels, taken as two million independent draws, would call
-   for a component for every wiggle. `effective_count` says how much evidence a scan is worth;
+   for components that follow wiggles. `effective_count` says how much evidence a scan is worth;
 3. channels are standardised, and their signs chosen such that they are skewed to the right. The
    prior comes from the data: m0 is their mean, κ0 the prior strength, ``ν0 = d + 3``, and
    ``E Λ = (1 + κ0)/κ0 · Cov⁻¹``. So the fit commutes with a change of units, including their sign:

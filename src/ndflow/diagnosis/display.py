@@ -18,8 +18,8 @@ __all__ = ["as_json", "as_text"]
 
 _GOOD, _BAD, _ABSENT, _PLAIN = "green", "bold red", "yellow", ""
 _TORCH = (
-    "of its builds, pip may choose that for graphics cards, of several GB; to use the one for the "
-    "processor, install it first, with the command that pytorch.org/get-started shows for CPU"
+    "pip may choose its build for graphics cards, of several GB; for the one for the processor, "
+    "first run the command that pytorch.org/get-started shows for CPU"
 )
 
 

@@ -75,7 +75,7 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         The density of each feature; None for a constant one.
     n_features_in_ : int
         The number of features seen during `fit`.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if `X` has names that are all strings.
 
     See Also

@@ -60,6 +60,10 @@ def scanners(out: AnyPath) -> ScannerMaps:
     UserWarning
         Where the study has one site only: then nothing is known about other scanners, and maps
         differ as much as scans of one site do.
+
+    Examples
+    --------
+    See `ScannerMaps`.
     """
     path_like(out, "out")
     with unchanging([out]) as (run,):

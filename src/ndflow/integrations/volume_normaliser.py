@@ -90,8 +90,8 @@ class VolumeNormaliser:
     >>> scan = generator.normal(300, 40, size=(20, 20, 20)).astype(np.float32)
     >>> normaliser = VolumeNormaliser("builtin:T1w")
     >>> result = normaliser(scan)
-    >>> float(result.voxels.mean().round())
-    500.0
+    >>> bool(490 < result.voxels.mean() < 510)
+    True
     >>> bool(np.abs(normaliser.undo(result.voxels, result.imap) - scan).max() < 0.01)
     True
     """

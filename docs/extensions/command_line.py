@@ -1,0 +1,79 @@
+"""``{ndflow-command} NAME``: a command of ndflow as its parser knows it, in the words of its help.
+
+Without a name, all commands in one line each.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+from ndflow.cli.app import COMMANDS, app
+
+_OPTION = re.compile(r"\* (`[^`]*`): (.*)")
+_PAGE = re.compile(r"\bdocs/([\w/-]+\.md)\b")
+_WORD = re.compile(r"(?<![`\w/-])(pip install '[^']*'|--?[a-z][a-z-]*)(?![`\w])")
+
+
+class CommandDirective(SphinxDirective):
+    """Show what a command does, how it is called, and its options."""
+
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the nodes of one command, or of the list of all."""
+        name = self.arguments[0] if self.arguments else None
+        text = markdown_of(name) if name else list_of_commands()
+        up = "../" * self.env.docname.count("/")
+        return self.parse_text_to_nodes(_PAGE.sub(rf"[\1](<{up}\1>)", text))
+
+
+def list_of_commands() -> str:
+    """Return all commands with the first line of their help, as Markdown."""
+    return "\n".join(
+        f"- [`ndflow {name}`](#ndflow-{name}): {(app[name].help or '').splitlines()[0]}"
+        for name in COMMANDS
+    )
+
+
+def markdown_of(name: str) -> str:
+    """Return a command as Markdown: usage, help, and a list of definitions for each group."""
+    _, _, body = _sections()[name].partition("```console\n")
+    return "\n".join(_lines(f"```text\n{body}"))
+
+
+@cache
+def _sections() -> dict[str, str]:
+    """Return what the parser says of each command."""
+    text = app.generate_docs(output_format="markdown", recursive=True)
+    _, *parts = re.split(r"^#+ ndflow (\w+)$", text, flags=re.MULTILINE)
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _lines(text: str) -> Iterator[str]:
+    """Yield the lines, with options as definitions: more of them fit on a page."""
+    for line in text.splitlines():
+        option = _OPTION.fullmatch(line)
+        if option:
+            yield from ("", option[1], f": {_signs(option[2])}")
+        elif line.startswith("    "):
+            yield f"  {_signs(line.strip())}"
+        elif re.fullmatch(r"\*\*.*\*\*:", line):
+            yield f"\n{line.removesuffix(':')}"
+        else:
+            yield line
+
+
+def _signs(text: str) -> str:
+    """Return a text with options in it as code, and without bold and italic brackets."""
+    plain = re.sub(r"\*{1,2}(\[.*?\])\*{1,2}", r"\1", text)
+    return _WORD.sub(r"`\1`", plain)
+
+
+def setup(sphinx: Sphinx) -> dict[str, bool]:
+    """Add the directive."""
+    sphinx.add_directive("ndflow-command", CommandDirective)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

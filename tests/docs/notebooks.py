@@ -1,0 +1,51 @@
+"""The notebooks of the documentation, run cell by cell in this process.
+
+That is faster than a kernel, and warnings are errors. ``make notebooks`` runs them in a kernel, and
+stores what the cells show. A notebook whose first cell says ``<!-- needs torch -->`` is run by
+``make test-torch``.
+"""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from docs.blocks import ROOT
+from docs.run_blocks import captured
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A notebook: where it is, and its cells."""
+
+    path: Path
+
+    @property
+    def cells(self) -> list[dict[str, Any]]:
+        cells: list[dict[str, Any]] = json.loads(self.path.read_text(encoding="utf-8"))["cells"]
+        return cells
+
+    @property
+    def code(self) -> list[dict[str, Any]]:
+        return [cell for cell in self.cells if cell["cell_type"] == "code"]
+
+    @property
+    def needs_torch(self) -> bool:
+        return "<!-- needs torch -->" in "".join(self.cells[0]["source"])
+
+    def run(self) -> None:
+        """Run all code cells; magics and lines for the shell are for kernels, and refused."""
+        names: dict[str, Any] = {"__name__": self.path.stem}
+        for number, cell in enumerate(self.code):
+            source = "".join(cell["source"])
+            with captured():
+                exec(compile(source, f"{self.path.name}, code cell {number + 1}", "exec"), names)
+        if "matplotlib.pyplot" in sys.modules:
+            sys.modules["matplotlib.pyplot"].close("all")
+
+
+def notebooks(*, needs_torch: bool) -> list[Notebook]:
+    """Return the notebooks that need torch, or those that do not."""
+    found = [Notebook(path) for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))]
+    return [notebook for notebook in found if notebook.needs_torch == needs_torch]

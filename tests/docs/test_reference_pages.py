@@ -1,0 +1,36 @@
+"""The pages of the reference name everything that there is."""
+
+import re
+
+from docs.blocks import ROOT
+
+import ndflow
+from ndflow.cli.app import COMMANDS
+
+REFERENCE = ROOT / "docs" / "reference"
+
+
+def test_the_page_of_python_names_every_public_name_once() -> None:
+    page = (REFERENCE / "python.md").read_text(encoding="utf-8")
+    names = re.findall(r"^   (\w+)$", page, re.MULTILINE)
+    assert sorted([*names, "normalize"]) == sorted(ndflow.__all__)
+
+
+def test_the_page_of_the_command_line_has_every_command_in_the_order_of_the_help() -> None:
+    page = (REFERENCE / "command-line.md").read_text(encoding="utf-8")
+    assert re.findall(r"^## ndflow (\w+)$", page, re.MULTILINE) == [*COMMANDS]
+    assert re.findall(r"^```\{ndflow-command\} (\w+)$", page, re.MULTILINE) == [*COMMANDS]
+
+
+def test_the_page_of_versions_has_those_of_the_package() -> None:
+    from ndflow._version import PREPARATIONS, RESULTS, __version__
+    from ndflow.files.json_model import VERSION
+
+    page = (REFERENCE / "versions.md").read_text(encoding="utf-8")
+    for row in (
+        f"| the package, `{__version__}` |",
+        f"| the format of model files, `{VERSION}` |",
+        f"| results, `{RESULTS}` |",
+        f"| preparations, `{PREPARATIONS}` |",
+    ):
+        assert row in page

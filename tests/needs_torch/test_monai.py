@@ -1,0 +1,327 @@
+"""MONAI: normalisation and random scanners in real pipelines, repeated, undone and shared."""
+
+import doctest
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from monai.data import (
+    CacheDataset,
+    DataLoader,
+    Dataset,
+    MetaTensor,
+    ThreadDataLoader,
+    decollate_batch,
+    set_track_meta,
+)
+from monai.transforms import Compose, EnsureTyped, Flipd, LoadImaged, Rotate90d
+from phantoms import AFFINE, head, radii, save, voxels_of
+from random_scanners import some_scanners
+
+import ndflow
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.integrations.monai import NDFlow, NDFlowd, RandScanner, RandScannerd
+
+SHAPE = (24, 22, 20)
+BRAIN = radii(SHAPE) < 0.9
+REFERENCE = "builtin:T1w"
+OTHER = ndflow.GaussianMixture([0.5, 0.5], [100.0, 300.0], [1 / 900, 1 / 900])
+
+
+def voxels(seed: int = 0) -> np.ndarray[Any, Any]:
+    """Return a head of 32-bit floats, with a few zeros inside its brain mask."""
+    generator = np.random.default_rng(seed)
+    scan = head(seed, shape=SHAPE) + generator.random(SHAPE)
+    return np.where(radii(SHAPE) < 1, scan * (generator.random(SHAPE) > 0.001), 0).astype("f4")
+
+
+def image(seed: int = 0) -> MetaTensor:
+    return MetaTensor(torch.from_numpy(voxels(seed))[None], affine=AFFINE, meta={"subject": seed})
+
+
+def expected(seed: int = 0, mask: Any = None, to: Any = REFERENCE) -> np.ndarray[Any, Any]:
+    return np.asarray(ndflow.normalise(voxels(seed), to=to, mask=mask).image)
+
+
+def above_mean(img: torch.Tensor) -> torch.Tensor:
+    return img > img.mean()
+
+
+# ── normalisation ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor, lambda one: one])
+def test_the_result_is_that_of_normalise(kind: Any) -> None:
+    given = kind(image())
+    result = NDFlow(REFERENCE)(given)
+    assert isinstance(result, MetaTensor)
+    assert result.dtype == torch.float32
+    assert np.array_equal(result[0].numpy(), expected())
+    assert np.array_equal(np.asarray(given), voxels()[None])  # not changed
+
+
+def test_metadata_are_kept_and_the_operation_is_noted() -> None:
+    given = image(3)
+    result = NDFlow(REFERENCE)(given)
+    assert result.meta["subject"] == 3
+    assert np.array_equal(result.affine, AFFINE)
+    assert [one["class"] for one in result.applied_operations] == ["NDFlow"]
+    assert not given.applied_operations
+
+
+def test_a_mask_as_key_as_function_and_as_it_is() -> None:
+    mask = torch.from_numpy(BRAIN)
+    by_key = NDFlowd("image", REFERENCE, mask="brain")({"image": image(), "brain": mask[None]})
+    by_hand = NDFlow(REFERENCE)(image(), mask)
+    assert np.array_equal(by_key["image"][0].numpy(), expected(mask=BRAIN))
+    assert np.array_equal(by_hand, by_key["image"])
+    assert by_key["brain"].equal(mask[None])
+    found = NDFlow(REFERENCE, mask=above_mean)(image())
+    mean = voxels() > voxels().mean()
+    assert np.array_equal(found[0].numpy(), expected(mask=mean))
+    in_dict = NDFlowd("image", REFERENCE, mask=above_mean)({"image": image()})
+    assert in_dict["image"].equal(found)
+
+
+def test_each_channel_goes_to_its_own_reference() -> None:
+    both = torch.cat([image(0), image(1)])
+    transform = NDFlow([REFERENCE, OTHER])
+    result = transform(both)
+    assert np.array_equal(result[0].numpy(), expected(0))
+    assert np.array_equal(result[1].numpy(), expected(1, to=OTHER))
+    masks = torch.from_numpy(np.stack([BRAIN, radii(SHAPE) < 0.8]))
+    masked = transform(both, masks)
+    assert np.array_equal(masked[1].numpy(), expected(1, mask=radii(SHAPE) < 0.8, to=OTHER))
+    assert (transform.inverse(masked) - both).abs().max() < 0.01
+
+
+def test_each_key_may_have_its_own_reference() -> None:
+    transform = NDFlowd(("t1", "flair"), {"t1": REFERENCE, "flair": OTHER})
+    result = transform({"t1": image(0), "flair": image(1), "age": 40})
+    assert np.array_equal(result["t1"][0].numpy(), expected(0))
+    assert np.array_equal(result["flair"][0].numpy(), expected(1, to=OTHER))
+    assert result["age"] == 40
+
+
+def test_slices_are_images_too() -> None:
+    flat = voxels()[:, :, 10][None]
+    result = NDFlow(REFERENCE)(flat)
+    assert np.array_equal(result[0], np.asarray(ndflow.normalise(flat[0], to=REFERENCE).image))
+
+
+def test_a_map_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    transform = NDFlowd("image", REFERENCE)
+    first = transform({"image": image()})["image"]
+    (normaliser,) = transform.transforms["image"].normalisers
+    monkeypatch.setattr(type(normaliser), "_found", None)
+    assert transform({"image": image()})["image"].equal(first)
+
+
+# ── the way back ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def pipeline(scanners: ndflow.ScannerMaps) -> Compose:
+    return Compose(
+        [
+            EnsureTyped(["image", "brain"]),
+            Flipd(["image", "brain"], spatial_axis=0),
+            NDFlowd("image", REFERENCE, mask="brain"),
+            Rotate90d(["image", "brain"]),
+            RandScannerd("image", scanners, prob=0.7),
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def scanners() -> ndflow.ScannerMaps:
+    return some_scanners()
+
+
+def sample(seed: int) -> dict[str, Any]:
+    return {"image": image(seed), "brain": torch.from_numpy(BRAIN)[None]}
+
+
+def test_a_pipeline_is_undone(pipeline: Compose) -> None:
+    pipeline.set_random_state(1)
+    for seed in range(4):  # of which some are shown by another scanner
+        result = pipeline(sample(seed))
+        back = pipeline.inverse(result)
+        assert (back["image"] - image(seed)).abs().max() < 0.05
+        assert np.allclose(back["image"].affine, AFFINE)
+        assert not back["image"].applied_operations
+
+
+@pytest.mark.parametrize("kind", ["fork", "threads"])
+def test_batches_of_loaders_are_undone(pipeline: Compose, kind: str) -> None:
+    data = Dataset([sample(seed) for seed in range(4)], pipeline)
+    if kind == "threads":
+        loader = ThreadDataLoader(data, batch_size=2, num_workers=2, use_thread_workers=True)
+    else:
+        loader = DataLoader(data, batch_size=2, num_workers=2)
+    images = [one for batch in loader for one in decollate_batch(batch)]
+    for seed, one in enumerate(images):
+        assert one["image"].meta["subject"] == seed
+        assert (pipeline.inverse(one)["image"] - image(seed)).abs().max() < 0.05
+    assert len(images) == 4
+
+
+def test_spawned_workers_do_the_same(scanners: ndflow.ScannerMaps) -> None:
+    # Rotations and flips of MONAI itself cannot be undone after a worker was spawned.
+    steps = [NDFlowd("image", REFERENCE, mask="brain"), RandScannerd("image", scanners, 1.0)]
+    data = Dataset([sample(seed) for seed in range(2)], Compose(steps))
+    found = []
+    for kind in ("spawn", "fork"):
+        torch.manual_seed(3)
+        loader = DataLoader(data, num_workers=2, multiprocessing_context=kind)
+        found.append([one["image"] for batch in loader for one in decollate_batch(batch)])
+    for seed, (spawned, forked) in enumerate(zip(*found, strict=True)):
+        assert spawned.equal(forked)
+        back = Compose(steps).inverse({"image": spawned})["image"]
+        assert (back - image(seed)).abs().max() < 0.05
+
+
+def test_another_instance_undoes_it_too() -> None:
+    result = NDFlowd("image", REFERENCE)({"image": image()})
+    back = NDFlowd("image", OTHER).inverse(result)
+    assert (back["image"] - image()).abs().max() < 0.01
+
+
+def test_without_a_trace_nothing_can_be_undone() -> None:
+    transform = NDFlow(REFERENCE)
+    with pytest.raises(InvalidValueError, match="MetaTensor only"):
+        transform.inverse(torch.zeros(1, *SHAPE))
+    with pytest.raises(RuntimeError, match="NDFlow getting the most recently"):
+        transform.inverse(RandScanner(some_scanners(), prob=1.0)(image()))
+    set_track_meta(False)
+    try:
+        result = transform(voxels()[None])
+    finally:
+        set_track_meta(True)
+    assert type(result) is torch.Tensor
+    assert np.array_equal(result[0].numpy(), expected())
+
+
+# ── random scanners ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_draws_are_those_of_the_study_and_reproducible(scanners: ndflow.ScannerMaps) -> None:
+    given = NDFlow(REFERENCE)(image())
+    transform = RandScanner(scanners, prob=1.0).set_random_state(7)
+    draws = [transform(given) for _ in range(3)]
+    assert not draws[0].equal(draws[1])
+    again = RandScanner(scanners, prob=1.0).set_random_state(7)
+    assert all(again(given).equal(one) for one in draws)
+    seed = np.random.RandomState(7)
+    seed.rand()  # whether to do anything at all
+    units = ndflow.Affine(125.0, 500.0)
+    imap = scanners.draw(int(seed.randint(1 << 31)), units=units)
+    inside = given[0].numpy() != 0
+    assert np.allclose(draws[0][0].numpy()[inside], imap(given[0].numpy()[inside]), atol=1e-2)
+    assert not draws[0][0].numpy()[~inside].any()
+
+
+def test_it_bends_contrast_and_keeps_order(scanners: ndflow.ScannerMaps) -> None:
+    given = NDFlow(REFERENCE)(image())
+    inside = given != 0
+    transform = RandScanner(scanners, prob=1.0).set_random_state(2)
+    result = transform(given)
+    x, y = (np.asarray(one[inside]) for one in (given, result))
+    order = np.argsort(x, kind="stable")
+    assert (np.diff(y[order]) >= 0).all()
+    assert np.abs(y - x).max() > 5
+    assert (transform.inverse(result) - given).abs().max() < 0.05
+    calm = RandScanner(scanners, prob=1.0, between=0.0, within=0.0)
+    assert calm(given).equal(calm(given))
+
+
+def test_an_image_that_is_left_alone_is_noted_too(scanners: ndflow.ScannerMaps) -> None:
+    never = RandScanner(scanners, prob=0.0)
+    result = never(image())
+    assert result.equal(image())
+    assert len(result.applied_operations) == 1
+    assert never.inverse(result).equal(image())
+    often = RandScanner(scanners, prob=0.5).set_random_state(0)
+    changed = [not often(image()).equal(image()) for _ in range(40)]
+    assert 10 < sum(changed) < 30
+
+
+def test_keys_share_a_scanner_unless_each_has_its_own(scanners: ndflow.ScannerMaps) -> None:
+    given = {"a": image(), "b": image()}
+    together = RandScannerd(("a", "b"), scanners, prob=1.0).set_random_state(1)(given)
+    assert together["a"].equal(together["b"])
+    each = {"a": scanners, "b": scanners}
+    transform = RandScannerd(("a", "b"), each, prob=1.0).set_random_state(1)
+    apart = transform(given)
+    assert not apart["a"].equal(apart["b"])
+    again = RandScannerd(("a", "b"), each, prob=1.0).set_random_state(1)(given)
+    assert again["b"].equal(apart["b"])
+    back = transform.inverse(apart)
+    assert (back["b"] - image()).abs().max() < 0.05
+
+
+def test_a_cache_holds_normalised_images_and_draws_anew(pipeline: Compose) -> None:
+    data = CacheDataset([sample(0)], pipeline, progress=False)
+    pipeline.set_random_state(11)
+    seen = [data[0]["image"] for _ in range(6)]
+    assert any(not one.equal(seen[0]) for one in seen)
+
+
+# ── what is refused ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_one_reference_for_several_channels_is_ambiguous(scanners: ndflow.ScannerMaps) -> None:
+    both = torch.cat([image(0), image(1)])
+    with pytest.raises(InvalidValueError, match="2 channels, but reference is for 1"):
+        NDFlow(REFERENCE)(both)
+    with pytest.raises(InvalidValueError, match="has 2 channels, but scanners is for 1"):
+        RandScanner(scanners)(both)
+    with pytest.raises(InvalidValueError, match="has 1 channel, but reference is for 2"):
+        NDFlow([REFERENCE, REFERENCE])(image())
+
+
+def test_what_does_not_fit_is_refused_in_words() -> None:
+    with pytest.raises(InvalidValueError, match="EnsureChannelFirst adds the channel"):
+        NDFlow(REFERENCE)(voxels()[0])
+    with pytest.raises(InvalidValueError, match=r"the mask has the shape \(1, 3, 4, 5\)"):
+        NDFlow(REFERENCE)(image(), np.ones((1, 3, 4, 5)))
+    with pytest.raises(InvalidValueError, match="mask must be a function"):
+        NDFlow(REFERENCE, mask="brain")  # type: ignore[arg-type]
+    with pytest.raises(InvalidValueError, match=r"the same keys as the images, \['a', 'b'\], not"):
+        NDFlowd(("a", "b"), {"a": REFERENCE})
+    with pytest.raises(InvalidValueError, match="must not be empty"):
+        NDFlow([])
+    with pytest.raises(FileError, match="nowhere"):
+        NDFlow("nowhere.json")
+    with pytest.raises(FileError, match="no voxels are finite and not 0"):
+        NDFlow(REFERENCE)(torch.zeros(1, *SHAPE))
+
+
+def test_missing_keys() -> None:
+    transform = NDFlowd(("image", "other"), REFERENCE, mask="brain")
+    with pytest.raises(KeyError, match="other"):
+        transform(sample(0))
+    lenient = NDFlowd(("image", "other"), REFERENCE, mask="brain", allow_missing_keys=True)
+    result = lenient(sample(0))
+    assert set(result) == {"image", "brain"}
+    assert set(lenient.inverse(result)) == {"image", "brain"}
+    with pytest.raises(KeyError, match="no mask with the key 'brain'"):
+        lenient({"image": image()})
+
+
+# ── as people use it ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_from_files(tmp_path: Any) -> None:
+    path = save(tmp_path / "scan.nii.gz", voxels())
+    steps = [LoadImaged("image", ensure_channel_first=True), NDFlowd("image", REFERENCE)]
+    result = Compose(steps)({"image": path})["image"]
+    ndflow.normalise(path, to=REFERENCE, output=tmp_path / "out.nii.gz")
+    assert np.array_equal(result[0].numpy(), voxels_of(tmp_path / "out.nii.gz", None))
+
+
+@pytest.mark.parametrize("name", ["monai", "monai_arrays", "channel_images"])
+def test_examples_give_what_they_say(name: str) -> None:
+    assert doctest.testmod(import_module(f"ndflow.integrations.{name}")).failed == 0
