@@ -32,7 +32,7 @@ extensions = [
     "extensions.members",
     "extensions.repository_links",
 ]
-exclude_patterns = ["extensions", "figures_src", "templates"]
+exclude_patterns = ["extensions", "templates"]
 # reStructuredText, the first, is what autosummary generates.
 source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 templates_path = ["templates"]

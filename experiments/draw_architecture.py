@@ -296,6 +296,9 @@ def _text(
     return f'<text x="{x}" y="{y}" font-size="{size}" fill="{fill}"{more}>{escape(words)}</text>'
 
 
+DRAWN = {"architecture.svg": lambda: architecture_svg().encode()}
+
+
 if __name__ == "__main__":
     PICTURE.write_text(architecture_svg(), encoding="utf-8")
     print(f"wrote {PICTURE}")

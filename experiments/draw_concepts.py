@@ -158,11 +158,13 @@ def draw_proportions() -> Figure:
     return figure
 
 
+DRAWN = {
+    "method-flow.svg": lambda: export.svg(draw_flow()),
+    "method-averages.svg": lambda: export.svg(draw_averages()),
+    "method-proportions.svg": lambda: export.svg(draw_proportions()),
+}
+
+
 if __name__ == "__main__":
-    for name, draw in (
-        ("flow", draw_flow),
-        ("averages", draw_averages),
-        ("proportions", draw_proportions),
-    ):
-        figure = draw()
-        (FOLDER / f"method-{name}.svg").write_bytes(export.svg(figure))
+    for name, draw in DRAWN.items():
+        (FOLDER / name).write_bytes(draw())

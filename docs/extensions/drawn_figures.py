@@ -1,55 +1,56 @@
-"""Figures that the build draws, into ``figures/generated``, before it reads the pages.
+"""Figures that the build draws, by the scripts of ``experiments`` that need neither scans nor time.
 
-A figure ``figures/generated/NAME.svg`` is drawn by the function `draw` of ``figures_src/NAME.py``,
-which returns a matplotlib figure; scripts are run in the order of their names, and only if they
-are newer than their figure. To add one, write such a file, and show the figure in a page
-as ``![What it shows](figures/generated/NAME.svg)``. Keep it cheap (a second or two) and free of
-chance: the same bytes each time. All are drawn on white, also for readers of dark pages.
+Pages show ``figures/NAME.svg``, which is stored for readers of the repository. On the site, they
+show the same figure as the build has just drawn it, ``figures/generated/NAME.svg``. To add one,
+name its script in `SCRIPTS`, and give the script a dictionary `DRAWN` of functions that return the
+bytes of figures, by their file names. Keep them cheap (a second or two), and free of chance.
+
+The other figures need real scans, minutes or a browser: they are only stored, and drawn by
+``experiments/draw_pair.py``, ``draw_readme.py``, ``draw_tutorial.py`` and ``study.py``.
 """
 
-from importlib.util import module_from_spec, spec_from_file_location
+import re
+import sys
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 
 from sphinx.application import Sphinx
-from sphinx.util import logging
 
-SOURCES = Path(__file__).parents[1] / "figures_src"
-FIGURES = Path(__file__).parents[1] / "figures" / "generated"
+ROOT = Path(__file__).parents[2]
+FIGURES = ROOT / "docs" / "figures" / "generated"
+SCRIPTS = ("draw_architecture", "draw_concepts")
 
-_log = logging.getLogger(__name__)
+_IMAGE = re.compile(r"(!\[[^]]*\]\([./]*figures/)([\w-]+\.svg)\)")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Draw figures before pages are read."""
-    app.connect("builder-inited", lambda _: draw_all())
+    """Draw figures before pages are read, and show them."""
+    app.connect("builder-inited", _draw_all)
+    app.connect("source-read", _show_drawn)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-def draw_all() -> None:
-    """Draw all figures that are missing or out of date."""
+def drawn() -> dict[str, Callable[[], bytes]]:
+    """Return how figures are drawn, by their names."""
+    folder = str(ROOT / "experiments")
+    if folder not in sys.path:
+        sys.path.append(folder)
+    return {name: draw for script in SCRIPTS for name, draw in import_module(script).DRAWN.items()}
+
+
+def _draw_all(app: Sphinx) -> None:
     FIGURES.mkdir(exist_ok=True)
-    for source in sorted(SOURCES.glob("[!_]*.py")):
-        figure = FIGURES / f"{source.stem}.svg"
-        if not figure.exists() or figure.stat().st_mtime < source.stat().st_mtime:
-            _log.info("drawing %s", figure.name)
-            draw(source, figure)
+    for name, draw in drawn().items():
+        content = draw()
+        if not (FIGURES / name).exists() or (FIGURES / name).read_bytes() != content:
+            (FIGURES / name).write_bytes(content)
 
 
-def draw(source: Path, figure: Path) -> None:
-    """Draw one figure, with the style and the metadata that all of them share."""
-    import matplotlib as mpl
+def _show_drawn(app: Sphinx, page: str, source: list[str]) -> None:
+    names = drawn()
 
-    mpl.use("agg")
-    import matplotlib.pyplot as plt
+    def shown(image: re.Match[str]) -> str:
+        return f"{image[1]}generated/{image[2]})" if image[2] in names else image[0]
 
-    spec = spec_from_file_location(f"figures_src.{source.stem}", source)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    style = {"svg.hashsalt": source.stem, "svg.fonttype": "path", "font.size": 9}
-    with mpl.rc_context({**style, "axes.spines.top": False, "axes.spines.right": False}):
-        spec.loader.exec_module(module)
-        module.draw().savefig(
-            figure, metadata={"Date": None}, facecolor="white", bbox_inches="tight"
-        )
-    plt.close("all")
+    source[0] = _IMAGE.sub(shown, source[0])

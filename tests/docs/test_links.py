@@ -13,7 +13,7 @@ PAGES = [
     *sorted((ROOT / "docs").rglob("*.md")),
     *sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")),
 ]
-GENERATED = ROOT / "docs" / "figures" / "generated"
+FIGURES = ROOT / "docs" / "figures"
 
 
 def text_of(page: Path) -> str:
@@ -23,20 +23,13 @@ def text_of(page: Path) -> str:
     return page.read_text(encoding="utf-8")
 
 
-def exists(path: Path) -> bool:
-    """Tell whether a file exists, or the build draws it."""
-    if path.parent == GENERATED:
-        return (ROOT / "docs" / "figures_src" / f"{path.stem}.py").exists()
-    return path.exists()
-
-
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_files_and_headings_that_are_linked_exist(page: Path) -> None:
     for link in links_of(text_of(page)):
         if link.is_address:
             continue
         target = (page.parent / link.target).resolve() if link.target else page
-        assert exists(target), f"{link.target}: there is no such file"
+        assert target.exists(), f"{link.target}: there is no such file"
         assert target.is_relative_to(ROOT), f"{link.target} is outside of the repository"
         if link.anchor and target.suffix == ".md":
             near = [anchor for anchor in anchors_of(target) if anchor[:4] == link.anchor[:4]]
@@ -44,16 +37,19 @@ def test_files_and_headings_that_are_linked_exist(page: Path) -> None:
             assert link.anchor in anchors_of(target), said
 
 
-def test_every_figure_is_shown_somewhere() -> None:
+def test_every_figure_is_shown_somewhere_and_drawn_by_a_script() -> None:
     shown = {
         (page.parent / link.target).resolve()
         for page in PAGES
         for link in links_of(text_of(page))
         if link.image
     }
-    drawn = {GENERATED / f"{one.stem}.svg" for one in (ROOT / "docs/figures_src").glob("[!_]*.py")}
-    stored = {path for path in (ROOT / "docs/figures").iterdir() if path.is_file()}
-    assert {path.name for path in (drawn | stored) - shown} == set()
+    stored = {path for path in FIGURES.iterdir() if path.is_file()}
+    assert {path.name for path in stored - shown} == set()
+    scripts = "".join(path.read_text("utf-8") for path in (ROOT / "experiments").glob("*.py"))
+    for path in stored:
+        several = f"{path.stem.partition('-')[0]}-*{path.suffix}"
+        assert path.name in scripts or several in scripts, f"which script draws {path.name}?"
 
 
 def test_links_are_found_and_those_in_code_are_not(tmp_path: Path) -> None:
