@@ -1,7 +1,7 @@
 """Figures that the build draws, by the scripts of ``experiments`` that need neither scans nor time.
 
 Pages show ``figures/NAME.svg``, which is stored for readers of the repository. On the site, they
-show the same figure as the build has just drawn it, ``figures/generated/NAME.svg``. To add one, name
+show the figure as the build has drawn it, ``figures/generated/NAME.svg``. To add one, name
 its script in `SCRIPTS`, and give the script a dictionary `DRAWN` of functions that return the bytes
 of figures, by their file names. Keep them cheap (a second or two), and free of chance.
 
