@@ -1,9 +1,9 @@
 """Figures that the build draws, by the scripts of ``experiments`` that need neither scans nor time.
 
 Pages show ``figures/NAME.svg``, which is stored for readers of the repository. On the site, they
-show the figure as the build has drawn it, ``figures/generated/NAME.svg``. To add one, name
-its script in `SCRIPTS`, and give the script a dictionary `DRAWN` of functions that return the bytes
-of figures, by their file names. Keep them cheap (a second or two), and free of chance.
+show the same figure as the build has just drawn it, ``figures/generated/NAME.svg``. To add one,
+name its script in `SCRIPTS`, and give the script a dictionary `DRAWN` of functions that return the
+bytes of figures, by their file names. Keep them cheap (a second or two), and free of chance.
 
 The other figures need real scans, minutes or a browser: they are only stored, and drawn by
 ``experiments/draw_pair.py``, ``draw_readme.py``, ``draw_tutorial.py`` and ``study.py``.

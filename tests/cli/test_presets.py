@@ -180,3 +180,20 @@ def test_a_single_scan_goes_by_what_the_reference_knows(run: Run, study: SiteStu
     assert preset("--to", study.folder / "s7.nii.gz")["reason"] == "a target of one scan"
     assert preset("--to", made, "--preset", "paper")["settings"] == "plain target"
     assert preset("--to", made, "--target", "average")["chosen"] == ["target"]
+
+
+def test_the_names_of_images_say_that_they_are_not_t1w(run: Run, study: SiteStudy) -> None:
+    rows = []
+    for row in study.rows:
+        image = study.folder / row["image"]
+        other = image.with_name(image.name.replace(".nii", "_T2w.nii"))
+        if not other.exists():
+            other.symlink_to(image)
+        rows.append(row | {"image": other.name})
+    table = study.table("t2", rows)
+    said = [
+        " ".join(run("cohort", one, study.folder / "new", "--dry-run").err.split())
+        for one in (table, study.table("all"))
+    ]
+    assert ["no tissues that can be told apart" in one for one in said] == [True, False]
+    assert ["adaptive target" in one for one in said] == [False, True]

@@ -123,6 +123,16 @@ def test_a_weight_is_a_number_of_repetitions(joint):
     assert np.abs(clone(flow).fit(X).transform(X) - repeated).max() > 0.01
 
 
+def test_weighted_rows_get_the_density_of_the_target_jointly():
+    X = dependent(2000)
+    weights = np.exp(-0.05 * np.abs(X[:, 1] - 340))  # most are there, where few rows are
+    weights *= len(X) / weights.sum()
+    mapped = DensityFlowTransformer(joint=True, truncation=5).fit(X, None, weights).transform(X)
+    assert_allclose(np.average(mapped, axis=0, weights=weights), 0, atol=0.05)
+    assert_allclose(np.cov(mapped.T, aweights=weights), np.eye(2), atol=0.1)
+    assert np.abs(mapped.mean(axis=0)).max() > 0.3
+
+
 def test_sites_that_differ_come_to_the_reference_site():
     generator = np.random.default_rng(4)
     reference, own = np.exp(generator.normal(5.0, 0.2, size=(2, 2000, 1)))

@@ -184,8 +184,9 @@ def test_spawned_workers_do_the_same(scanners: ndflow.ScannerMaps) -> None:
 
 
 def test_another_instance_undoes_it_too() -> None:
-    result = NDFlowd("image", REFERENCE)({"image": image()})
-    back = NDFlowd("image", OTHER).inverse(result)
+    one, another = NDFlowd("image", REFERENCE), NDFlowd("image", OTHER)
+    result = one({"image": image()})
+    back = another.inverse(result)
     assert (back["image"] - image()).abs().max() < 0.01
 
 

@@ -15,10 +15,11 @@ import numpy as np
 from ndflow.image.scans import Scan
 from ndflow.methods.model import DensityModel
 from ndflow.population import Reference, Tissues
+from ndflow.preparation.contrasts import contrast_in_name, is_other_contrast
 from ndflow.scan.presets.preset_facts import StudyFacts, TargetFacts, can_split
 from ndflow.scan.presets.preset_rules import settled_study
 from ndflow.study.checks.labellers import labeller_doubts
-from ndflow.study.plan import Study
+from ndflow.study.plan import ANY_CHANNEL, Study
 from ndflow.values import FloatArray
 
 __all__ = ["by_one_labeller", "decided", "proportions_by_site", "settled", "study_facts"]
@@ -37,7 +38,7 @@ def study_facts(study: Study, given: Reference | None) -> StudyFacts:
         study.site_counts,
         sum(scan.tissues.complete for scan in study.scans),
         None if given is None else TargetFacts.of_reference(given),
-        can_split=can_split(3, study.channel),
+        can_split=can_split(3, _contrast(study)),
     )
 
 
@@ -68,7 +69,7 @@ def decided(
         replace(
             facts,
             one_labeller=by_one_labeller(scans, models),
-            can_split=can_split(common.mixture.components, study.channel),
+            can_split=can_split(common.mixture.components, _contrast(study)),
         ),
     )
 
@@ -88,3 +89,11 @@ def proportions_by_site(
         if scan.site is not None and isinstance(own, Tissues):
             found.setdefault(scan.site, []).append(own.proportions)
     return {site: np.array(rows) for site, rows in found.items()}
+
+
+def _contrast(study: Study) -> str:
+    """Return what the images show: as it was said or, where it was not, by their names."""
+    if study.channel != ANY_CHANNEL:
+        return study.channel
+    named = (contrast_in_name(scan.path) for scan in study.scans)
+    return next((one for one in named if one and is_other_contrast(one)), study.channel)
