@@ -83,7 +83,8 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": []}
+_ALONE = ("architecture", "changelog", "contributing", "faq", "index", "performance", "study")
+html_sidebars = {page: [] for page in (*_ALONE, "tutorial")}  # pages without others beside them
 copybutton_exclude = ".linenos, .gp, .go"
 copybutton_selector = "div.highlight-sh pre, div.highlight-python pre, div.cell_input pre"
 

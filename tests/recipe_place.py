@@ -45,9 +45,9 @@ class Place:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def by_hand(self) -> dict[str, bytes]:
+    def by_hand(self, name: str = "by hand") -> dict[str, bytes]:
         """Return the images that the commands give when they are typed one by one."""
-        folder = self.path / "by hand"
+        folder = self.path / name
         folder.mkdir()
         images = {one: self.path / f"scans/{one}_T1w.nii.gz" for one in SUBJECTS}
         masks = {one: self.path / f"scans/{one}_mask.nii.gz" for one in SUBJECTS}

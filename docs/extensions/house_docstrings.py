@@ -1,11 +1,13 @@
 """Docstrings of the house, as numpydoc reads them.
 
 Signatures have the types, so docstrings say ``name : what it is``, where numpydoc expects a type.
-Here the description goes to the line below. The integrations, which follow others, have types.
+Here the description goes to the line below. The transformer of scikit-learn has types, as there.
 """
 
+import inspect
 import re
 from collections.abc import Iterator
+from typing import Any
 
 from sphinx.application import Sphinx
 
@@ -16,14 +18,26 @@ _ENTRY = re.compile(r"(\*{0,2}\w[\w.]*(?:, \*{0,2}\w[\w.]*)*) : (.*)")
 def setup(app: Sphinx) -> dict[str, bool]:
     """Change docstrings before numpydoc does."""
     app.connect("autodoc-process-docstring", _process, priority=100)
+    app.connect("autodoc-process-signature", _own_signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def _process(
     app: Sphinx, kind: str, name: str, thing: object, options: object, lines: list[str]
 ) -> None:
-    if not name.startswith("ndflow.integrations"):
+    if not name.startswith("ndflow.integrations.sklearn"):
         lines[:] = with_descriptions_below(lines)
+
+
+def _own_signature(
+    app: Sphinx, kind: str, name: str, thing: Any, options: object, given: str, returns: str
+) -> tuple[str, str] | None:
+    """Return the signature of a class whose base is not installed, and hides it."""
+    if kind != "class" or given != "(*args, **kwargs)" or "__init__" not in vars(thing):
+        return None
+    parameters = [*inspect.signature(thing.__init__).parameters.values()][1:]
+    bare = [one.replace(annotation=inspect.Parameter.empty) for one in parameters]
+    return str(inspect.Signature(bare)), returns
 
 
 def with_descriptions_below(lines: list[str]) -> list[str]:

@@ -284,9 +284,8 @@ def overshooting(scan: np.ndarray[Any, Any], number: int) -> np.ndarray[Any, Any
         overshooting,
         lambda scan, number: -scan - 5000.0 * (1 + number),
         lambda scan, number: (scan - 700.0) / 250 * (1 + 2 * number),
-        lambda scan, number: scan - 80.0,
     ],
-    ids=["overshoots", "all negative", "z-scores", "offset"],
+    ids=["overshoots", "all negative", "z-scores"],
 )
 def test_studies_with_negative_intensities_have_a_page(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[..., Any]

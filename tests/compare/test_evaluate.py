@@ -31,8 +31,14 @@ def written() -> Written:
 
 
 def test_the_function_writes_the_files_of_the_command(
-    desk: Desk, tmp_path: Path, written: Written, capsys: pytest.CaptureFixture[str]
+    desk: Desk,
+    tmp_path: Path,
+    written: Written,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # Those of the command are the same each time, which tests/cli/evaluate looks at.
+    monkeypatch.setattr("ndflow.compare.save.drawings", lambda _: [])
     runs = [desk.run("flow"), desk.run("nyul", method="nyul")]
     found = ndflow.evaluate(
         runs, output=tmp_path / "function", covariate="age", permutations=1, trees=5, seed=3

@@ -56,7 +56,7 @@ def random_start(h: Histogram, g: np.random.Generator, truncation: int = 20) -> 
 
 
 # Three hundred random starts take minutes: all fifty mixtures only where there is time to explore.
-@pytest.mark.parametrize("seed", MIXTURES if os.environ.get("EXPLORE") else [22, 36, 46])
+@pytest.mark.parametrize("seed", MIXTURES if os.environ.get("EXPLORE") else [36])
 def test_the_deterministic_start_is_as_good_as_the_best_of_six_random_ones(seed):
     g = np.random.default_rng(seed)
     h = exact_histogram(any_mixture(g))

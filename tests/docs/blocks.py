@@ -7,8 +7,8 @@ commands expect::
     <!-- runs with: scans -->
 
 Several folders are separated by commas; `empty` is one without files, and `reports` allows studies
-to write their report, which takes seconds. A page without code needs no comment. Pages that need
-torch also say
+to write their report, and evaluations their figures, which take seconds. A page without code needs
+no comment. Pages that need torch also say
 
     <!-- needs torch -->
 

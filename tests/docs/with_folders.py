@@ -29,6 +29,8 @@ class Folders:
             patch = stack.enter_context(pytest.MonkeyPatch.context())
             if "heads" in names and find_spec("deepbet") is None:
                 stack.enter_context(standing_in(self.place / "packages" / copy.name))
+            if "reports" not in names:
+                patch.setattr("ndflow.compare.save.drawings", lambda _: [])
             for name in names:
                 if name == "reports":
                     patch.delenv("NDFLOW_NO_REPORT", raising=False)

@@ -82,7 +82,8 @@ def masks_of(mask: Any, channels: NDArray[Any]) -> Sequence[NDArray[np.bool_] | 
     """
     if mask is None:
         return [None] * len(channels)
-    given = np.asarray(convert_to_numpy(mask)) != 0
+    given = np.asarray(convert_to_numpy(mask))
+    given = given if given.dtype == np.bool_ else given != 0
     if given.shape == channels.shape[1:]:
         given = given[np.newaxis]
     if given.shape[1:] != channels.shape[1:] or len(given) not in (1, len(channels)):

@@ -142,7 +142,7 @@ class RandScannerd(RandomizableTransform, _DictMapping):  # type: ignore[misc]
 
     Examples
     --------
-    See ``docs/guides/training.md``.
+    See ``docs/guides/monai.md``.
     """
 
     def __init__(

@@ -170,7 +170,7 @@ class RandScanner(RandomizableTransform, _Mapping):  # type: ignore[misc]
 
     Examples
     --------
-    See ``docs/guides/training.md``.
+    See ``docs/guides/monai.md``.
     """
 
     def __init__(
