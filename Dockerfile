@@ -12,8 +12,8 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 
 FROM python:${PYTHON}-slim
 ARG VERSION=0.2.0
-# EXTRAS=report,evaluate,prepare can also prepare raw scans, and is larger by 2 GB. Of the builds of
-# torch, this is the one for the processor alone.
+# EXTRAS=report,evaluate,prepare can also prepare raw scans, and is larger by 2 GB
+# or more: of torch, the build for the processor is enough, which TORCH may name.
 ARG EXTRAS=report,evaluate
 ARG TORCH=torch==2.13.0
 LABEL org.opencontainers.image.title="ndflow" \
