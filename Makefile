@@ -80,6 +80,7 @@ bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quart
 	$(BIN)/python benchmarks/rivals.py --heads
 	$(BIN)/python benchmarks/scaling.py
 	$(BIN)/python benchmarks/channels.py
+	$(BIN)/python benchmarks/integrations.py
 
 clean:  ## remove all environments (.venv*) and all that is generated
 	rm -rf .venv .venv-torch .venv-recipes .rivals build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis \
