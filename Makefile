@@ -102,7 +102,7 @@ $(DOCS_READY): $(READY)
 $(TORCH_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-torch
 	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile '$(TORCH)'
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[prepare,torchio,monai,report]' hypothesis pytest nbclient ipykernel
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[prepare,torchio,monai,report]' hypothesis pytest pyyaml nbclient ipykernel
 	@touch $@
 
 $(RECIPES_READY): Makefile

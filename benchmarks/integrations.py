@@ -3,8 +3,8 @@
 A 1 mm volume of 182 × 218 × 182 voxels, a simulated brain, as 32-bit floats and as 16-bit integers,
 is normalised where its map is known by its content and where it is not, undone, and shown as a
 random scanner would. CPU time of one thread, the median of interleaved repetitions; the last column
-is relative to the copy, in the same run. Beside it, `torchio.ZNormalization`, where TorchIO is
-installed.
+is relative to the copy, in the same run. Beside it, `torchio.ZNormalization` and the transform for
+MONAI, where these are installed.
 
     python benchmarks/integrations.py [--repetitions N]
 """
@@ -70,6 +70,7 @@ def work(voxels: NDArray[Any], mask: NDArray[np.bool_] | None) -> Work:
         "undo": (lambda: known.undo(result.voxels, result.imap, mask), None),
         "random scanner": (random_scanner, KNOWN),
         **torchio_work(voxels),
+        **monai_work(voxels, mask),
     }
 
 
@@ -83,6 +84,24 @@ def torchio_work(voxels: NDArray[Any]) -> Work:
     subject = torchio.Subject(image=torchio.ScalarImage(tensor=torch.from_numpy(voxels)[None]))
     transform = torchio.ZNormalization(masking_method=lambda x: x > 0)
     return {"ZNormalization": (lambda: transform(subject), None)}
+
+
+def monai_work(voxels: NDArray[Any], mask: NDArray[np.bool_] | None) -> Work:
+    if find_spec("monai") is None or voxels.dtype.kind != "f":
+        return {}
+    import torch
+    from monai.data import MetaTensor
+
+    from ndflow.integrations.monai import NDFlow
+
+    torch.set_num_threads(1)
+    image = MetaTensor(torch.from_numpy(voxels)[None])
+    known, new = (NDFlow("builtin:T1w", remember=many) for many in (1, 0))
+    known(image, mask)
+    return {
+        "MONAI, known": (lambda: known(image, mask), KNOWN),
+        "MONAI, new": (lambda: new(image, mask), NEW),
+    }
 
 
 def in_turns(parts: Work, times: int) -> dict[str, float]:
