@@ -162,6 +162,14 @@ def test_another_voxel_another_mask_or_another_type_is_another_scan() -> None:
     assert normaliser.found == 5
 
 
+def test_the_same_bytes_of_another_type_are_another_scan() -> None:
+    normaliser = Counted(REFERENCE)
+    scan = SCAN.astype(np.uint16)  # without a negative number, so that both can be normalised
+    for one in (scan, scan.view(np.int16)):
+        normaliser.map_of(one)
+    assert normaliser.found == 2
+
+
 def test_voxels_that_do_not_count_make_no_difference_to_the_map() -> None:
     normaliser = Counted(REFERENCE)
     elsewhere = np.where(BRAIN, SCAN, 3).astype(np.int16)
