@@ -74,7 +74,7 @@ study: $(READY)  ## compare the methods on a cohort, and write docs/study.md (CO
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[study]'
 	$(BIN)/python experiments/study.py $(COHORT) $(RUNS)
 
-bench: $(READY)  ## time it: its parts, beside others, and how it grows (a quarter of an hour)
+bench: $(READY)  ## time it: its parts, beside others, and how it grows (twenty minutes)
 	$(BIN)/python benchmarks/pipeline.py
 	$(BIN)/python benchmarks/rivals.py
 	$(BIN)/python benchmarks/rivals.py --heads

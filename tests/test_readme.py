@@ -85,7 +85,7 @@ def test_the_commands_do_what_is_said_of_them(after_the_commands: Path) -> None:
         np.median(voxels("other.nii.gz")), rel=0.02
     )
     np.testing.assert_allclose(voxels("back.nii.gz"), voxels("scan.nii.gz"), atol=0.1)
-    bids = "DERIVATIVES/sub-{}/anat/sub-{}_desc-ndflow_T1w.nii.gz"
+    bids = "BIDS_OUT/sub-{}/anat/sub-{}_desc-ndflow_T1w.nii.gz"
     for name in (
         "normalised.nii.gz",
         *(f"normalised/{scan}.nii.gz" for scan in ("scan", "other")),
@@ -99,7 +99,7 @@ def test_the_commands_do_what_is_said_of_them(after_the_commands: Path) -> None:
         assert result.mean() == pytest.approx(500, abs=off), name
         assert result.std() == pytest.approx(125, abs=off), name
         assert result.min() > 0, name
-    for study in ("OUT", "DERIVATIVES"):
+    for study in ("OUT", "BIDS_OUT"):
         assert (after_the_commands / study / "report.html").exists()
     assert json.loads(Path("ours.json").read_text())["reference"]["channel_names"] == ["T1w"]
 

@@ -124,8 +124,8 @@ def bids(
         sidecar of a scan already says whether it is.
     reference
         The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
-        docs/reference/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are
-        looked for beside it. Default: references made from these scans.
+        docs/reference/builtin.md); with --mode site and two-level, those of sites
+        (`reference_SITE.json`) are looked for beside it. Default: references made from these scans.
     reports_only
         Only write the report of a finished study again; no scan is processed.
     """

@@ -110,8 +110,8 @@ def cohort(
         docs/guides/channels.md).
     reference
         The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
-        docs/reference/builtin.md); with --mode site, those of sites (`reference_SITE.json`) are
-        looked for beside it. Default: references made from these scans.
+        docs/reference/builtin.md); with --mode site and two-level, those of sites
+        (`reference_SITE.json`) are looked for beside it. Default: references made from these scans.
     """
     from ndflow.cli.channels.channel_cohort import conclude_channels, listed_by_channel
     from ndflow.cli.channels.joint_cohort import joint_study_of, run_together, unused_together
