@@ -226,6 +226,20 @@ def test_a_damaged_file_is_made_again(tmp_path: Path) -> None:
         assert file.read_bytes() == whole
 
 
+def test_a_folder_that_cannot_be_one_is_refused_at_once(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(FileError, match="maps cannot be kept there"):
+        VolumeNormaliser(REFERENCE, folder=tmp_path / "file")
+
+
+@pytest.mark.parametrize("mask", [None, BRAIN, BRAIN.astype(np.float32)])
+@pytest.mark.parametrize("scan", [SCAN, SCAN.astype(np.float32)])
+def test_a_fourth_axis_of_length_1_makes_no_difference(scan: Any, mask: Any) -> None:
+    deeper = None if mask is None else mask[..., np.newaxis]
+    result = VolumeNormaliser(REFERENCE)(scan[..., np.newaxis], deeper).voxels
+    assert same(result[..., 0], VolumeNormaliser(REFERENCE)(scan, mask).voxels)
+
+
 def test_threads_may_share_a_normaliser() -> None:
     normaliser = Counted(REFERENCE, remember=1)
     scans = [head(seed % 3) for seed in range(9)]

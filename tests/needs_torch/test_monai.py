@@ -16,7 +16,7 @@ from monai.data import (
     decollate_batch,
     set_track_meta,
 )
-from monai.transforms import Compose, EnsureTyped, Flipd, LoadImaged, Rotate90d
+from monai.transforms import Compose, EnsureTyped, Flipd, Invertd, LoadImaged, Rotate90d
 from phantoms import AFFINE, head, radii, save, voxels_of
 from random_scanners import some_scanners
 
@@ -326,3 +326,30 @@ def test_from_files(tmp_path: Any) -> None:
 @pytest.mark.parametrize("name", ["monai", "monai_arrays", "channel_images"])
 def test_examples_give_what_they_say(name: str) -> None:
     assert doctest.testmod(import_module(f"ndflow.integrations.{name}")).failed == 0
+
+
+def test_predicted_labels_go_the_way_back_but_keep_their_values() -> None:
+    transforms = Compose([Flipd("image", 0), NDFlowd("image", REFERENCE)])
+    done = transforms({"image": image()})
+    labels = torch.from_numpy(BRAIN & (np.indices(SHAPE)[0] < 9)).float()
+    both = torch.stack([labels, 1 - labels])  # of as many channels as there are classes
+    for predicted in (labels[None], both):
+        data = done | {"pred": MetaTensor(predicted)}
+        undone = Invertd("pred", transforms, orig_keys="image")(data)
+        assert torch.equal(undone["pred"].as_tensor(), predicted.flip(1))
+    undone = Invertd("pred", transforms, orig_keys="image", nearest_interp=False)(
+        done | {"pred": done["image"]}
+    )
+    assert np.allclose(undone["pred"], image(), atol=0.1)
+
+
+def test_a_mask_that_is_none_is_not_taken_for_no_mask() -> None:
+    with pytest.raises((KeyError, RuntimeError), match="no mask with the key 'brain'"):
+        NDFlowd("image", REFERENCE, mask="brain")({"image": image(), "brain": None})
+
+
+def test_an_image_that_is_not_on_the_scale_of_the_reference_has_no_scanner() -> None:
+    standard = NDFlow(REFERENCE, scale="standard")(image())
+    with pytest.raises(InvalidValueError, match="give both the same scale and range"):
+        RandScanner(some_scanners(), 1.0)(standard)
+    RandScanner(some_scanners(), 1.0, scale="standard")(standard)

@@ -262,6 +262,16 @@ def test_threads_may_share_a_pipeline() -> None:
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────
 
 
+def test_an_image_that_is_not_on_the_scale_of_the_reference_has_no_scanner() -> None:
+    with pytest.raises(InvalidValueError, match="normalise it first, with NDFlow"):
+        RandomScanner(some_scanners())(torchio.ZNormalization()(subject()))
+
+
+def test_one_transform_is_for_one_reference() -> None:
+    with pytest.raises(InvalidValueError, match=r"one NDFlow for each, with include=\[...\]"):
+        NDFlow([REFERENCE, REFERENCE])
+
+
 def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"nowhere\.json"):
         NDFlow("nowhere.json")

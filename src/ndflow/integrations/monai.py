@@ -121,7 +121,7 @@ class NDFlowd(_DictMapping):
         """Normalise the images of a dictionary, and return a new one."""
         result = dict(data)
         for key in self.key_iterator(result):
-            if self.mask_key is not None and self.mask_key not in data:
+            if self.mask_key is not None and data.get(self.mask_key) is None:
                 raise KeyError(f"there is no mask with the key {self.mask_key!r} in the data")
             mask = None if self.mask_key is None else data[self.mask_key]
             result[key] = self._of(key)(result[key], mask)

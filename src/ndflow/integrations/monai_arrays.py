@@ -18,7 +18,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.integrations.channel_images import channels_of, listed, mapped_image, masks_of
 from ndflow.integrations.recorded_maps import RecordedMap, record_map
-from ndflow.integrations.study_scanners import read_scanners, scanner_units
+from ndflow.integrations.study_scanners import drawn_map, read_scanners, scanner_units
 from ndflow.integrations.volume_normaliser import VolumeNormaliser
 from ndflow.methods.matching import Scale
 from ndflow.population import ScannerMaps
@@ -28,6 +28,9 @@ from ndflow.values import positive, short
 __all__ = ["Masking", "NDFlow", "RandScanner"]
 
 _MAPS = "ndflow_maps"  # in the record of an applied operation
+# Nothing is interpolated here, but `Invertd` sets the mode of interpolation to "nearest" if it
+# takes a prediction of labels back the way of its image: labels have no intensities to undo.
+_MODE, _IMAGE, _LABELS = "mode", "bilinear", "nearest"
 _SEEDS = 1 << 31
 
 Masking = Callable[[Any], Any] | None
@@ -43,7 +46,8 @@ class _Mapping(InvertibleTransform):  # type: ignore[misc]
         if records:
             img = mapped_image(img, records, inverse=False)
         if isinstance(img, MetaTensor):
-            self.push_transform(img, extra_info={_MAPS: json.dumps(list(records))})
+            noted = {_MAPS: json.dumps(list(records)), _MODE: _IMAGE}
+            self.push_transform(img, extra_info=noted)
         return img
 
     def inverse(self, data: torch.Tensor) -> torch.Tensor:
@@ -58,8 +62,11 @@ class _Mapping(InvertibleTransform):  # type: ignore[misc]
                 f"{type(self).__name__} can undo what it did to a MetaTensor only, which knows "
                 f"what that was, not {type(data).__name__}; see monai.data.set_track_meta"
             )
-        records = json.loads(self.pop_transform(data)[TraceKeys.EXTRA_INFO][_MAPS])
-        return mapped_image(data, records, inverse=True) if records else data
+        noted = self.pop_transform(data)[TraceKeys.EXTRA_INFO]
+        records = json.loads(noted[_MAPS])
+        if not records or noted[_MODE] == _LABELS:
+            return data
+        return mapped_image(data, records, inverse=True)
 
     def check_transforms_match(self, transform: Mapping[Hashable, Any]) -> None:
         """Accept what any transform of this class did: the maps are all that it takes to undo."""
@@ -221,7 +228,10 @@ class RandScanner(RandomizableTransform, _Mapping):  # type: ignore[misc]
             drawn = zip(self.scanners, self._seeds, self._units, channels, strict=True)
             records = [
                 record_map(
-                    one.draw(seed, between=self.between, within=self.within, units=units), voxels
+                    drawn_map(
+                        one, seed, voxels, between=self.between, within=self.within, units=units
+                    ),
+                    voxels,
                 )
                 for one, seed, units, voxels in drawn
             ]

@@ -33,7 +33,8 @@ def record_map(
 
     Returns
     -------
-    The ``map``, and the places of the ``zeros`` that are mapped like other voxels, in C order.
+    The ``map``, and the places of the ``zeros`` that are mapped like other voxels, in C order, in a
+    volume of this ``shape``.
 
     Examples
     --------
@@ -47,7 +48,7 @@ def record_map(
            [0., 7.]], dtype=float32)
     """
     zeros = [] if mask is None else np.flatnonzero((voxels == 0) & mask).tolist()
-    return {"map": imap.to_dict(), "zeros": zeros}
+    return {"map": imap.to_dict(), "zeros": zeros, "shape": list(voxels.shape)}
 
 
 def apply_recorded(
@@ -58,12 +59,14 @@ def apply_recorded(
     Parameters
     ----------
     record : from `record_map`.
-    voxels : the volume.
+    voxels : the volume; in one of another shape, all zeros stay 0.
     inverse : whether to undo the map.
     """
     imap = IntensityMap.from_dict(record["map"])
+    if inverse:  # zeros inside the mask are no zeros any more, and those outside stay
+        return map_array(voxels, imap.inverse(), None, None)
     inside: NDArray[np.bool_] | None = None
-    if record["zeros"]:
+    if record["zeros"] and record["shape"] == list(voxels.shape):
         inside = np.zeros(voxels.shape, np.bool_)
-        inside.flat[[place for place in record["zeros"] if place < voxels.size]] = True
-    return map_array(voxels, imap.inverse() if inverse else imap, inside, None)
+        inside.flat[record["zeros"]] = True
+    return map_array(voxels, imap, inside, None)

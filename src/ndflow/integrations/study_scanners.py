@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import warnings
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
@@ -24,10 +26,12 @@ from ndflow.scan.settings import Matching, Writing
 from ndflow.scan.target import Target, check_units, units_of
 from ndflow.study.finished import unchanging
 from ndflow.study.references import read_reference, reference_name
-from ndflow.transport import Affine, Chain
+from ndflow.transport import Affine, Chain, Tabulated
 from ndflow.values import instance, path_like
 
-__all__ = ["read_scanners", "scanner_units", "scanners"]
+__all__ = ["drawn_map", "read_scanners", "scanner_units", "scanners"]
+
+_FEW = 10_000  # voxels, enough to know the units of an image
 
 _STANDARD = Affine(np.eye(1), np.zeros(1))
 
@@ -117,6 +121,42 @@ def scanner_units(
     matching = Matching(scale=scale, range=range)
     check_units(matching, Writing(), name="the images")
     return _units(found.reference, matching)
+
+
+def drawn_map(
+    found: ScannerMaps,
+    seed: int,
+    voxels: NDArray[Any],
+    *,
+    between: float,
+    within: float,
+    units: Affine,
+) -> Tabulated:
+    """Draw a scanner for an image, after a look at whether the image has the units it needs.
+
+    Parameters
+    ----------
+    found : scanners.
+    seed : of the draw.
+    voxels : of the image.
+    between, within, units : as for `ScannerMaps.draw`.
+
+    Raises
+    ------
+    InvalidValueError
+        Where the median of the image lies beyond all intensities of the reference.
+    """
+    imap = found.draw(seed, between=between, within=within, units=units)
+    some = voxels.reshape(-1)[:: max(1, voxels.size // _FEW)]
+    some = some[some != 0]
+    low, high = (float(units(end)) for end in (found.grid[0], found.grid[-1]))
+    if some.size and not low <= (median := float(np.median(some))) <= high:
+        raise InvalidValueError(
+            f"the image has a median of {median:.4g}, but scanners are drawn for intensities from "
+            f"{low:.4g} to {high:.4g}; normalise it first, with NDFlow, and give both the same "
+            f"scale and range"
+        )
+    return imap
 
 
 def _units(reference: GaussianMixture, matching: Matching) -> Affine:

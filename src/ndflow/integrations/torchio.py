@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.integrations.recorded_maps import RecordedMap, apply_recorded, record_map
-from ndflow.integrations.study_scanners import read_scanners, scanner_units
+from ndflow.integrations.study_scanners import drawn_map, read_scanners, scanner_units
 from ndflow.integrations.volume_normaliser import VolumeNormaliser
 from ndflow.methods.matching import Scale
 from ndflow.population import ScannerMaps
@@ -134,6 +134,11 @@ class NDFlow(NormalizationTransform):  # type: ignore[misc]
         folder: AnyPath | None = None,
         **kwargs: Any,
     ) -> None:
+        if isinstance(reference, list | tuple | dict):
+            raise InvalidValueError(
+                "reference must be one reference; for images of several contrasts, use one NDFlow "
+                "for each, with include=[...]"
+            )
         super().__init__(masking_method=masking_method, **kwargs)
         self.reference = reference
         self._normaliser = VolumeNormaliser(
@@ -217,8 +222,13 @@ class RandomScanner(RandomTransform, IntensityTransform):  # type: ignore[misc]
         found = []
         for voxels in image.numpy():
             seed = int(torch.randint(0, 2**31, (1,)).item())
-            imap = self.scanners.draw(
-                seed, between=self.between, within=self.within, units=self._units
+            imap = drawn_map(
+                self.scanners,
+                seed,
+                voxels,
+                between=self.between,
+                within=self.within,
+                units=self._units,
             )
             found.append(record_map(imap, voxels))
         return found

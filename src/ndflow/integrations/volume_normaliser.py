@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections import OrderedDict
 from contextlib import suppress
 from pathlib import Path
@@ -110,7 +111,7 @@ class VolumeNormaliser:
         self._writing = Writing(outside)
         if folder is not None:
             path_like(folder, "folder")
-        self._folder = None if folder is None else Path(folder)
+        self._folder = None if folder is None else _made(Path(folder))
         choices = MatchingChoices(scale=scale, range=range)
         known = known_target(reference)
         facts = TargetFacts() if known is None else known.facts
@@ -230,8 +231,19 @@ class VolumeNormaliser:
 
     def _save(self, key: str, imap: IntensityMap) -> None:
         if self._folder is not None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            MapRecord(imap).write(self._folder / f"{key}.json", force=True)
+            try:
+                MapRecord(imap).write(self._folder / f"{key}.json", force=True)
+            except FileError as error:  # it will be found again; that is no reason to stop
+                warnings.warn(f"the map is not kept: {error}", stacklevel=2)
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        cause = f"maps cannot be kept there ({error.strerror})"
+        raise FileError(folder, cause, "choose another folder") from None
+    return folder
 
 
 def _inside(voxels: NDArray[Any], mask: NDArray[Any] | None) -> BoolArray | None:
@@ -243,8 +255,9 @@ def _inside(voxels: NDArray[Any], mask: NDArray[Any] | None) -> BoolArray | None
         read_scan(Scan(voxels, mask), Reading())  # says so
     if mask.dtype == np.bool_:
         return mask
-    inside: BoolArray = read_mask(mask.T).inside.T  # in C order, as most arrays are
-    return inside
+    turned = mask.ndim <= 3  # in C order, as most arrays are
+    inside: BoolArray = read_mask(mask.T).inside.T if turned else read_mask(mask).inside
+    return inside.reshape(mask.shape)
 
 
 def _chosen(voxels: NDArray[Any], inside: BoolArray | None) -> NDArray[Any]:

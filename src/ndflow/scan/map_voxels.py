@@ -202,7 +202,8 @@ def map_array(
     if voxels.dtype.kind == "f":
         return _mapped_floats(voxels, imap, mask, outside)
     # Short integers are all looked up, one by one, so that their order makes no difference.
-    turned = voxels.flags.c_contiguous and voxels.dtype.itemsize <= np.dtype(np.int16).itemsize
+    short = voxels.dtype.itemsize <= np.dtype(np.int16).itemsize
+    turned = short and voxels.flags.c_contiguous and voxels.ndim <= 3
     volume = read_volume(voxels.T if turned else voxels)
     inside: Inside = Nonzero(volume)
     if mask is not None:
