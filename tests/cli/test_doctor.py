@@ -2,13 +2,16 @@
 
 import json
 import re
+import sys
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
 from commands import Run
 
 import ndflow
-from ndflow.diagnosis.display import as_text
+from ndflow.diagnosis.cluster import Cluster
+from ndflow.diagnosis.display import as_json, as_text
 from ndflow.diagnosis.examination import Examination, without_folders
 from ndflow.diagnosis.installation import Extra, Installation, Package
 from ndflow.diagnosis.machine import Machine
@@ -122,3 +125,77 @@ def test_folders_of_the_user_are_hidden(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "erika" / "tmp"))
     told = f"{tmp_path}/erika/tmp/x: cannot be written, nor {tmp_path}/erika/y"
     assert without_folders(told) == "TMPDIR/x: cannot be written, nor ~/y"
+
+
+def test_errors_and_tracebacks_hide_them_too(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "erika"
+    monkeypatch.setenv("HOME", str(home))
+    check = Check("map", False, f"{home}/x: it is wrong", f'  File "{home}/y.py", line 1')
+    cluster = Cluster(problem=f"cannot read {home}/z")
+    found = Examination(own(), MACHINE, cluster, SelfTest((check,), 1.0))
+    monkeypatch.setattr("ndflow.diagnosis.examination.examine", lambda _: found)
+    done = run("doctor", "-v")
+    assert "~/x: it is wrong" in done.err
+    assert 'File "~/y.py"' in done.err
+    assert "Dask: cannot read ~/z" in done.err
+    assert "erika" not in done.out + done.err
+
+
+@pytest.mark.parametrize(
+    ("told", "published"),
+    [
+        ('File "/data/erika m/lib/site-packages/numpy/a.py"', 'File "site-packages/numpy/a.py"'),
+        ("cannot load (/data/erika/site-packages/x.so)", "cannot load (site-packages/x.so)"),
+        ('File "/data/erika m/src/ndflow/values.py"', 'File "ndflow/values.py"'),
+        (r'File "D:\erika\Lib\site-packages\x.py"', r'File "site-packages\x.py"'),
+        (f'File "{ndflow.__file__}"', 'File "ndflow/__init__.py"'),
+        ("/data/erika/env/lib/os.py: wrong", "PYTHON/lib/os.py: wrong"),
+        ("report it: https://example.org/some/ndflow/issues", None),
+        ("density/ndflow/x", None),
+    ],
+)
+def test_folders_before_packages_are_cut(
+    told: str, published: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.prefix", "/data/erika/env")
+    assert without_folders(told) == (published or told)
+
+
+def test_backslashes_do_not_keep_folders_in_the_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", r"C:\Users\erika")
+    check = Check(
+        "files", False, r"C:\Users\erika\x: wrong", r"No such file: 'C:\\Users\\erika\\y'"
+    )
+    text = as_json(Examination(own(), MACHINE, None, SelfTest((check,), 1.0)))
+    assert "erika" not in text
+    (published,) = json.loads(text)["self_test"]["checks"]
+    assert published["found"] == r"TMPDIR\x: wrong"
+
+
+def test_folders_are_hidden_before_lines_are_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("tempfile.tempdir", "/erika/with/a/name/that/is/long")
+    check = Check("files", False, "cannot write /erika/with/a/name/that/is/long/x")
+    text = as_text(Examination(own(), MACHINE, None, SelfTest((check,), 1.0)))
+    assert "TMPDIR/x" in text
+    assert "erika" not in text
+
+
+@pytest.mark.parametrize("missing", ["joblib", "packaging"])
+def test_a_missing_package_is_named(
+    missing: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def installed(name: str) -> Distribution:
+        if name == missing:
+            raise PackageNotFoundError(name)
+        return distribution(name)
+
+    monkeypatch.setattr("ndflow.diagnosis.installation.distribution", installed)
+    monkeypatch.setattr("ndflow.diagnosis.examination.self_test", lambda: PASSED)
+    for name in (missing, f"{missing}.requirements", f"{missing}.specifiers"):
+        monkeypatch.setitem(sys.modules, name, None)  # it cannot be imported
+    done = run("doctor")
+    assert done.code == 1
+    assert re.match(rf"error: ndflow needs .*\b{missing}\b.*; try pip install", done.errors[0])

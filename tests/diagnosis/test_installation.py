@@ -1,6 +1,7 @@
 """What is installed, compared with what the metadata of the package ask for."""
 
 import importlib.metadata
+import sys
 import tomllib
 from pathlib import Path
 
@@ -90,3 +91,22 @@ def test_a_source_that_was_not_installed_is_noticed(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("ndflow.diagnosis.installation.distribution", nothing)
     found = installation()
     assert (found.metadata, found.packages, found.extras) == ("", (), ())
+
+
+def test_without_packaging_names_are_compared(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("packaging", "packaging.requirements", "packaging.specifiers"):
+        monkeypatch.setitem(sys.modules, name, None)  # it cannot be imported
+    site.install(
+        "ndflow",
+        ndflow.__version__,
+        "Requires-Dist: numpy>=2.0",
+        "Requires-Dist: packaging>=24.0",
+        "Requires-Dist: nowhere-to-be-found[fast]>=1",
+        "Requires-Dist: unknown; python_version < '3.11'",
+        "Requires-Dist: left-out>=1; extra == 'report'",
+        "Requires-Dist: left-out-too; extra == 'evaluate'",
+        "Provides-Extra: report",
+    )
+    found = installation()
+    assert found.broken == ("packaging", "nowhere-to-be-found")
+    assert extra(found, "report").missing == ("left-out",)

@@ -1,6 +1,7 @@
 """What the machine offers: limits of containers and queues are found."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,9 @@ def test_a_missing_folder_for_temporary_files_is_noticed(monkeypatch: pytest.Mon
 
     monkeypatch.setattr("tempfile.gettempdir", nowhere)
     assert machine().temporary is None
+
+
+def test_cores_are_counted_without_joblib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "joblib", None)  # it cannot be imported
+    found = machine()
+    assert 1 <= found.cores <= found.cores_in_all

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from ndflow._version import __version__, versions
 from ndflow.errors import NdflowError
-from ndflow.study.parallel.workers import connect
 
 __all__ = ["Cluster", "cluster"]
 
@@ -37,15 +36,20 @@ def cluster(scheduler: str) -> Cluster:
     The address itself is nowhere in the result, which people publish.
     """
     try:
+        from ndflow.study.parallel.workers import connect
+    except ImportError as error:  # of joblib
+        return Cluster(problem=f"it cannot be asked ({error}); try pip install --upgrade ndflow")
+    try:
         client = connect(scheduler, timeout=_SECONDS)
     except NdflowError as error:
-        return Cluster(problem=_without_address(str(error).removeprefix(f"{scheduler}: ")))
+        problem = str(error).removeprefix(f"{scheduler}: ")
+        return Cluster(problem=_without_address(problem, scheduler))
     with closing(client):
         cores = client.ncores()
         try:
             found = client.run(versions)
         except Exception as error:  # whatever the workers raise, usually ModuleNotFoundError
-            cause = _without_address(f"{type(error).__name__}: {error}")
+            cause = _without_address(f"{type(error).__name__}: {error}", scheduler)
             problem = f"its workers cannot run ndflow ({cause}); install it there too"
             return Cluster(len(cores), sum(cores.values()), problem)
     others = sorted({one["ndflow"] for one in found.values()} - {__version__})
@@ -54,5 +58,8 @@ def cluster(scheduler: str) -> Cluster:
     return Cluster(len(cores), sum(cores.values()), problem)
 
 
-def _without_address(message: str) -> str:
-    return re.sub(r"\w+://[^\s'\"]+", "its address", message)
+def _without_address(message: str, scheduler: str) -> str:
+    """Return a message without addresses, and without what was given in place of one."""
+    message = re.sub(r"\w+://[^\s'\"]+", "its address", message)
+    given = re.escape(scheduler.rpartition("://")[2])
+    return re.sub(rf"(?<!\w){given}(?!\w)", "its address", message) if given else message

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from io import StringIO
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ndflow.diagnosis.examination import Examination, without_folders
 from ndflow.diagnosis.installation import EXTRAS, Extra, Installation
@@ -57,7 +57,18 @@ def as_json(found: Examination) -> str:
         "self_test": {"passed": found.self_test.passed, **asdict(found.self_test)},
         "problems": found.problems,
     }
-    return without_folders(json.dumps(content, indent=1, ensure_ascii=False)) + "\n"
+    return json.dumps(_published(content), indent=1, ensure_ascii=False) + "\n"
+
+
+def _published(value: Any) -> Any:
+    """Return a value without folders, before JSON escapes the backslashes of their names."""
+    if isinstance(value, str):
+        return without_folders(value)
+    if isinstance(value, dict):
+        return {key: _published(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_published(one) for one in value]
+    return value
 
 
 def as_text(found: Examination) -> str:
@@ -85,7 +96,8 @@ def as_text(found: Examination) -> str:
         table = Table.grid(padding=(0, 2, 0, 0))
         table.add_column(min_width=11)
         for label, text, state, style in rows:
-            cell = Text.assemble((state, style), "  " if state and text else "", text)
+            told = without_folders(text)  # before long names are broken
+            cell = Text.assemble((state, style), "  " if state and told else "", told)
             cell.overflow = "fold"  # a long word is broken, not cut
             table.add_row(f"  {label}", cell)
         if table.row_count:
@@ -95,7 +107,7 @@ def as_text(found: Examination) -> str:
     if not found.problems:
         console.print(Text(f"All is well (tested in {found.self_test.seconds:.1f} s).", _GOOD))
     kept = (line.rstrip() for line in lines.getvalue().splitlines())
-    return without_folders("\n".join(kept)) + "\n"
+    return "\n".join(kept) + "\n"
 
 
 def _installation(own: Installation) -> Iterator[_Row]:

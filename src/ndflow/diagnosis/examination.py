@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,6 +20,14 @@ if TYPE_CHECKING:
     from ndflow.diagnosis.cluster import Cluster
 
 __all__ = ["Examination", "examine", "without_folders"]
+
+_PACKAGE = Path(__file__).parents[1]
+
+# A path to a package: one in double quotes, as in tracebacks, may have spaces.
+_START = r"(?:~|TMPDIR|PYTHON|[A-Za-z]:)?[\\/]"
+_END = r"[\\/](?=(?:site-packages|dist-packages|ndflow)[\\/])"
+_QUOTED = re.compile(rf'(?<="){_START}[^"\n]*{_END}')
+_PLAIN = re.compile(rf"(?<![\w/\\:.]){_START}[^\s'\"]*{_END}")
 
 
 @dataclass(frozen=True)
@@ -77,12 +87,18 @@ def examine(scheduler: str | None = None) -> Examination:
 
 
 def without_folders(text: str) -> str:
-    """Return a text without the user's folders, whose names people may not want to publish."""
-    hidden = {"TMPDIR": "", "~": ""}
-    with suppress(OSError):
-        hidden["TMPDIR"] = tempfile.gettempdir()
+    """Return a text without folders whose names people may not want to publish.
+
+    These are the user's own and those of Python. Paths to packages begin with ``site-packages``,
+    and those to ndflow with ``ndflow``.
+    """
+    hidden = {sys.base_prefix: "PYTHON", sys.prefix: "PYTHON", str(_PACKAGE): _PACKAGE.name}
     with suppress(RuntimeError):
-        hidden["~"] = str(Path.home())
-    for name, folder in hidden.items():
-        text = text.replace(folder, name) if len(folder) > 1 else text
-    return text
+        hidden[str(Path.home())] = "~"
+    with suppress(OSError):
+        hidden[tempfile.gettempdir()] = "TMPDIR"
+    for folder in sorted(hidden, key=len, reverse=True):  # those within others first
+        if len(folder) > 1:
+            for written in (folder.replace("\\", "\\\\"), folder):  # messages quote backslashes
+                text = text.replace(written, hidden[folder])
+    return _PLAIN.sub("", _QUOTED.sub("", text))

@@ -1,21 +1,20 @@
 """What is installed: ndflow, Python, and the packages that ndflow needs or can use.
 
 What it needs is read from its own metadata, which the build made from pyproject.toml, so that
-there is no second list to keep up to date.
+there is no second list to keep up to date. If packaging, which understands them, is missing itself,
+packages are looked for by their names alone.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 from ndflow._version import __version__
-
-if TYPE_CHECKING:
-    from packaging.requirements import Requirement
 
 __all__ = ["EXTRAS", "Extra", "Installation", "Package", "installation"]
 
@@ -31,6 +30,8 @@ EXTRAS = {
 }
 
 _NEED_TORCH = ("monai", "prepare", "torchio")
+_NAME = re.compile(r"[\w.-]+")
+_EXTRA = re.compile(r"""extra\s*==\s*["']([\w.-]+)["']""")
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,9 @@ class Package:
     @property
     def problem(self) -> str:
         """What is wrong, in a few words; empty if it will do."""
-        from packaging.specifiers import SpecifierSet
-
         if self.version is None:
             return self.name
-        if not SpecifierSet(self.wanted).contains(self.version, prereleases=True):
+        if not _will_do(self.version, self.wanted):
             return f"{self.name}{self.wanted} (here {self.version})"
         return f"{', '.join(self.lacks)} (for {self.name})" if self.lacks else ""
 
@@ -135,27 +134,67 @@ def installation() -> Installation:
     )
 
 
+class _Need(NamedTuple):
+    """The name of a package, and the versions that will do."""
+
+    name: str
+    wanted: str = ""
+
+
 def _needs(own: Distribution, extra: str) -> Iterator[Package]:
     """Yield the packages that an extra brings; those that are always needed for ``""``."""
     always = {one.name for one in _requirements(own, "")} if extra else set()
     for one in _requirements(own, extra):
         if one.name not in always:
             found = _installed(one.name)
+            if one.name == "packaging" and not _has_packaging():
+                found = None
             lacks = [] if found is None else _requirements(found, "")
             yield Package(
                 one.name,
-                str(one.specifier),
+                one.wanted,
                 None if found is None else found.version,
                 tuple(sorted(other.name for other in lacks if _installed(other.name) is None)),
             )
 
 
-def _requirements(package: Distribution, extra: str) -> list[Requirement]:
+def _requirements(package: Distribution, extra: str) -> list[_Need]:
     """Return what a package requires on this machine, with an extra or (``""``) without."""
+    if not _has_packaging():
+        return list(_names(package.requires or (), extra))
     from packaging.requirements import Requirement
 
-    required = map(Requirement, package.requires or ())
-    return [one for one in required if one.marker is None or one.marker.evaluate({"extra": extra})]
+    return [
+        _Need(one.name, str(one.specifier))
+        for one in map(Requirement, package.requires or ())
+        if one.marker is None or one.marker.evaluate({"extra": extra})
+    ]
+
+
+def _names(requirements: Iterable[str], extra: str) -> Iterator[_Need]:
+    """Yield what is required whatever the machine: packaging understands the other conditions."""
+    for one in requirements:
+        text, _, condition = (part.strip() for part in one.partition(";"))
+        of_extra = _EXTRA.fullmatch(condition)
+        wanted = not condition or (of_extra is not None and of_extra[1] == extra)
+        if wanted and (name := _NAME.match(text)):
+            yield _Need(name[0])
+
+
+def _will_do(version: str, wanted: str) -> bool:
+    if not _has_packaging():
+        return True
+    from packaging.specifiers import SpecifierSet
+
+    return SpecifierSet(wanted).contains(version, prereleases=True)
+
+
+def _has_packaging() -> bool:
+    try:
+        import packaging.requirements  # noqa: F401
+    except ImportError:
+        return False
+    return True
 
 
 def _installed(name: str) -> Distribution | None:

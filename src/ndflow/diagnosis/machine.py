@@ -45,18 +45,27 @@ class Machine:
 
 def machine() -> Machine:
     """Return what the machine offers."""
-    from joblib import cpu_count
-
     memory = _memory()
     limits = [limit for limit in _memory_limits() if memory is None or limit < memory]
     return Machine(
-        cores=cpu_count(),
+        cores=_cores(),
         cores_in_all=os.cpu_count() or 1,
         memory=memory,
         memory_limit=min(limits, default=None),
         memory_free=_memory_free(),
         temporary=_temporary(),
     )
+
+
+def _cores() -> int:
+    try:
+        from joblib import cpu_count
+    except ImportError:  # joblib is missing, which is for others to say
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    cores: int = cpu_count()
+    return cores
 
 
 def _memory() -> int | None:

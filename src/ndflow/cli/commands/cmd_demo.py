@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from ndflow.cli.options import Jobs, Verbosity, VerbosityOptions
+from ndflow.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from ndflow.demo.demonstration import Demonstration
@@ -47,6 +48,11 @@ def demo(
     from ndflow.demo.demonstration import check_demo, run_demo
 
     folder = Path(dir).absolute()
+    if raw and jobs != -1:
+        raise InvalidValueError(
+            "--jobs with --raw: the scans are only written, one after the other; leave out one of "
+            "the two"
+        )
     if raw:
         return _write_raw(dir, verbosity)
     check_demo(folder)

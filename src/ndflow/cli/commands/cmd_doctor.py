@@ -37,14 +37,15 @@ def doctor(
     """
     from ndflow.cli.console import print_error, print_text
     from ndflow.diagnosis.display import as_json, as_text
-    from ndflow.diagnosis.examination import examine
+    from ndflow.diagnosis.examination import examine, without_folders
 
     found = examine(scheduler)
     if not verbosity.quiet:
         print_text(as_json(found) if json else as_text(found))
     for check in found.self_test.checks if verbosity.verbose else ():
         if check.details:
-            print_error(f"{check.name}: {check.found}", check.details)
+            failed = without_folders(f"{check.name}: {check.found}")
+            print_error(failed, without_folders(check.details))
     for problem in found.problems:
-        print_error(problem)
+        print_error(without_folders(problem))
     return 1 if found.problems else 0

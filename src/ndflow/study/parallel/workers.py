@@ -12,6 +12,7 @@ of a worker that was killed, so futures are used directly.)
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -262,9 +263,11 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Any:
         raise InvalidValueError(
             "--scheduler needs Dask, which is not installed; pip install 'ndflow[cluster]'"
         ) from None
+    by_file = _is_file(scheduler)
+    if by_file:
+        _check_scheduler_file(scheduler)
     try:
         wait = {} if timeout is None else {"timeout": timeout}
-        by_file = Path(scheduler).is_file()
         return Client(**{"scheduler_file" if by_file else "address": scheduler}, **wait)
     except (OSError, ValueError) as error:
         cause = f"no Dask scheduler answers there ({error})"
@@ -274,3 +277,26 @@ def connect(scheduler: str, *, timeout: float | None = None) -> Any:
         cause = f"its connection cannot be secured as configured ({error})"
         hint = "check distributed.comm.tls in the configuration of Dask, and use a tls:// address"
         raise FileError(scheduler, cause, hint) from None
+
+
+def _is_file(scheduler: str) -> bool:
+    """Whether what was given names a scheduler file, which may be missing."""
+    if "://" in scheduler:
+        return False
+    path = Path(scheduler)
+    return path.suffix == ".json" or len(path.parts) > 1 or path.is_file()
+
+
+def _check_scheduler_file(file: str) -> None:
+    """Refuse a file that Dask would wait for, or fail on without saying why."""
+    hint = "give the file that dask scheduler --scheduler-file wrote, or tcp://HOST:PORT"
+    try:
+        content = json.loads(Path(file).read_text("utf-8"))
+    except FileNotFoundError:
+        raise FileError(file, "there is no such file", hint) from None
+    except OSError as error:
+        raise FileError(file, f"cannot be read ({error.strerror})", hint) from None
+    except (ValueError, RecursionError):
+        content = None
+    if not isinstance(content, dict) or not isinstance(content.get("address"), str):
+        raise FileError(file, "not a scheduler file of Dask", hint)
