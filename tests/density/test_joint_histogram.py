@@ -29,6 +29,21 @@ def test_cells_hold_every_voxel_and_are_no_more_than_allowed(d):
     )
 
 
+def test_an_inverse_with_a_second_axis_counts_the_same(monkeypatch):
+    voxels = normal(5000, 9)
+    expected = joint_histogram(voxels, most=800)
+    unique = np.unique
+
+    def of_numpy_2_0_0(array, **options):
+        found = unique(array, **options)
+        if options == {"axis": 0, "return_inverse": True}:
+            return found[0], found[1][:, np.newaxis]
+        return found
+
+    monkeypatch.setattr(np, "unique", of_numpy_2_0_0)
+    assert joint_histogram(voxels, most=800) == expected
+
+
 def test_bins_are_as_narrow_as_the_limit_allows():
     voxels = normal(20_000, 2)
     joint = joint_histogram(voxels, most=2000)

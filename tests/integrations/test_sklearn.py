@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import ndflow
-from ndflow import GaussianMixture, Reference
+from ndflow import GaussianMixture, Reference, ScannerMaps
 from ndflow.integrations.sklearn import DensityFlowTransformer
 
 # Few components, so that the hundred checks take seconds.
@@ -214,7 +214,36 @@ def test_each_feature_has_its_own_channel_of_a_target():
     assert abs(np.corrcoef(together.T)[0, 1]) < 0.1
 
 
+@pytest.mark.parametrize("joint", [False, True])
+def test_columns_of_a_table_are_found_by_name(joint):
+    X = pd.DataFrame(dependent(200), columns=["a", "b"])
+    generator = np.random.default_rng(8)
+    table = pd.DataFrame({"b": generator.normal(100, 1, 300), "a": generator.normal(0, 1, 300)})
+    flow = DensityFlowTransformer(table, joint=joint, truncation=2)
+    assert_allclose(flow.fit(X).transform(X).mean(axis=0), [0, 100], atol=0.5)
+    in_order = clone(flow).set_params(target=table[["a", "b"]])
+    assert_array_equal(in_order.fit(X).transform(X), flow.transform(X))
+    by_place = clone(flow).fit(X.to_numpy())  # which has no names
+    assert_allclose(by_place.transform(X.to_numpy()).mean(axis=0), [100, 0], atol=0.5)
+    flow.set_params(target=table.rename(columns={"a": "c"}))
+    with pytest.raises(ValueError, match=r"target has the columns b, c, but X has a, b; give it"):
+        flow.fit(X)
+    flow.set_params(target=table.rename(columns={"a": "c"}).to_numpy())
+    assert_allclose(flow.fit(X).transform(X).mean(axis=0), [100, 0], atol=0.5)
+
+
+def test_a_table_of_a_dictionary_may_have_any_name():
+    X = pd.DataFrame(dependent(100), columns=["a", "b"])
+    table = pd.DataFrame({"c": np.random.default_rng(8).normal(100, 1, 300)})
+    flow = DensityFlowTransformer({"b": table, "a": "normal"}, truncation=2)
+    assert_allclose(flow.fit(X).transform(X).mean(axis=0), [0, 100], atol=0.5)
+
+
 FLAIR_FIRST = Reference(GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)]), ("FLAIR", "T1w"), 1)
+
+
+SCANNERS = ScannerMaps(GaussianMixture([1.0], [0.0], [1.0]), [-3, 3], [0, 0], [], [], 5, 1, "T1w")
+FLAT = np.stack([np.arange(9.0), np.full(9, 7.0)], axis=1)
 
 
 @pytest.mark.parametrize(
@@ -226,6 +255,12 @@ FLAIR_FIRST = Reference(GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)]), ("FLA
         ({"target": SKEWED, "joint": True}, "1 channel, but X has 2 features; a joint map needs"),
         ({"target": {"T1w": SKEWED, "FLAIR": SKEWED}, "joint": True}, "give a joint one"),
         ({"target": None}, "target must be 'normal', a density"),
+        ({"target": 3}, "target must be 'normal', a density, .* names of features, not 3"),
+        ({"target": SCANNERS}, r"target must be 'normal', a density, .* not ScannerMaps\("),
+        ({"target": []}, "target is an empty sample; give at least two different values"),
+        ({"target": [5.0]}, "target needs at least two different values .* its 1 value is 5"),
+        ({"target": np.ones(50)}, "target needs at least two .* its 50 values are all 1"),
+        ({"target": FLAT, "joint": True}, "its 9 values in column 1 are all 7"),
         ({"regularisation": -1.0}, "regularisation must be zero or a positive number"),
         ({"truncation": 0}, "truncation must lie between 1"),
     ],
@@ -250,12 +285,20 @@ def test_features_without_a_joint_density_are_refused():
         DensityFlowTransformer(joint=True).fit(X[:, :3])
 
 
+def test_one_weight_serves_for_all_rows():
+    X = dependent(50)
+    flow = DensityFlowTransformer(truncation=2)
+    repeated = clone(flow).fit(np.repeat(X, 2, axis=0))
+    assert_array_equal(flow.fit(X, sample_weight=2.0).transform(X), repeated.transform(X))
+
+
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
         (np.ones(3), "one number for each of the 50 rows"),
         (-np.ones(50), "must not be negative"),
         (np.full(50, np.nan), "sample_weight contains NaN"),
+        (0.0, "must not be zero for all rows"),
     ],
 )
 def test_weights_that_make_no_sense_are_refused(weights, message):

@@ -221,3 +221,24 @@ def test_too_few_scans_or_straight_maps_are_refused() -> None:
         scanner_maps(REFERENCE, GRID, list(TABLE), SITES[1:])
     with pytest.raises(InvalidValueError, match="between must be zero or a positive number"):
         SCANNERS.draw(1, between=-1.0)
+
+
+def test_one_curve_for_all_scans_is_not_called_straight() -> None:
+    message = "all scans have the same contrast curve.*; use a study of several sites, or the mode"
+    with pytest.raises(InvalidValueError, match=message):
+        scanner_maps(REFERENCE, GRID, [TABLE[0]] * 6, ["A"] * 6)
+
+
+@pytest.mark.parametrize("strengths", [{"between": 100.0}, {"within": 100}, {"between": 1e300}])
+def test_strengths_beyond_sense_are_refused_by_name(strengths: dict[str, float]) -> None:
+    with pytest.raises(InvalidValueError, match="between and within must be at most 10, not 1"):
+        SCANNERS.draw(1, **strengths)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("units", [None, Affine(125.0, 500.0)])
+def test_the_strongest_draws_of_a_wild_study_still_rise(units: Affine | None) -> None:
+    wild = 10 * np.random.default_rng(5).normal(size=(12, GRID.size))
+    scanners = scanner_maps(REFERENCE, GRID, list(wild), SITES)
+    for seed in range(50):
+        imap = scanners.draw(seed, between=10.0, within=10.0, units=units)
+        assert (np.diff(imap.values) > 0).all()

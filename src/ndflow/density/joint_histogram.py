@@ -136,7 +136,8 @@ def _occupied(
     sizes = [int(channel.max()) - low + 1 for channel, low in zip(bins, lows, strict=True)]
     if math.prod(sizes) >= _KEYS:
         cells, inverse = np.unique(np.stack(bins, axis=1), axis=0, return_inverse=True)
-        return list(cells.T.copy()), np.bincount(inverse, counts).astype(np.float64)
+        flat = inverse.reshape(-1)  # numpy 2.0.0 gives it a second axis
+        return list(cells.T.copy()), np.bincount(flat, counts).astype(np.float64)
     keys = np.zeros(len(bins[0]), dtype=np.int64)
     for channel, low, size in zip(bins, lows, sizes, strict=True):
         keys *= size

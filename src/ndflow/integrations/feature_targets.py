@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -11,11 +11,10 @@ import numpy as np
 from ndflow.density import Fit, GaussianMixture, Histogram, histogram
 from ndflow.density.joint_histogram import joint_histogram
 from ndflow.density.projections import marginal
-from ndflow.errors import InvalidValueError
+from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.population import Reference
 from ndflow.scan.builtin.builtin_references import builtin_reference, is_builtin
 from ndflow.scan.model_files import load
-from ndflow.transport import IntensityMap
 from ndflow.transport.joint.joint_map import EFFECTIVE_COUNT
 from ndflow.values import FloatArray, plural, real_array, short
 
@@ -31,7 +30,9 @@ class Density(Protocol):
         """Return the density of data that are worth so many observations."""
 
 
-def goals(target: object, names: list[str], density: Density) -> list[GaussianMixture]:
+def goals(
+    target: object, names: list[str], density: Density, *, named: bool = False
+) -> list[GaussianMixture]:
     """Return what each feature should look like.
 
     Parameters
@@ -39,12 +40,15 @@ def goals(target: object, names: list[str], density: Density) -> list[GaussianMi
     target : as of `DensityFlowTransformer`.
     names : of the features.
     density : estimates the densities of targets that are samples.
+    named : whether the names are those of columns of `X`, by which columns of a target are found,
+        and not numbers.
 
     Raises
     ------
     InvalidValueError : a target that is none, or has other channels than the features.
+    DegenerateDataError : a target that is a sample without two different values.
     """
-    known = _resolved(target, names)
+    known = _resolved(target, names, named)
     d = len(names)
     if isinstance(known, Mapping):
         missing = [name for name in names if name not in known]
@@ -66,12 +70,14 @@ def goals(target: object, names: list[str], density: Density) -> list[GaussianMi
     return parts * d if len(parts) == 1 else parts
 
 
-def joint_goal(target: object, names: list[str], density: Density) -> GaussianMixture:
+def joint_goal(
+    target: object, names: list[str], density: Density, *, named: bool = False
+) -> GaussianMixture:
     """Return what all features should look like together; parameters as for `goals`."""
     d = len(names)
     if isinstance(target, str) and target == _NORMAL:
         return GaussianMixture(np.ones(1), np.zeros((1, d)), np.eye(d)[np.newaxis])
-    known = _resolved(target, names)
+    known = _resolved(target, names, named)
     if isinstance(known, Mapping):
         raise InvalidValueError(
             "target has a density for each feature, which does not say how they depend on each "
@@ -89,7 +95,7 @@ def joint_goal(target: object, names: list[str], density: Density) -> GaussianMi
 
 
 def _resolved(
-    target: object, names: list[str]
+    target: object, names: list[str], named: bool
 ) -> GaussianMixture | Mapping[str, object] | FloatArray:
     """Return a target as a density, as several by name, or as a sample with one row each."""
     if isinstance(target, str) and target == _NORMAL:
@@ -110,9 +116,43 @@ def _resolved(
         return known.mixture
     if isinstance(known, GaussianMixture | Mapping):
         return known
-    if known is None or isinstance(known, IntensityMap):
+    if not isinstance(known, Sequence) and not hasattr(known, "__array__"):
         raise InvalidValueError(
-            f"target must be 'normal', a density, a reference, a file of either, or a sample, not "
-            f"{short(known)}"
+            f"target must be 'normal', a density, a reference, a file of either, a sample, or a "
+            f"dictionary of these by the names of features, not {short(known)}"
         )
-    return real_array(known, "target", None, None)  # type: ignore[arg-type]
+    sample = real_array(known, "target", None, None)
+    order = _order(known, names) if named else None
+    return _varied(sample if order is None else sample[:, order])
+
+
+def _order(table: object, names: list[str]) -> list[int] | None:
+    """Return which columns of a table are the features; None if its columns have no names."""
+    columns = list(getattr(table, "columns", ()))
+    if not columns or not all(isinstance(column, str) for column in columns):
+        return None
+    if columns == names:
+        return None
+    if sorted(columns) != sorted(names) or len({*columns}) < len(columns):
+        raise InvalidValueError(
+            f"target has the columns {', '.join(columns)}, but X has {', '.join(names)}; give it "
+            f"the columns of X, or target.to_numpy(), which is taken by position"
+        )
+    return [columns.index(name) for name in names]
+
+
+def _varied(sample: FloatArray) -> FloatArray:
+    """Return a sample if each of its columns has a density."""
+    if sample.size == 0:
+        raise DegenerateDataError(
+            "target is an empty sample; give at least two different values, better hundreds"
+        )
+    constant = np.flatnonzero(np.ptp(sample, axis=0) == 0)
+    if constant.size:
+        where = f" in column {constant[0]}" if sample.shape[1] > 1 else ""
+        count = plural(len(sample), "value")
+        raise DegenerateDataError(
+            f"target needs at least two different values to have a density, but its {count}{where} "
+            f"{'is' if len(sample) == 1 else 'are all'} {sample[0, constant[0]]:g}"
+        )
+    return sample

@@ -13,6 +13,7 @@ same as a row that occurs three times, to the last digit.
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -50,7 +51,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     target : "normal", path, Reference, GaussianMixture, array or dict, default="normal"
         What the features should look like: the standard normal density; a reference or a density,
         its file, or ``"builtin:T1w"``; or a sample of shape (m,) or (m, n_features), whose density
-        is estimated. A density of one channel serves for each feature, one of several has a channel
+        is estimated; the columns of a table are found by the names of the features, if both have
+        names. A density of one channel serves for each feature, one of several has a channel
         for each feature. Without `joint`, it may be a dictionary of all these by the names of the
         features.
     joint : bool, default=False
@@ -136,8 +138,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             The data; at least two rows.
         y : None
             Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are left out.
+        sample_weight : array-like of shape (n_samples,) or float, default=None
+            How often each row counts, or one number for all; rows of weight 0 are left out.
 
         Returns
         -------
@@ -209,7 +211,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
 
     def _separate(self, rows: FloatArray, fitting: FeatureFitting) -> IntensityMap:
         """Return the map of each feature by itself."""
-        wanted = goals(self.target, list(self.get_feature_names_out()), fitting.mixture)
+        names, named = list(self.get_feature_names_out()), hasattr(self, "feature_names_in_")
+        wanted = goals(self.target, names, fitting.mixture, named=named)
         triples = zip(rows.T, self.densities_, wanted, strict=True)
         return Channelwise(tuple(line_map(*triple, self.regularisation) for triple in triples))
 
@@ -235,21 +238,22 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
                 f"function of the others in the {len(rows)} distinct rows of X; leave it out, "
                 f"give more rows, or use joint=False"
             )
-        goal = joint_goal(self.target, names, fitting.mixture)
+        named = hasattr(self, "feature_names_in_")
+        goal = joint_goal(self.target, names, fitting.mixture, named=named)
         return together_map(rows, counts, marginals, goal, fitting, self.regularisation)
 
 
 def _checked_weights(sample_weight: ArrayLike | None, count: int) -> FloatArray:
     if sample_weight is None:
         return np.ones(count)
-    given = check_array(
-        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    given = np.full(count, sample_weight) if isinstance(sample_weight, Real) else sample_weight
+    weights: FloatArray = check_array(
+        given, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
     )
-    weights: FloatArray = np.full(count, given) if given.ndim == 0 else given
     if weights.shape != (count,):
         raise InvalidValueError(
             f"sample_weight must have one number for each of the {count} rows of X, not the shape "
-            f"{given.shape}"
+            f"{weights.shape}"
         )
     if (weights < 0).any():
         raise InvalidValueError("sample_weight must not be negative; 0 leaves a row out")

@@ -47,7 +47,9 @@ _POINTS = 65  # of a grid: 1/12 of a standard deviation apart, finer than any de
 _FEWEST = 5  # scans
 _DIGITS = 6  # of curves, after the point: more would only make files longer
 _FLAT = 1e-6  # largest contrast curve of maps that are all straight
-_STEEPEST = 30.0  # bound of a curve, so that products of slopes are finite
+_STEEPEST = 30.0  # bound of the curves of a file, so that products of slopes are finite
+_RISING = 10.0  # bound of the curve of a map, so that it rises strictly in double precision
+_STRONGEST = 10.0  # multiple of the standard deviations of a study
 _FARTHEST = 1e6  # bound of a grid, in standard deviations of the reference
 _NARROWEST = 1e-3  # standard deviation of the reference, as a share of the grid
 _NEGLIGIBLE = 1e-4  # share of the largest standard deviation that a direction must have
@@ -137,7 +139,7 @@ class ScannerMaps(Value):
         ----------
         random : a generator of random numbers, or the seed of one.
         between, within : how much scanners differ, and scans of one scanner, as multiples of the
-            standard deviations that the study has found; 0 leaves that part out.
+            standard deviations that the study has found, at most 10; 0 leaves that part out.
         units : from the reference, which has zero mean and unit variance, to the units of the
             images. By default, they have those of the reference.
 
@@ -147,15 +149,21 @@ class ScannerMaps(Value):
         """
         generator = np.random.default_rng(random)
         numbers = generator.standard_normal(len(self.between) + len(self.within))
-        numbers[: len(self.between)] *= positive(between, "between", zero=True)
-        numbers[len(self.between) :] *= positive(within, "within", zero=True)
+        strengths = [positive(between, "between", zero=True), positive(within, "within", zero=True)]
+        if max(strengths) > _STRONGEST:
+            raise InvalidValueError(
+                f"between and within must be at most {_STRONGEST:g}, not {between:g} and "
+                f"{within:g}; they are multiples of what the study has found, so try 1 or 2"
+            )
+        numbers[: len(self.between)] *= strengths[0]
+        numbers[len(self.between) :] *= strengths[1]
         rows = np.concatenate([self.between, self.within])
         return self.map_of(self.mean + einsum("r,rn->n", numbers, rows), units)
 
     def map_of(self, curve: ArrayLike, units: Affine | None = None) -> Tabulated:
-        """Return the map with a given contrast curve; `units` as for `draw`."""
+        """Return the map with a given contrast curve, cut at ±10; `units` as for `draw`."""
         given = real_array(curve, "curve", self.grid.size)
-        slopes = np.exp(np.clip(given - _mean(given, self._shares), -_STEEPEST, _STEEPEST))
+        slopes = np.exp(np.clip(given - _mean(given, self._shares), -_RISING, _RISING))
         steps = 0.5 * (slopes[1:] + slopes[:-1]) * np.diff(self.grid)
         values = np.concatenate([[0.0], np.cumsum(steps)])
         own, new = (_moments(x, self._shares) for x in (self.grid, values))
@@ -219,7 +227,8 @@ def scanner_maps(
 
     Raises
     ------
-    InvalidValueError : there are too few scans, or all of them have the same contrast.
+    InvalidValueError : there are too few scans, their maps are straight, or all of them have the
+        same contrast.
     """
     if len(curves) < _FEWEST:
         raise InvalidValueError(
@@ -230,10 +239,16 @@ def scanner_maps(
         raise InvalidValueError(f"sites must be {len(curves)}, one per scan, not {len(sites)}")
     table = real_array(np.stack([np.asarray(one, float) for one in curves]), "curves", None, None)
     names = sorted(set(sites))
-    if np.ptp(table, axis=0).max() < _FLAT:
+    if np.abs(table).max() < _FLAT:
         raise InvalidValueError(
             "the maps of all scans are straight lines, which change no contrast; "
             "use a study made with the method 'ndflow'"
+        )
+    if np.ptp(table, axis=0).max() < _FLAT:
+        raise InvalidValueError(
+            "all scans have the same contrast curve, which does not show how scanners differ; use "
+            "a study of several sites, or the mode 'individual', in which each scan has a map of "
+            "its own"
         )
     place = np.array([names.index(site) for site in sites])
     means = np.stack([table[place == site].mean(axis=0) for site in range(len(names))])
