@@ -7,10 +7,12 @@ stores what the cells show. A notebook whose first cell says ``<!-- needs torch 
 
 import json
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from docs.blocks import ROOT
 from docs.run_blocks import captured
 
@@ -34,13 +36,17 @@ class Notebook:
     def needs_torch(self) -> bool:
         return "<!-- needs torch -->" in "".join(self.cells[0]["source"])
 
-    def run(self) -> None:
-        """Run all code cells; magics and lines for the shell are for kernels, and refused."""
+    def run(self, folder: Path) -> None:
+        """Run all code cells in a folder; magics and lines for the shell are refused."""
         names: dict[str, Any] = {"__name__": self.path.stem}
-        for number, cell in enumerate(self.code):
-            source = "".join(cell["source"])
-            with captured():
-                exec(compile(source, f"{self.path.name}, code cell {number + 1}", "exec"), names)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setenv("MPLBACKEND", "agg")
+            patch.setattr(tempfile, "tempdir", str(folder))
+            for number, cell in enumerate(self.code):
+                where = f"{self.path.name}, code cell {number + 1}"
+                with captured():
+                    exec(compile("".join(cell["source"]), where, "exec"), names)
         if "matplotlib.pyplot" in sys.modules:
             sys.modules["matplotlib.pyplot"].close("all")
 

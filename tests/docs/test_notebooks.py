@@ -1,6 +1,5 @@
 """The notebooks run, and are stored with what they show."""
 
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -12,13 +11,8 @@ ALL = [*WITHOUT_TORCH, *notebooks(needs_torch=True)]
 
 
 @pytest.mark.parametrize("notebook", WITHOUT_TORCH, ids=lambda one: one.path.name)
-def test_the_notebook_runs(
-    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    notebook.run()
+def test_the_notebook_runs(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run(tmp_path)
 
 
 @pytest.mark.parametrize("notebook", ALL, ids=lambda one: one.path.name)

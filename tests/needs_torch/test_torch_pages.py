@@ -1,6 +1,5 @@
 """The pages and notebooks of the documentation that need torch run, as `docs.blocks` explains."""
 
-import tempfile
 from pathlib import Path
 
 import pytest
@@ -27,10 +26,5 @@ def test_the_page_runs(page: Page, folders: Folders) -> None:
 
 
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda one: one.path.name)
-def test_the_notebook_runs(
-    notebook: Notebook, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("MPLBACKEND", "agg")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    notebook.run()
+def test_the_notebook_runs(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.run(tmp_path)
