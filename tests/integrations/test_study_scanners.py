@@ -116,7 +116,7 @@ def test_units_are_those_of_normalise(scanners: ndflow.ScannerMaps) -> None:
 
 def test_other_files_are_refused(tmp_path: Path) -> None:
     ndflow.save(tmp_path / "map.json", ndflow.Affine(2.0, 1.0))
-    with pytest.raises(InvalidValueError, match=r"map\.json must be of the type ScannerMaps"):
+    with pytest.raises(FileError, match=r"map\.json: holds no scanners.*ndflow\.scanners\(OUT\)"):
         read_scanners(tmp_path / "map.json")
     with pytest.raises(
         InvalidValueError, match="scanners, where they are not ScannerMaps, must be a path"

@@ -27,7 +27,7 @@ from ndflow.scan.target import Target, check_units, units_of
 from ndflow.study.finished import unchanging
 from ndflow.study.references import read_reference, reference_name
 from ndflow.transport import Affine, Chain, Tabulated
-from ndflow.values import instance, path_like
+from ndflow.values import path_like
 
 __all__ = ["drawn_map", "read_scanners", "scanner_units", "scanners"]
 
@@ -104,8 +104,10 @@ def read_scanners(source: ScannerMaps | AnyPath) -> ScannerMaps:
         return source
     path_like(source, "scanners, where they are not ScannerMaps,")
     found = load(source)
-    instance(found, os.fspath(source), ScannerMaps)
-    return found  # type: ignore[return-value]
+    if not isinstance(found, ScannerMaps):
+        hint = "make a file of scanners with ndflow.save(FILE, ndflow.scanners(OUT))"
+        raise FileError(source, f"holds no scanners, but a {type(found).__name__}", hint)
+    return found
 
 
 def scanner_units(
