@@ -4,11 +4,13 @@
     python experiments/golden.py check golden.json [COHORT]
 
 COHORT is a BIDS folder with masks and tissue probability maps (default: ``../shared/cohort``);
-twelve of its scans are used, the first four of each site. The voxels of all images and the
-coefficients of all intensity maps are hashed, so one changed bit shows. Numbers in the tables of
-an evaluation must agree to 1e-9, since a sum in another order changes no method. The hashes hold
-for one kind of processor only (numpy's vectorised loops round differently on others), so the file
-is not kept in the repository: record it before a refactoring, check it after each step.
+twelve of its scans are used, the first four of each site. Scans of several channels are looked for
+in ``../scans/channels`` beside it. The voxels of all images and the coefficients of all intensity
+maps are hashed, so one changed bit shows. Numbers in tables must agree to 1e-9, since a sum in
+another order changes no method. The hashes hold for one kind of processor only (numpy's vectorised
+loops round differently on others), so the file is not kept in the repository: record it before a
+refactoring, check it after each step. The transforms for TorchIO and MONAI run in ``.venv-torch``
+(``make test-torch`` makes it).
 """
 
 from __future__ import annotations
@@ -55,7 +57,26 @@ STUDIES: dict[str, tuple[str, ...]] = {
     "freeze": ("--freeze", "weight<0.05", "--outside", "keep"),
     "nyul-7": ("--method", "nyul", "--landmarks", "7"),
     "auto-mask": ("--auto-mask", "--effective-count", "3e3"),
+    "balance": ("--balance", "sex", "--mode", "two-level"),
 }
+CHANNELS = ("T1w", "FLAIR")
+TRANSFORMS = """
+import sys
+import nibabel, numpy, torch, torchio
+from monai.data import MetaTensor
+from ndflow.integrations import monai, torchio as transforms
+image, mask, out = sys.argv[1:]
+scan = nibabel.load(image)
+subject = torchio.Subject(t1=torchio.ScalarImage(image), brain=torchio.LabelMap(mask))
+done = transforms.NDFlow("builtin:T1w", "brain")(subject)
+tensor = MetaTensor(torch.from_numpy(scan.get_fdata(dtype="float32"))[None], affine=scan.affine)
+for name, voxels in {
+    "torchio": done.t1.numpy()[0],
+    "torchio-undone": done.apply_inverse_transform().t1.numpy()[0],
+    "monai": monai.NDFlow("builtin:T1w")(tensor).numpy()[0],
+}.items():
+    nibabel.save(nibabel.Nifti1Image(voxels, scan.affine), f"{out}/{name}.nii.gz")
+"""
 
 
 def main() -> int:
@@ -128,7 +149,43 @@ def run_everything(cohort: Path, out: Path) -> None:
     words = ("--covariate", "age", "--permutations", "3", "--trees", "20", "-j", "2")
     ndflow("evaluate", *runs, "-o", out / "evaluation", *words)
     ndflow("report", out / "method-ndflow")
+    prepare_some(out)
+    run_channels(cohort.parent / "scans" / "channels", out)
+    run_transforms(images[0], masks[0], out / "transforms")
     ndflow("demo", out / "demo", "-q")
+
+
+def prepare_some(out: Path) -> None:
+    """Prepare the first two scans, which have masks, and normalise them with what was found."""
+    lines = (out / "scans.tsv").read_text().splitlines(keepends=True)
+    (out / "raw.tsv").write_text("".join(lines[:3]))
+    ndflow("prepare", out / "raw.tsv", out / "prepare", "--no-report", "-j", "2")
+    ndflow("cohort", out / "prepare" / "study.tsv", out / "prepared-study", "--no-report")
+    ndflow("cohort", out / "raw.tsv", out / "prepared-cohort", "--prepare", "--no-report")
+
+
+def run_channels(folder: Path, out: Path) -> None:
+    """Normalise several channels, each by itself and jointly."""
+    people = sorted({path.name.split("_")[0] for path in folder.glob("*_T1w.nii.gz")})
+    files = {one: [folder / f"{one}_{name}.nii.gz" for name in CHANNELS] for one in people}
+    lines = ["\t".join(["subject", *CHANNELS])]
+    lines += ["\t".join([one, *map(str, paths)]) for one, paths in files.items()]
+    (out / "channels.tsv").write_text("\n".join(lines) + "\n")
+    for name, words in {"channels": (), "joint": ("--joint",)}.items():
+        common = ("--channels", *CHANNELS, "--no-report", *words)
+        ndflow("cohort", out / "channels.tsv", out / name, *common)
+        named = [f"{c}={path}" for c, path in zip(CHANNELS, files[people[0]], strict=True)]
+        target = out / name / "reference.json"
+        ndflow("normalise", *named, "--to", target, "-o", out / f"{name}-normalise", *words)
+
+
+def run_transforms(image: Path, mask: Path, out: Path) -> None:
+    """Normalise a scan with TorchIO and MONAI, in the environment that has torch."""
+    out.mkdir()
+    python = Path(__file__).resolve().parents[1] / ".venv-torch" / "bin" / "python"
+    command = [python, "-W", "ignore", "-c", TRANSFORMS, image, mask, out]
+    if subprocess.run(command, check=False).returncode:
+        raise SystemExit("the transforms failed; run make test-torch once to install torch")
 
 
 def chosen_scans(cohort: Path) -> list[str]:
@@ -146,9 +203,9 @@ def write_table(cohort: Path, scans: list[str], path: Path, *, tissues: bool) ->
     }
     kinds = {"image": "T1w", "mask": "desc-brain_mask"}
     kinds |= {t: f"label-{t.upper()}_probseg" for t in ("gm", "wm", "csf")} if tissues else {}
-    lines = ["\t".join(["subject", "site", "age", *kinds])]
+    lines = ["\t".join(["subject", "site", "age", "sex", *kinds])]
     for label in scans:
-        cells = [label, known[label]["site"], known[label]["age"]]
+        cells = [label, *(known[label][name] for name in ("site", "age", "sex"))]
         lines.append(
             "\t".join([*cells, *(str(file(cohort, label, kind)) for kind in kinds.values())])
         )
@@ -191,16 +248,25 @@ def hashes(folder: Path) -> Iterator[tuple[str, str]]:
         )
     for path in sorted(folder.rglob("*.json")):
         content = json.loads(path.read_text())
-        for part in ("map", "mixture"):
-            if content.get("kind") == part:
-                yield f"{key(folder, path)}:{part}", digest(plain(content[part]))
-        if content.get("kind") == "reference":
-            yield f"{key(folder, path)}:mixture", digest(plain(content["reference"]["mixture"]))
+        if isinstance(content, dict) and "kind" in content:
+            for place, found in models(content):
+                yield f"{key(folder, path)}:{place}", digest(plain(found))
+
+
+def models(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every mixture and every intensity map in a file, with its place."""
+    pairs = content.items() if isinstance(content, dict) else enumerate(content)
+    for name, value in pairs:
+        here = f"{place}.{name}" if place else str(name)
+        if name in ("map", "mixture"):
+            yield here, value
+        elif isinstance(value, dict | list):
+            yield from models(value, here)
 
 
 def numbers(folder: Path) -> Iterator[tuple[str, list[float]]]:
-    """Yield the numbers of each table of an evaluation."""
-    for path in sorted(folder.rglob("evaluation/*.tsv")):
+    """Yield the numbers of each table."""
+    for path in sorted(folder.rglob("*.tsv")):
         cells = [cell for row in rows(path) for cell in row.values()]
         yield key(folder, path), [float(cell) for cell in cells if is_number(cell)]
 
