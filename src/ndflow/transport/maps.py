@@ -24,7 +24,7 @@ _SHOWN = 6  # maps of a chain in its repr
 
 
 class IntensityMap(Value, ABC):
-    """An invertible map of intensities.
+    """An invertible map of intensities: ``f(x)`` maps, ``~f`` undoes it, ``g @ f`` is f, then g.
 
     With one channel, it applies to each element of an array of any shape; with several, the last
     axis of the array is the channel. Subclasses implement ``channels``, ``inverse`` and two private
@@ -38,8 +38,10 @@ class IntensityMap(Value, ABC):
     array([5., 9.])
     >>> imap.log_det_jacobian([1.0, 2.0]).round(3)
     array([1.386, 1.386])
-    >>> imap.inverse()([5.0, 9.0])
+    >>> (~imap)([5.0, 9.0])
     array([1., 2.])
+    >>> (Affine(1.0, -1.0) @ imap)([1.0, 2.0])
+    array([4., 8.])
     """
 
     @property
@@ -58,6 +60,12 @@ class IntensityMap(Value, ABC):
     @abstractmethod
     def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Map points, (n, d) to (n, d), and return the log-Jacobian at each as well, (n,)."""
+
+    def __invert__(self) -> IntensityMap:
+        return self.inverse()
+
+    def __matmul__(self, first: IntensityMap) -> Chain:
+        return Chain((first, self)) if isinstance(first, IntensityMap) else NotImplemented
 
     def __call__(self, x: ArrayLike) -> FloatArray:
         """Return the mapped intensities, in the shape of `x`."""
