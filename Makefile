@@ -41,8 +41,8 @@ docs: $(DOCS_READY)  ## the site, in build/docs; warnings are errors
 	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "wrote build/docs/index.html"
 
-notebooks: $(DOCS_READY)  ## execute the notebooks that need no torch, and store what they show
-	$(BIN)/python docs/notebooks/execute.py $$(grep -L 'needs torch' docs/notebooks/*.ipynb)
+notebooks: $(DOCS_READY)  ## execute the notebooks, and store what they show
+	$(BIN)/python docs/notebooks/execute.py docs/notebooks/*.ipynb
 
 linkcheck: $(DOCS_READY)  ## try every link of the documentation (needs a network)
 	$(BIN)/sphinx-build -b linkcheck --keep-going --quiet docs build/linkcheck
@@ -102,7 +102,7 @@ $(DOCS_READY): $(READY)
 $(TORCH_READY): pyproject.toml
 	$(PYTHON) -m venv .venv-torch
 	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile '$(TORCH)'
-	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[prepare,torchio,monai,report]' hypothesis pytest pyyaml nbclient ipykernel
+	$(TORCH_BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[prepare,torchio,monai,report]' hypothesis pytest pyyaml
 	@touch $@
 
 $(RECIPES_READY): Makefile

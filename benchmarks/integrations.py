@@ -1,10 +1,9 @@
 """How long the transforms for training take, beyond the copy of a volume.
 
 A 1 mm volume of 182 × 218 × 182 voxels, a simulated brain, as 32-bit floats and as 16-bit integers,
-is normalised where its map is known by its content and where it is not, undone, and shown as a
-random scanner would. CPU time of one thread, the median of interleaved repetitions; the last column
-is relative to the copy, in the same run. Beside it, `torchio.ZNormalization` and the transform for
-MONAI, where these are installed.
+is normalised where its map is known by its content and where it is not, and undone. CPU time of one
+thread, the median of interleaved repetitions; the last column is relative to the copy, in the same
+run. Beside it, `torchio.ZNormalization` and the transform for MONAI, where these are installed.
 
     python benchmarks/integrations.py [--repetitions N]
 """
@@ -28,11 +27,8 @@ from numpy.typing import NDArray
 from ndflow.demo.demo_scan import SCANNERS, draw_scan
 from ndflow.demo.scan_grid import grid_over
 from ndflow.demo.simulate import REACH
-from ndflow.integrations.recorded_maps import apply_recorded, record_map
-from ndflow.integrations.volume_normaliser import VolumeNormaliser
-from ndflow.population import contrast_grid, scanner_maps
+from ndflow.integrations.normaliser import VolumeNormaliser, apply_recorded, record_map
 from ndflow.preparation.template import load_anatomy
-from ndflow.scan.builtin.builtin_references import builtin_reference
 
 SHAPE = (182, 218, 182)
 KNOWN, NEW = 50.0, 120.0  # milliseconds beyond the copy that we allow
@@ -54,21 +50,12 @@ def volume() -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
 def work(voxels: NDArray[Any], mask: NDArray[np.bool_] | None) -> Work:
     known, new = (VolumeNormaliser("builtin:T1w", remember=many) for many in (1, 0))
     result = known(voxels, mask)
-    reference = builtin_reference("T1w").mixture
-    grid = contrast_grid(reference)
-    curves = [size * np.sin(grid) for size in np.linspace(-0.3, 0.3, 6)]
-    scanners = scanner_maps(reference, grid, curves, ["A"] * 3 + ["B"] * 3)
-
-    def random_scanner() -> Any:
-        record = record_map(scanners.draw(1), result.voxels)
-        return apply_recorded(record, result.voxels)
-
+    record = record_map(result.imap, voxels, mask)
     return {
         "copy": (voxels.copy, None),
         "known": (lambda: known(voxels, mask), KNOWN),
         "new": (lambda: new(voxels, mask), NEW),
-        "undo": (lambda: known.undo(result.voxels, result.imap, mask), None),
-        "random scanner": (random_scanner, KNOWN),
+        "undo": (lambda: apply_recorded(record, result.voxels, inverse=True), None),
         **torchio_work(voxels),
         **monai_work(voxels, mask),
     }

@@ -1,10 +1,9 @@
-"""The figures of docs/guides/scikit-learn.md: how many rows a density needs, and joint features.
+"""The figures of docs/guides/scikit-learn.md: how many rows a density needs.
 
     python experiments/feature_study.py
 
 One feature, normal or lognormal, is brought to the standard normal density; the error is that of
-fresh values, whose true place is known. Then dependent features with two peaks each are brought
-jointly to independent normal ones; the error is the largest of their covariances.
+fresh values, whose true place is known.
 """
 
 from __future__ import annotations
@@ -37,24 +36,6 @@ def one_feature(name: str, rows: int, generator: np.random.Generator) -> list[fl
     return [float(error) for error in np.mean(errors, axis=0)]
 
 
-def dependent(rows: int, features: int, generator: np.random.Generator) -> NDArray[np.float64]:
-    X = generator.normal(size=(rows, features))
-    second = generator.random(rows) < 0.4
-    X[second] = 0.5 * X[second] + 2
-    X[:, 1] += 0.7 * X[:, 0]
-    X[:, 0] = np.exp(0.3 * X[:, 0])
-    return X
-
-
-def joint_features(features: int, rows: int) -> float:
-    """Return the largest error of a covariance, in fresh rows."""
-    generator = np.random.default_rng(0)
-    X = dependent(rows, features, generator)
-    flow = DensityFlowTransformer(joint=True).fit(X)
-    mapped = flow.transform(dependent(3000, features, generator))
-    return float(np.abs(np.cov(mapped.T) - np.eye(features)).max())
-
-
 def main() -> None:
     generator = np.random.default_rng(0)
     print("feature, rows: flow, scaler, quantiles")
@@ -62,10 +43,6 @@ def main() -> None:
         for rows in (30, 100, 1000):
             errors = one_feature(name, rows, generator)
             print(f"{name}, {rows}: " + ", ".join(f"{error:.2f}" for error in errors))
-    print("features, rows: largest error of a covariance")
-    for features in (2, 4, 6, 10):
-        for rows in (200, 3000):
-            print(f"{features}, {rows}: {joint_features(features, rows):.2f}")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pytest
 import ndflow
 
 NEED_TORCH = {  # whose examples run in tests/needs_torch
-    f"ndflow.integrations.{name}" for name in ("channel_images", "monai", "monai_arrays", "torchio")
+    f"ndflow.integrations.{name}" for name in ("monai", "torchio")
 }
 MODULES = [
     module.name

@@ -69,7 +69,6 @@ VERBS = {
     "evaluate": (Writing, Reading),
     "report": (Reading,),
     "verify": (),
-    "scanners": (),
 }
 WHOLE = (
     "normalise",

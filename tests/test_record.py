@@ -16,7 +16,6 @@ from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError, Lan
 from ndflow.methods.solution import MatchRecord
 from ndflow.record import Record
 from ndflow.scan.channels.channel_records import ReferenceModels, ScanModels
-from ndflow.scan.model_files import ScannersModel
 from ndflow.study.channels.joint_plan import JointStudyRecord
 from ndflow.study.preparing.preparation_records import (
     AlignedRecord,
@@ -259,7 +258,7 @@ def test_the_records_of_files_say_which_kind_they_are() -> None:
     assert of_preparations == {"preparation", "prepared", "aligned"}
     of_channels = {kind.kind for kind in (ScanModels, ReferenceModels, JointStudyRecord)}
     assert of_channels == {"mixtures", "references", "joint-study"}
-    known = {"mixture", "reference", "map", "study", "evaluation", ScannersModel.kind}
+    known = {"mixture", "reference", "map", "study", "evaluation"}
     assert kinds == known | of_preparations | of_channels
 
 

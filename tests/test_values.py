@@ -42,9 +42,6 @@ VALUES: dict[str, Value] = {
         (MIXTURE, OTHER, STANDARD), [0.25, 0.5, 0.25], 1e-3 * (np.eye(3) - 1 / 3)
     ),
     "HealthyCeiling": ndflow.HealthyCeiling([-8.0, 0.0, 8.0], [-7.0, 0.5, -7.0], 0.1, 20),
-    "ScannerMaps": ndflow.ScannerMaps(
-        STANDARD, [-2.0, 0.0, 2.0], [0.1, 0.0, -0.1], [[0.2, 0.0, -0.2]], [[0.0, 0.1, 0.0]], 9, 2
-    ),
 }
 every_value = pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 
@@ -73,7 +70,6 @@ REPRS = {
     "Tissues": "Tissues(CSF 25%, GM 50%, WM 25%)",
     "TissueModel": "TissueModel(CSF 25%, GM 50%, WM 25%, from maps)",
     "HealthyCeiling": "HealthyCeiling(20 scans, threshold=0.1)",
-    "ScannerMaps": "ScannerMaps(intensity, 9 scans of 2 sites)",
 }
 
 
@@ -268,13 +264,6 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Chain", {"maps": AFFINE}, "maps"),
     ("Chain", {"maps": 1.0}, "maps"),
     ("Chain", {"maps": (AFFINE, ndflow.Flow(PLANE, PLANE))}, "same number of channels"),
-    ("ScannerMaps", {"reference": PLANE}, "reference must have one channel"),
-    ("ScannerMaps", {"grid": [0.0, 0.0, 1.0]}, "grid must be 2 to 1024 numbers, strictly incr"),
-    ("ScannerMaps", {"grid": [50.0, 60.0, 70.0]}, "grid must cover the intensities of the refer"),
-    ("ScannerMaps", {"mean": [0.0, 1.0]}, r"mean must have the shape \(3\)"),
-    ("ScannerMaps", {"between": [[0.0, NAN, 0.0]]}, "between must be finite"),
-    ("ScannerMaps", {"within": [[0.0, 99.0, 0.0]]}, "within must lie within ±30"),
-    ("ScannerMaps", {"sites": 10}, "sites"),
 ]
 nonsense = pytest.mark.parametrize(
     ("name", "wrong", "message"),

@@ -11,8 +11,7 @@ The verbs of the command line:
     cohort(table, out)            a whole study
     evaluate(runs), report(out)   compare finished studies, and show them on a page
     verify(out)                   check that the files of a study are as they were
-    scanners(out)                 how the scanners of a study differ, to draw random ones
-    load(path), save(path, model) mixtures, references, intensity maps and scanners in files
+    load(path), save(path, model) mixtures, references and intensity maps in files
     citation()                    what to cite
 
 What they are made of, from an intensity to a common scale:
@@ -37,12 +36,10 @@ if TYPE_CHECKING:
     from ndflow.compare.evaluate import Evaluation, evaluate
     from ndflow.density import Fit, GaussianMixture, Histogram, histogram, stack
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
-    from ndflow.integrations.study_scanners import scanners
     from ndflow.population import (
         HealthyCeiling,
         Landmarks,
         Reference,
-        ScannerMaps,
         TissueModel,
         Tissues,
         adapted_proportions,
@@ -87,12 +84,10 @@ _HOMES = {
     "compare.evaluate": ("Evaluation", "evaluate"),
     "density": ("Fit", "GaussianMixture", "Histogram", "histogram", "stack"),
     "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
-    "integrations.study_scanners": ("scanners",),
     "population": (
         "HealthyCeiling",
         "Landmarks",
         "Reference",
-        "ScannerMaps",
         "TissueModel",
         "Tissues",
         "adapted_proportions",
@@ -155,7 +150,6 @@ __all__ = [
     "QuantileMap",
     "Reference",
     "Result",
-    "ScannerMaps",
     "Status",
     "Summary",
     "Tabulated",
@@ -183,7 +177,6 @@ __all__ = [
     "reference",
     "report",
     "save",
-    "scanners",
     "stack",
     "tabulate",
     "tissue_model",

@@ -86,17 +86,6 @@ def test_the_order_of_the_voxels_does_not_matter():
     assert one == two
 
 
-def test_a_weight_counts_like_repeated_voxels():
-    voxels = normal(3000, 2)
-    times = np.random.default_rng(1).integers(1, 4, size=3000)
-    joint = joint_histogram(voxels, weights=times, most=500)
-    ones = joint_histogram(voxels.repeat(times, axis=0), weights=np.ones(times.sum()), most=500)
-    assert joint == ones
-    assert joint.total == times.sum()
-    with pytest.raises(InvalidValueError, match="weights must be positive"):
-        joint_histogram(voxels, weights=np.zeros(3000))
-
-
 def test_errors_say_what_is_wrong():
     with pytest.raises(InvalidValueError, match="one row each"):
         joint_histogram(np.zeros(3))

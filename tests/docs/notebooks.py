@@ -1,8 +1,7 @@
 """The notebooks of the documentation, run cell by cell in this process.
 
 That is faster than a kernel, and warnings are errors. ``make notebooks`` runs them in a kernel, and
-stores what the cells show. A notebook whose first cell says ``<!-- needs torch -->`` is run by
-``make test-torch``.
+stores what the cells show.
 """
 
 import json
@@ -32,10 +31,6 @@ class Notebook:
     def code(self) -> list[dict[str, Any]]:
         return [cell for cell in self.cells if cell["cell_type"] == "code"]
 
-    @property
-    def needs_torch(self) -> bool:
-        return "<!-- needs torch -->" in "".join(self.cells[0]["source"])
-
     def run(self, folder: Path) -> None:
         """Run all code cells in a folder; magics and lines for the shell are refused."""
         names: dict[str, Any] = {"__name__": self.path.stem}
@@ -51,7 +46,6 @@ class Notebook:
             sys.modules["matplotlib.pyplot"].close("all")
 
 
-def notebooks(*, needs_torch: bool) -> list[Notebook]:
-    """Return the notebooks that need torch, or those that do not."""
-    found = [Notebook(path) for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))]
-    return [notebook for notebook in found if notebook.needs_torch == needs_torch]
+def notebooks() -> list[Notebook]:
+    """Return all notebooks."""
+    return [Notebook(path) for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))]

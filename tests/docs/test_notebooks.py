@@ -6,16 +6,15 @@ import pytest
 
 from docs.notebooks import Notebook, notebooks
 
-WITHOUT_TORCH = notebooks(needs_torch=False)
-ALL = [*WITHOUT_TORCH, *notebooks(needs_torch=True)]
+NOTEBOOKS = notebooks()
 
 
-@pytest.mark.parametrize("notebook", WITHOUT_TORCH, ids=lambda one: one.path.name)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda one: one.path.name)
 def test_the_notebook_runs(notebook: Notebook, tmp_path: Path) -> None:
     notebook.run(tmp_path)
 
 
-@pytest.mark.parametrize("notebook", ALL, ids=lambda one: one.path.name)
+@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda one: one.path.name)
 def test_outputs_are_stored_in_order_and_without_errors(notebook: Notebook) -> None:
     counts = [cell["execution_count"] for cell in notebook.code]
     assert counts == [*range(1, len(counts) + 1)], "run make notebooks"

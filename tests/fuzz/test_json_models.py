@@ -18,8 +18,6 @@ from phantoms import head, save
 from studies import read_json
 
 import ndflow
-from ndflow import GaussianMixture
-from ndflow.population import scanner_maps
 
 SCAN = head(0, shape=(10, 10, 10))
 
@@ -38,12 +36,6 @@ def documents() -> dict[str, Any]:
         "table": table,
         "inverse": table.inverse(),
         "affine": ndflow.Affine([[2.0]], [1.0]),
-        "scanners": scanner_maps(
-            GaussianMixture([1.0], [0.0], [1.0]),
-            [-1.0, 0.0, 1.0],
-            list(generator.normal(size=(5, 3))),
-            list("AABBB"),
-        ),
         "several": {"T1w": source, "FLAIR": target},
         "references": {name: ndflow.reference([source]) for name in ("T1w", "FLAIR")},
     }
@@ -91,9 +83,6 @@ def check_model(model: Any, document: Any) -> None:
     assert holds(document[kind], json.loads(json.dumps(model.to_dict())))
     if kind == "map":
         check_map(model)
-        return
-    if kind == "scanners":
-        check_map(model.draw(1))
         return
     mixture = model if kind == "mixture" else model.mixture
     assert (mixture.weights >= 0).all()

@@ -1,4 +1,4 @@
-"""MONAI: normalisation and random scanners in real pipelines, repeated, undone and shared."""
+"""MONAI: normalisation in real pipelines, repeated, undone and shared."""
 
 import doctest
 from importlib import import_module
@@ -16,13 +16,12 @@ from monai.data import (
     decollate_batch,
     set_track_meta,
 )
-from monai.transforms import Compose, EnsureTyped, Flipd, Invertd, LoadImaged, Rotate90d
+from monai.transforms import Compose, EnsureTyped, Flip, Flipd, Invertd, LoadImaged, Rotate90d
 from phantoms import AFFINE, head, radii, save, voxels_of
-from random_scanners import some_scanners
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.integrations.monai import NDFlow, NDFlowd, RandScanner, RandScannerd
+from ndflow.integrations.monai import NDFlow, NDFlowd
 
 SHAPE = (24, 22, 20)
 BRAIN = radii(SHAPE) < 0.9
@@ -123,21 +122,15 @@ def test_a_map_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def pipeline(scanners: ndflow.ScannerMaps) -> Compose:
+def pipeline() -> Compose:
     return Compose(
         [
             EnsureTyped(["image", "brain"]),
             Flipd(["image", "brain"], spatial_axis=0),
             NDFlowd("image", REFERENCE, mask="brain"),
             Rotate90d(["image", "brain"]),
-            RandScannerd("image", scanners, prob=0.7),
         ]
     )
-
-
-@pytest.fixture(scope="module")
-def scanners() -> ndflow.ScannerMaps:
-    return some_scanners()
 
 
 def sample(seed: int) -> dict[str, Any]:
@@ -145,13 +138,11 @@ def sample(seed: int) -> dict[str, Any]:
 
 
 def test_a_pipeline_is_undone(pipeline: Compose) -> None:
-    pipeline.set_random_state(1)
-    for seed in range(4):  # of which some are shown by another scanner
-        result = pipeline(sample(seed))
-        back = pipeline.inverse(result)
-        assert (back["image"] - image(seed)).abs().max() < 0.05
-        assert np.allclose(back["image"].affine, AFFINE)
-        assert not back["image"].applied_operations
+    result = pipeline(sample(0))
+    back = pipeline.inverse(result)
+    assert (back["image"] - image(0)).abs().max() < 0.05
+    assert np.allclose(back["image"].affine, AFFINE)
+    assert not back["image"].applied_operations
 
 
 @pytest.mark.parametrize("kind", ["fork", "threads"])
@@ -168,13 +159,12 @@ def test_batches_of_loaders_are_undone(pipeline: Compose, kind: str) -> None:
     assert len(images) == 4
 
 
-def test_spawned_workers_do_the_same(scanners: ndflow.ScannerMaps) -> None:
+def test_spawned_workers_do_the_same() -> None:
     # Rotations and flips of MONAI itself cannot be undone after a worker was spawned.
-    steps = [NDFlowd("image", REFERENCE, mask="brain"), RandScannerd("image", scanners, 1.0)]
+    steps = [NDFlowd("image", REFERENCE, mask="brain")]
     data = Dataset([sample(seed) for seed in range(2)], Compose(steps))
     found = []
     for kind in ("spawn", "fork"):
-        torch.manual_seed(3)
         loader = DataLoader(data, num_workers=2, multiprocessing_context=kind)
         found.append([one["image"] for batch in loader for one in decollate_batch(batch)])
     for seed, (spawned, forked) in enumerate(zip(*found, strict=True)):
@@ -192,10 +182,10 @@ def test_another_instance_undoes_it_too() -> None:
 
 def test_without_a_trace_nothing_can_be_undone() -> None:
     transform = NDFlow(REFERENCE)
-    with pytest.raises(InvalidValueError, match="MetaTensor only"):
+    with pytest.raises(ValueError, match="MetaTensor"):
         transform.inverse(torch.zeros(1, *SHAPE))
     with pytest.raises(RuntimeError, match="NDFlow getting the most recently"):
-        transform.inverse(RandScanner(some_scanners(), prob=1.0)(image()))
+        transform.inverse(Flip(0)(image()))
     set_track_meta(False)
     try:
         result = transform(voxels()[None])
@@ -205,95 +195,29 @@ def test_without_a_trace_nothing_can_be_undone() -> None:
     assert np.array_equal(result[0].numpy(), expected())
 
 
-# ── random scanners ──────────────────────────────────────────────────────────────────────────────
-
-
-def test_draws_are_those_of_the_study_and_reproducible(scanners: ndflow.ScannerMaps) -> None:
-    given = NDFlow(REFERENCE)(image())
-    transform = RandScanner(scanners, prob=1.0).set_random_state(7)
-    draws = [transform(given) for _ in range(3)]
-    assert not draws[0].equal(draws[1])
-    again = RandScanner(scanners, prob=1.0).set_random_state(7)
-    assert all(again(given).equal(one) for one in draws)
-    seed = np.random.RandomState(7)
-    seed.rand()  # whether to do anything at all
-    units = ndflow.Affine(125.0, 500.0)
-    imap = scanners.draw(int(seed.randint(1 << 31)), units=units)
-    inside = given[0].numpy() != 0
-    assert np.allclose(draws[0][0].numpy()[inside], imap(given[0].numpy()[inside]), atol=1e-2)
-    assert not draws[0][0].numpy()[~inside].any()
-
-
-def test_it_bends_contrast_and_keeps_order(scanners: ndflow.ScannerMaps) -> None:
-    given = NDFlow(REFERENCE)(image())
-    inside = given != 0
-    transform = RandScanner(scanners, prob=1.0).set_random_state(2)
-    result = transform(given)
-    x, y = (np.asarray(one[inside]) for one in (given, result))
-    order = np.argsort(x, kind="stable")
-    assert (np.diff(y[order]) >= 0).all()
-    assert np.abs(y - x).max() > 5
-    assert (transform.inverse(result) - given).abs().max() < 0.05
-    calm = RandScanner(scanners, prob=1.0, between=0.0, within=0.0)
-    assert calm(given).equal(calm(given))
-
-
-def test_an_image_that_is_left_alone_is_noted_too(scanners: ndflow.ScannerMaps) -> None:
-    never = RandScanner(scanners, prob=0.0)
-    result = never(image())
-    assert result.equal(image())
-    assert len(result.applied_operations) == 1
-    assert never.inverse(result).equal(image())
-    often = RandScanner(scanners, prob=0.5).set_random_state(0)
-    changed = [not often(image()).equal(image()) for _ in range(40)]
-    assert 10 < sum(changed) < 30
-
-
-def test_keys_share_a_scanner_unless_each_has_its_own(scanners: ndflow.ScannerMaps) -> None:
-    given = {"a": image(), "b": image()}
-    together = RandScannerd(("a", "b"), scanners, prob=1.0).set_random_state(1)(given)
-    assert together["a"].equal(together["b"])
-    each = {"a": scanners, "b": scanners}
-    transform = RandScannerd(("a", "b"), each, prob=1.0).set_random_state(1)
-    apart = transform(given)
-    assert not apart["a"].equal(apart["b"])
-    again = RandScannerd(("a", "b"), each, prob=1.0).set_random_state(1)(given)
-    assert again["b"].equal(apart["b"])
-    back = transform.inverse(apart)
-    assert (back["b"] - image()).abs().max() < 0.05
-
-
-def test_a_cache_holds_normalised_images_and_draws_anew(pipeline: Compose) -> None:
+def test_a_cache_holds_normalised_images(pipeline: Compose) -> None:
     data = CacheDataset([sample(0)], pipeline, progress=False)
-    pipeline.set_random_state(11)
-    seen = [data[0]["image"] for _ in range(6)]
-    assert any(not one.equal(seen[0]) for one in seen)
+    assert data[0]["image"].equal(pipeline(sample(0))["image"])
 
 
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_one_reference_for_several_channels_is_ambiguous(scanners: ndflow.ScannerMaps) -> None:
+def test_one_reference_for_several_channels_is_ambiguous() -> None:
     both = torch.cat([image(0), image(1)])
     with pytest.raises(InvalidValueError, match="2 channels, but reference is for 1"):
         NDFlow(REFERENCE)(both)
-    with pytest.raises(InvalidValueError, match="has 2 channels, but scanners is for 1"):
-        RandScanner(scanners)(both)
     with pytest.raises(InvalidValueError, match="has 1 channel, but reference is for 2"):
         NDFlow([REFERENCE, REFERENCE])(image())
 
 
 def test_what_does_not_fit_is_refused_in_words() -> None:
-    with pytest.raises(InvalidValueError, match="EnsureChannelFirst adds the channel"):
+    with pytest.raises(InvalidValueError, match="EnsureChannelFirst adds it"):
         NDFlow(REFERENCE)(voxels()[0])
     with pytest.raises(InvalidValueError, match=r"the mask has the shape \(1, 3, 4, 5\)"):
         NDFlow(REFERENCE)(image(), np.ones((1, 3, 4, 5)))
-    with pytest.raises(InvalidValueError, match="mask must be a function"):
-        NDFlow(REFERENCE, mask="brain")  # type: ignore[arg-type]
-    with pytest.raises(InvalidValueError, match=r"the same keys as the images, \['a', 'b'\], not"):
+    with pytest.raises(KeyError, match="b"):
         NDFlowd(("a", "b"), {"a": REFERENCE})
-    with pytest.raises(InvalidValueError, match="must not be empty"):
-        NDFlow([])
     with pytest.raises(FileError, match="nowhere"):
         NDFlow("nowhere.json")
     with pytest.raises(FileError, match="no voxels are finite and not 0"):
@@ -323,9 +247,8 @@ def test_from_files(tmp_path: Any) -> None:
     assert np.array_equal(result[0].numpy(), voxels_of(tmp_path / "out.nii.gz", None))
 
 
-@pytest.mark.parametrize("name", ["monai", "monai_arrays", "channel_images"])
-def test_examples_give_what_they_say(name: str) -> None:
-    assert doctest.testmod(import_module(f"ndflow.integrations.{name}")).failed == 0
+def test_examples_give_what_they_say() -> None:
+    assert doctest.testmod(import_module("ndflow.integrations.monai")).failed == 0
 
 
 def test_predicted_labels_go_the_way_back_but_keep_their_values() -> None:
@@ -346,10 +269,3 @@ def test_predicted_labels_go_the_way_back_but_keep_their_values() -> None:
 def test_a_mask_that_is_none_is_not_taken_for_no_mask() -> None:
     with pytest.raises((KeyError, RuntimeError), match="no mask with the key 'brain'"):
         NDFlowd("image", REFERENCE, mask="brain")({"image": image(), "brain": None})
-
-
-def test_an_image_that_is_not_on_the_scale_of_the_reference_has_no_scanner() -> None:
-    standard = NDFlow(REFERENCE, scale="standard")(image())
-    with pytest.raises(InvalidValueError, match="give both the same scale and range"):
-        RandScanner(some_scanners(), 1.0)(standard)
-    RandScanner(some_scanners(), 1.0, scale="standard")(standard)

@@ -1,16 +1,11 @@
-"""The pages and notebooks of the documentation that need torch run, as `docs.blocks` explains."""
-
-from pathlib import Path
+"""The pages of the documentation that need torch run, as `docs.blocks` explains."""
 
 import pytest
 from docs.blocks import Page, pages
 from docs.run_blocks import run_page
 from docs.with_folders import Folders
 
-from docs.notebooks import Notebook, notebooks
-
 PAGES = [page for page in pages() if page.needs_torch and page.has_code]
-NOTEBOOKS = notebooks(needs_torch=True)
 
 
 @pytest.fixture(scope="session")
@@ -23,8 +18,3 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 def test_the_page_runs(page: Page, folders: Folders) -> None:
     with folders.copy_for(page) as folder:
         run_page(page, folder)
-
-
-@pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda one: one.path.name)
-def test_the_notebook_runs(notebook: Notebook, tmp_path: Path) -> None:
-    notebook.run(tmp_path)

@@ -1,4 +1,4 @@
-"""TorchIO: normalisation and random scanners in real pipelines, repeated, undone and shared."""
+"""TorchIO: normalisation in real pipelines, repeated, undone and shared."""
 
 import doctest
 import importlib
@@ -13,11 +13,10 @@ import pytest
 import torch
 import torchio
 from phantoms import head, radii
-from random_scanners import some_scanners
 
 import ndflow
-from ndflow.errors import FileError, InvalidValueError
-from ndflow.integrations.torchio import MapIntensities, NDFlow, RandomScanner, Scanner
+from ndflow.errors import FileError
+from ndflow.integrations.torchio import MapIntensities, NDFlow
 
 SHAPE = (36, 34, 32)
 BRAIN = radii(SHAPE) < 0.95
@@ -61,7 +60,7 @@ MASKS: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("kind", MASKS)
 def test_the_result_is_that_of_normalise(kind: str) -> None:
     method, mask = MASKS[kind]
-    result = NDFlow(REFERENCE, masking_method=method)(subject())
+    result = NDFlow(REFERENCE, mask=method)(subject())
     expected = ndflow.normalise(voxels(), to=REFERENCE, mask=mask).image
     assert np.array_equal(t1(result), expected)
     assert result.t1.data.dtype == torch.float32
@@ -77,14 +76,14 @@ def test_masks_may_be_anatomical_labels_or_bounds() -> None:
     bounds = np.zeros(SHAPE, bool)
     bounds[4:-4, 5:-5, 6:-6] = True
     for method, mask in (("Left", LEFT), ((4, 4, 5, 5, 6, 6), bounds)):
-        result = NDFlow(REFERENCE, masking_method=method)(one)
+        result = NDFlow(REFERENCE, mask=method)(one)
         assert np.array_equal(t1(result), ndflow.normalise(scan, to=REFERENCE, mask=mask).image)
 
 
 def test_every_channel_of_an_image_has_its_own_map() -> None:
     both = np.stack([voxels(0), 3 * voxels(1) + 7])
     one = subject(two=torchio.ScalarImage(tensor=torch.from_numpy(both)))
-    result = NDFlow(REFERENCE, masking_method="brain")(one)
+    result = NDFlow(REFERENCE, mask="brain")(one)
     for found, scan in zip(result.two.numpy(), both, strict=True):
         assert np.array_equal(found, ndflow.normalise(scan, to=REFERENCE, mask=BRAIN).image)
     assert np.abs(result.apply_inverse_transform().two.numpy() - both).max() < 0.05
@@ -109,7 +108,7 @@ def test_tensors_and_arrays_are_accepted_like_subjects() -> None:
 
 def test_what_goes_in_is_not_changed() -> None:
     one = subject()
-    RandomScanner(some_scanners())(NDFlow(REFERENCE)(one))
+    NDFlow(REFERENCE)(one)
     assert np.array_equal(t1(one), voxels())
 
 
@@ -117,18 +116,16 @@ def test_what_goes_in_is_not_changed() -> None:
 
 PIPELINE = torchio.Compose(
     [
-        NDFlow(REFERENCE, masking_method="brain"),
-        RandomScanner(some_scanners()),
+        NDFlow(REFERENCE, mask="brain"),
         torchio.RandomFlip(axes=(0,), flip_probability=1.0),
     ]
 )
 
 
 def test_a_history_repeats_everything_without_reference_or_mask() -> None:
-    torch.manual_seed(0)
     result = PIPELINE(subject())
     kinds = [type(one) for one in result.history]
-    assert kinds == [MapIntensities, Scanner, torchio.Flip]
+    assert kinds == [MapIntensities, torchio.Flip]
     again = result.get_composed_history()(subject())
     assert torch.equal(again.t1.data, result.t1.data)
     assert "t1" in repr(result.history[0])
@@ -139,10 +136,10 @@ def test_a_history_is_plain_numbers() -> None:
     import json
 
     result = PIPELINE(subject())
-    for name, arguments in result.applied_transforms[:2]:
-        kind = {"MapIntensities": MapIntensities, "Scanner": Scanner}[name]
-        again = kind(**json.loads(json.dumps(arguments)))
-        assert again.maps == arguments["maps"]
+    name, arguments = result.applied_transforms[0]
+    assert name == "MapIntensities"
+    again = MapIntensities(**json.loads(json.dumps(arguments)))
+    assert again.maps == arguments["maps"]
 
 
 def test_everything_can_be_undone() -> None:
@@ -166,54 +163,6 @@ def test_other_images_of_a_subject_are_left_alone_when_it_is_undone() -> None:
     assert (result.apply_inverse_transform().prediction.data == 1).all()
 
 
-# ── random scanners ──────────────────────────────────────────────────────────────────────────────
-
-
-def test_the_seed_of_torch_decides() -> None:
-    transform, one = RandomScanner(some_scanners()), NDFlow(REFERENCE)(subject())
-    found = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        found.append(transform(one).t1.data)
-    assert torch.equal(found[0], found[1])
-    assert not torch.equal(found[0], found[2])
-
-
-def test_the_map_is_that_of_the_scanners_in_the_units_of_the_image() -> None:
-    scanners = some_scanners()
-    for chosen, units in (
-        ({}, ndflow.Affine(125.0, 500.0)),
-        ({"scale": "standard"}, ndflow.Affine(1.0, 0.0)),
-    ):
-        one = NDFlow(REFERENCE, **chosen)(subject())
-        torch.manual_seed(5)
-        result = RandomScanner(scanners, between=0.5, within=2.0, **chosen)(one)
-        torch.manual_seed(5)
-        torch.rand(1)  # whether the transform is applied
-        seed = int(torch.randint(0, 2**31, (1,)).item())
-        imap = scanners.draw(seed, between=0.5, within=2.0, units=units)
-        brain = t1(one) != 0
-        assert np.allclose(t1(result)[brain], imap(t1(one)[brain]), rtol=1e-5, atol=1e-4)
-        assert not t1(result)[~brain].any()
-
-
-def test_a_probability_of_zero_changes_nothing() -> None:
-    one = NDFlow(REFERENCE)(subject())
-    result = RandomScanner(some_scanners(), p=0)(one)
-    assert torch.equal(result.t1.data, one.t1.data)
-    assert [type(done) for done in result.history] == [MapIntensities]
-
-
-def test_scanners_come_from_a_file(tmp_path: Path) -> None:
-    ndflow.save(tmp_path / "scanners.json", some_scanners())
-    one = NDFlow(REFERENCE)(subject())
-    found = []
-    for scanners in (some_scanners(), tmp_path / "scanners.json"):
-        torch.manual_seed(0)
-        found.append(RandomScanner(scanners)(one).t1.data)
-    assert torch.equal(*found)
-
-
 # ── data loaders ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -231,27 +180,15 @@ def loaded(transform: torchio.Transform, start: str) -> torch.Tensor:
 def test_workers_of_a_data_loader_normalise_as_this_process_does(
     start: str, tmp_path: Path
 ) -> None:
-    pipeline = torchio.Compose(
-        [NDFlow(REFERENCE, masking_method="brain", folder=tmp_path / "maps")]
-    )
+    pipeline = torchio.Compose([NDFlow(REFERENCE, mask="brain", folder=tmp_path / "maps")])
     for seed, found in enumerate(loaded(pipeline, start)):
         expected = ndflow.normalise(voxels(seed), to=REFERENCE, mask=BRAIN).image
         assert np.array_equal(found, expected)
     assert len(list((tmp_path / "maps").iterdir())) == 4
 
 
-def test_a_seed_gives_the_same_epoch_again() -> None:
-    pipeline = torchio.Compose([NDFlow(REFERENCE), RandomScanner(some_scanners(), p=0.8)])
-    epochs = []
-    for seed in (0, 0, 1):
-        torch.manual_seed(seed)
-        epochs.append(loaded(pipeline, "fork"))
-    assert torch.equal(epochs[0], epochs[1])
-    assert not torch.equal(epochs[0], epochs[2])
-
-
 def test_threads_may_share_a_pipeline() -> None:
-    transform = NDFlow(REFERENCE, masking_method="brain", remember=1)
+    transform = NDFlow(REFERENCE, mask="brain", remember=1)
     seeds = [0, 1, 0, 1, 2, 0]
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda seed: transform(subject(seed)), seeds))
@@ -262,41 +199,22 @@ def test_threads_may_share_a_pipeline() -> None:
 # ── what is refused ──────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_image_that_is_not_on_the_scale_of_the_reference_has_no_scanner() -> None:
-    with pytest.raises(InvalidValueError, match="normalise it first, with NDFlow"):
-        RandomScanner(some_scanners())(torchio.ZNormalization()(subject()))
-
-
-def test_one_transform_is_for_one_reference() -> None:
-    with pytest.raises(InvalidValueError, match=r"one NDFlow for each, with include=\[...\]"):
-        NDFlow([REFERENCE, REFERENCE])
-
-
-def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
+def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(FileError, match=r"nowhere\.json"):
         NDFlow("nowhere.json")
-    with pytest.raises(FileError, match=r"nowhere\.json"):
-        RandomScanner("nowhere.json")
-    with pytest.raises(InvalidValueError, match="between"):
-        RandomScanner(some_scanners(), between=-1)
     with pytest.raises(FileError, match="the mask: an empty mask"):
-        NDFlow(REFERENCE, masking_method=lambda x: x < -1)(subject())
+        NDFlow(REFERENCE, mask=lambda x: x < -1)(subject())
     with pytest.raises(ValueError, match="Masking method must be one of"):
-        NDFlow(REFERENCE, masking_method="liver")(subject())
+        NDFlow(REFERENCE, mask="liver")(subject())
     with pytest.raises(FileError, match="background"):
-        NDFlow(REFERENCE, masking_method="Left")(subject())
-    with pytest.raises(InvalidValueError, match="t1 has 1 channels, but there are maps of 2"):
-        MapIntensities({"t1": [{}, {}]})(subject())
+        NDFlow(REFERENCE, mask="Left")(subject())
 
 
 def test_importing_ndflow_imports_no_torch() -> None:
-    program = (
-        "import sys, ndflow; ndflow.normalise, ndflow.scanners; assert 'torch' not in sys.modules"
-    )
+    program = "import sys, ndflow; ndflow.normalise; assert 'torch' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_examples_give_what_they_say() -> None:
     module = importlib.import_module("ndflow.integrations.torchio")
-    torch.manual_seed(0)
     assert doctest.testmod(module).failed == 0

@@ -31,7 +31,6 @@ _KEYS = 1 << 62  # cells in a smaller box get a number each, which sorts faster
 def joint_histogram(
     voxels: ArrayLike,
     *,
-    weights: ArrayLike | None = None,
     quanta: Sequence[float] | None = None,
     most: int = MOST_CELLS,
 ) -> Histogram:
@@ -42,7 +41,6 @@ def joint_histogram(
     voxels : (n, d), one row per voxel. Rows that are not finite do not count, and neither do those
         with a channel more than three times the width of its bulk (of 99 % of the voxels) away
         from it.
-    weights : (n,), positive: how often each row counts. Default: once.
     quanta : the spacing of the values of each channel, 0 for floats. Default: channels that hold
         whole numbers only are integers with a spacing of 1.
     most : how many cells may be occupied.
@@ -68,11 +66,7 @@ def joint_histogram(
     finite = np.logical_and.reduce([np.isfinite(column) for column in columns])
     if not finite.any():
         raise DegenerateDataError("there is no voxel to count; check that the mask covers them all")
-    heavy = None if weights is None else real_array(weights, "weights", len(rows))
-    if heavy is not None and not (heavy > 0).all():
-        raise InvalidValueError("weights must be positive; leave out rows that do not count")
-    each = None if heavy is None else heavy[finite]
-    bulks = np.array([_bulk(column[finite], each) for column in columns])
+    bulks = np.array([_bulk(column[finite]) for column in columns])
     near = finite
     for column, (low, high) in zip(columns, bulks, strict=True):
         reach = _REACH * (high - low)
@@ -88,7 +82,7 @@ def joint_histogram(
         np.floor((column - start) / width).astype(np.int64)
         for column, start, width in zip(kept, origin, widths, strict=True)
     ]
-    places, counts = _occupied(bins, None if heavy is None else heavy[near])
+    places, counts = _occupied(bins, None)
     while len(counts) > most:
         finest = int(np.argmax(spans / widths))
         widths[finest] *= 2
@@ -98,15 +92,10 @@ def joint_histogram(
     return Histogram(centres, counts, widths, origin)
 
 
-def _bulk(column: FloatArray, weights: FloatArray | None) -> tuple[float, float]:
+def _bulk(column: FloatArray) -> tuple[float, float]:
     """Return percentiles of a channel, from a sample of its voxels; its ends if they are equal."""
     step = max(1, column.size // _SAMPLE)
-    if weights is None:
-        low, high = np.quantile(column[::step], _BULK).tolist()
-    else:
-        low, high = np.quantile(
-            column[::step], _BULK, weights=weights[::step], method="inverted_cdf"
-        ).tolist()
+    low, high = np.quantile(column[::step], _BULK).tolist()
     if low == high:
         low, high = float(column.min()), float(column.max())
     if low == high:

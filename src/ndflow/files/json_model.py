@@ -40,7 +40,7 @@ __all__ = [
 FORMAT, VERSION = "ndflow", 2
 KINDS = (
     *("mixture", "mixtures", "reference", "references", "map", "study", "evaluation"),
-    *("preparation", "aligned", "prepared", "joint-study", "scanners"),
+    *("preparation", "aligned", "prepared", "joint-study"),
 )
 
 _MAX_BYTES = 64 << 20

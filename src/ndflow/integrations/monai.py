@@ -1,13 +1,13 @@
-"""Transforms of MONAI: normalisation, and random scanners for training.
+"""Normalisation as transforms of MONAI.
 
-`NDFlow` and `NDFlowd` bring images to a reference, `RandScanner` and `RandScannerd` show them as
-another scanner might. As usual in MONAI, the first axis of an image is the channel, arrays and
-tensors come back as `MetaTensor` with their metadata, and the dictionary transforms end in *d*.
+`NDFlow` brings an image to a reference, `NDFlowd` the images of a dictionary. As usual in MONAI,
+the first axis of an image is the channel, and arrays and tensors come back as `MetaTensor` with
+their metadata.
 
-What was done is left in ``applied_operations``: the very maps that were used, as one line of JSON
-for each image, so that they are undone without the reference, the mask or the study. Unlike most
-transforms of MONAI, another instance can undo them as well, for example that of the main process
-after a worker was spawned.
+What was done is left in ``applied_operations``: the intensity maps themselves, as one line of JSON
+for each image, so that they are undone without the reference or the mask. Unlike most transforms of
+MONAI, another instance can undo them as well, for example that of the main process after a worker
+was spawned.
 
 Channels of an image show different contrasts, such as T1w and FLAIR, and what brings one of them to
 its reference would spoil the other. Therefore an image of several channels needs one reference per
@@ -16,51 +16,162 @@ channel, and a single one is refused.
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+import json
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
+from ndflow.integrations.normaliser import (
+    RecordedMap,
+    VolumeNormaliser,
+    apply_recorded,
+    record_map,
+)
 from ndflow.methods.matching import Scale
-from ndflow.population import ScannerMaps
 from ndflow.scan.target import AnyTarget
+from ndflow.values import plural
 
 try:
+    import torch
+    from monai.data.meta_obj import get_track_meta
+    from monai.data.meta_tensor import MetaTensor
     from monai.transforms.inverse import InvertibleTransform
-    from monai.transforms.transform import MapTransform, RandomizableTransform
-
-    from ndflow.integrations.channel_images import by_key
-    from ndflow.integrations.monai_arrays import Masking, NDFlow, RandScanner
+    from monai.transforms.transform import MapTransform
+    from monai.utils import (
+        TraceKeys,
+        TransformBackends,
+        convert_to_dst_type,
+        convert_to_numpy,
+        convert_to_tensor,
+    )
 except ImportError as error:
     raise ImportError(
         f"ndflow.integrations.monai needs MONAI, which cannot be imported ({error}); "
         "try pip install 'ndflow[monai]'"
     ) from error
 
-__all__ = ["NDFlow", "NDFlowd", "RandScanner", "RandScannerd"]
+__all__ = ["NDFlow", "NDFlowd"]
+
+_MAPS = "ndflow_maps"  # in the record of an applied operation
+# Nothing is interpolated here, but `Invertd` sets the mode of interpolation to "nearest" if it
+# takes a prediction of labels back the way of its image: labels have no intensities to undo.
+_MODE, _IMAGE, _LABELS = "mode", "bilinear", "nearest"
+
+Masking = Callable[[Any], Any] | None
 
 
-class _DictMapping(MapTransform, InvertibleTransform):  # type: ignore[misc]
-    """A dictionary transform that leaves each image to an array transform."""
+class NDFlow(InvertibleTransform):  # type: ignore[misc]
+    """Bring an image to a reference.
 
-    @abstractmethod
-    def _of(self, key: Hashable) -> Any:
-        """The array transform of the images with this key."""
+    The result is what `ndflow.normalise` returns for the same voxels, as float32. The map of an
+    image is found once, and recognised by the content of the image when it comes again, in the next
+    epoch for example; each worker of a data loader remembers its own, unless they share a `folder`.
 
-    def inverse(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        """Undo the last of these transforms that the images went through.
+    Parameters
+    ----------
+    reference : a reference, the path of one, ``"builtin:T1w"``, or anything else that
+        `ndflow.normalise` brings images to; for images of several channels, a sequence of these,
+        one for each channel.
+    mask : a function that finds the mask in an image, (C, H, W[, D]), and returns it with one
+        channel or as many; the map is found from the voxels inside. It must be possible to pickle
+        it for workers that are spawned. Default: all voxels but 0. All voxels are mapped, but zeros
+        outside the mask stay 0.
+    scale, range : the units of the result, as for `ndflow.normalise`.
+    remember : how many maps are kept in memory, for each channel.
+    folder : where maps are kept between runs, and shared by workers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from ndflow.integrations.monai import NDFlow
+    >>> scan = np.random.default_rng(0).normal(300, 40, size=(1, 20, 20, 20))
+    >>> normalise = NDFlow("builtin:T1w")
+    >>> result = normalise(scan)
+    >>> float(result.mean().round(decimals=-1))
+    500.0
+    >>> np.allclose(normalise.inverse(result), scan)
+    True
+    """
+
+    backend = [TransformBackends.NUMPY]  # noqa: RUF012 -- as every transform of MONAI says it
+
+    def __init__(
+        self,
+        reference: AnyTarget | Sequence[AnyTarget],
+        *,
+        mask: Masking = None,
+        scale: Scale | None = None,
+        range: tuple[float, float] | None = None,
+        remember: int = 64,
+        folder: AnyPath | None = None,
+    ) -> None:
+        self.mask = mask
+        references: Any = reference if isinstance(reference, list | tuple) else [reference]
+        self.normalisers = tuple(
+            VolumeNormaliser(one, scale=scale, range=range, remember=remember, folder=folder)
+            for one in references
+        )
+
+    def __call__(
+        self, img: NDArray[Any] | torch.Tensor, mask: NDArray[Any] | torch.Tensor | None = None
+    ) -> torch.Tensor:
+        """Normalise an image.
 
         Parameters
         ----------
-        data : the dictionary, with images that know their ``applied_operations``.
+        img : (C, H, W[, D]), an array or a tensor.
+        mask : (1, H, W[, D]) or (C, H, W[, D]), not zero inside; instead of the one that the
+            function `mask` would find.
+
+        Returns
+        -------
+        A MetaTensor with the metadata of the image; a tensor if these are not tracked.
         """
-        result = dict(data)
-        for key in self.key_iterator(result):
-            result[key] = self._of(key).inverse(result[key])
-        return result
+        given = convert_to_tensor(img, track_meta=get_track_meta())
+        channels = convert_to_numpy(given.detach())
+        if len(channels) != len(self.normalisers):
+            raise InvalidValueError(
+                f"the image has {plural(len(channels), 'channel')}, but reference is for "
+                f"{len(self.normalisers)}; channels of different contrast need one each: "
+                f"reference=[first, second, ...]. If the first axis is not the channel, "
+                f"monai.transforms.EnsureChannelFirst adds it"
+            )
+        if mask is None and self.mask is not None:
+            mask = self.mask(given)
+        masks = _masks_of(mask, channels)
+        records = [
+            record_map(normaliser.map_of(voxels, inside), voxels, inside)
+            for normaliser, voxels, inside in zip(self.normalisers, channels, masks, strict=True)
+        ]
+        mapped = _mapped(given, records, inverse=False)
+        if isinstance(mapped, MetaTensor):
+            noted = {_MAPS: json.dumps(records), _MODE: _IMAGE}
+            self.push_transform(mapped, extra_info=noted)
+        return mapped
+
+    def inverse(self, data: torch.Tensor) -> torch.Tensor:
+        """Undo the last of these transforms that the image went through.
+
+        Parameters
+        ----------
+        data : what the transform returned, with its ``applied_operations``.
+        """
+        noted = self.pop_transform(data)[TraceKeys.EXTRA_INFO]
+        if noted[_MODE] == _LABELS:
+            return data
+        return _mapped(data, json.loads(noted[_MAPS]), inverse=True)
+
+    def check_transforms_match(self, transform: Mapping[Hashable, Any]) -> None:
+        """Accept what any transform of this class did: the maps are all that it takes to undo."""
+        if transform.get(TraceKeys.CLASS_NAME) != type(self).__name__:
+            super().check_transforms_match(transform)
 
 
-class NDFlowd(_DictMapping):
+class NDFlowd(MapTransform, InvertibleTransform):  # type: ignore[misc]
     """Bring the images of a dictionary to a reference: `NDFlow` for each key.
 
     Parameters
@@ -99,91 +210,78 @@ class NDFlowd(_DictMapping):
     ) -> None:
         MapTransform.__init__(self, keys, allow_missing_keys)
         self.mask_key = None if callable(mask) else mask
-        self.transforms = by_key(
-            self.keys,
-            reference,
-            "reference",
-            lambda one: NDFlow(
-                one,
-                mask=mask if callable(mask) else None,
-                scale=scale,
-                range=range,
-                remember=remember,
-                folder=folder,
-            ),
-        )
 
-    def _of(self, key: Hashable) -> NDFlow:
-        found: NDFlow = self.transforms[key]
-        return found
+        def to(one: AnyTarget | Sequence[AnyTarget]) -> NDFlow:
+            function = mask if callable(mask) else None
+            return NDFlow(
+                one, mask=function, scale=scale, range=range, remember=remember, folder=folder
+            )
+
+        self.transforms: dict[Hashable, NDFlow]
+        if isinstance(reference, Mapping):
+            self.transforms = {key: to(reference[key]) for key in self.keys}
+        else:
+            self.transforms = dict.fromkeys(self.keys, to(reference))
 
     def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
         """Normalise the images of a dictionary, and return a new one."""
         result = dict(data)
         for key in self.key_iterator(result):
-            if self.mask_key is not None and data.get(self.mask_key) is None:
+            mask = None if self.mask_key is None else data.get(self.mask_key)
+            if self.mask_key is not None and mask is None:
                 raise KeyError(f"there is no mask with the key {self.mask_key!r} in the data")
-            mask = None if self.mask_key is None else data[self.mask_key]
-            result[key] = self._of(key)(result[key], mask)
+            result[key] = self.transforms[key](result[key], mask)
+        return result
+
+    def inverse(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
+        """Undo the last of these transforms that the images went through.
+
+        Parameters
+        ----------
+        data : the dictionary, with images that know their ``applied_operations``.
+        """
+        result = dict(data)
+        for key in self.key_iterator(result):
+            result[key] = self.transforms[key].inverse(result[key])
         return result
 
 
-class RandScannerd(RandomizableTransform, _DictMapping):  # type: ignore[misc]
-    """Show the images of a dictionary as a random scanner might: `RandScanner` for each key.
+def _masks_of(mask: Any, channels: NDArray[Any]) -> Sequence[NDArray[np.bool_] | None]:
+    """Return the mask of each channel; None where there is none.
 
     Parameters
     ----------
-    keys : of the images.
-    scanners : as for `RandScanner`, and then the images of all keys are shown as the same scanner
-        would; or a dictionary with scanners for each key, which are drawn independently.
-    prob : the probability that the images are changed at all: all of them, or none.
-    between, within, scale, range : as for `RandScanner`.
-    allow_missing_keys : skip images that are not there.
-
-    Examples
-    --------
-    See ``docs/guides/monai.md``.
+    mask : (H, W[, D]), or the same with one channel or as many as the image; not zero inside.
+    channels : of the image.
     """
-
-    def __init__(
-        self,
-        keys: Any,
-        scanners: ScannerMaps | AnyPath | Sequence[Any] | Mapping[Hashable, Any],
-        prob: float = 0.1,
-        *,
-        between: float = 1.0,
-        within: float = 1.0,
-        scale: Scale | None = None,
-        range: tuple[float, float] | None = None,
-        allow_missing_keys: bool = False,
-    ) -> None:
-        MapTransform.__init__(self, keys, allow_missing_keys)
-        RandomizableTransform.__init__(self, prob)
-        self.transforms = by_key(
-            self.keys,
-            scanners,
-            "scanners",
-            lambda one: RandScanner(
-                one, prob, between=between, within=within, scale=scale, range=range
-            ),
+    if mask is None:
+        return [None] * len(channels)
+    given = np.asarray(convert_to_numpy(mask))
+    given = given if given.dtype == np.bool_ else given != 0
+    if given.shape == channels.shape[1:]:
+        given = given[np.newaxis]
+    if given.shape[1:] != channels.shape[1:] or len(given) not in (1, len(channels)):
+        raise InvalidValueError(
+            f"the mask has the shape {given.shape}, but the image {channels.shape}; it must have "
+            f"the same, or one channel"
         )
+    return list(np.broadcast_to(given, channels.shape))
 
-    def _of(self, key: Hashable) -> RandScanner:
-        found: RandScanner = self.transforms[key]
-        return found
 
-    def randomize(self, data: Any = None) -> None:
-        """Decide whether to change the next images, and draw their scanners."""
-        super().randomize(None)
-        for one in {id(one): one for one in self.transforms.values()}.values():
-            one.R, one._do_transform = self.R, self._do_transform
-            if self._do_transform:
-                one.draw()
+def _mapped(image: torch.Tensor, records: Sequence[RecordedMap], *, inverse: bool) -> torch.Tensor:
+    """Return an image with its channels mapped, or that undone, and its metadata.
 
-    def __call__(self, data: Mapping[Hashable, Any]) -> dict[Hashable, Any]:
-        """Show the images of a dictionary as a scanner that is drawn, and return a new one."""
-        result = dict(data)
-        self.randomize()
-        for key in self.key_iterator(result):
-            result[key] = self._of(key)(result[key], randomize=False)
-        return result
+    Parameters
+    ----------
+    image : (C, H, W[, D]).
+    records : how each channel is mapped, see `record_map`.
+    inverse : whether to undo that.
+    """
+    channels = convert_to_numpy(image.detach())
+    parts = [
+        apply_recorded(record, voxels, inverse=inverse)
+        for record, voxels in zip(records, channels, strict=True)
+    ]
+    voxels = parts[0][np.newaxis] if len(parts) == 1 else np.stack(parts)
+    mapped: torch.Tensor = convert_to_dst_type(voxels, image, dtype=torch.float32)[0]
+    return mapped

@@ -1,11 +1,9 @@
-"""Features brought to a target density, as a transformer of scikit-learn.
+"""The columns of a table brought to a target density, as a transformer of scikit-learn.
 
-`fit` estimates the density of the training data as a Dirichlet-process Gaussian mixture and finds
-the map from it to the target; `transform` takes values along that map, and `inverse_transform`
-back. Each feature has a map of its own, or all of them have one joint map, which also changes how
-they depend on each other.
-
-The maps are those of `ndflow.integrations.feature_maps`.
+`fit` estimates the density of each feature as a Dirichlet-process Gaussian mixture and finds the
+map from it to the target; `transform` takes values along that map, and `inverse_transform` back. On
+a line, the map that takes one density to another and keeps the order of values is unique,
+``f = F1⁻¹ ∘ F0`` (`ndflow.transport.quantile_map`).
 
 Rows that are equal are joined first, and their weights added. Therefore a weight of three is the
 same as a row that occurs three times, to the last digit.
@@ -13,22 +11,23 @@ same as a row that occurs three times, to the last digit.
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.binning import joined
+from ndflow.density.projections import marginal
 from ndflow.errors import DegenerateDataError, InvalidValueError
-from ndflow.integrations.feature_maps import FeatureFitting, feature_density, line_map, together_map
-from ndflow.integrations.feature_targets import goals, joint_goal
-from ndflow.transport import Channelwise, IntensityMap
-from ndflow.values import FloatArray, positive
+from ndflow.transport import Affine, Channelwise, IntensityMap, QuantileMap, tabulate
+from ndflow.transport.normalising_map import DETERMINED_RANGE
+from ndflow.transport.quantile_map import without_gaps
+from ndflow.values import FloatArray, short
 
 try:
     from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-    from sklearn.utils.validation import FLOAT_DTYPES, check_array, check_is_fitted, validate_data
+    from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 except ImportError as error:
     raise ImportError(
         "ndflow.integrations.sklearn needs scikit-learn 1.6 or later, which cannot be imported "
@@ -37,44 +36,30 @@ except ImportError as error:
 
 __all__ = ["DensityFlowTransformer"]
 
-_MOST_TOGETHER = 10  # features of a joint map
-_DEPENDENT = 1e-10  # smallest eigenvalue of the correlations of features that are independent
+_FLOATS = (np.float64, np.float32)
+_EXTREME = 1e100  # values between its inverse and it can be squared
+_ROUNDING = 1e-14  # relative span of a constant feature
+_TABLE = 1e-6  # error of the map of a feature, in standard deviations of the target
 
 
 class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Bring features to a target density, each by itself or several jointly.
+    """Bring each feature to a target density, along a map that keeps the order of its values.
 
     Read more in ``docs/guides/scikit-learn.md``.
 
     Parameters
     ----------
-    target : "normal", path, Reference, GaussianMixture, array or dict, default="normal"
-        What the features should look like: the standard normal density; a reference or a density,
-        its file, or ``"builtin:T1w"``; or a sample of shape (m,) or (m, n_features), whose density
-        is estimated; the columns of a table are found by the names of the features, if both have
-        names. A density of one channel serves for each feature, one of several has a channel
-        for each feature. Without `joint`, it may be a dictionary of all these by the names of the
-        features.
-    joint : bool, default=False
-        Map all features together, at most ten, so that they also depend on each other as they do
-        in the target. Otherwise each feature has a map of its own, which keeps the order of its
-        values.
+    target : "normal", GaussianMixture or array-like, default="normal"
+        What the features should look like: the standard normal density, another density, or a
+        sample of shape (m, n_features), whose densities are estimated. A density of one channel, or
+        a sample of one column, serves for all features.
     truncation : int, default=20
         The largest possible number of components of a density.
-    concentration : float, default=2.0
-        α of the Dirichlet process; larger values expect more components.
-    regularisation : float, default=0.0
-        How strongly the components of the data are held back from moving to the target. With 0,
-        the result has the target density as exactly as the density of the data is known. With more,
-        such as the 0.001 that commands use for scans, components stay whole, and differences in
-        their proportions are kept. The flow of a joint map is always held back a little, by 0.0003.
 
     Attributes
     ----------
     map_ : IntensityMap
         The map of all features.
-    densities_ : list of GaussianMixture or None
-        The density of each feature; None for a constant one.
     n_features_in_ : int
         The number of features seen during `fit`.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -89,12 +74,10 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     Notes
     -----
     Fits are deterministic. Missing values are refused; impute them first. A constant feature has no
-    density, and is shifted to the mean of the target; a joint map refuses it.
+    density, and is shifted to the mean of the target.
 
     The map is smooth and increases everywhere. Beyond the 0.05th and the 99.95th percentile of the
-    data, it continues in a straight line, so that no value is clipped and outliers stay outliers. A
-    joint map is integrated numerically, and its inverse is accurate to about a thousandth of a
-    standard deviation.
+    data, it continues in a straight line, so that no value is clipped and outliers stay outliers.
 
     Weights are numbers of repetitions: their sum is how many observations there are, and with
     fewer observations the fit finds fewer components. Scale weights to a mean of one if they have
@@ -114,23 +97,12 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
     True
     """
 
-    def __init__(
-        self,
-        target: Any = "normal",
-        *,
-        joint: bool = False,
-        truncation: int = 20,
-        concentration: float = 2.0,
-        regularisation: float = 0.0,
-    ) -> None:
+    def __init__(self, target: Any = "normal", *, truncation: int = 20) -> None:
         self.target = target
-        self.joint = joint
         self.truncation = truncation
-        self.concentration = concentration
-        self.regularisation = regularisation
 
     def fit(self, X: ArrayLike, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Estimate the density of the data, and find the map to the target.
+        """Estimate the density of each feature, and find its map to the target.
 
         Parameters
         ----------
@@ -138,8 +110,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             The data; at least two rows.
         y : None
             Ignored.
-        sample_weight : array-like of shape (n_samples,) or float, default=None
-            How often each row counts, or one number for all; rows of weight 0 are left out.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts; rows of weight 0 are left out.
 
         Returns
         -------
@@ -149,19 +121,14 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         Raises
         ------
         ValueError
-            Data or weights that scikit-learn refuses, a target with other channels, a parameter out
-            of its range, or features that have no joint density.
+            Data or weights that scikit-learn refuses, or a target with other features.
         """
-        values = validate_data(self, X, dtype=FLOAT_DTYPES, ensure_min_samples=2)
-        weights = _checked_weights(sample_weight, len(values))
-        positive(self.regularisation, "regularisation", zero=True)
+        values = validate_data(self, X, dtype=_FLOATS, ensure_min_samples=2)
+        weights = _weights(sample_weight, len(values))
         rows, counts = joined(values.astype(np.float64), weights)
-        fitting = FeatureFitting(self.truncation, self.concentration)
-        self.densities_ = [feature_density(column, counts, fitting) for column in rows.T]
-        if self.joint and self.n_features_in_ > 1:
-            self.map_ = self._joint(rows, counts, fitting)
-        else:
-            self.map_ = self._separate(rows, fitting)
+        densities = [_density(column, counts, self.truncation) for column in rows.T]
+        triples = zip(rows.T, densities, self._goals(), strict=True)
+        self.map_ = Channelwise(tuple(_map(*triple) for triple in triples))
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
@@ -178,8 +145,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             The same in the units of the target, as float32 if `X` is, else as float64.
         """
         check_is_fitted(self)
-        values = validate_data(self, X, dtype=FLOAT_DTYPES, reset=False)
-        return _in_kind(self.map_(values), values)
+        values = validate_data(self, X, dtype=_FLOATS, reset=False)
+        return self.map_(values).astype(values.dtype, copy=False)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[np.floating[Any]]:
         """Take values of the target back.
@@ -195,13 +162,8 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
             The same in the units of the training data.
         """
         check_is_fitted(self)
-        values = check_array(X, dtype=FLOAT_DTYPES, estimator=self)
-        if values.shape[1] != self.n_features_in_:
-            raise InvalidValueError(
-                f"X has {values.shape[1]} features, but DensityFlowTransformer is expecting "
-                f"{self.n_features_in_} features as input"
-            )
-        return _in_kind(self.map_.inverse()(values), values)
+        values = check_array(X, dtype=_FLOATS, estimator=self)
+        return self.map_.inverse()(values).astype(values.dtype, copy=False)
 
     def __sklearn_tags__(self) -> Any:
         """Return what scikit-learn should know: float32 stays float32."""
@@ -209,59 +171,75 @@ class DensityFlowTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimat
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def _separate(self, rows: FloatArray, fitting: FeatureFitting) -> IntensityMap:
-        """Return the map of each feature by itself."""
-        names, named = list(self.get_feature_names_out()), hasattr(self, "feature_names_in_")
-        wanted = goals(self.target, names, fitting.mixture, named=named)
-        triples = zip(rows.T, self.densities_, wanted, strict=True)
-        return Channelwise(tuple(line_map(*triple, self.regularisation) for triple in triples))
-
-    def _joint(self, rows: FloatArray, counts: FloatArray, fitting: FeatureFitting) -> IntensityMap:
-        """Return the map of all features together."""
-        names, d = list(self.get_feature_names_out()), self.n_features_in_
-        if d > _MOST_TOGETHER:
+    def _goals(self) -> list[GaussianMixture]:
+        """Return the target density of each feature."""
+        target, d = self.target, self.n_features_in_
+        if isinstance(target, str) and target == "normal":
+            target = GaussianMixture(np.ones(1), np.zeros(1), np.ones(1))
+        if isinstance(target, GaussianMixture):
+            goals = [marginal(target, channel) for channel in range(target.channels)]
+        elif np.ndim(target) != 2:
             raise InvalidValueError(
-                f"a joint map takes at most {_MOST_TOGETHER} features, but X has {d}; use "
-                f"joint=False, or reduce their number first, for example with PCA"
+                f"target must be 'normal', a GaussianMixture, or a table with the columns of X, "
+                f"not {short(target)}"
             )
-        marginals = [own for own in self.densities_ if own is not None]
-        if len(marginals) < d:
-            pairs = zip(names, self.densities_, strict=True)
-            constant = ", ".join(name for name, own in pairs if own is None)
-            raise DegenerateDataError(
-                f"there is no joint density with a constant feature ({constant}); leave it out, or "
-                f"use joint=False"
+        else:
+            names = list(getattr(target, "columns", ()))
+            if names and names != list(getattr(self, "feature_names_in_", names)):
+                raise InvalidValueError(
+                    "target has other columns than X, or in another order; give it those of X, or "
+                    "target.to_numpy(), which is taken by position"
+                )
+            sample = check_array(target, dtype=np.float64, input_name="target")
+            ones = np.ones(len(sample))
+            found = [_density(column, ones, self.truncation) for column in sample.T]
+            goals = [goal for goal in found if goal is not None]
+            if len(goals) < len(found):
+                raise DegenerateDataError("target has a column without two different values")
+        if len(goals) not in (1, d):
+            raise InvalidValueError(
+                f"target has {len(goals)} features, but X has {d}; it must have one, or as many"
             )
-        if len(rows) <= d or np.linalg.eigvalsh(np.corrcoef(rows.T))[0] < _DEPENDENT:
-            raise DegenerateDataError(
-                f"there is no joint density of the {d} features, because one of them is a linear "
-                f"function of the others in the {len(rows)} distinct rows of X; leave it out, "
-                f"give more rows, or use joint=False"
-            )
-        named = hasattr(self, "feature_names_in_")
-        goal = joint_goal(self.target, names, fitting.mixture, named=named)
-        return together_map(rows, counts, marginals, goal, fitting, self.regularisation)
+        return goals * d if len(goals) == 1 else goals
 
 
-def _checked_weights(sample_weight: ArrayLike | None, count: int) -> FloatArray:
+def _weights(sample_weight: ArrayLike | None, count: int) -> FloatArray:
     if sample_weight is None:
         return np.ones(count)
-    given = np.full(count, sample_weight) if isinstance(sample_weight, Real) else sample_weight
     weights: FloatArray = check_array(
-        given, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
     )
-    if weights.shape != (count,):
+    if weights.shape != (count,) or (weights < 0).any() or not weights.any():
         raise InvalidValueError(
-            f"sample_weight must have one number for each of the {count} rows of X, not the shape "
-            f"{weights.shape}"
+            f"sample_weight must have a number for each of the {count} rows of X, none negative "
+            f"and not all zero"
         )
-    if (weights < 0).any():
-        raise InvalidValueError("sample_weight must not be negative; 0 leaves a row out")
-    if not weights.any():
-        raise InvalidValueError("sample_weight must not be zero for all rows")
     return weights
 
 
-def _in_kind(result: FloatArray, like: NDArray[Any]) -> NDArray[np.floating[Any]]:
-    """Return a result as float32 if the input is, else as float64."""
-    return result.astype(np.float32) if like.dtype == np.float32 else result
+def _density(column: FloatArray, counts: FloatArray, truncation: int) -> GaussianMixture | None:
+    """Return the density of values that occur so many times, or None if they are constant."""
+    largest = np.abs(column).max()
+    span = float(np.max(0.5 * column) - np.min(0.5 * column))
+    if span <= _ROUNDING * largest:
+        return None
+    if not (span > 1 / _EXTREME and largest < _EXTREME):
+        raise InvalidValueError(
+            f"a feature has values of up to {largest:g} in a range of {2 * span:g}, which cannot "
+            f"be squared; scale it first"
+        )
+    try:
+        return fit(histogram(column, weights=counts), truncation=truncation).mixture
+    except DegenerateDataError:  # all values are equal but a few that are far away
+        mean = np.average(column, weights=counts, keepdims=True)
+        variance = np.average((column - mean) ** 2, weights=counts, keepdims=True)
+        return GaussianMixture(np.ones(1), mean, 1 / variance)
+
+
+def _map(column: FloatArray, source: GaussianMixture | None, goal: GaussianMixture) -> IntensityMap:
+    """Return the map of a feature, in a table; a constant goes to the mean of the target."""
+    if source is None:
+        return Affine(np.eye(1), goal.mean() - column[0])
+    exact = QuantileMap(*without_gaps(source, goal, DETERMINED_RANGE))
+    low, high = source.quantile(DETERMINED_RANGE).tolist()
+    return tabulate(exact, low, high, tolerance=_TABLE * float(np.sqrt(goal.covariance()[0, 0])))

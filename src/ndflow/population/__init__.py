@@ -13,12 +13,6 @@ from ndflow.population.lesion_preserving import (
 )
 from ndflow.population.pushforward import pushforward
 from ndflow.population.reference import Reference, reference
-from ndflow.population.scanner_maps import (
-    ScannerMaps,
-    contrast_curve,
-    contrast_grid,
-    scanner_maps,
-)
 from ndflow.population.tissue_model import (
     TISSUES,
     TissueModel,
@@ -40,18 +34,14 @@ __all__ = [
     "Landmarks",
     "LesionFinding",
     "Reference",
-    "ScannerMaps",
     "TissueModel",
     "Tissues",
     "adapted_proportions",
-    "contrast_curve",
-    "contrast_grid",
     "find_lesions",
     "learn_ceiling",
     "match_preserving_lesions",
     "pushforward",
     "reference",
-    "scanner_maps",
     "tissue_model",
     "tissues_from_components",
     "without_components",

@@ -1,38 +1,27 @@
-"""Mixtures, references, intensity maps and scanners in files, and back."""
+"""Mixtures, references and intensity maps in files, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
 
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.json_model import check_model, read_model
-from ndflow.population import Reference, ScannerMaps
+from ndflow.population import Reference
 from ndflow.scan.channels.channel_records import ReferenceModels, ScanModels
 from ndflow.scan.records import FileRecord, MapRecord, ReferenceModel, ScanModel
 from ndflow.transport import IntensityMap
 from ndflow.values import path_like, short
 
-__all__ = ["Model", "ScannersModel", "load", "save"]
+__all__ = ["Model", "load", "save"]
 
-Model = GaussianMixture | Reference | IntensityMap | ScannerMaps
+Model = GaussianMixture | Reference | IntensityMap
 Models = Mapping[str, GaussianMixture | Fit] | Mapping[str, Reference]
 
 
-@dataclass(frozen=True)
-class ScannersModel(FileRecord):
-    """How the scanners of a study differ."""
-
-    kind: ClassVar[str] = "scanners"
-
-    scanners: ScannerMaps
-
-
 def load(path: AnyPath) -> Model | dict[str, GaussianMixture] | dict[str, Reference]:
-    """Read a mixture, a reference, an intensity map or scanners from their file.
+    """Read a mixture, a reference or an intensity map from its file.
 
     Parameters
     ----------
@@ -40,7 +29,7 @@ def load(path: AnyPath) -> Model | dict[str, GaussianMixture] | dict[str, Refere
 
     Returns
     -------
-    GaussianMixture, Reference, IntensityMap or ScannerMaps
+    GaussianMixture, Reference or IntensityMap
         A reference has its landmarks, tissues and ceiling, if the file holds them. Of several
         channels, each by itself, a dictionary of mixtures or references by the name of the channel.
 
@@ -60,7 +49,7 @@ def load(path: AnyPath) -> Model | dict[str, GaussianMixture] | dict[str, Refere
     True
     """
     path_like(path, "path")
-    kinds = (ScanModel, ScanModels, ReferenceModel, ReferenceModels, MapRecord, ScannersModel)
+    kinds = (ScanModel, ScanModels, ReferenceModel, ReferenceModels, MapRecord)
     kind, payload, _ = read_model(path, *(one.kind for one in kinds))
     if kind == "mixtures":
         models = ScanModels.of_payload(path, payload)
@@ -72,13 +61,11 @@ def load(path: AnyPath) -> Model | dict[str, GaussianMixture] | dict[str, Refere
         return ScanModel.of_payload(path, payload).mixture
     if kind == "reference":
         return ReferenceModel.of_payload(path, payload).reference
-    if kind == "scanners":
-        return ScannersModel.of_payload(path, payload).scanners
     return MapRecord.of_payload(path, payload).map
 
 
 def save(path: AnyPath, model: Model | Fit | Models, *, force: bool = False) -> None:
-    """Write a mixture, a reference, an intensity map or scanners to a file.
+    """Write a mixture, a reference or an intensity map to a file.
 
     Parameters
     ----------
@@ -112,10 +99,7 @@ def _record_of(model: Model | Fit | Models) -> FileRecord:
         return ReferenceModel(model)
     if isinstance(model, IntensityMap):
         return MapRecord(model)
-    if isinstance(model, ScannerMaps):
-        return ScannersModel(model)
-    wanted = "a mixture, a reference, a map or scanners"
-    raise InvalidValueError(f"model must be {wanted}, not {short(model)}")
+    raise InvalidValueError(f"model must be a mixture, a reference or a map, not {short(model)}")
 
 
 def _channel_record(records: dict[str, FileRecord]) -> FileRecord:

@@ -7,7 +7,6 @@ from scipy import stats
 
 from ndflow import GaussianMixture, InvalidValueError
 from ndflow.transport.joint import sliced_distance
-from ndflow.transport.joint.sliced import Slices
 
 
 def test_a_shifted_gaussian_is_as_far_away_as_its_shift_on_average_over_directions():
@@ -38,16 +37,6 @@ def test_units_do_not_matter():
     units, offset = np.diag([3.0, 500.0]), np.array([7.0, -1e3])
     there = sliced_distance(points @ units + offset, mixture.transformed(units, offset))
     assert there == pytest.approx(sliced_distance(points, mixture), rel=1e-9)
-
-
-def test_a_weight_counts_like_repeated_points():
-    generator = np.random.default_rng(8)
-    slices = Slices(random_mixture(generator, 3, 2))
-    points, times = generator.normal(size=(2000, 2)), generator.integers(1, 4, size=2000)
-    assert slices.distance(points, np.ones(2000)) == pytest.approx(slices.distance(points))
-    repeated = slices.distance(points.repeat(times, axis=0))
-    assert slices.distance(points, times) == pytest.approx(repeated, rel=1e-3)
-    assert slices.distance(points) != pytest.approx(repeated, rel=1e-3)
 
 
 def test_channels_must_fit():

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -113,11 +112,8 @@ def joint_map(
     marginals: Sequence[GaussianMixture],
     target: GaussianMixture,
     *,
-    weights: FloatArray | None = None,
     regularisation: float = REGULARISATION,
     effective_count: float = EFFECTIVE_COUNT,
-    concentration: float = 2.0,
-    truncation: int = 20,
     path: str = "sigma",
 ) -> JointMap:
     """Return the map that takes the voxels of several channels to a density.
@@ -127,10 +123,8 @@ def joint_map(
     voxels : (n, d), finite.
     marginals : the density of each channel of the voxels, as `fit` estimates it.
     target : the density to reach, with d channels.
-    weights : (n,), positive: how often each voxel counts. Default: once.
     regularisation : γ of the joint match, see `match`.
     effective_count : how many independent voxels the mapped voxels are worth, see `fit`.
-    concentration, truncation : options of fits of the mapped voxels, see `fit`.
     path : of the joint flow: ``"sigma"`` or ``"precision"``, see `Flow`; or ``"trajectory"``, the
         way that the match itself took, which is integrated at every voxel and takes longer.
 
@@ -160,10 +154,7 @@ def joint_map(
     sd = np.sqrt(np.diagonal(target.covariance()))
     first = _channel_maps(marginals, target)
     mapped = first(voxels)
-    fitting = partial(fit, concentration=concentration, truncation=truncation)
-    fitted = fitting(
-        joint_histogram(mapped, weights=weights), effective_count=effective_count
-    ).mixture
+    fitted = fit(joint_histogram(mapped), effective_count=effective_count).mixture
     affine = align(fitted, target)
     found = match(
         fitted.transformed(affine.matrix, affine.offset),
@@ -172,14 +163,14 @@ def joint_map(
         blurs=_BLURS,
         trajectory=path == "trajectory",
     )
-    sample, heavy = _thinned(mapped), None if weights is None else _thinned(weights)
+    sample = _thinned(mapped)
     start = affine(sample)
     way = _way(found, path, start, _MESH * sd, len(voxels))
     end, log_det = way.map.with_log_det_jacobian(start)
-    after_flow = [fitting(histogram(column, weights=heavy)).mixture for column in end.T]
+    after_flow = [fit(histogram(column)).mixture for column in end.T]
     last = _channel_maps(after_flow, target)
     slices = Slices(target)
-    before, after, finished = (slices.distance(x, heavy) for x in (sample, end, last(end)))
+    before, after, finished = (slices.distance(x) for x in (sample, end, last(end)))
     stages: list[IntensityMap] = [first, affine, way.map, last]
     kept = min(after, finished) < before
     if not kept:
@@ -187,7 +178,7 @@ def joint_map(
     elif after <= finished:
         stages.pop()
     figures = JointFigures(
-        aligned=_aligned_distance(_thinned(voxels), slices, heavy),
+        aligned=_aligned_distance(_thinned(voxels), slices),
         channelwise=before,
         joint=after,
         finished=finished,
@@ -198,7 +189,7 @@ def joint_map(
         interpolated=way.share,
         mesh_error=_MESH * way.error,
         determinants=(float(np.exp(log_det.min())), float(np.exp(log_det.max()))),
-        moved=float(np.sqrt(np.average((((end - start) / sd) ** 2).sum(axis=1), weights=heavy))),
+        moved=float(np.sqrt(np.mean((((end - start) / sd) ** 2).sum(axis=1)))),
     )
     return JointMap(Chain(tuple(stages)), figures)
 
@@ -223,7 +214,7 @@ def _way(found: Match, path: str, start: FloatArray, tolerance: FloatArray, voxe
 
 
 def _thinned(voxels: FloatArray) -> FloatArray:
-    """Return a sample of the voxels, or of their weights, evenly spread over them."""
+    """Return a sample of the voxels, evenly spread over them."""
     return voxels[:: max(1, len(voxels) // _SAMPLE)]
 
 
@@ -239,11 +230,8 @@ def _channel_maps(marginals: Sequence[GaussianMixture], target: GaussianMixture)
     return Channelwise(tuple(maps))
 
 
-def _aligned_distance(sample: FloatArray, slices: Slices, weights: FloatArray | None) -> float:
+def _aligned_distance(sample: FloatArray, slices: Slices) -> float:
     target = slices.mixture
-    centred = sample - np.average(sample, axis=0, weights=weights)
-    own = sample.std(axis=0)
-    if weights is not None:
-        own = np.sqrt(np.average(centred**2, axis=0, weights=weights))
-    scale = np.sqrt(np.diagonal(target.covariance())) / own
-    return slices.distance(centred * scale + target.mean(), weights)
+    centred = sample - sample.mean(axis=0)
+    scale = np.sqrt(np.diagonal(target.covariance())) / sample.std(axis=0)
+    return slices.distance(centred * scale + target.mean())

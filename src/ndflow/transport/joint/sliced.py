@@ -45,13 +45,12 @@ class Slices:
         """Validate."""
         whole(self.directions, "directions", 1, 1 << 16)
 
-    def distance(self, points: FloatArray, weights: FloatArray | None = None) -> float:
+    def distance(self, points: FloatArray) -> float:
         """Return the sliced Wasserstein distance of points from the density.
 
         Parameters
         ----------
         points : (n, d), a sample.
-        weights : (n,), how often each point counts. Default: once.
 
         Returns
         -------
@@ -63,8 +62,7 @@ class Slices:
         differences = []
         for vector, goal in zip(self._vectors, self._goals, strict=True):
             line = einsum("ni,i->n", points, vector)
-            own = _quantiles(np.sort(line)) if weights is None else _weighted(line, weights)
-            differences.append(np.abs(own - goal).mean())
+            differences.append(np.abs(_quantiles(np.sort(line)) - goal).mean())
         return float(np.mean(differences))
 
     @cached_property
@@ -107,13 +105,4 @@ def sliced_distance(points: FloatArray, mixture: GaussianMixture, *, directions:
 def _quantiles(ordered: FloatArray) -> FloatArray:
     places = _LEVELS * len(ordered) - 0.5
     result: FloatArray = np.interp(places, np.arange(len(ordered)), ordered)
-    return result
-
-
-def _weighted(line: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return quantiles of weighted points, each of which lies in the middle of its own weight."""
-    order = np.argsort(line, kind="stable")
-    heavy = weights[order]
-    middles = np.cumsum(heavy) - 0.5 * heavy
-    result: FloatArray = np.interp(_LEVELS * heavy.sum(), middles, line[order])
     return result

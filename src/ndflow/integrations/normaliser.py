@@ -8,6 +8,11 @@ settings. So a map is remembered under the SHA-256 of these: a scan that comes b
 epoch is recognised by its content, whatever it is called, and a scan that was changed is not taken
 for the one it was. Maps are kept in memory, the least recently used are forgotten first, and
 optionally in a folder, one small JSON file each, which several processes may share.
+
+Pipelines keep a map in the history of an image, as plain numbers (`record_map`), to repeat or undo
+it. By default, 0 outside the mask stays 0 and all other voxels are mapped. The mask itself may be
+gone when a map is undone, and is needed for nothing but to tell which zeros are inside. So their
+places are recorded, if there are any, and the mask is not.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ from ndflow.scan.presets.preset_facts import TargetFacts
 from ndflow.scan.presets.preset_rules import settled_match
 from ndflow.scan.reading import MaskedVolume, count_voxels, error_about, read_scan
 from ndflow.scan.records import MapRecord
-from ndflow.scan.settings import Fitting, Outside, Reading, Writing, flat
+from ndflow.scan.settings import Fitting, Reading, Writing, flat
 from ndflow.scan.target import (
     AnyTarget,
     check_units,
@@ -49,11 +54,10 @@ from ndflow.scan.target import (
     with_scale,
 )
 from ndflow.transport import IntensityMap
-from ndflow.values import path_like, whole
 
-__all__ = ["NormalisedVolume", "VolumeNormaliser"]
+__all__ = ["NormalisedVolume", "RecordedMap", "VolumeNormaliser", "apply_recorded", "record_map"]
 
-_CALLED = "the image"
+RecordedMap = dict[str, Any]
 
 
 class NormalisedVolume(NamedTuple):
@@ -79,8 +83,7 @@ class VolumeNormaliser:
     ----------
     reference : what volumes are brought to, as for `ndflow.normalise`: a reference, the path of
         one, ``"builtin:T1w"``, or anything else that is accepted there. It is read at once.
-    scale, range, outside : the units of the result, and what becomes of voxels outside the mask,
-        as for `ndflow.normalise`.
+    scale, range : the units of the result, as for `ndflow.normalise`.
     remember : how many maps are kept in memory.
     folder : where maps are kept between runs; it is made if it does not exist. By default, they are
         kept in memory only.
@@ -93,8 +96,6 @@ class VolumeNormaliser:
     >>> result = normaliser(scan)
     >>> bool(490 < result.voxels.mean() < 510)
     True
-    >>> bool(np.abs(normaliser.undo(result.voxels, result.imap) - scan).max() < 0.01)
-    True
     """
 
     def __init__(
@@ -103,15 +104,13 @@ class VolumeNormaliser:
         *,
         scale: Scale | None = None,
         range: tuple[float, float] | None = None,
-        outside: Outside | None = None,
         remember: int = 64,
         folder: AnyPath | None = None,
     ) -> None:
-        self._remember = whole(remember, "remember", 0, 1 << 20)
-        self._writing = Writing(outside)
-        if folder is not None:
-            path_like(folder, "folder")
-        self._folder = None if folder is None else _made(Path(folder))
+        self._remember = remember
+        self._folder = None if folder is None else Path(folder)
+        if self._folder is not None:
+            self._folder.mkdir(parents=True, exist_ok=True)
         choices = MatchingChoices(scale=scale, range=range)
         known = known_target(reference)
         facts = TargetFacts() if known is None else known.facts
@@ -121,13 +120,7 @@ class VolumeNormaliser:
         )
         self._matching = with_scale(matching, has_units=target.has_units)
         self._goal = in_units(target, self._matching)
-        check_units(
-            self._matching,
-            self._writing,
-            name=target.name,
-            has_units=target.has_units,
-            model=self._goal,
-        )
+        check_units(self._matching, Writing(), name=target.name, has_units=target.has_units)
         self._settings = _digest_of(self._goal, flat(Fitting(), self._matching))
         self._start()
 
@@ -166,25 +159,11 @@ class VolumeNormaliser:
         """
         inside = _inside(voxels, mask)
         imap = self._map_of(voxels, mask, inside)
-        return NormalisedVolume(map_array(voxels, imap, inside, self._writing.outside), imap)
+        return NormalisedVolume(map_array(voxels, imap, inside, None), imap)
 
     def map_of(self, voxels: NDArray[Any], mask: NDArray[Any] | None = None) -> IntensityMap:
         """Return the map of a volume, parameters as for a call."""
         return self._map_of(voxels, mask, _inside(voxels, mask))
-
-    def undo(
-        self, voxels: NDArray[Any], imap: IntensityMap, mask: NDArray[Any] | None = None
-    ) -> NDArray[np.float32]:
-        """Return the volume that a map has made another of.
-
-        Parameters
-        ----------
-        voxels : a normalised volume.
-        imap : the map that made it.
-        mask : its mask, if there was one; needed only to tell what is outside.
-        """
-        inside = _inside(voxels, mask)
-        return map_array(voxels, imap.inverse(), inside, self._writing.outside)
 
     def _map_of(
         self, voxels: NDArray[Any], mask: NDArray[Any] | None, inside: BoolArray | None
@@ -216,7 +195,7 @@ class VolumeNormaliser:
         masked = MaskedVolume(read_volume(chosen), np.ones(chosen.size, np.bool_), [], {})
         histogram = count_voxels(scan, masked, None).histogram
         method = method_of(self._matching)
-        with error_about(_CALLED):
+        with error_about("the image"):
             fitted = density.fit(histogram, effective_count=Fitting().effective_count)
             landmarks = method.measure(histogram, self._matching)
         model = DensityModel(fitted.mixture, landmarks)
@@ -237,13 +216,56 @@ class VolumeNormaliser:
                 warnings.warn(f"the map is not kept: {error}", stacklevel=2)
 
 
-def _made(folder: Path) -> Path:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        cause = f"maps cannot be kept there ({error.strerror})"
-        raise FileError(folder, cause, "choose another folder") from None
-    return folder
+def record_map(
+    imap: IntensityMap, voxels: NDArray[Any], mask: NDArray[np.bool_] | None = None
+) -> RecordedMap:
+    """Return how a volume is mapped, as numbers, lists and dictionaries.
+
+    Parameters
+    ----------
+    imap : the map.
+    voxels : the volume, before it is mapped.
+    mask : which of its voxels are inside; None for all but 0.
+
+    Returns
+    -------
+    The ``map``, and the places of the ``zeros`` that are mapped like other voxels, in C order, in a
+    volume of this ``shape``.
+
+    Examples
+    --------
+    >>> from ndflow.transport import Affine
+    >>> scan = np.array([[0.0, 1.0], [0.0, 2.0]])
+    >>> record = record_map(Affine(2.0, 3.0), scan, np.array([[True, True], [False, True]]))
+    >>> record["zeros"]
+    [0]
+    >>> apply_recorded(record, scan)
+    array([[3., 5.],
+           [0., 7.]], dtype=float32)
+    """
+    zeros = [] if mask is None else np.flatnonzero((voxels == 0) & mask).tolist()
+    return {"map": imap.to_dict(), "zeros": zeros, "shape": list(voxels.shape)}
+
+
+def apply_recorded(
+    record: RecordedMap, voxels: NDArray[Any], *, inverse: bool = False
+) -> NDArray[np.float32]:
+    """Map a volume as another was mapped, or undo the map.
+
+    Parameters
+    ----------
+    record : from `record_map`.
+    voxels : the volume; in one of another shape, all zeros stay 0.
+    inverse : whether to undo the map.
+    """
+    imap = IntensityMap.from_dict(record["map"])
+    if inverse:  # zeros inside the mask are no zeros any more, and those outside stay
+        return map_array(voxels, imap.inverse(), None, None)
+    inside: NDArray[np.bool_] | None = None
+    if record["zeros"] and record["shape"] == list(voxels.shape):
+        inside = np.zeros(voxels.shape, np.bool_)
+        inside.flat[record["zeros"]] = True
+    return map_array(voxels, imap, inside, None)
 
 
 def _inside(voxels: NDArray[Any], mask: NDArray[Any] | None) -> BoolArray | None:
