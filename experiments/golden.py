@@ -260,13 +260,15 @@ def models(content: Any, place: str = "") -> Iterator[tuple[str, Any]]:
         here = f"{place}.{name}" if place else str(name)
         if name in ("map", "mixture"):
             yield here, value
-        elif isinstance(value, dict | list):
+        elif isinstance(value, dict | list) and name != "inputs":
             yield from models(value, here)
 
 
 def numbers(folder: Path) -> Iterator[tuple[str, list[float]]]:
-    """Yield the numbers of each table."""
+    """Yield the numbers of each table, but the one that holds times."""
     for path in sorted(folder.rglob("*.tsv")):
+        if path.name == "preparation.tsv":
+            continue
         cells = [cell for row in rows(path) for cell in row.values()]
         yield key(folder, path), [float(cell) for cell in cells if is_number(cell)]
 
