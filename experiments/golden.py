@@ -36,10 +36,6 @@ METHODS = (
     "nyul",
     "quantile",
     "hellier",
-    "whitestripe",
-    "kde",
-    "fcm",
-    "lsq",
 )
 STUDIES: dict[str, tuple[str, ...]] = {
     **{f"method-{name}": ("--method", name) for name in METHODS},

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from every_method import LANDMARK_METHODS, installed
+from every_method import LANDMARK_METHODS
 from phantoms import head
 
 import ndflow
@@ -37,7 +37,7 @@ def test_the_density_is_that_of_the_population() -> None:
 def test_landmarks_are_averaged_with_the_same_weights(
     name: str, weights: list[float] | None
 ) -> None:
-    method, matching = installed(name), Matching(method=name)
+    method, matching = LANDMARK_METHODS[name], Matching(method=name)
     models = [
         DensityModel(mixture, method.measure(histogram, matching))
         for mixture, histogram in zip(FITS, HISTOGRAMS, strict=True)

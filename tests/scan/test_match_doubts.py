@@ -153,7 +153,6 @@ LESION = KeptLesions((0,), (900.0,), 0.1, 2.0, 1.0, unlike=False)
     ("solution", "goal"),
     [
         (replace(PLAIN, imap=ALIGNMENT), to(TWO, method="zscore")),
-        (PLAIN, to(TWO, method="kde")),
         (replace(PLAIN, frozen=(1,)), to(TWO, freeze=("1",))),
         (PLAIN, replace(to(TWO), site=SiteMap(DensityModel(STANDARD), PLAIN))),
     ],

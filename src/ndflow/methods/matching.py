@@ -43,8 +43,7 @@ class MatchingChoices:
     method
         The density flow (ndflow); mean and standard deviation alone, of the density (affine) or of
         the voxels (zscore); or a method to compare with: percentiles (nyul), the whole distribution
-        (quantile), the means of five classes (hellier), or one from the package
-        intensity-normalization (whitestripe, kde, fcm, lsq).
+        (quantile), or the means of five classes (hellier).
     target
         Match a scan to the average density of the reference (average); or to the tissues of the
         reference in the scan's own proportions, which are known from its tissue probability maps
@@ -72,7 +71,6 @@ class MatchingChoices:
         125, so practically all of a brain lies above 0, the background. standard: a mean of 0 and a
         standard deviation of 1. target: the units of the target, an image or a mixture of one scan.
         Default: positive for a reference (standard with zscore), target for an image or a mixture.
-        The methods whitestripe, kde, fcm and lsq have units of their own instead.
     range
         Two numbers, LOW and HIGH: where the 0.1st and 99.9th percentiles of the target lie in the
         result.

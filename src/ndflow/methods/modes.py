@@ -93,11 +93,10 @@ class Goal:
     def matched_density(self, solution: Solution) -> GaussianMixture | None:
         """Return the density that the result of a scan should have.
 
-        None where it need not have any: its map is a straight line, which fits no shape, its method
-        has units of its own, all scans of its site share one map, or a part of it was kept out of
-        the match.
+        None where it need not have any: its map is a straight line, which fits no shape, all scans
+        of its site share one map, or a part of it was kept out of the match.
         """
-        straight = isinstance(solution.imap, Affine) or method_of(self.matching).own_units
+        straight = isinstance(solution.imap, Affine)
         partial = solution.frozen or (solution.lesions and solution.lesions.components)
         if straight or not self.per_scan or partial:
             return None

@@ -194,11 +194,9 @@ def _doubts(
     ]
 
 
-def _target(run: FinishedStudy) -> DensityModel | None:
-    """Return the reference in the units of the result; None for methods with units of their own."""
+def _target(run: FinishedStudy) -> DensityModel:
+    """Return the reference in the units of the result."""
     study = run.study
-    if study.method.own_units:
-        return None
     path = str(study.folder / reference_name(None))
     aside = replace(study.matching, lesions=None)  # what was found is in the sidecars
     model = DensityModel.of_reference(read_reference(path))
@@ -245,7 +243,7 @@ def _page(
     flagged = {name for name, found in doubts.items() if found}
     target = _target(run)
     previews = _previews(scans)
-    windows = shared_windows(scans, previews, None if target is None else target.mixture)
+    windows = shared_windows(scans, previews, target.mixture)
     volumes = _volumes(scans, _in_viewer(scans, flagged, seen), max_bytes, step)
     embedded = {*_in_turn(scans, flagged, sample), *volumes}
     failures = read_failures(run.study.folder)

@@ -304,5 +304,5 @@ def normalise_scan(
         inputs=inputs,
         writing=writing,
         histogram=voxels.histogram,
-        target=None if method.own_units else goal.mixture,
+        target=goal.mixture,
     )
