@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
     from ndflow.integrations.study_scanners import scanners
     from ndflow.population import (
-        HealthyCeiling,
         Landmarks,
         Reference,
         ScannerMaps,
@@ -89,7 +88,6 @@ _HOMES = {
     "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
     "integrations.study_scanners": ("scanners",),
     "population": (
-        "HealthyCeiling",
         "Landmarks",
         "Reference",
         "ScannerMaps",
@@ -141,7 +139,6 @@ __all__ = [
     "Fit",
     "Flow",
     "GaussianMixture",
-    "HealthyCeiling",
     "Histogram",
     "IntensityMap",
     "InvalidValueError",

@@ -167,7 +167,6 @@ def test_only_methods_that_match_densities_work_by_site(mode: Any, method: str) 
 @pytest.mark.parametrize(
     ("options", "by_scan"),
     [
-        ({"lesions": "auto"}, "densities of single scans; leave out --mode"),
         ({"freeze": ("3",)}, "densities of single scans; leave out --mode"),
         ({"target": "tissue"}, "is for each scan, but --mode site treats all scans"),
         ({"target": "adaptive"}, "is for each scan, but --mode site treats all scans"),

@@ -31,7 +31,6 @@ HEADS = [
 ]
 OTHER: dict[str, Any] = {  # an option of each kind that is not the default
     "target": "adaptive",
-    "lesions": "auto",
     "freeze": ("weight<0.01",),
     "objective": "cramer",
     "regularisation": 1e-2,

@@ -16,7 +16,6 @@ from ndflow.errors import InvalidValueError
 from ndflow.methods.registry import MethodName
 
 __all__ = [
-    "Lesions",
     "Matching",
     "MatchingChoices",
     "Objective",
@@ -27,7 +26,6 @@ __all__ = [
     "is_number",
 ]
 
-Lesions = Literal["auto"]
 Objective = Literal["l2", "cramer"]
 Scale = Literal["positive", "standard", "target"]
 Solver = Literal["exact", "rk4"]
@@ -48,11 +46,6 @@ class MatchingChoices:
         Match a scan to the average density of the reference (average); or to the tissues of the
         reference in the scan's own proportions, which are known from its tissue probability maps
         (tissue) or estimated (adaptive). Default: what the preset says.
-    lesions
-        Experimental. Find intensities that no healthy scan of the reference has (auto), and keep
-        them out of the match: lesions brighter than any healthy tissue on T1w or FLAIR, never those
-        like CSF, and at most 10 % of a scan. Nothing is kept out of a scan that is unlike those of
-        the reference, so it needs healthy scans from the same scanner.
     freeze
         Keep components of the scan's density where the alignment puts them: by index (3), weight
         (weight<0.02) or intensity (900:1200). Repeat the option for several rules. Default: none.
@@ -80,7 +73,6 @@ class MatchingChoices:
 
     method: MethodName = "ndflow"
     target: TargetKind | None = None
-    lesions: Lesions | None = None
     freeze: tuple[str, ...] = ()
     objective: Objective | None = None
     regularisation: float | None = None
@@ -93,10 +85,7 @@ class MatchingChoices:
         """Validate each choice; whether the method uses it, the method says."""
         check_choice("method", self.method, MethodName)
         check_choice("target", self.target, TargetKind, *self._open)
-        check_choice("lesions", self.lesions, Lesions, None)
         object.__setattr__(self, "freeze", self._checked_rules())
-        if self.lesions and self.freeze:
-            raise InvalidValueError("lesions and freeze both choose components; give one of them")
         check_choice("objective", self.objective, Objective, *self._open)
         check_choice("solver", self.solver, Solver)
         check_choice("scale", self.scale, Scale, None)

@@ -1,16 +1,6 @@
-"""Cohorts: references, tissues and lesions, all learned from the densities of many scans."""
+"""Cohorts: references and tissues, learned from the densities of many scans."""
 
 from ndflow.population.landmarks import Landmarks
-from ndflow.population.lesion_detection import (
-    HealthyCeiling,
-    LesionFinding,
-    find_lesions,
-    learn_ceiling,
-)
-from ndflow.population.lesion_preserving import (
-    match_preserving_lesions,
-    without_components,
-)
 from ndflow.population.pushforward import pushforward
 from ndflow.population.reference import Reference, reference
 from ndflow.population.scanner_maps import (
@@ -36,9 +26,7 @@ __all__ = [
     "MIDPOINT_LEVELS",
     "TISSUES",
     "AdaptedProportions",
-    "HealthyCeiling",
     "Landmarks",
-    "LesionFinding",
     "Reference",
     "ScannerMaps",
     "TissueModel",
@@ -46,13 +34,9 @@ __all__ = [
     "adapted_proportions",
     "contrast_curve",
     "contrast_grid",
-    "find_lesions",
-    "learn_ceiling",
-    "match_preserving_lesions",
     "pushforward",
     "reference",
     "scanner_maps",
     "tissue_model",
     "tissues_from_components",
-    "without_components",
 ]

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -198,9 +197,8 @@ def _target(run: FinishedStudy) -> DensityModel:
     """Return the reference in the units of the result."""
     study = run.study
     path = str(study.folder / reference_name(None))
-    aside = replace(study.matching, lesions=None)  # what was found is in the sidecars
     model = DensityModel.of_reference(read_reference(path))
-    return in_units(target_of(model, True, path, aside), study.matching)
+    return in_units(target_of(model, True, path, study.matching), study.matching)
 
 
 def _in_turn(scans: Sequence[ScanSummary], flagged: Collection[str], count: int) -> list[str]:

@@ -197,10 +197,6 @@ def target_of(
     files : that it was read from.
     """
     mixture, method = model.mixture, method_of(matching)
-    if matching.lesions and model.ceiling is None:
-        cause = "was not made with --healthy, so it does not know what is healthy"
-        hint = "make a reference of them with 'ndflow reference --healthy', or use --exclude"
-        raise FileError(name, cause, hint)
     if mixture.channels != 1:
         cause = f"a density of {mixture.channels} channels, but an image has one"
         raise FileError(name, cause, "give as many images, by channel, with joint=True")
@@ -210,7 +206,6 @@ def target_of(
             mixture,
             method.target_landmarks(model.landmarks, mixture, matching, averaged=averaged),
             target_rule(matching).population_tissues(mixture, model.tissues),
-            model.ceiling if matching.lesions else None,
         )
     return Target(known, name, not averaged, files or {})
 
@@ -238,9 +233,6 @@ def refuse_image(to: AnyTarget, matching: Matching) -> None:
     if target_rule(matching).needs_tissue_model:
         cause = "an image, which does not know the tissues of a population"
         raise FileError(name, cause, "give a reference, or leave out --target")
-    if matching.lesions:
-        cause = "an image, which does not know what is healthy"
-        raise FileError(name, cause, "give a reference, or leave out --find-lesions")
 
 
 def check_units(

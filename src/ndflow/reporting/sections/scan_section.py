@@ -118,8 +118,6 @@ def scan_entry(
         text = f"It cannot be shown in the viewer: {pictures.problem}"
         flags.append(Doubt("not shown", text, "check that its files are where they were"))
     notes = [choice.sentence()] if choice else []
-    if match is not None and match.lesions is not None:
-        notes.append(match.lesions.sentence())
     notes += _excluded(scan)
     small = None
     if pictures.preview is not None and pictures.windows is not None:
