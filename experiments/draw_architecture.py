@@ -27,7 +27,7 @@ MAIN = {  # packages of the main column
     "study": "many scans: plan, passes, results",
     "scan": "one scan: read it, map it, write it",
     "methods": "one contract, one module per method",
-    "population": "references, tissues, lesions",
+    "population": "references, tissues",
     "transport": "one density to another",
     "density": "what intensities look like",
 }

@@ -38,10 +38,6 @@ METHODS = (
     "nyul",
     "quantile",
     "hellier",
-    "whitestripe",
-    "kde",
-    "fcm",
-    "lsq",
 )
 STUDIES: dict[str, tuple[str, ...]] = {
     **{f"method-{name}": ("--method", name) for name in METHODS},
@@ -115,7 +111,6 @@ def run_everything(cohort: Path, out: Path) -> None:
         "plain": (),
         "quantile": ("--average", "quantile"),
         "weights": ("--weights", *map(str, range(1, len(models) + 1))),
-        "lesions": ("--lesions", "auto"),
     }.items():
         ndflow("reference", *models, "-o", out / f"reference-{name}.json", "-q", *words)
     maps = [x for t in ("csf", "gm", "wm") for x in (f"--{t}", *tissue_files(cohort, scans, t))]
@@ -127,7 +122,6 @@ def run_everything(cohort: Path, out: Path) -> None:
     for name, words in {
         "image": ("--to", target, "--to-mask", to_mask),
         "standard": ("--to", target, "--to-mask", to_mask, "--scale", "standard"),
-        "lesions": ("--to", out / "reference-lesions.json", "--lesions", "auto"),
         "reference": ("--to", reference, "--exclude", file(cohort, scans[0], "label-CSF_probseg")),
         "nyul": ("--to", reference, "--method", "nyul"),
         "tissue": ("--to", reference, "--target", "tissue", *own),

@@ -2,12 +2,12 @@
 
 Lesions are simulated in the WM of every scan, of the cohort and of the demo, as balls that make up
 1, 3 and 6 % of the brain: bright ones, above WM by 1.06 times the contrast between GM and WM, and
-dark ones, like CSF. Their noise is that of WM, and their borders are blurred. References, ceilings
-of healthy scans and average landmarks come from the *other* scans, without lesions, in five folds.
+dark ones, like CSF. Their noise is that of WM, and their borders are blurred. References and
+average landmarks come from the *other* scans, without lesions, in five folds.
 
 For each method: the contrast between lesion and WM in units of that between WM and GM, after
-divided by before; the shift of the median of healthy WM, in the same units, from where the same
-method puts it in the scan without lesion; and how often a lesion was found. No image is written.
+divided by before; and the shift of the median of healthy WM, in the same units, from where the same
+method puts it in the scan without lesion. No image is written.
 """
 
 import csv
@@ -21,23 +21,14 @@ from study_intervals import Interval, written
 
 from ndflow.demo.dataset import write_demo_study
 from ndflow.density import GaussianMixture, Histogram, fit, histogram
-from ndflow.figures.export import svg
-from ndflow.figures.style import colours, new_figure
 from ndflow.image.mask import read_mask
 from ndflow.image.read import read_volume
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.metrics.tissue_quartiles import quartiles
-from ndflow.population import (
-    HealthyCeiling,
-    Landmarks,
-    find_lesions,
-    learn_ceiling,
-    match_preserving_lesions,
-    reference,
-)
-from ndflow.transport import IntensityMap, align, flow_map
+from ndflow.population import Landmarks, reference
+from ndflow.transport import IntensityMap, align, align_and_match, flow_map
 
 SHARES = (0.0, 0.01, 0.03, 0.06)
 KINDS = ("bright", "dark")
@@ -45,7 +36,7 @@ CONTRAST = 1.06
 RADII = (2, 5)  # of the balls, in voxels
 BLUR = 0.5  # of their borders, in voxels
 FOLDS = 5
-METHODS = ("paper", "spared", "nyul", "quantile")
+METHODS = ("paper", "nyul", "quantile")
 LANDMARKS = (Matching("nyul"), Matching("quantile"))
 
 
@@ -83,7 +74,6 @@ class Standards(NamedTuple):
     """What is learned from the other scans."""
 
     reference: GaussianMixture
-    ceiling: HealthyCeiling
     nyul: Landmarks
     quantile: Landmarks
 
@@ -91,61 +81,27 @@ class Standards(NamedTuple):
 Rows = list[dict[str, object]]
 
 
-def sections(cohort: Path, figures: Path) -> dict[str, str]:
-    """Measure everything, and return the tables of cohort and demo; the figure is the cohort's."""
+def sections(cohort: Path) -> dict[str, str]:
+    """Measure everything, and return the tables of cohort and demo."""
     averages = summary(compared(files_of_cohort(cohort)))
-    (figures / "study-lesions.svg").write_bytes(figure(averages))
     with tempfile.TemporaryDirectory() as folder:
         demo = summary(compared(files_of_demo(Path(folder))))
-    bright, dark = ([row for row in demo if row["lesion"] == kind] for kind in KINDS)
-    dark = [row for row in dark if row["method"] == METHODS[1]]
-    shares, found = (", ".join(f"{r[name]:.0%}" for r in dark) for name in ("share", "alarms"))
-    words = f"Dark lesions of {shares} of the brain are found in {found} of these scans."
-    return {"lesions": rows_of(averages), "demo_lesions": f"{rows_of(bright)}\n\n{words}"}
+    bright = [row for row in demo if row["lesion"] == "bright"]
+    return {"lesions": rows_of(averages), "demo_lesions": rows_of(bright)}
 
 
 def rows_of(averages: Rows) -> str:
     """Return a table in Markdown: one row per lesion."""
     heads = [f"{what}: {method}" for what in ("contrast", "shift") for method in METHODS]
-    lines = [["lesion", *heads, "found"], ["---", *["--:"] * (len(heads) + 1)]]
+    lines = [["lesion", *heads], ["---", *["--:"] * len(heads)]]
     lesions = dict.fromkeys((row["lesion"], row["share"]) for row in averages)
     for kind, share in lesions:
         own = [row for row in averages if (row["lesion"], row["share"]) == (kind, share)]
         parts = ("kept", "kept_5th", "kept_95th")
         kept = [written(Interval(*(float(str(row[part])) for part in parts)), 2) for row in own]
         shift = [f"{row['shift']:.1%} ({row['shift_95th']:.1%})" for row in own]
-        cells = [*kept, *shift] if share else ["–"] * len(heads)
-        (found,) = (row["alarms"] for row in own if row["method"] == METHODS[1])
-        lines.append([f"{share:.0%} {kind}" if share else "none", *cells, f"{found:.0%}"])
+        lines.append([f"{share:.0%} {kind}", *kept, *shift])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def figure(averages: Rows) -> bytes:
-    """Draw how much contrast bright lesions keep, and how far WM is shifted."""
-    palette = colours(METHODS)
-    with new_figure(7.0, 2.8) as drawn:
-        for place, (column, title, aim) in enumerate(
-            (("kept", "contrast kept, %", 90), ("shift", "shift of WM, %", 2)), start=1
-        ):
-            axes = drawn.add_subplot(1, 2, place)
-            axes.axhline(aim, color="0.6", linewidth=0.8, linestyle=":")
-            for method in METHODS:
-                own = [r for r in averages if r["method"] == method and r["lesion"] == "bright"]
-                own = [r for r in own if r["share"]]
-                x = [100 * float(str(r["share"])) for r in own]
-                axes.plot(
-                    x,
-                    [100 * float(str(r[column])) for r in own],
-                    marker="o",
-                    markersize=4,
-                    label=method,
-                    color=palette[method],
-                )
-            axes.set_xlabel("lesion, % of the brain")
-            axes.set_title(title, loc="left", fontsize="medium")
-            axes.set_ylim(bottom=0)
-        axes.legend(fontsize="small")
-        return svg(drawn)
 
 
 def files_of_cohort(cohort: Path) -> list[Files]:
@@ -263,7 +219,7 @@ def learn(training: list[Case]) -> Standards:
         )
         for matching in LANDMARKS
     ]
-    return Standards(average, learn_ceiling(mixtures, average), *landmarks)
+    return Standards(average, *landmarks)
 
 
 def landmarks_of(case: Case, matching: Matching) -> Landmarks:
@@ -275,10 +231,10 @@ def measured(
     name: str, site: str, cases: dict[tuple[str, float], Case], others: Standards
 ) -> list[dict[str, object]]:
     """Return one row per method and lesion."""
-    plain = {method: imap for method, imap, _ in maps(cases["bright", 0.0], others)}
+    plain = dict(maps(cases["bright", 0.0], others))
     rows = []
     for (kind, share), case in cases.items():
-        for method, imap, mass in maps(case, others):
+        for method, imap in maps(case, others):
             grey, white, lesion = imap(case.medians)
             grey_before, white_before, lesion_before = case.medians
             before = (lesion_before - white_before) / (white_before - grey_before)
@@ -293,19 +249,16 @@ def measured(
                     "method": method,
                     "kept": after / before,
                     "shift": (white - healthy[1]) / (healthy[1] - healthy[0]),
-                    "found": mass,
                 }
             )
     return rows
 
 
-def maps(case: Case, others: Standards) -> list[tuple[str, IntensityMap, float]]:
-    """Return the map of each method, and the mass that was found to be a lesion."""
+def maps(case: Case, others: Standards) -> list[tuple[str, IntensityMap]]:
+    """Return the map of each method."""
     own, target = case.mixture, others.reference
-    found = find_lesions(own, target, others.ceiling)
     made = (
-        flow_map(*match_preserving_lesions(own, target, ())),
-        flow_map(*match_preserving_lesions(own, target, found.indices)),
+        flow_map(*align_and_match(own, target)),
         *(
             method_of(matching)
             .solve(
@@ -317,21 +270,18 @@ def maps(case: Case, others: Standards) -> list[tuple[str, IntensityMap, float]]
             for matching, average in zip(LANDMARKS, (others.nyul, others.quantile), strict=True)
         ),
     )
-    masses = (0.0, found.mass, 0.0, 0.0)
-    return list(zip(METHODS, made, masses, strict=True))
+    return list(zip(METHODS, made, strict=True))
 
 
 def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
     """Return averages over scans."""
     result: list[dict[str, object]] = []
     for kind in KINDS:
-        for share in SHARES if kind == "bright" else SHARES[1:]:
+        for share in SHARES[1:]:
             for method in METHODS:
                 key = (kind, share, method)
                 own = [r for r in rows if (r["lesion"], r["share"], r["method"]) == key]
-                kept, shift, found = (
-                    np.array([row[name] for row in own]) for name in ("kept", "shift", "found")
-                )
+                kept, shift = (np.array([row[name] for row in own]) for name in ("kept", "shift"))
                 result.append(
                     {
                         "lesion": kind,
@@ -342,7 +292,6 @@ def summary(rows: list[dict[str, object]]) -> list[dict[str, object]]:
                         "kept_95th": np.quantile(kept, 0.95),
                         "shift": np.abs(shift).mean(),
                         "shift_95th": np.quantile(np.abs(shift), 0.95),
-                        "alarms": (found > 0).mean(),
                     }
                 )
     return result

@@ -19,7 +19,6 @@ from pathlib import Path
 import combat_study
 import lesion_study
 import numpy as np
-import scanner_study
 import stroke_study
 import tissue_study
 from study_figure import interval_figure
@@ -86,8 +85,7 @@ def main() -> None:
             **about(people),
             **results(folder, people),
             "combat": combat_study.section(first, COMBAT_ROWS, PRESERVED, HALVES),
-            **lesion_study.sections(cohort, DOCS / "figures"),
-            "unknown_scanners": scanner_study.section(cohort, cohort.parent / "scans"),
+            **lesion_study.sections(cohort),
             "strokes": stroke_study.section(cohort.parent / "scans" / "stroke", ndflow, folder),
         }
         page = (HERE / "study.in.md").read_text(encoding="utf-8").format_map(parts)

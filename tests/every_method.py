@@ -3,10 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-import pytest
-
-from ndflow import Histogram, InvalidValueError, Landmarks
-from ndflow.methods.base import Method, method_of
+from ndflow import Histogram, Landmarks
+from ndflow.methods.base import Method
 from ndflow.methods.landmark_method import Joined, LandmarkMethod
 from ndflow.methods.matching import Matching
 from ndflow.methods.registry import METHODS
@@ -19,16 +17,6 @@ EVERY_METHOD: dict[str, Method] = {
 LANDMARK_METHODS: dict[str, LandmarkMethod] = {
     name: method for name, method in EVERY_METHOD.items() if isinstance(method, LandmarkMethod)
 }
-
-
-def installed(name: str) -> Method:
-    """Return a method as users get it; skip the test where its package is not installed."""
-    try:
-        return method_of(Matching(method=name))
-    except InvalidValueError as error:
-        if "not installed" not in str(error):
-            raise
-        pytest.skip(str(error))
 
 
 def measure(name: str, histogram: Histogram, **options: Any) -> Landmarks:

@@ -19,7 +19,6 @@ from ndflow import (
     Fit,
     Flow,
     GaussianMixture,
-    HealthyCeiling,
     Histogram,
     IntensityMap,
     InverseTabulated,
@@ -199,7 +198,6 @@ EXAMPLES: list[Value] = [
     Chain((SHIFT, LinearTails(TABLE, 0.0, 1.0))),
     Tissues((MIXTURE, MIXTURE, MIXTURE), [0.25, 0.5, 0.25]),
     TissueModel((MIXTURE, MIXTURE, MIXTURE), [0.25, 0.5, 0.25], np.zeros((3, 3))),
-    HealthyCeiling([-8.0, 0.0, 8.0], [-7.0, 0.5, -7.0], 0.1, 20),
     Reference(STANDARD, ("T1w",), 3, landmarks=Landmarks("nyul", [-1.0, 1.0])),
 ]
 

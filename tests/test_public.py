@@ -76,9 +76,8 @@ WHOLE = (
     "prepare",
     "cohort",
 )  # those that take every choice of their settings
-# `reference` averages densities, which is another fit than that of a scan; and is told whether its
-# scans are healthy, where `normalise` is told to look for lesions.
-OTHERWISE = {("reference", "lesions"), ("reference", "effective_count")}
+# `reference` averages densities, which is another fit than that of a scan.
+OTHERWISE = {("reference", "effective_count")}
 
 Fields = dict[str, object]
 

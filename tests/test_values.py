@@ -41,7 +41,6 @@ VALUES: dict[str, Value] = {
     "TissueModel": ndflow.TissueModel(
         (MIXTURE, OTHER, STANDARD), [0.25, 0.5, 0.25], 1e-3 * (np.eye(3) - 1 / 3)
     ),
-    "HealthyCeiling": ndflow.HealthyCeiling([-8.0, 0.0, 8.0], [-7.0, 0.5, -7.0], 0.1, 20),
 }
 every_value = pytest.mark.parametrize("value", VALUES.values(), ids=VALUES)
 
@@ -69,7 +68,6 @@ REPRS = {
     "Reference": "Reference(T1w, 3 scans, 1 component)",
     "Tissues": "Tissues(CSF 25%, GM 50%, WM 25%)",
     "TissueModel": "TissueModel(CSF 25%, GM 50%, WM 25%, from maps)",
-    "HealthyCeiling": "HealthyCeiling(20 scans, threshold=0.1)",
 }
 
 
@@ -90,14 +88,12 @@ def test_a_repr_stays_short_however_large_the_value() -> None:
         ndflow.Status(False, 3, "not\n" * 1000),
         ndflow.Chain((AFFINE,) * 1000),
         ndflow.Reference(ndflow.GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)]), names, 3),
-        ndflow.population.LesionFinding((), np.zeros(1000), 0.0, 0.0, 1.0, 0.9),
     ]
     for value in large:
         assert len(repr(value)) <= 100
         assert "\n" not in repr(value)
     assert repr(plane) == "Affine(channels=2)"
     assert repr(large[2]) == "Histogram(levels=1500, voxels=1.5e+03, channels=2)"
-    assert repr(large[-1]) == "LesionFinding(0 of 1000 components, mass=0)"
 
 
 def test_every_type_of_value_takes_its_repr_from_value_or_overrides_it() -> None:

@@ -111,7 +111,6 @@ class _ReferenceInputs(CommandLineInputSpec):
     channel = traits.Str(argstr="--channel %s", desc="the contrast, such as T1w")
     average = traits.Enum("quantile", "density", argstr="--average %s")
     weights = traits.List(traits.Float(), argstr="--weights %s", desc="one for each scan")
-    healthy = traits.Bool(argstr="--healthy", desc="record that all scans are healthy")
     quiet = traits.Bool(argstr="--quiet", desc="print nothing but errors")
 
 

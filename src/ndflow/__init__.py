@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from ndflow.density import Fit, GaussianMixture, Histogram, histogram, stack
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
     from ndflow.population import (
-        HealthyCeiling,
         Landmarks,
         Reference,
         TissueModel,
@@ -85,7 +84,6 @@ _HOMES = {
     "density": ("Fit", "GaussianMixture", "Histogram", "histogram", "stack"),
     "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
     "population": (
-        "HealthyCeiling",
         "Landmarks",
         "Reference",
         "TissueModel",
@@ -136,7 +134,6 @@ __all__ = [
     "Fit",
     "Flow",
     "GaussianMixture",
-    "HealthyCeiling",
     "Histogram",
     "IntensityMap",
     "InvalidValueError",

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from commands import typed
 from compared_runs import Rows, numbers
-from every_method import EVERY_METHOD, installed
+from every_method import EVERY_METHOD
 from numpy.typing import NDArray
 from phantoms import head, radii, save, tissue_shares, voxels_of
 from studies import SITES, SMALL, read_json, read_tsv, write_tsv
@@ -89,8 +89,6 @@ def said(path: Path) -> Any:
 def test_nothing_that_is_learned_depends_on_what_lesions_show(
     pair: list[Lesions], way: str
 ) -> None:
-    if way in EVERY_METHOD:
-        installed(way)
     dark, bright = (study.run(way) for study in pair)
     names = sorted(path.relative_to(dark) for path in dark.rglob("*.json"))
     models = [name for name in names if name.name != "provenance.json"]

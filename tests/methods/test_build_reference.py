@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from every_method import LANDMARK_METHODS, installed
+from every_method import LANDMARK_METHODS
 from phantoms import head
 
 import ndflow
@@ -11,7 +11,7 @@ from ndflow.methods.base import method_of
 from ndflow.methods.build_reference import build_reference
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
-from ndflow.population import learn_ceiling, tissue_model
+from ndflow.population import tissue_model
 
 SCANS = [head(seed, gain=1 + seed) for seed in range(3)]
 HISTOGRAMS = [ndflow.histogram(scan, scan != 0) for scan in SCANS]
@@ -27,7 +27,7 @@ def test_the_density_is_that_of_the_population() -> None:
     )
     expected = ndflow.reference(FITS, names=["a", "b", "c"], channel_names="T1w", weights=WEIGHTS)
     assert made == expected
-    assert (made.landmarks, made.tissues, made.ceiling) == (None, None, None)
+    assert (made.landmarks, made.tissues) == (None, None)
     quantile = build_reference(PLAIN, method, average="quantile", truncation=5)
     assert quantile.mixture == ndflow.reference(FITS, average="quantile", truncation=5).mixture
 
@@ -37,7 +37,7 @@ def test_the_density_is_that_of_the_population() -> None:
 def test_landmarks_are_averaged_with_the_same_weights(
     name: str, weights: list[float] | None
 ) -> None:
-    method, matching = installed(name), Matching(method=name)
+    method, matching = LANDMARK_METHODS[name], Matching(method=name)
     models = [
         DensityModel(mixture, method.measure(histogram, matching))
         for mixture, histogram in zip(FITS, HISTOGRAMS, strict=True)
@@ -50,14 +50,13 @@ def test_landmarks_are_averaged_with_the_same_weights(
     assert made.mixture == build_reference(PLAIN, method, weights=weights).mixture
 
 
-def test_tissues_and_the_ceiling_of_healthy_scans_are_carried_along() -> None:
+def test_tissues_are_carried_along() -> None:
     method = method_of(Matching())
     tissues = tissue_model([Tissues((mixture,) * 3, np.full(3, 1 / 3)) for mixture in FITS])
-    made = build_reference(PLAIN, method, tissues=tissues, lesions=True)
+    made = build_reference(PLAIN, method, tissues=tissues)
     assert made.tissues is tissues
-    assert made.ceiling == learn_ceiling(FITS, made.mixture)
     known = DensityModel.of_reference(made)
-    assert (known.mixture, known.tissues, known.ceiling) == (made.mixture, tissues, made.ceiling)
+    assert (known.mixture, known.tissues) == (made.mixture, tissues)
 
 
 def test_a_model_in_other_units_has_all_its_parts_in_them() -> None:

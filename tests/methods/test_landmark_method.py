@@ -22,12 +22,8 @@ OF_EACH: dict[str, list[float]] = {
     "nyul": [1.0, 2.0, 2.0, 4.0],
     "quantile": [-1.0, 0.0, 2.0],
     "hellier": [1.0, 2.0, 3.0, 4.0, 6.0],
-    "whitestripe": [-4.0, 5.0],
-    "kde": [7.0],
-    "fcm": [0.5],
-    "lsq": [2.0, 3.0, 5.0],
 }
-FIXED = {"zscore": [0.0, 1.0], "whitestripe": [0.0, 1.0], "kde": [1.0], "fcm": [1.0]}
+FIXED = {"zscore": [0.0, 1.0]}
 FROM_DENSITIES = {"zscore", "nyul", "quantile"}
 SCAN = head(0)
 COUNTED = ndflow.histogram(SCAN, SCAN != 0)
@@ -60,17 +56,11 @@ def test_landmarks_survive_json_and_cannot_be_changed(method: str) -> None:
     [
         ("zscore", [1.0], "zscore needs 2 landmarks, not 1"),
         ("hellier", [1.0, 2.0, 3.0, 4.0], "hellier needs 5 landmarks, not 4"),
-        ("kde", [1.0, 2.0], "kde needs 1 landmarks, not 2"),
-        ("lsq", [1.0, 2.0], "lsq needs 3 landmarks, not 2"),
         ("nyul", [1.0], "nyul needs two or more landmarks, not 1"),
-        ("kde", [], "values of kde must be one or more"),
         ("nyul", [], "values of nyul must be"),
         ("nyul", [1.0, 3.0, 2.0], "landmarks must rise"),
         ("nyul", [2.0, 2.0, 2.0], "landmarks must rise"),
         ("zscore", [2.0, 1.0], "landmarks must rise"),
-        ("kde", [0.0], "must be brighter than 0"),
-        ("fcm", [-3.0], "must be brighter than 0"),
-        ("lsq", [-1.0, 2.0, 3.0], "must be brighter than 0, not at -1"),
         ("nyul", [1.0, np.nan], "values must be finite"),
         ("nyul", [[1.0, 2.0]], r"values must have the shape \(any\)"),
         ("nyul", ["a", "b"], "values must be an array of real numbers"),
@@ -90,10 +80,8 @@ def test_the_landmarks_of_another_method_are_refused(method: str, other: str) ->
         LANDMARK_METHODS[method].check_landmarks(Landmarks(other, OF_EACH[method]))
 
 
-@pytest.mark.parametrize("method", ["zscore", "nyul", "quantile", "hellier", "kde", "lsq"])
+@pytest.mark.parametrize("method", ["zscore", "nyul", "quantile", "hellier"])
 def test_a_scan_of_one_intensity_has_no_landmarks(method: str) -> None:
-    if LANDMARK_METHODS[method].own_units:
-        pytest.importorskip("intensity_normalization")
     with pytest.raises((DegenerateDataError, InvalidValueError)):
         measure(method, ndflow.Histogram([5.0], [100.0]))
 
@@ -152,15 +140,6 @@ def test_they_are_averaged_where_each_scan_is_aligned(method: str, seed: int) ->
     found = average(iter(scans), method)
     assert found.method == method
     np.testing.assert_allclose(found.values, expected, rtol=1e-12, atol=1e-12)
-
-
-@given(seed=seeds)
-def test_lsq_averages_multiples_of_csf(seed: int) -> None:
-    scans = study(seed, "lsq")
-    rows = [own.values / own.values[0] for own, *_ in scans]
-    expected = np.average(rows, axis=0, weights=[weight for *_, weight in scans])
-    np.testing.assert_allclose(average(scans, "lsq").values, expected, rtol=1e-12)
-    assert average(scans, "lsq").values[0] == pytest.approx(1.0, abs=1e-15)
 
 
 @pytest.mark.parametrize("method", FIXED)

@@ -17,7 +17,6 @@ WRONG: list[dict[str, Any]] = [
     {"method": "median"},
     {"method": None},
     {"target": "mean"},
-    {"lesions": "all"},
     {"freeze": "3"},
     {"freeze": (3,)},
     {"objective": "kl"},
@@ -27,7 +26,6 @@ WRONG: list[dict[str, Any]] = [
     *({"range": value} for value in ((0, np.inf), (np.nan, 1), (0, None), (False, 1))),
     {"range": (0, 1), "scale": "standard"},
     {"range": (0, 1), "scale": "target"},
-    {"lesions": "auto", "freeze": ("3",)},
 ]
 IGNORED: list[dict[str, Any]] = [
     {"solver": "rk4", "method": "nyul"},
@@ -36,7 +34,6 @@ IGNORED: list[dict[str, Any]] = [
     {"landmarks": 7, "method": "quantile"},
     {"landmarks": 7, "method": "ndflow"},
     {"target": "tissue", "method": "affine"},
-    {"lesions": "auto", "method": "nyul"},
     {"freeze": ("3",), "method": "zscore"},
 ]
 

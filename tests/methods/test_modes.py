@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from every_method import EVERY_METHOD, installed
+from every_method import EVERY_METHOD
 
 import ndflow
 from ndflow import Chain, GaussianMixture, InvalidValueError, align, stack
@@ -155,12 +155,11 @@ def test_results_depend_on_what_a_goal_says_of_itself() -> None:
 @pytest.mark.parametrize("method", EVERY_METHOD)
 def test_only_methods_that_match_densities_work_by_site(mode: Any, method: str) -> None:
     matching = Matching(method=method)
-    if mode.by_site and not installed(method).matches_densities:
+    if mode.by_site and not EVERY_METHOD[method].matches_densities:
         message = f"method '{method}' does not work by site; leave out --mode {mode.name}"
         with pytest.raises(InvalidValueError, match=message):
             mode.check(matching)
     else:
-        installed(method)
         mode.check(matching)
 
 
@@ -168,7 +167,6 @@ def test_only_methods_that_match_densities_work_by_site(mode: Any, method: str) 
 @pytest.mark.parametrize(
     ("options", "by_scan"),
     [
-        ({"lesions": "auto"}, "densities of single scans; leave out --mode"),
         ({"freeze": ("3",)}, "densities of single scans; leave out --mode"),
         ({"target": "tissue"}, "is for each scan, but --mode site treats all scans"),
         ({"target": "adaptive"}, "is for each scan, but --mode site treats all scans"),

@@ -12,7 +12,6 @@ from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import Solution
-from ndflow.population import learn_ceiling
 
 SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 LEVELS = (np.arange(199) + 0.5) / 199
@@ -64,36 +63,7 @@ def test_what_the_plain_average_would_have_given_is_said_in_standard_deviations(
     assert own.target.plain.divergence == plain.divergence
 
 
-# ── lesions and frozen components ────────────────────────────────────────────────────────────────
-
-
-def healthy() -> tuple[GaussianMixture, list[GaussianMixture]]:
-    tissues = [GaussianMixture([1.0], [m], [0.3**-2]) for m in (-1.5, 0.0, 1.2)]
-    generator = np.random.default_rng(4)
-    scans = [stack(tissues, generator.dirichlet([30, 60, 50])) for _ in range(8)]
-    reference = ndflow.reference(scans)
-    return reference.mixture, scans
-
-
-def test_what_no_healthy_scan_has_is_kept_out_of_the_match() -> None:
-    average, scans = healthy()
-    target = DensityModel(average, ceiling=learn_ceiling(scans, average))
-    ill = stack([scans[0], GaussianMixture([1.0], [4.0], [0.3**-2])], [0.9, 0.1])
-    found = solved(DensityModel(ill), target, lesions="auto")
-    assert found.lesions is not None
-    assert found.lesions.share == pytest.approx(0.1, abs=0.01)
-    assert found.lesions.intensities == pytest.approx([4.0])
-    assert found.lesions.excess > found.lesions.threshold
-    assert not found.lesions.unlike
-    well = solved(DensityModel(scans[1]), target, lesions="auto")
-    assert well.lesions is not None
-    assert well.lesions.components == ()
-    assert well.imap == solved(DensityModel(scans[1]), target).imap
-
-
-def test_lesions_need_a_reference_that_knows_healthy_scans() -> None:
-    with pytest.raises(InvalidValueError, match="only be found with a reference of healthy"):
-        solved(DensityModel(SOURCE), DensityModel(TARGET), lesions="auto")
+# ── frozen components ────────────────────────────────────────────────────────────────────────────
 
 
 def test_frozen_components_stay_where_the_alignment_puts_them() -> None:
@@ -111,10 +81,8 @@ def test_a_rule_that_makes_no_sense_is_refused_before_any_work() -> None:
         method_of(Matching(freeze=("heavy",)))
 
 
-def test_a_methods_section_says_what_was_kept_out() -> None:
+def test_a_methods_section_says_what_was_frozen() -> None:
     method = method_of(Matching())
     assert method.remarks(Matching()) == ""
-    assert "kept out of the match" in method.remarks(Matching(lesions="auto"))
     assert "(3, 900:1200) stayed fixed" in method.remarks(Matching(freeze=("3", "900:1200")))
     assert "frozen 3, 900:1200" in method.options(Matching(freeze=("3", "900:1200")))
-    assert "lesions kept out" in method.options(Matching(lesions="auto"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from every_method import EVERY_METHOD, installed
+from every_method import EVERY_METHOD
 from phantoms import head
 
 import ndflow
@@ -31,7 +31,6 @@ HEADS = [
 ]
 OTHER: dict[str, Any] = {  # an option of each kind that is not the default
     "target": "adaptive",
-    "lesions": "auto",
     "freeze": ("weight<0.01",),
     "objective": "cramer",
     "regularisation": 1e-2,
@@ -83,14 +82,13 @@ def test_every_method_is_where_the_registry_says() -> None:
 
 @every_method
 def test_a_method_is_found_by_its_name(name: str) -> None:
-    installed(name)
     assert method_of(Matching(method=name)).name == name
     assert isinstance(method_of(Matching(method=name)), Method)
 
 
 @every_method
 def test_a_method_finds_an_increasing_map_that_can_be_undone(name: str) -> None:
-    method, matching = installed(name), Matching(method=name)
+    method, matching = EVERY_METHOD[name], Matching(method=name)
     solution = solved(method, matching)
     assert isinstance(solution.imap, IntensityMap)
     assert solution.imap.channels == 1
@@ -107,7 +105,7 @@ def test_a_method_finds_an_increasing_map_that_can_be_undone(name: str) -> None:
 
 @every_method
 def test_scans_come_nearer_to_each_other(name: str) -> None:
-    method, matching = installed(name), Matching(method=name)
+    method, matching = EVERY_METHOD[name], Matching(method=name)
     target = goal(method, matching)
     brains = [scan[scan != 0].astype(float) for scan in HEADS]
     after = [
@@ -124,7 +122,7 @@ def test_scans_come_nearer_to_each_other(name: str) -> None:
 
 @every_method
 def test_the_same_scans_give_the_same_map(name: str) -> None:
-    method, matching = installed(name), Matching(method=name)
+    method, matching = EVERY_METHOD[name], Matching(method=name)
     one, two = (solved(method, matching) for _ in range(2))
     assert (one.imap, one.affine, one.message) == (two.imap, two.affine, two.message)
     assert reference(method, matching) == reference(method, matching)
@@ -132,7 +130,7 @@ def test_the_same_scans_give_the_same_map(name: str) -> None:
 
 @every_method
 def test_how_a_map_was_found_can_be_recorded(name: str) -> None:
-    method, matching = installed(name), Matching(method=name)
+    method, matching = EVERY_METHOD[name], Matching(method=name)
     solution = solved(method, matching)
     record = solution.record(fits()[0])
     assert record.message
@@ -143,7 +141,7 @@ def test_how_a_map_was_found_can_be_recorded(name: str) -> None:
 
 @every_method
 def test_a_scan_can_be_the_target_as_well(name: str) -> None:
-    method, matching = installed(name), Matching(method=name)
+    method, matching = EVERY_METHOD[name], Matching(method=name)
     source, target, *_ = models(method, matching)
     x = fits()[0].quantile([0.1, 0.5, 0.9])
     assert (np.diff(method.solve(source, target, matching).imap(x)) > 0).all()
@@ -169,7 +167,7 @@ def test_what_a_method_says_about_itself_fits_into_a_sentence(name: str) -> None
 def test_what_was_measured_can_be_fingerprinted(name: str) -> None:
     options = EVERY_METHOD[name].measure_options(Matching(method=name))
     assert all(isinstance(value, str | int) for value in options.values())
-    measured = installed(name).measure(histograms()[0], Matching(method=name))
+    measured = EVERY_METHOD[name].measure(histograms()[0], Matching(method=name))
     assert (measured is None) == (options == {})
     assert measured is None or measured.method == name
 
@@ -177,7 +175,7 @@ def test_what_was_measured_can_be_fingerprinted(name: str) -> None:
 @every_method
 @pytest.mark.parametrize("option", OTHER)
 def test_options_that_a_method_does_not_use_are_refused(name: str, option: str) -> None:
-    method = installed(name)
+    method = EVERY_METHOD[name]
     matching = Matching(method=name, **{option: OTHER[option]})
     if option in method.uses:
         assert method_of(matching) is method
@@ -193,13 +191,8 @@ def test_an_option_of_each_kind_is_tried() -> None:
 
 @every_method
 @pytest.mark.parametrize("units", [{"range": (0.0, 1000.0)}, {"scale": "standard"}])
-def test_a_method_with_units_of_its_own_refuses_others(name: str, units: dict[str, Any]) -> None:
-    method, matching = installed(name), Matching(method=name, **units)
-    if not method.own_units:
-        assert method_of(matching) is method
-        return
-    with pytest.raises(InvalidValueError, match=r"units of its own.*leave out --range and --scale"):
-        method_of(matching)
+def test_every_method_takes_units(name: str, units: dict[str, Any]) -> None:
+    assert method_of(Matching(method=name, **units)) is EVERY_METHOD[name]
 
 
 def test_there_is_one_plain_alignment_to_compare_with() -> None:

@@ -1,7 +1,6 @@
 """Solutions: what is said about a match, and its record."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from mixtures import random_mixture
 from ndflow import Affine, PiecewiseLinear
 from ndflow.methods.solution import (
     Divergence,
-    KeptLesions,
     MatchRecord,
     PlainTarget,
     SlopeRange,
@@ -21,9 +19,6 @@ from ndflow.transport import DETERMINED_RANGE
 
 SOURCE = random_mixture(np.random.default_rng(0), 3)
 AFFINE = Affine(2.0, 1.0)
-KEPT = KeptLesions((2, 5), (900.0, 1234.5), 0.043, 7.5, 3.0, unlike=False)
-NOTHING = KeptLesions((), (), 0.0, 1.0, 3.0, unlike=False)
-UNLIKE = replace(NOTHING, unlike=True)
 PLAIN = PlainTarget(0.21, 0.6, Divergence("l2", 0.5, 0.1))
 OWN = {"CSF": 0.3, "GM": 0.4, "WM": 0.3}
 USUAL = {"CSF": 0.2, "GM": 0.45, "WM": 0.35}
@@ -33,7 +28,6 @@ CHOICE = TargetChoice("tissues", OWN, "its tissue probability maps", USUAL, "map
 def test_a_match_that_ended_well_has_no_warnings() -> None:
     assert Solution(AFFINE, AFFINE, "aligned").warnings("a.nii") == []
     assert Solution(AFFINE, AFFINE, "aligned", frozen=(1,)).warnings("a.nii") == []
-    assert Solution(AFFINE, AFFINE, "aligned", lesions=KEPT).warnings("a.nii") == []
 
 
 def test_what_the_user_should_know_names_the_scan() -> None:
@@ -59,7 +53,6 @@ def test_a_record_survives_json() -> None:
         SlopeRange((0.5, 2.0), (0.8, 1.3)),
         Divergence("cramer", 0.2, 0.01),
         CHOICE,
-        KEPT,
         (0, 3),
     )
     again = json.loads(json.dumps(record.to_dict()))
@@ -79,49 +72,3 @@ def test_a_choice_of_target_says_what_it_was_and_what_the_average_would_have_giv
     assert average.sentence() == (
         "Matched to the average of the reference: nothing is clearly milder."
     )
-
-
-def test_lesions_are_described_in_the_units_of_the_scan() -> None:
-    assert KEPT.sentence() == (
-        "Kept out of the match as a lesion: 4.3% of the voxels, around intensity 900, 1234. They "
-        "follow the map."
-    )
-    assert NOTHING.sentence() == "No lesion was found."
-
-
-@pytest.mark.parametrize(
-    ("lesions", "said"),
-    [
-        (
-            UNLIKE,
-            "It is unlike any healthy scan of the reference, so nothing was kept out of the match "
-            "as a lesion.",
-        ),
-        (
-            replace(UNLIKE, suspected=0.2, overlap=0.845, needed=0.943),
-            "It is unlike any healthy scan of the reference (their densities overlap by 84.5%, and "
-            "should by 94.3%), so nothing was kept out of the match as a lesion.",
-        ),
-        (
-            replace(UNLIKE, suspected=0.18, overlap=0.95, needed=0.9),
-            "18% of it exceeds what healthy scans of the reference have, which is too much for a "
-            "lesion, so nothing was kept out of the match as a lesion.",
-        ),
-    ],
-)
-def test_where_lesions_were_not_looked_for_it_says_why(lesions: KeptLesions, said: str) -> None:
-    assert lesions.sentence() == said
-    (doubt,) = Solution(AFFINE, AFFINE, "aligned", lesions=lesions).doubts()
-    assert (doubt.kind, doubt.text) == ("lesions not looked for", said)
-    assert "from the same scanner" in doubt.hint
-
-
-def test_what_was_kept_out_is_a_doubt_and_nothing_found_is_none() -> None:
-    (doubt,) = Solution(AFFINE, AFFINE, "aligned", lesions=KEPT).doubts()
-    assert f"{doubt.text} {doubt.hint}" == (
-        "4.3% of the voxels, around intensity 900, 1234, were kept out of the match as a lesion. "
-        "check that a lesion has these intensities; otherwise leave out --find-lesions"
-    )
-    assert doubt.kind == "kept out as a lesion"
-    assert Solution(AFFINE, AFFINE, "aligned", lesions=NOTHING).doubts() == ()
-    assert Solution(AFFINE, AFFINE, "aligned").doubts() == ()

@@ -1,7 +1,6 @@
 """`zscore`: the mean and the standard deviation of the voxels, joined by a straight line."""
 
 import numpy as np
-import pytest
 from every_method import LANDMARK_METHODS, join, measure
 from phantoms import head
 
@@ -26,9 +25,8 @@ def test_those_of_a_density_have_a_closed_form() -> None:
     np.testing.assert_allclose(found, [2.0, 2.0 + np.sqrt(3.8125)])
 
 
-@pytest.mark.parametrize("method", ["zscore", "whitestripe"])
-def test_two_landmarks_are_joined_by_a_line(method: str) -> None:
-    imap = join(Landmarks(method, [10.0, 14.0]), Landmarks(method, [0.0, 1.0])).imap
+def test_two_landmarks_are_joined_by_a_line() -> None:
+    imap = join(Landmarks("zscore", [10.0, 14.0]), Landmarks("zscore", [0.0, 1.0])).imap
     np.testing.assert_allclose(imap([2.0, 10.0, 14.0, 30.0]), [-2.0, 0.0, 1.0, 5.0])
 
 

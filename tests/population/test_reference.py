@@ -12,7 +12,7 @@ from scipy import stats
 
 import ndflow.population
 from ndflow import Affine, GaussianMixture, InvalidValueError, align
-from ndflow.population import HealthyCeiling, Landmarks, Reference, TissueModel, reference
+from ndflow.population import Landmarks, Reference, TissueModel, reference
 
 GRID = np.linspace(-10, 10, 20_001)
 AVERAGES = ["density", "quantile"]
@@ -259,11 +259,10 @@ def test_the_provenance_is_a_copy_and_so_is_what_is_written_of_it():
 PARTS = {
     "landmarks": Landmarks("nyul", [-1.5, 0.0, 2.0]),
     "tissues": TissueModel((STANDARD,) * 3, [0.2, 0.45, 0.35], 1e-3 * (np.eye(3) - 1 / 3)),
-    "ceiling": HealthyCeiling([-1.0, 0.0, 1.0], [-2.0, -1.0, -2.0], 0.1, 3),
 }
 
 
-@pytest.mark.parametrize("names", [[], ["tissues"], ["landmarks", "ceiling"], list(PARTS)])
+@pytest.mark.parametrize("names", [[], ["tissues"], ["landmarks"], list(PARTS)])
 def test_it_carries_what_else_is_known_of_the_cohort_through_json(names):
     parts = {name: PARTS[name] for name in names}
     found = Reference(STANDARD, ("T1w",), 3, {"average": "density"}, **parts)
@@ -315,7 +314,6 @@ def nested(depth):
         ({"provenance": ["a"]}, "provenance must be of the type dict"),
         ({"landmarks": STANDARD}, "landmarks must be of the type Landmarks"),
         ({"tissues": PARTS["landmarks"]}, "tissues must be of the type TissueModel"),
-        ({"ceiling": 1.0}, "ceiling must be of the type HealthyCeiling"),
         ({"provenance": {"a": float("nan")}}, "provenance must hold what JSON can"),
         ({"provenance": {"a": [float("inf")]}}, "provenance must hold what JSON can"),
         ({"provenance": {"a": 10**400}}, "provenance must hold what JSON can"),

@@ -51,9 +51,3 @@ def test_the_histogram_is_that_of_the_voxels_not_of_the_mixture() -> None:
     spread = (QUANTILE_LEVELS[-1] - QUANTILE_LEVELS[0]) / 100
     np.testing.assert_allclose(histogram[inner], spread, rtol=1e-3)
     assert np.sum(histogram) * (x[1] - x[0]) == pytest.approx(1, abs=0.02)
-
-
-def test_without_a_target_there_is_no_curve_of_it() -> None:
-    found = curves_of(summary(), None)
-    assert list(found.target) == []
-    assert len(found.result) == len(found.y)

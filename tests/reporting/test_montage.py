@@ -43,10 +43,11 @@ SCANS = [
     summary("b2", "B", 1010, 90),
 ]
 PREVIEWS = {scan.scan.name: preview(0, 2 * float(scan.quantiles("raw").mean())) for scan in SCANS}
+TARGET = mixture(0, 3 / 2.5758293)  # 99 % of it lie between -3 and 3
 
 
 def test_one_typical_scan_stands_for_each_site_and_no_doubtful_one_if_others_can() -> None:
-    windows = shared_windows(SCANS, PREVIEWS, None)
+    windows = shared_windows(SCANS, PREVIEWS, TARGET)
     assert windows is not None
     found = montage(SCANS, PREVIEWS, windows, {"b1"})
     assert (found.sites, found.scans) == (["A", "B"], ["a2", "b2"])
@@ -56,21 +57,17 @@ def test_one_typical_scan_stands_for_each_site_and_no_doubtful_one_if_others_can
 
 
 def test_the_window_before_reaches_from_0_to_the_brightest_site() -> None:
-    windows = shared_windows(SCANS, PREVIEWS, None)
+    windows = shared_windows(SCANS, PREVIEWS, TARGET)
     assert windows is not None
     assert windows.before == pytest.approx((0, 2010), rel=1e-6)  # the median of site B
-    assert windows.after == (-3.0, 3.0)
+    assert windows.after == pytest.approx((-3, 3), rel=1e-6)
     dark = PREVIEWS | {name: preview(-50, 100) for name in ("a1", "a2", "a3")}
-    assert shared_windows(SCANS, dark, None).before[0] == -50  # type: ignore[union-attr]
-    normal = shared_windows(SCANS, PREVIEWS, mixture(500, 125))
-    assert normal is not None
-    z = 2.5758293  # the 99.5th percentile of the normal distribution
-    assert normal.after == pytest.approx((500 - 125 * z, 500 + 125 * z), rel=1e-6)
-    assert shared_windows(SCANS, {}, None) is None
+    assert shared_windows(SCANS, dark, TARGET).before[0] == -50  # type: ignore[union-attr]
+    assert shared_windows(SCANS, {}, TARGET) is None
 
 
 def test_before_sites_differ_as_their_intensities_do() -> None:
-    windows = shared_windows(SCANS, PREVIEWS, None)
+    windows = shared_windows(SCANS, PREVIEWS, TARGET)
     assert windows is not None
     found = montage(SCANS, PREVIEWS, windows, ())
     brightest = [_greys(picture.png).max() for picture in found.before]

@@ -13,7 +13,7 @@ from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal, SiteMap
-from ndflow.methods.solution import KeptLesions, Solution
+from ndflow.methods.solution import Solution
 from ndflow.scan.match_doubts import VoxelQuantiles, fit_doubts, match_doubts
 from ndflow.scan.records import ScanModel
 from ndflow.transport import Affine, PiecewiseLinear
@@ -146,14 +146,10 @@ def test_a_result_worse_than_alignment_says_why(matching: dict[str, str], why: s
     assert "--method affine" in doubt.hint
 
 
-LESION = KeptLesions((0,), (900.0,), 0.1, 2.0, 1.0, unlike=False)
-
-
 @pytest.mark.parametrize(
     ("solution", "goal"),
     [
         (replace(PLAIN, imap=ALIGNMENT), to(TWO, method="zscore")),
-        (PLAIN, to(TWO, method="kde")),
         (replace(PLAIN, frozen=(1,)), to(TWO, freeze=("1",))),
         (PLAIN, replace(to(TWO), site=SiteMap(DensityModel(STANDARD), PLAIN))),
     ],
@@ -163,10 +159,6 @@ def test_a_result_that_need_not_reach_its_target_may_be_far_from_it(
 ) -> None:
     assert kinds(solution, goal) == []
     assert kinds(PLAIN, replace(goal, matching=Matching(), site=None)) == ["far from target"]
-
-
-def test_a_result_with_a_lesion_kept_out_may_be_far_from_its_target() -> None:
-    assert kinds(replace(PLAIN, lesions=LESION), to(TWO)) == ["kept out as a lesion"]
 
 
 def test_quantiles_that_were_saved_are_used() -> None:

@@ -94,12 +94,11 @@ def test_metadata_cannot_take_the_place_of_the_model(tmp_path: Path) -> None:
 def test_a_reference_has_its_parts_in_its_file(tmp_path: Path) -> None:
     landmarks = ndflow.Landmarks("nyul", [-1.0, 0.0, 1.5])
     tissues = ndflow.tissue_model([ndflow.Tissues((ONE, OTHER, ONE), [0.2, 0.5, 0.3])])
-    plain = ndflow.reference([ONE, OTHER], lesions=True)
-    assert plain.ceiling is not None
+    plain = ndflow.reference([ONE, OTHER])
     whole = replace(plain, landmarks=landmarks, tissues=tissues)
     ndflow.save(tmp_path / "reference.json", whole)
     assert ndflow.load(tmp_path / "reference.json") == whole
-    for part in ("landmarks", "tissues", "ceiling"):
+    for part in ("landmarks", "tissues"):
         lacking = replace(whole, **{part: None})
         ndflow.save(tmp_path / f"without_{part}.json", lacking)
         assert ndflow.load(tmp_path / f"without_{part}.json") == lacking != whole

@@ -86,13 +86,6 @@ def test_a_mixture_has_the_landmarks_that_its_density_determines() -> None:
         ndflow.reference(MIXTURES, method="hellier")
 
 
-def test_a_reference_of_healthy_scans_knows_the_most_that_they_have() -> None:
-    assert ndflow.reference(SCANS).ceiling is None
-    ceiling = ndflow.reference(SCANS, lesions=True).ceiling
-    assert ceiling is not None
-    assert ceiling.scans == 3
-
-
 def source(image: Any, **parts: Any) -> Any:
     scan = Scan(image, **parts)
     return read_source(scan, reading=Reading(), fitting=Fitting(), matching=Matching())

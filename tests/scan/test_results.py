@@ -82,15 +82,6 @@ def test_a_plot_draws_the_densities_and_the_map(method: Any) -> None:
     assert titles == ["as scanned", "intensity map", "after normalisation"]
 
 
-def test_a_method_with_units_of_its_own_has_no_target_to_draw() -> None:
-    pytest.importorskip("matplotlib")
-    pytest.importorskip("intensity_normalization")
-    result = ndflow.normalise(SCAN, OTHER, method="fcm")
-    assert result.target is None
-    assert "target" not in curves(result.plot())
-    assert "<svg" in result._repr_html_()
-
-
 def test_a_plot_opens_no_window_and_leaves_no_figure_behind() -> None:
     pytest.importorskip("matplotlib")
     RESULT.plot()

@@ -75,7 +75,6 @@ def test_the_defaults_are_those_of_the_paper_and_the_issue() -> None:
         "effective_count": 1e4,
         "method": "ndflow",
         "target": "average",
-        "lesions": None,
         "freeze": (),
         "objective": "l2",
         "regularisation": 1e-3,

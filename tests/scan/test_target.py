@@ -135,7 +135,7 @@ def test_the_help_names_the_numbers() -> None:
 
 def test_the_scale_in_use_is_named() -> None:
     reference = {"ndflow": "positive", "affine": "positive", "nyul": "positive"}
-    for method, scale in (reference | {"zscore": "standard", "kde": None}).items():
+    for method, scale in (reference | {"zscore": "standard"}).items():
         assert with_scale(Matching(method), has_units=False).scale == scale  # type: ignore[arg-type]
     assert with_scale(Matching(), has_units=True).scale == "target"
     assert with_scale(Matching("zscore", scale="positive"), has_units=False).scale == "positive"

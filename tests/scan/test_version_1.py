@@ -19,7 +19,7 @@ from ndflow import Affine, Chain, GaussianMixture, PiecewiseLinear, Reference, T
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.json_model import read_model
 from ndflow.files.stream import sha256_of
-from ndflow.methods.solution import Divergence, KeptLesions
+from ndflow.methods.solution import Divergence
 from ndflow.scan.records import (
     EvaluationRecord,
     MapRecord,
@@ -119,7 +119,7 @@ def test_nothing_that_a_file_holds_is_lost(name: str, tmp_path: Path) -> None:
     record = kinds[data["kind"]].read(FOLDER / name)
     before = leaves({k: part for k, part in data.items() if k not in (*ENVELOPE, "seal")})
     after = leaves(record.to_dict())
-    renamed = {"Alarm", "centre"}
+    renamed = {"centre"}
     assert before - renamed - after == set()
 
 
@@ -165,7 +165,6 @@ def test_a_reference_has_the_parts_that_stood_beside_it() -> None:
         "reference.json": set(),
         "reference_nyul.json": {"landmarks"},
         "reference_tissues.json": {"tissues"},
-        "reference_lesions.json": {"ceiling"},
     }
     for name, known in parts.items():
         data, reference = stored(name), ndflow.load(FOLDER / name)
@@ -177,16 +176,12 @@ def test_a_reference_has_the_parts_that_stood_beside_it() -> None:
         )
         found = {
             part: value
-            for part in ("landmarks", "tissues", "ceiling")
+            for part in ("landmarks", "tissues")
             if (value := getattr(reference, part)) is not None
         }
         assert set(found) == known
-        for part in known & {"landmarks", "tissues"}:
+        for part in known:
             assert same(found[part], data[part])
-    alarm, ceiling = data["alarm"], found["ceiling"]
-    assert ceiling.nodes.tolist() == alarm["nodes"]
-    assert ceiling.log_density.tolist() == alarm["ceiling"]
-    assert (ceiling.threshold, ceiling.scans) == (alarm["threshold"], alarm["scans"])
 
 
 def test_a_reference_knows_what_it_was_made_of() -> None:
@@ -223,13 +218,6 @@ def test_a_sidecar_of_a_tissue_target_says_what_it_was_matched_to() -> None:
 
 
 def test_a_sidecar_says_what_was_kept_out_of_the_match() -> None:
-    data, record = stored("sidecar_lesions.json"), MapRecord.read(FOLDER / "sidecar_lesions.json")
-    assert record.match is not None
-    assert record.match.lesions == KeptLesions.from_dict(data["lesions"])
-    assert record.match.lesions.components == (3,)
-    assert record.target is not None
-    assert record.target.ceiling is not None
-    assert record.target.ceiling.log_density.tolist() == data["target"]["alarm"]["ceiling"]
     frozen = MapRecord.read(FOLDER / "sidecar_frozen.json")
     assert frozen.match is not None
     assert frozen.match.frozen == (0,)
@@ -284,19 +272,7 @@ def test_an_old_reference_gives_the_map_that_it_gave_then(
     assert result.record.match.frozen == then.match.frozen
 
 
-def test_an_old_reference_finds_lesions_only_in_scans_like_its_average() -> None:
-    # It holds two very different sites and nothing about single scans, so it trusts neither.
-    reference = FOLDER / "reference_lesions.json"
-    result = ndflow.normalise(ill(), reference, lesions="auto")
-    assert result.record.match is not None
-    assert result.record.match.lesions is not None
-    assert result.record.match.lesions.unlike
-    assert "lesions not looked for" in [doubt.kind for doubt in result.doubts]
-    x = np.linspace(100, 1900, 50)
-    np.testing.assert_array_equal(result.imap(x), ndflow.normalise(ill(), reference).imap(x))
-
-
-@pytest.mark.parametrize("sidecar", ["tissue", "lesions", "nyul", "frozen"])
+@pytest.mark.parametrize("sidecar", ["tissue", "nyul", "frozen"])
 def test_an_old_sidecar_is_applied_and_undone(sidecar: str, tmp_path: Path) -> None:
     image = scan(0) if sidecar in ("tissue", "nyul") else ill()
     path = FOLDER / f"sidecar_{sidecar}.json"
@@ -317,6 +293,7 @@ def test_the_mode_centre_of_an_old_study_is_site() -> None:
     data = stored("study_centre/provenance.json")
     record = StudyRecord.read(FOLDER / "study_centre" / "provenance.json")
     assert data["settings"]["mode"] == "centre"
+    del data["settings"]["lesions"]  # which is no setting any more
     assert record.settings == data["settings"] | {"mode": "site"}
     assert record.sites == data["centres"] == {"Aachen": 1, "Bonn": 1}
     assert (record.finished, record.normalised, record.failed) == (True, 2, 0)

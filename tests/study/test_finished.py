@@ -63,7 +63,6 @@ def test_older_studies_did_not_record_their_only_scale(copied: Path) -> None:
     for older, scale in (
         ({"scale": None}, "standard"),
         ({"scale": None, "range": [0, 1]}, None),
-        ({"scale": None, "method": "kde"}, None),
     ):
         edit(copied / "provenance.json", settings=settings | older)
         (run,) = read_finished([copied])

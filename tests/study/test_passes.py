@@ -196,7 +196,6 @@ def test_the_first_failure_ends_a_pass_if_that_is_wanted(scans: list[Scan], tmp_
             r"not all of its tissues are known \(row 2\)",
         ),
         ({}, {"averaging": Averaging("site"), "matching": Matching("nyul")}, "by site"),
-        ({}, {"matching": Matching(lesions="auto")}, "--find-lesions needs a reference"),
         ({}, {"matching": Matching("affine", solver="rk4")}, "solver is not an option of"),
         ({}, {"jobs": 0}, "jobs"),
     ],

@@ -55,13 +55,13 @@ def test_the_function_writes_the_files_of_the_command(desk: SiteStudy, name: str
     assert results_of(out) == results_of(desk.run(f"command-{name}", *words, "--no-report"))
 
 
-def test_the_function_takes_a_reference_and_lesions(desk: SiteStudy) -> None:
+def test_the_function_takes_a_reference(desk: SiteStudy) -> None:
     models = sorted((desk.run("models", "--no-report") / "models").iterdir())
-    given = desk.folder / "healthy.json"
-    typed("reference", *models, "-o", given, "--lesions", "auto", "-q")
+    given = desk.folder / "given.json"
+    typed("reference", *models, "-o", given, "-q")
     out = desk.folder / "function-given"
-    assert ndflow.cohort(desk.table("all"), out, reference=given, lesions="auto").done == 6
-    words = ("--reference", given, "--lesions", "auto", "--no-report")
+    assert ndflow.cohort(desk.table("all"), out, reference=given).done == 6
+    words = ("--reference", given, "--no-report")
     assert results_of(out) == results_of(desk.run("command-given", *words))
 
 
@@ -127,7 +127,6 @@ def test_a_run_that_stops_is_recorded_as_unfinished(desk: SiteStudy, tmp_path: P
         ({"method": "magic"}, InvalidValueError),
         ({"method": "affine", "solver": "rk4"}, InvalidValueError),
         ({"jobs": 0}, InvalidValueError),
-        ({"lesions": "auto"}, InvalidValueError),
         ({"dtype": "int16", "scale": "standard"}, InvalidValueError),
         ({"dtype": "int16", "method": "zscore"}, InvalidValueError),
         ({"dtype": "uint8"}, InvalidValueError),

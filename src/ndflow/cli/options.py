@@ -26,7 +26,6 @@ __all__ = [
     "BoilerplateOnly",
     "DryRun",
     "Excludes",
-    "FindLesions",
     "FittingOptions",
     "Force",
     "GroupedApp",
@@ -109,7 +108,6 @@ _METAVARS = {  # of settings, whose classes know nothing about the command line
     "--resolution": "MM",
 }
 _SEVERAL = ("--balance",)  # options with one or more values, up to the next option
-_PYTHON_ONLY = ("--lesions",)  # --find-lesions is the option
 
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...|NAME=IMAGE...")]
 Joint = Annotated[bool, Parameter(negative=())]
@@ -149,14 +147,6 @@ UnmaskedScans = Annotated[
         "install 'ndflow[prepare]'), find the foreground (auto), or use all nonzero voxels (none; "
         "with --prepare nonzero, where scans are skull-stripped already). Default: none, or brain "
         "with --prepare."
-    ),
-]
-FindLesions = Annotated[
-    bool,
-    Parameter(
-        help="Experimental. Find intensities brighter than in any healthy scan of the reference, "
-        "and keep them out of the match: at most 10 % of a scan. The reference must have been made "
-        "with `ndflow reference --healthy`, from scans of the same scanner."
     ),
 ]
 Title = Annotated[
@@ -246,8 +236,7 @@ class GroupedApp(App):
             default_parameter=default_parameter, parse_docstring=parse_docstring
         )
         common = COMMON.get(self.name[0], ())
-        arguments = [one for one in found if one.name not in _PYTHON_ONLY]
-        for argument in arguments:
+        for argument in found:
             if argument.index is None:
                 group = _OPTIONS if argument.name in common else _ADVANCED
                 label = _METAVARS.get(argument.name)
@@ -256,8 +245,7 @@ class GroupedApp(App):
                 argument.parameter = Parameter.combine(argument.parameter, *shown)
         last = len(common)
         places = {name: place for place, name in enumerate(common)}
-        arguments.sort(key=lambda one: -1 if one.index is not None else places.get(one.name, last))
-        found[:] = arguments
+        found.sort(key=lambda one: -1 if one.index is not None else places.get(one.name, last))
         return found
 
 

@@ -12,13 +12,9 @@ __all__ = ["in_our_spelling", "meant"]
 
 _OPTIONS = {"--regularization": "--regularisation", "--nprocs": "--jobs", "--n-cpus": "--jobs"}
 _MODES = {"centre": "site", "center": "site"}
-_FLAGS = {  # what was once an option with a single choice, or is now one of several choices
-    ("normalise", "--lesions", "auto"): "--find-lesions",
-    ("cohort", "--lesions", "auto"): "--find-lesions",
-    ("bids", "--lesions", "auto"): "--find-lesions",
-    ("reference", "--lesions", "auto"): "--healthy",
-    ("cohort", "--auto-mask", ""): "--mask=auto",
-    ("bids", "--auto-mask", ""): "--mask=auto",
+_FLAGS = {  # what is now one of several choices
+    ("cohort", "--auto-mask"): "--mask=auto",
+    ("bids", "--auto-mask"): "--mask=auto",
 }
 _OF_COMMAND = {("bids", "--masks"): "--derivatives"}
 _SLIPS = {  # options that people try, and what may be meant, if the command has it
@@ -50,8 +46,6 @@ _SLIPS = {  # options that people try, and what may be meant, if the command has
     "--masks": ("--mask",),
     "--lesion": ("--exclude",),
     "--lesion-mask": ("--exclude",),
-    "--find-lesions": ("--healthy",),
-    "--healthy": ("--find-lesions",),
     "--inv": ("--inverse",),
     "--invert": ("--inverse",),
     "--undo": ("--inverse",),
@@ -105,10 +99,7 @@ def in_our_spelling(words: Sequence[str]) -> list[str]:
             taken = _MODES[taken]
             typed += [f"{option}={taken}"] if equals else [option, taken]
             del rest[: not equals]
-        elif flag := _FLAGS.get((command, option, taken)):
-            typed.append(flag)
-            del rest[: not equals]
-        elif (flag := _FLAGS.get((command, option, ""))) and not equals:
+        elif (flag := _FLAGS.get((command, option))) and not equals:
             typed.append(flag)
         elif option == "--mode" and not equals and rest[:1] != ["--"]:  # its value is no option
             typed += [option, *rest[:1]]

@@ -3,7 +3,7 @@
 The conditions are the unnormalised scans, the same aligned by mean and standard deviation, and the
 studies. Each condition is brought to common units by one affine map for all its scans, after which
 the mean of their means is 0 and the mean of their standard deviations is 1. So a method gains
-nothing by shrinking everything, and methods with units of their own can be compared with others.
+nothing by shrinking everything, and studies on different scales can be compared.
 """
 
 from __future__ import annotations

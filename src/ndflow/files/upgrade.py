@@ -1,7 +1,7 @@
 """Model files of version 1, brought to the keys of version 2.
 
 Version 2 says *site* and *channel names*, keeps everything about a match under ``match``, and keeps
-the landmarks, tissues and ceiling of a reference inside the reference.
+the landmarks and tissues of a reference inside the reference.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ _RENAMED = {
     "seal": "checksum",
     "centre": "site",
     "centres": "sites",
-    "alarm": "ceiling",
 }
 _OF_MATCH = {  # entries of a map's record that are about its match
     "divergence": "divergence",
     "jacobian": "slopes",
     "aim": "target",
-    "lesions": "lesions",
     "frozen": "frozen",
 }
-_OF_REFERENCE = ("landmarks", "tissues", "ceiling")
+_OF_REFERENCE = ("landmarks", "tissues")
 _OF_INPUT = ("name", "sha256")  # of a scan in a reference; the rest was how it was fitted
 
 
@@ -33,8 +31,10 @@ def upgraded(kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of a file of version 1 as version 2 has it."""
     content = {_RENAMED.get(name, name): _renamed_types(part) for name, part in payload.items()}
     settings = content.get("settings")
-    if isinstance(settings, dict) and settings.get("mode") == "centre":
-        settings["mode"] = "site"
+    if isinstance(settings, dict):
+        settings.pop("lesions", None)
+        if settings.get("mode") == "centre":
+            settings["mode"] = "site"
     change = {"mixture": _mixture, "reference": _reference, "map": _map}.get(kind)
     return content if change is None else change(content)
 
@@ -76,9 +76,7 @@ def _map(content: dict[str, Any]) -> dict[str, Any]:
             plain = choice.get("plain")
             if isinstance(plain, dict) and isinstance(plain.get("divergence"), dict):
                 plain["divergence"].setdefault("objective", objective)
-    target, inputs = content.get("target"), content.get("inputs")
-    if isinstance(target, dict) and "alarm" in target:
-        target["ceiling"] = target.pop("alarm")
+    inputs = content.get("inputs")
     if isinstance(inputs, dict) and "exclude" in inputs:
         inputs["lesion"] = inputs.pop("exclude")
     return content
@@ -91,9 +89,6 @@ def _renamed_types(item: Any) -> Any:
     if not isinstance(item, dict):
         return item
     content = {name: _renamed_types(part) for name, part in item.items()}
-    if content.get("type") == "Alarm":
-        content["type"] = "HealthyCeiling"
-        content["log_density"] = content.pop("ceiling", None)
     if content.get("type") == "Reference" and "channels" in content:
         content["channel_names"] = content.pop("channels")
     return content

@@ -38,7 +38,6 @@ class Method(ABC):
     ----------
     name : what users call it.
     uses : the options of `Matching` that it uses; the others are refused.
-    own_units : whether results are in units of its own, not in those of a reference.
     usual_scale : the scale of results where the target is a reference and no other is chosen.
     matches_densities : whether it matches densities to each other, so that the reference of a site
         can be matched to the common one as well.
@@ -49,7 +48,6 @@ class Method(ABC):
 
     name: str
     uses: ClassVar[frozenset[str]] = frozenset()
-    own_units: ClassVar[bool] = False
     usual_scale: ClassVar[Scale] = "positive"
     matches_densities: ClassVar[bool] = False
     maps_jointly: ClassVar[bool] = False
@@ -79,11 +77,6 @@ class Method(ABC):
                 raise InvalidValueError(
                     f"{field.name} is not an option of the method {self.name!r}; leave it out"
                 )
-        if self.own_units and (matching.range is not None or matching.scale is not None):
-            raise InvalidValueError(
-                f"the method {self.name!r} has units of its own, or those of a target image; "
-                f"leave out --range and --scale"
-            )
 
     def measure(self, histogram: Histogram, matching: Matching) -> Landmarks | None:
         """Return what it needs to know about a scan besides its density: nothing, by default."""

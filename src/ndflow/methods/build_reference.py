@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ndflow.methods.base import Method
 from ndflow.methods.model import DensityModel
-from ndflow.population import Reference, TissueModel, learn_ceiling, reference
+from ndflow.population import Reference, TissueModel, reference
 from ndflow.transport import align
 
 __all__ = ["build_reference"]
@@ -22,7 +22,6 @@ def build_reference(
     average: str = "density",
     weights: Sequence[float] | None = None,
     tissues: TissueModel | None = None,
-    lesions: bool = False,
     truncation: int = 20,
     effective_count: float = 3e4,
 ) -> Reference:
@@ -36,11 +35,9 @@ def build_reference(
     names, channel_names, average, weights, truncation, effective_count : see
         `ndflow.population.reference`.
     tissues : of the population, where they are known.
-    lesions : whether to learn the most that these scans have, so that lesions in others are found.
     """
-    mixtures = [model.mixture for model in models]
     made = reference(
-        mixtures,
+        [model.mixture for model in models],
         weights=weights,
         average=average,
         names=names,
@@ -58,5 +55,4 @@ def build_reference(
         made,
         landmarks=method.average(known) if known else None,
         tissues=tissues,
-        ceiling=learn_ceiling(mixtures, made.mixture) if lesions else None,
     )

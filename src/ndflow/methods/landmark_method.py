@@ -9,13 +9,9 @@ way, or averaged over the scans of a study; and a map joins the two.
 | `nyul`        | percentiles                                            | linear interpolation    |
 | `quantile`    | the whole distribution                                 | the same                |
 | `hellier`     | means of five classes                                  | a polynomial            |
-| `whitestripe` | mean of WM, and one standard deviation above           | a straight line         |
-| `kde`, `fcm`  | WM                                                     | a factor                |
-| `lsq`         | CSF, GM and WM                                         | a least-squares factor  |
 
-The landmarks of the first four are averaged over scans of zero mean and unit standard deviation, so
-results are in the space of a reference. The last four have units of their own, in which WM lies at
-1 (`kde`, `fcm`), at 0 with unit standard deviation (`whitestripe`), or CSF lies at 1 (`lsq`).
+Landmarks are averaged over scans of zero mean and unit standard deviation, so results are in the
+space of a reference.
 """
 
 from __future__ import annotations
@@ -108,7 +104,7 @@ class LandmarkMethod(Method):
         total, weights = np.zeros(0), 0.0
         for own, aligned, weight in scans:
             self.check_landmarks(own)
-            values = own.values / own.values[0] if self.own_units else aligned(own.values)
+            values = aligned(own.values)
             if (total.size or values.size) != values.size:
                 raise InvalidValueError("scans must all have the same number of landmarks")
             total = (total if total.size else np.zeros(values.size)) + weight * values

@@ -16,7 +16,6 @@ from ndflow.errors import InvalidValueError
 from ndflow.methods.registry import MethodName
 
 __all__ = [
-    "Lesions",
     "Matching",
     "MatchingChoices",
     "Objective",
@@ -27,7 +26,6 @@ __all__ = [
     "is_number",
 ]
 
-Lesions = Literal["auto"]
 Objective = Literal["l2", "cramer"]
 Scale = Literal["positive", "standard", "target"]
 Solver = Literal["exact", "rk4"]
@@ -43,17 +41,11 @@ class MatchingChoices:
     method
         The density flow (ndflow); mean and standard deviation alone, of the density (affine) or of
         the voxels (zscore); or a method to compare with: percentiles (nyul), the whole distribution
-        (quantile), the means of five classes (hellier), or one from the package
-        intensity-normalization (whitestripe, kde, fcm, lsq).
+        (quantile), or the means of five classes (hellier).
     target
         Match a scan to the average density of the reference (average); or to the tissues of the
         reference in the scan's own proportions, which are known from its tissue probability maps
         (tissue) or estimated (adaptive). Default: what the preset says.
-    lesions
-        Experimental. Find intensities that no healthy scan of the reference has (auto), and keep
-        them out of the match: lesions brighter than any healthy tissue on T1w or FLAIR, never those
-        like CSF, and at most 10 % of a scan. Nothing is kept out of a scan that is unlike those of
-        the reference, so it needs healthy scans from the same scanner.
     freeze
         Keep components of the scan's density where the alignment puts them: by index (3), weight
         (weight<0.02) or intensity (900:1200). Repeat the option for several rules. Default: none.
@@ -72,7 +64,6 @@ class MatchingChoices:
         125, so practically all of a brain lies above 0, the background. standard: a mean of 0 and a
         standard deviation of 1. target: the units of the target, an image or a mixture of one scan.
         Default: positive for a reference (standard with zscore), target for an image or a mixture.
-        The methods whitestripe, kde, fcm and lsq have units of their own instead.
     range
         Two numbers, LOW and HIGH: where the 0.1st and 99.9th percentiles of the target lie in the
         result.
@@ -82,7 +73,6 @@ class MatchingChoices:
 
     method: MethodName = "ndflow"
     target: TargetKind | None = None
-    lesions: Lesions | None = None
     freeze: tuple[str, ...] = ()
     objective: Objective | None = None
     regularisation: float | None = None
@@ -95,10 +85,7 @@ class MatchingChoices:
         """Validate each choice; whether the method uses it, the method says."""
         check_choice("method", self.method, MethodName)
         check_choice("target", self.target, TargetKind, *self._open)
-        check_choice("lesions", self.lesions, Lesions, None)
         object.__setattr__(self, "freeze", self._checked_rules())
-        if self.lesions and self.freeze:
-            raise InvalidValueError("lesions and freeze both choose components; give one of them")
         check_choice("objective", self.objective, Objective, *self._open)
         check_choice("solver", self.solver, Solver)
         check_choice("scale", self.scale, Scale, None)

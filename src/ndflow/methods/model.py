@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ndflow.density import GaussianMixture
-from ndflow.population import HealthyCeiling, Landmarks, Reference, TissueModel, Tissues
+from ndflow.population import Landmarks, Reference, TissueModel, Tissues
 from ndflow.transport import Affine
 
 __all__ = ["DensityModel"]
@@ -21,20 +21,18 @@ class DensityModel:
     mixture : the density.
     landmarks : the intensities that some methods look at instead of the density.
     tissues : the tissues of a scan, or of the population that a target represents.
-    ceiling : of a target, the most that healthy scans of its population have.
     through_site : of a scan, whether the map of its site has removed the scanner's contrast.
     """
 
     mixture: GaussianMixture
     landmarks: Landmarks | None = None
     tissues: Tissues | TissueModel | None = None
-    ceiling: HealthyCeiling | None = None
     through_site: bool = False
 
     @classmethod
     def of_reference(cls, reference: Reference) -> DensityModel:
         """Return what a reference knows about its population."""
-        return cls(reference.mixture, reference.landmarks, reference.tissues, reference.ceiling)
+        return cls(reference.mixture, reference.landmarks, reference.tissues)
 
     def transformed(self, affine: Affine) -> DensityModel:
         """Return the model of the same intensities in other units."""
@@ -42,7 +40,6 @@ class DensityModel:
             self.mixture.transformed(affine.matrix, affine.offset),
             self.landmarks and self.landmarks.transformed(affine),
             self.tissues and self.tissues.transformed(affine),
-            self.ceiling and self.ceiling.transformed(affine),
             self.through_site,
         )
 

@@ -93,13 +93,10 @@ class Goal:
     def matched_density(self, solution: Solution) -> GaussianMixture | None:
         """Return the density that the result of a scan should have.
 
-        None where it need not have any: its map is a straight line, which fits no shape, its method
-        has units of its own, all scans of its site share one map, or a part of it was kept out of
-        the match.
+        None where it need not have any: its map is a straight line, which fits no shape, all scans
+        of its site share one map, or components of it were frozen.
         """
-        straight = isinstance(solution.imap, Affine) or method_of(self.matching).own_units
-        partial = solution.frozen or (solution.lesions and solution.lesions.components)
-        if straight or not self.per_scan or partial:
+        if isinstance(solution.imap, Affine) or not self.per_scan or solution.frozen:
             return None
         return chosen_density(solution.target, self.reference)
 
@@ -146,10 +143,9 @@ class Mode:
             raise InvalidValueError(
                 f"the method {method.name!r} does not work by site; leave out --mode {self.name}"
             )
-        if self.by_site and (matching.lesions or matching.freeze):
+        if self.by_site and matching.freeze:
             raise InvalidValueError(
-                f"--find-lesions and --freeze are about the densities of single scans; leave out "
-                f"--mode {self.name}"
+                f"--freeze is about the densities of single scans; leave out --mode {self.name}"
             )
         if not self.per_scan and target_rule(matching).needs_tissue_model:
             raise InvalidValueError(

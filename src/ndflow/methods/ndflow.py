@@ -2,9 +2,8 @@
 
 The density of the scan is aligned with the target's and matched to it, and the intensities are
 carried along the mass-conserving flow between the two (`ndflow.transport`). Components of the scan
-can be kept out of the match because they are lesions (`ndflow.population.lesion_preserving`), or
-because the user says so; and the target can have the scan's own tissue proportions
-(`ndflow.methods.targets`).
+can be kept out of the match because the user says so, and the target can have the scan's own tissue
+proportions (`ndflow.methods.targets`).
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from ndflow.errors import InvalidValueError
 from ndflow.methods.base import Method
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
-from ndflow.methods.solution import Divergence, KeptLesions, PlainTarget, Solution
+from ndflow.methods.solution import Divergence, PlainTarget, Solution
 from ndflow.methods.targets import target_rule
-from ndflow.population import MIDPOINT_LEVELS, find_lesions, match_preserving_lesions
+from ndflow.population import MIDPOINT_LEVELS
 from ndflow.transport import (
     DETERMINED_RANGE,
     align_and_match,
@@ -51,7 +50,7 @@ class DensityFlow(Method):
     """Carry intensities along the flow from the density of a scan to its target."""
 
     name = "ndflow"
-    uses = frozenset({"target", "lesions", "freeze", "objective", "regularisation", "solver"})
+    uses = frozenset({"target", "freeze", "objective", "regularisation", "solver"})
     matches_densities = True
     maps_jointly = True
 
@@ -65,15 +64,13 @@ class DensityFlow(Method):
 
     def solve(self, source: DensityModel, target: DensityModel, matching: Matching) -> Solution:
         """Return the map along the flow."""
-        lesions = _lesions(source, target, matching)
-        components = lesions.components if lesions else ()
-        density, choice = target_rule(matching).density(source, target, components)
-        solution = _matched(source.mixture, density, matching, lesions)
+        density, choice = target_rule(matching).density(source, target)
+        solution = _matched(source.mixture, density, matching)
         if choice is None:
             return solution
         plain = solution
         if density is not target.mixture:
-            plain = _matched(source.mixture, target.mixture, matching, lesions)
+            plain = _matched(source.mixture, target.mixture, matching)
         without = _plain_target(source.mixture, target.mixture, plain, solution)
         return replace(solution, target=replace(choice, plain=without))
 
@@ -86,21 +83,11 @@ class DensityFlow(Method):
         )
 
     def remarks(self, matching: Matching) -> str:
-        """Return what a methods section says about lesions and frozen components."""
-        words = ""
-        if matching.lesions:
-            words += (
-                " Components of a scan with more mass than any healthy scan of the reference has "
-                "at their intensities were kept out of the match, and moved along with it, unless "
-                "they made up more than 10% of the scan, lay on the side of CSF, or the rest of "
-                "the scan was unlike that of healthy ones."
-            )
-        if matching.freeze:
-            rules = ", ".join(matching.freeze)
-            words += (
-                f" Components chosen by index, weight or mean intensity ({rules}) stayed fixed."
-            )
-        return words
+        """Return what a methods section says about frozen components."""
+        if not matching.freeze:
+            return ""
+        rules = ", ".join(matching.freeze)
+        return f" Components chosen by index, weight or mean intensity ({rules}) stayed fixed."
 
     def shortcoming(self, matching: Matching) -> str:
         """Return why a match may lead away from its target, and what to try."""
@@ -110,56 +97,21 @@ class DensityFlow(Method):
         """Return the choices that matter to it, in words."""
         words = [f"objective {matching.objective}", f"regularisation {matching.regularisation:g}"]
         words += [f"solver {matching.solver}", f"target {matching.target}"]
-        words += ["lesions kept out"] if matching.lesions else []
         words += [f"frozen {', '.join(matching.freeze)}"] if matching.freeze else []
         return words
 
 
-def _lesions(source: DensityModel, target: DensityModel, matching: Matching) -> KeptLesions | None:
-    """Look for lesions in a scan, if the user asked for it."""
-    if matching.lesions is None:
-        return None
-    if target.ceiling is None:
-        raise InvalidValueError("lesions can only be found with a reference of healthy scans")
-    found = find_lesions(source.mixture, target.mixture, target.ceiling)
-    return KeptLesions(
-        components=found.indices,
-        intensities=tuple(source.mixture.means[list(found.indices), 0].tolist()),
-        share=found.mass,
-        excess=float(found.excesses.max()),
-        threshold=target.ceiling.threshold,
-        unlike=found.unlike,
-        suspected=found.suspected,
-        overlap=found.overlap,
-        needed=found.needed,
-    )
-
-
-def _matched(
-    source: GaussianMixture,
-    target: GaussianMixture,
-    matching: Matching,
-    lesions: KeptLesions | None,
-) -> Solution:
+def _matched(source: GaussianMixture, target: GaussianMixture, matching: Matching) -> Solution:
     """Align, match and flow from one density to another."""
     objective, regularisation = matching.objective, matching.regularisation
     frozen = components_by_rule(source, matching.freeze)
-    if lesions is not None and lesions.components:
-        affine, matched = match_preserving_lesions(
-            source,
-            target,
-            lesions.components,
-            objective=objective,
-            regularisation=regularisation,
-        )
-    else:
-        affine, matched = align_and_match(
-            source,
-            target,
-            objective=objective,
-            regularisation=regularisation,
-            frozen=frozen,
-        )
+    affine, matched = align_and_match(
+        source,
+        target,
+        objective=objective,
+        regularisation=regularisation,
+        frozen=frozen,
+    )
     imap = flow_map(affine, matched, solver=matching.solver)
     # Beyond these quantiles the map is straight, and so is the table.
     low, high = source.quantile(DETERMINED_RANGE).tolist()
@@ -171,7 +123,6 @@ def _matched(
         matched.status.message,
         matched.status.converged,
         Divergence(objective, first, last),
-        lesions=lesions,
         frozen=frozen if matching.freeze else None,
     )
 

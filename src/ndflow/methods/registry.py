@@ -19,10 +19,6 @@ METHODS = {  # name: module
     "nyul": "nyul",
     "quantile": "quantile",
     "hellier": "hellier",
-    "whitestripe": "external",
-    "kde": "external",
-    "fcm": "external",
-    "lsq": "external",
 }
 
 if TYPE_CHECKING:

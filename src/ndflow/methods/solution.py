@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from ndflow.density import GaussianMixture
-from ndflow.doubt import Doubt
 from ndflow.record import Record
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap
 
 __all__ = [
     "Divergence",
-    "KeptLesions",
     "MatchRecord",
     "PlainTarget",
     "SlopeRange",
@@ -103,85 +101,6 @@ class TargetChoice(Record):
 
 
 @dataclass(frozen=True)
-class KeptLesions(Record):
-    """What was kept out of a match because no healthy scan of the reference has it.
-
-    Attributes
-    ----------
-    components : of the scan's density; often none.
-    intensities : their means, in the units of the scan.
-    share : of the voxels in them.
-    excess, threshold : the largest excess of any component, and the one that makes a lesion.
-    unlike : whether the scan as a whole is so unusual that nothing was taken for a lesion.
-    suspected : the share of the voxels with too large an excess, lesion or not.
-    overlap, needed : that of the scan's density, without lesions, with the most similar healthy
-        scan of the reference, and how much of it a scan needs. These three are not in records of
-        older versions.
-    """
-
-    components: tuple[int, ...]
-    intensities: tuple[float, ...]
-    share: float
-    excess: float
-    threshold: float
-    unlike: bool
-    suspected: float | None = None
-    overlap: float | None = None
-    needed: float | None = None
-
-    def doubts(self) -> tuple[Doubt, ...]:
-        """Return a doubt if something was kept out, or if lesions could not be looked for."""
-        if self.unlike:
-            return (
-                Doubt(
-                    "lesions not looked for",
-                    self._why_unlike(),
-                    "use a reference of healthy scans from the same scanner, or give --exclude a "
-                    "mask of the lesion",
-                ),
-            )
-        if not self.components:
-            return ()
-        return (
-            Doubt(
-                "kept out as a lesion",
-                f"{self.share:.1%} of the voxels, around {self._where()}, were kept out of the "
-                f"match as a lesion.",
-                "check that a lesion has these intensities; otherwise leave out --find-lesions",
-            ),
-        )
-
-    def sentence(self) -> str:
-        """Say what was found."""
-        if self.unlike:
-            return self._why_unlike()
-        if not self.components:
-            return "No lesion was found."
-        return (
-            f"Kept out of the match as a lesion: {self.share:.1%} of the voxels, around "
-            f"{self._where()}. They follow the map."
-        )
-
-    def _where(self) -> str:
-        return f"intensity {', '.join(f'{mean:.4g}' for mean in self.intensities)}"
-
-    def _why_unlike(self) -> str:
-        """Say why nothing was taken for a lesion."""
-        nothing = "so nothing was kept out of the match as a lesion."
-        if self.overlap is None or self.needed is None or self.suspected is None:
-            return f"It is unlike any healthy scan of the reference, {nothing}"
-        if self.overlap < self.needed:
-            return (
-                f"It is unlike any healthy scan of the reference (their densities overlap by "
-                f"{self.overlap:.1%}, and should by {self.needed:.1%}), {nothing}"
-            )
-        return (
-            f"{self.suspected:.0%} of it exceeds what healthy scans of the reference have, which "
-            f"is too much for a lesion, {nothing}"
-        )
-
-
-@dataclass(frozen=True)
 class MatchRecord(Record):
     """How a map was found, for the sidecar of the result.
 
@@ -191,7 +110,6 @@ class MatchRecord(Record):
     slopes : of the map.
     divergence : from the target; None for methods that do not compare densities.
     target : what the scan was matched to, where that was not simply the average.
-    lesions : what was kept out of the match, if lesions were looked for.
     frozen : the components that were not allowed to move, if any were chosen.
     """
 
@@ -199,7 +117,6 @@ class MatchRecord(Record):
     slopes: SlopeRange | None = None
     divergence: Divergence | None = None
     target: TargetChoice | None = None
-    lesions: KeptLesions | None = None
     frozen: tuple[int, ...] | None = None
 
 
@@ -213,7 +130,7 @@ class Solution:
     affine : the alignment of mean and standard deviation alone.
     message : how the match ended.
     converged : whether it ended well.
-    divergence, target, lesions, frozen : see `MatchRecord`.
+    divergence, target, frozen : see `MatchRecord`.
     """
 
     imap: IntensityMap
@@ -222,7 +139,6 @@ class Solution:
     converged: bool = True
     divergence: Divergence | None = None
     target: TargetChoice | None = None
-    lesions: KeptLesions | None = None
     frozen: tuple[int, ...] | None = None
 
     def warnings(self, path: str) -> list[str]:
@@ -232,10 +148,6 @@ class Solution:
             found.append(f"{path}: --freeze chooses none of its components; all of them could move")
         return found
 
-    def doubts(self) -> tuple[Doubt, ...]:
-        """Return what to check by eye about the match."""
-        return self.lesions.doubts() if self.lesions is not None else ()
-
     def record(self, source: GaussianMixture) -> MatchRecord:
         """Return how the map of a scan with this density was found."""
         return MatchRecord(
@@ -243,7 +155,6 @@ class Solution:
             self._slopes(source),
             self.divergence,
             self.target,
-            self.lesions,
             self.frozen,
         )
 

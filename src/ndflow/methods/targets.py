@@ -22,7 +22,6 @@ from ndflow.population import (
     Tissues,
     adapted_proportions,
     tissues_from_components,
-    without_components,
 )
 from ndflow.values import FloatArray
 
@@ -53,14 +52,13 @@ class TargetRule(ABC):
 
     @abstractmethod
     def density(
-        self, source: DensityModel, target: DensityModel, lesions: Sequence[int] = ()
+        self, source: DensityModel, target: DensityModel
     ) -> tuple[GaussianMixture, TargetChoice | None]:
         """Return what a scan is matched to, and why; None where that needs no explanation.
 
         Parameters
         ----------
         source, target : the scan, and the population.
-        lesions : components of the scan that are lesions, and no tissue.
         """
 
     def site_density(self, site: GaussianMixture, target: DensityModel) -> GaussianMixture:
@@ -94,7 +92,7 @@ class _Average(TargetRule):
     """The average density of the population, as in the paper."""
 
     def density(
-        self, source: DensityModel, target: DensityModel, lesions: Sequence[int] = ()
+        self, source: DensityModel, target: DensityModel
     ) -> tuple[GaussianMixture, TargetChoice | None]:
         return target.mixture, None
 
@@ -123,7 +121,7 @@ class _FromMaps(_OwnProportions):
     known = "taken from its tissue probability maps"
 
     def density(
-        self, source: DensityModel, target: DensityModel, lesions: Sequence[int] = ()
+        self, source: DensityModel, target: DensityModel
     ) -> tuple[GaussianMixture, TargetChoice | None]:
         model = _tissue_model(target)
         if not isinstance(source.tissues, Tissues):
@@ -156,12 +154,11 @@ class _Mildest(_OwnProportions):
     )
 
     def density(
-        self, source: DensityModel, target: DensityModel, lesions: Sequence[int] = ()
+        self, source: DensityModel, target: DensityModel
     ) -> tuple[GaussianMixture, TargetChoice | None]:
         model = _tissue_model(target)
-        own = without_components(source.mixture, lesions)
         strength = _WEAK if source.through_site else _STRONG
-        found = adapted_proportions(own, model, prior_strength=strength)
+        found = adapted_proportions(source.mixture, model, prior_strength=strength)
         if not found.clear:
             why = f"no proportions make its map clearly milder (by {found.gain:.0%} at most)"
             return target.mixture, _choice("average", model.mean, why, model)

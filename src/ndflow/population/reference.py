@@ -25,7 +25,6 @@ from ndflow.density import GaussianMixture, fit
 from ndflow.errors import InvalidValueError
 from ndflow.population.averaging import mean_density, mean_quantiles
 from ndflow.population.landmarks import Landmarks
-from ndflow.population.lesion_detection import HealthyCeiling
 from ndflow.population.tissue_model import TissueModel
 from ndflow.transport import align
 from ndflow.values import Value, instance, plural, real_array, short, whole
@@ -51,7 +50,6 @@ class Reference(Value):
     provenance : how it was made: strings, numbers, lists and dictionaries, as JSON can hold them.
     landmarks : the average landmarks of the scans, for methods that match landmarks.
     tissues : the tissues of the population, for targets in the proportions of a scan.
-    ceiling : the highest densities of healthy scans, for finding lesions.
 
     Examples
     --------
@@ -69,7 +67,6 @@ class Reference(Value):
     provenance: dict[str, Any] = field(default_factory=dict)
     landmarks: Landmarks | None = None
     tissues: TissueModel | None = None
-    ceiling: HealthyCeiling | None = None
 
     _verbatim: ClassVar[frozenset[str]] = frozenset({"provenance"})
 
@@ -92,7 +89,7 @@ class Reference(Value):
                 f"mixture, such as 'T1w', not {short(self.channel_names)}"
             )
         instance(self.provenance, "provenance", dict)
-        optional = {"landmarks": Landmarks, "tissues": TissueModel, "ceiling": HealthyCeiling}
+        optional = {"landmarks": Landmarks, "tissues": TissueModel}
         for name, kind in optional.items():
             if getattr(self, name) is not None:
                 instance(getattr(self, name), name, kind)
@@ -132,7 +129,7 @@ def reference(
 
     Returns
     -------
-    The reference, without landmarks, tissues or ceiling.
+    The reference, without landmarks or tissues.
 
     Raises
     ------

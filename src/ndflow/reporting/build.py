@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -194,15 +193,12 @@ def _doubts(
     ]
 
 
-def _target(run: FinishedStudy) -> DensityModel | None:
-    """Return the reference in the units of the result; None for methods with units of their own."""
+def _target(run: FinishedStudy) -> DensityModel:
+    """Return the reference in the units of the result."""
     study = run.study
-    if study.method.own_units:
-        return None
     path = str(study.folder / reference_name(None))
-    aside = replace(study.matching, lesions=None)  # what was found is in the sidecars
     model = DensityModel.of_reference(read_reference(path))
-    return in_units(target_of(model, True, path, aside), study.matching)
+    return in_units(target_of(model, True, path, study.matching), study.matching)
 
 
 def _in_turn(scans: Sequence[ScanSummary], flagged: Collection[str], count: int) -> list[str]:
@@ -245,7 +241,7 @@ def _page(
     flagged = {name for name, found in doubts.items() if found}
     target = _target(run)
     previews = _previews(scans)
-    windows = shared_windows(scans, previews, None if target is None else target.mixture)
+    windows = shared_windows(scans, previews, target.mixture)
     volumes = _volumes(scans, _in_viewer(scans, flagged, seen), max_bytes, step)
     embedded = {*_in_turn(scans, flagged, sample), *volumes}
     failures = read_failures(run.study.folder)

@@ -160,7 +160,7 @@ class Curves:
     x, histogram, mixture : intensities as scanned, the density of the voxels and of the mixture.
     map, alignment : the intensity map at `x`, and alignment in mean and standard deviation alone.
     y, result, target : intensities after normalisation, the density of the voxels there, and that
-        of the target; `target` is empty for methods without one.
+        of the target.
     """
 
     x: Sequence[float]
@@ -170,7 +170,7 @@ class Curves:
     alignment: Sequence[float]
     y: Sequence[float]
     result: Sequence[float]
-    target: Sequence[float] = ()
+    target: Sequence[float]
 
 
 @dataclass(frozen=True)

@@ -21,22 +21,20 @@ __all__ = ["curves_of"]
 _POINTS = 80
 
 
-def curves_of(scan: ScanSummary, target: GaussianMixture | None) -> Curves:
+def curves_of(scan: ScanSummary, target: GaussianMixture) -> Curves:
     """Return what the page draws for a scan.
 
     Parameters
     ----------
     scan : the scan.
-    target : what it was brought to, in the units of the result, if it has one.
+    target : what it was brought to, in the units of the result.
     """
     low, high = scan.mixture.quantile(DETERMINED_RANGE).tolist()
     x = np.linspace(low, high, _POINTS)
     mapped = scan.imap(x)
     y = np.linspace(mapped[0], mapped[-1], _POINTS)
     result = scan.quantiles("result")
-    mean, sd = float(result.mean()), float(result.std())
-    if target is not None:
-        mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
+    mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
     return Curves(
         x=x.tolist(),
         histogram=_density(scan.quantiles("raw"), x).tolist(),
@@ -45,7 +43,7 @@ def curves_of(scan: ScanSummary, target: GaussianMixture | None) -> Curves:
         alignment=(mean + sd * scan.alignment(x)).tolist(),
         y=y.tolist(),
         result=_density(result, y).tolist(),
-        target=() if target is None else np.exp(target.logpdf(y)).tolist(),
+        target=np.exp(target.logpdf(y)).tolist(),
     )
 
 

@@ -44,31 +44,24 @@ class Windows(NamedTuple):
 def shared_windows(
     scans: Sequence[ScanSummary],
     previews: Mapping[str, Preview],
-    target: GaussianMixture | None,
+    target: GaussianMixture,
 ) -> Windows | None:
     """Return the grey windows that all scans share; None without previews.
 
     Before, from 0 (or the darkest site) to the brightest site, each in the median of its scans, so
     that a single odd scan does not darken all others. After, nearly the whole range of the target.
     """
-    of_sites: dict[str, list[tuple[Window, Window]]] = {}
+    of_sites: dict[str, list[Window]] = {}
     for scan in scans:
         one = previews.get(scan.scan.name)
         if one is not None:
-            of_sites.setdefault(scan.site, []).append((one.before_window, one.after_window))
+            of_sites.setdefault(scan.site, []).append(one.before_window)
     if not of_sites:
         return None
-    before, after = (
-        np.array([np.median([one[side] for one in own], axis=0) for own in of_sites.values()])
-        for side in (0, 1)
-    )
+    before = np.array([np.median(own, axis=0) for own in of_sites.values()])
     whole = min(0.0, float(before[:, 0].min())), float(before[:, 1].max())
-    if target is None:
-        common = float(after[:, 0].min()), float(after[:, 1].max())
-    else:
-        low, high = target.quantile(_ENDS).tolist()
-        common = low, high
-    return Windows(_proper(whole), _proper(common))
+    low, high = target.quantile(_ENDS).tolist()
+    return Windows(_proper(whole), _proper((low, high)))
 
 
 def _proper(window: Window) -> Window:

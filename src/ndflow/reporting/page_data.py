@@ -40,9 +40,7 @@ def _scan_data(scan: ScanEntry) -> dict[str, Any]:
         found["slices"] = _slices_data(scan.slices)
     if scan.curves is not None:
         found["curves"] = {
-            field.name: _whole_numbers(getattr(scan.curves, field.name))
-            for field in fields(Curves)
-            if len(getattr(scan.curves, field.name))
+            field.name: _whole_numbers(getattr(scan.curves, field.name)) for field in fields(Curves)
         }
     return found
 

@@ -102,7 +102,6 @@ def match_doubts(voxels: VoxelQuantiles, solution: Solution, goal: Goal) -> tupl
     goal : what it was brought to.
     """
     return (
-        *solution.doubts(),
         *_distance_doubts(voxels, solution, goal),
         *_slope_doubts(voxels, solution),
     )

@@ -30,7 +30,7 @@ def load(path: AnyPath) -> Model | dict[str, GaussianMixture] | dict[str, Refere
     Returns
     -------
     GaussianMixture, Reference or IntensityMap
-        A reference has its landmarks, tissues and ceiling, if the file holds them. Of several
+        A reference has its landmarks and tissues, if the file holds them. Of several
         channels, each by itself, a dictionary of mixtures or references by the name of the channel.
 
     Raises

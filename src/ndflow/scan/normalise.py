@@ -11,7 +11,6 @@ from ndflow.image.read import Source
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import (
-    Lesions,
     Matching,
     MatchingChoices,
     Objective,
@@ -82,7 +81,6 @@ def normalise(
     preset: PresetName = "auto",
     method: MethodName = Matching.method,
     target: TargetKind | None = None,
-    lesions: Lesions | None = Matching.lesions,
     freeze: tuple[str, ...] = Matching.freeze,
     objective: Objective | None = None,
     regularisation: float | None = None,
@@ -141,7 +139,7 @@ def normalise(
     100.0
     """
     choices = MatchingChoices(
-        method, target, lesions, freeze, objective, regularisation, solver, landmarks, scale, range
+        method, target, freeze, objective, regularisation, solver, landmarks, scale, range
     )
     reading, fitting = Reading(max_bytes), Fitting(effective_count)
     writing = Writing(outside, dtype, force)
@@ -273,7 +271,6 @@ def normalise_scan(
             goal.mixture,
             goal.landmarks,
             goal.tissues,  # type: ignore[arg-type]
-            goal.ceiling,
             target.doubts,
         ),
         mixture=fitted.model.mixture,
@@ -304,5 +301,5 @@ def normalise_scan(
         inputs=inputs,
         writing=writing,
         histogram=voxels.histogram,
-        target=None if method.own_units else goal.mixture,
+        target=goal.mixture,
     )

@@ -16,7 +16,7 @@ from typing import TypedDict, TypeVar
 from ndflow.density import GaussianMixture
 from ndflow.files.atomic import AnyPath
 from ndflow.image.read import Source
-from ndflow.methods.matching import Lesions, Objective, Scale, Solver, TargetKind
+from ndflow.methods.matching import Objective, Scale, Solver, TargetKind
 from ndflow.methods.registry import MethodName
 from ndflow.scan.settings import DType, Outside, PresetName
 
@@ -67,7 +67,6 @@ class NormaliseOptions(TypedDict, total=False):
     preset: PresetName
     method: MethodName
     target: TargetKind | None
-    lesions: Lesions | None
     freeze: tuple[str, ...]
     objective: Objective | None
     regularisation: float | None

@@ -28,7 +28,7 @@ from ndflow.files.json_model import model_bytes, read_model, write_model
 from ndflow.image.mask_figures import MaskFigures
 from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import MatchRecord
-from ndflow.population import HealthyCeiling, Landmarks, Reference, TissueModel, Tissues
+from ndflow.population import Landmarks, Reference, TissueModel, Tissues
 from ndflow.population.balancing import SiteBalance
 from ndflow.record import JSON, Record
 from ndflow.scan.presets.preset_rules import PresetRecord
@@ -229,7 +229,6 @@ class TargetRecord(Record):
     mixture: GaussianMixture
     landmarks: Landmarks | None = None
     tissues: TissueModel | None = None
-    ceiling: HealthyCeiling | None = None
     doubts: tuple[Doubt, ...] = ()
 
 

@@ -78,7 +78,6 @@ def reference(
     channel_names: Sequence[str] | str | None = None,
     method: MethodName = Matching.method,
     landmarks: int = Matching.landmarks,
-    lesions: bool = False,
     truncation: int = 20,
     effective_count: float = 3e4,
     output: AnyPath | None = None,
@@ -100,8 +99,6 @@ def reference(
         mixtures say.
     method : what the reference is for: some methods look at landmarks besides the density.
     landmarks : how many percentiles nyul matches.
-    lesions : the scans are healthy: learn the most that they have, so that lesions in others can be
-        found.
     truncation : the largest possible number of components.
     effective_count : how many independent voxels the average is worth, see `fit`.
     output : where to write the reference (.json). Default: it is only returned.
@@ -150,7 +147,6 @@ def reference(
         weights=None if weights is None else [float(w) for w in np.asarray(weights).ravel()],
         average=average,
         channel_names=channel_names,
-        lesions=lesions,
         truncation=truncation,
         effective_count=effective_count,
     )
@@ -220,7 +216,6 @@ def average_models(
     weights: Sequence[float] | None = None,
     average: Average = "density",
     channel_names: Sequence[str] | str | None = None,
-    lesions: bool = False,
     truncation: int = 20,
     effective_count: float = 3e4,
 ) -> Reference:
@@ -244,7 +239,6 @@ def average_models(
         average=average,
         weights=None if weights is None else [heavy[i] for i in order],
         tissues=_tissues(models, heavy),
-        lesions=lesions,
         truncation=truncation,
         effective_count=effective_count,
     )
@@ -260,7 +254,6 @@ def write_reference(
     average: Average,
     channel: str,
     force: bool,
-    lesions: bool = False,
 ) -> Reference:
     """Average the models of some sources and write the reference to a file.
 
@@ -269,7 +262,7 @@ def write_reference(
     output : where to.
     sources, models : the files, and what was in them.
     matching : what the reference is for.
-    weights, average, lesions : as for `reference`.
+    weights, average : as for `reference`.
     channel : what the images show, for example ``"T1w"``.
     force : whether another file may be replaced.
     """
@@ -289,7 +282,6 @@ def write_reference(
         weights=weights,
         average=average,
         channel_names=channel,
-        lesions=lesions,
     )
     ReferenceModel(made, inputs).write(output, force=force, inputs=sources)
     return made

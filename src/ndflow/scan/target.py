@@ -197,10 +197,6 @@ def target_of(
     files : that it was read from.
     """
     mixture, method = model.mixture, method_of(matching)
-    if matching.lesions and model.ceiling is None:
-        cause = "was not made with --healthy, so it does not know what is healthy"
-        hint = "make a reference of them with 'ndflow reference --healthy', or use --exclude"
-        raise FileError(name, cause, hint)
     if mixture.channels != 1:
         cause = f"a density of {mixture.channels} channels, but an image has one"
         raise FileError(name, cause, "give as many images, by channel, with joint=True")
@@ -210,7 +206,6 @@ def target_of(
             mixture,
             method.target_landmarks(model.landmarks, mixture, matching, averaged=averaged),
             target_rule(matching).population_tissues(mixture, model.tissues),
-            model.ceiling if matching.lesions else None,
         )
     return Target(known, name, not averaged, files or {})
 
@@ -238,9 +233,6 @@ def refuse_image(to: AnyTarget, matching: Matching) -> None:
     if target_rule(matching).needs_tissue_model:
         cause = "an image, which does not know the tissues of a population"
         raise FileError(name, cause, "give a reference, or leave out --target")
-    if matching.lesions:
-        cause = "an image, which does not know what is healthy"
-        raise FileError(name, cause, "give a reference, or leave out --find-lesions")
 
 
 def check_units(
@@ -260,7 +252,6 @@ def check_units(
     has_units : whether its intensities mean anything.
     model : the target in the units of the result; None for a reference that is yet to be made.
     """
-    own_units = method_of(matching).own_units
     if matching.scale == "target" and not has_units:
         raise InvalidValueError(
             f"{name}: a reference has no units of its own for --scale target; use --scale positive "
@@ -275,12 +266,12 @@ def check_units(
         mean, sd = float(model.mixture.mean()[0]), float(np.sqrt(model.mixture.covariance()[0, 0]))
     limits = np.iinfo(writing.dtype)
     if sd < _COARSEST:
-        units = "" if own_units else "choose units with --scale positive or --range 0 1000, or "
         raise InvalidValueError(
             f"{writing.dtype} holds integers, but the result would have a standard deviation of "
-            f"{sd:.2g} only; {units}use --dtype float32"
+            f"{sd:.2g} only; choose units with --scale positive or --range 0 1000, or use --dtype "
+            f"float32"
         )
-    if not (own_units or limits.min <= mean <= limits.max):
+    if not limits.min <= mean <= limits.max:
         raise InvalidValueError(
             f"{writing.dtype} ends at {limits.min if mean < 0 else limits.max}, but the result "
             f"would have a mean of {mean:.4g}; use --dtype float32, or choose units with "
@@ -307,7 +298,7 @@ def in_units(target: Target, matching: Matching) -> DensityModel:
 def with_scale(matching: Matching, *, has_units: bool) -> Matching:
     """Return the same choices, with the scale that is used where the user chose no units.
 
-    It remains None with a --range, and with a method that has units of its own.
+    It remains None with a --range.
 
     Parameters
     ----------
@@ -315,7 +306,7 @@ def with_scale(matching: Matching, *, has_units: bool) -> Matching:
     has_units : whether the intensities of the target mean anything.
     """
     method = method_called(matching.method)
-    if matching.scale is not None or matching.range is not None or method.own_units:
+    if matching.scale is not None or matching.range is not None:
         return matching
     return replace(matching, scale="target" if has_units else method.usual_scale)
 
@@ -325,9 +316,9 @@ def units_of(target: Target, matching: Matching) -> Affine | None:
     mixture, ends = target.model.mixture, matching.range
     if ends is None:
         scale = with_scale(matching, has_units=target.has_units).scale
-        if scale in (None, "target") or (scale == "standard" and not target.has_units):
+        if scale == "target" or (scale == "standard" and not target.has_units):
             return None
-        mean, sd = SCALES[scale]
+        mean, sd = SCALES[scale or "standard"]
         z = align(mixture) if target.has_units else Affine(np.eye(1), np.zeros(1))
         return Affine(sd * z.matrix, mean + sd * z.offset)
     low, high = mixture.quantile(_ENDS).tolist()

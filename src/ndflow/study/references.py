@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.json_model import read_model
 from ndflow.image.scans import Scan
@@ -73,11 +73,6 @@ def check_references(study: Study) -> None:
     matching = study.matching
     study.mode.check(matching)
     check_balance(study)
-    if matching.lesions and study.given is None:
-        raise InvalidValueError(
-            "--find-lesions needs a reference of healthy scans; make one with 'ndflow reference "
-            "--healthy' and give it with --reference"
-        )
     if study.given is None:
         check_units(matching, study.writing, name=_OWN)
         return

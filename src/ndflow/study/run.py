@@ -14,7 +14,7 @@ from ndflow.files.atomic import AnyPath
 from ndflow.files.lock import folder_lock
 from ndflow.files.stream import sha256_of
 from ndflow.image.found_masks import Unmasked, found_for
-from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
+from ndflow.methods.matching import Matching, Objective, Scale, Solver, TargetKind
 from ndflow.methods.registry import MethodName
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.parameters import documented
@@ -88,7 +88,6 @@ def cohort(
     balance: tuple[str, ...] = (),
     method: MethodName = Matching.method,
     target: TargetKind | None = None,
-    lesions: Lesions | None = Matching.lesions,
     freeze: tuple[str, ...] = Matching.freeze,
     objective: Objective | None = None,
     regularisation: float | None = None,
@@ -163,7 +162,7 @@ def cohort(
     if preparing is not None:
         study = with_preparation(study, Path(table).absolute().parent, preparing)
     matching = MatchingChoices(
-        method, target, lesions, freeze, objective, regularisation, solver, landmarks, scale, range
+        method, target, freeze, objective, regularisation, solver, landmarks, scale, range
     )
     study = with_choices(study, Choices(preset, AveragingChoices(mode, average, balance), matching))
     return run_cohort(study, progress or Silent(), force=force)

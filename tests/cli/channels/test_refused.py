@@ -54,7 +54,6 @@ WRONG = {
     f"{JOINT} --method nyul": r"--joint with --method nyul: .*; leave it out",
     f"{JOINT} --target adaptive": r"--joint with --target adaptive: .*; use --target average",
     f"{JOINT} --target tissue": r"--joint with --target tissue: ",
-    f"{JOINT} --find-lesions": r"--joint with --find-lesions: .*; give .* with --exclude",
     f"{JOINT} --freeze 1": r"--joint with --freeze: .* --exclude",
     f"{JOINT} --objective cramer": r"--joint with --objective cramer: .* one channel",
     f"{JOINT} --solver rk4": r"--joint with --solver rk4: ",
@@ -82,7 +81,6 @@ WRONG = {
     "reference {joint1} {swapped} -o {out}.json": r"{joint1}: its channels .*, in this order",
     "reference {joint1} --average quantile -o {out}.json": r"--average quantile is for one channel",
     "reference {joint1} --method nyul -o {out}.json": r"--method nyul looks at one channel",
-    "reference {joint1} --healthy -o {out}.json": r"--healthy learns .* one channel",
     "reference {joint1} --channel T1w -o {out}.json": r"--channel: the files of several channels",
     "reference {joint1} {joint2} --weights 1 -o {out}.json": r"--weights: 1 given for 2 scans",
     # maps

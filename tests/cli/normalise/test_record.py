@@ -41,7 +41,6 @@ def test_the_record_holds_settings_and_checksums_of_inputs(
         "effective_count": 1e4,
         "method": "ndflow",
         "target": "average",
-        "lesions": None,
         "freeze": [],
         "objective": "cramer",
         "regularisation": 1e-3,

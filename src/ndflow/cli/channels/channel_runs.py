@@ -257,7 +257,6 @@ def average_channels(
     matching: Matching,
     weights: Sequence[float],
     average: Average | None,
-    healthy: bool,
     force: bool,
     dry_run: bool,
     verbosity: Verbosity,
@@ -269,7 +268,7 @@ def average_channels(
     paths, output : the files to read, and the file to write.
     joint : whether the densities must be joint.
     matching : what the reference is for.
-    weights, average, healthy, force, dry_run, verbosity : as for the command.
+    weights, average, force, dry_run, verbosity : as for the command.
 
     Returns
     -------
@@ -294,7 +293,6 @@ def average_channels(
         weights=weights or None,
         average=average,
         force=force,
-        lesions=healthy,
     )
     if not verbosity.quiet:
         names, number = listed(sources.channel_names), plural(len(paths), "subject")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,7 +11,6 @@ from ndflow.cli.options import (
     AveragingOptions,
     BoilerplateOnly,
     DryRun,
-    FindLesions,
     FittingOptions,
     Jobs,
     Joint,
@@ -66,7 +64,6 @@ def bids(
     preset: Preset = "auto",
     averaging: AveragingOptions = AveragingChoices(),
     matching: MatchingOptions = MatchingChoices(),
-    find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
@@ -198,8 +195,6 @@ def bids(
     )
     if preparing is not None:
         check_suffixes([*folders])
-    if find_lesions:
-        matching = replace(matching, lesions="auto")
     unmasked = None if preparing else found_for(mask)
     pipelines = named_derivatives(derivatives)
     filters = None if bids_filter_file is None else read_filters(bids_filter_file, [*folders])

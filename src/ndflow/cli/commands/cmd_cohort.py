@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -12,7 +11,6 @@ from ndflow.cli.options import (
     AveragingOptions,
     BoilerplateOnly,
     DryRun,
-    FindLesions,
     FittingOptions,
     Jobs,
     Joint,
@@ -60,7 +58,6 @@ def cohort(
     preset: Preset = "auto",
     averaging: AveragingOptions = AveragingChoices(),
     matching: MatchingOptions = MatchingChoices(),
-    find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
@@ -138,8 +135,6 @@ def cohort(
     else:
         listed = listed_scans(words, from_folder=from_folder, pattern=pattern)
         place, lists = listed.out, {channel: listed}
-    if find_lesions:
-        matching = replace(matching, lesions="auto")
     preparing = preparing_for(
         prepare,
         mask,

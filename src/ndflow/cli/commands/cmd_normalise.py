@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +11,6 @@ from cyclopts import Parameter
 from ndflow.cli.options import (
     DryRun,
     Excludes,
-    FindLesions,
     FittingOptions,
     Images,
     Jobs,
@@ -47,7 +45,6 @@ def normalise(
     joint: Joint = False,
     preset: Preset = "auto",
     matching: MatchingOptions = MatchingChoices(),
-    find_lesions: FindLesions = False,
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
@@ -114,8 +111,6 @@ def normalise(
     from ndflow.scan.tissue_maps import check_maps
     from ndflow.study.parallel.tasks import Task
 
-    if find_lesions:
-        matching = replace(matching, lesions="auto")
     if are_channels(images, joint=joint):
         from ndflow.cli.channels.channel_runs import normalise_channels
 

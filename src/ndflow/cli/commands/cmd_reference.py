@@ -43,7 +43,6 @@ def reference(
     joint: Joint = False,
     channel: Annotated[str | None, Parameter(metavar="NAME")] = None,
     average: Average | None = None,
-    healthy: bool = False,
     method: MethodName = Matching.method,
     landmarks: int = Matching.landmarks,
     fitting: FittingOptions = Fitting(),
@@ -89,9 +88,6 @@ def reference(
     average
         Average the densities, as in the paper (density); or their quantiles, which keeps peaks
         sharp (quantile). Default: quantile; density for joint densities, which have no quantiles.
-    healthy
-        Experimental. Record that the scans are healthy and how much they vary, for --find-lesions
-        of other commands; use at least 20 scans, of the same scanners as the patients.
     method
         The method that the reference is for; some need landmarks besides the density.
     landmarks
@@ -147,7 +143,6 @@ def reference(
             matching=matching,
             weights=weights,
             average=average,
-            healthy=healthy,
             force=force,
             dry_run=dry_run,
             verbosity=verbosity,
@@ -182,10 +177,6 @@ def reference(
     lacking = lacking_tissues(sources, models)
     if lacking and not verbosity.quiet:
         print_warning(f"{lacking}: its tissues are unknown, so the reference has no tissues")
-    if healthy and len(models) < 20 and not verbosity.quiet:
-        print_warning(
-            f"{output}: {len(models)} scans are too few to learn what is healthy; use 20 or more"
-        )
     write_reference(
         output,
         sources,
@@ -195,7 +186,6 @@ def reference(
         average=average or "quantile",  # as with the preset auto
         channel=channel or "intensity",
         force=force,
-        lesions=healthy,
     )
     if not verbosity.quiet:
         print_result(f"wrote {output}, the average of {plural(len(models), 'scan')}")

@@ -62,14 +62,14 @@ def headline(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Headline:
 
 
 def populations(
-    scans: Sequence[ScanSummary], target: DensityModel | None, sites: Sequence[str]
+    scans: Sequence[ScanSummary], target: DensityModel, sites: Sequence[str]
 ) -> list[Picture]:
     """Return the densities of all scans under each condition.
 
     Parameters
     ----------
     scans, sites : of the study.
-    target : the reference in the units of the result; None where there is none.
+    target : the reference in the units of the result.
     """
     raw = densities_by_site(scans, "raw", logarithmic=_needs_logarithm(scans))
     panels = [
@@ -88,7 +88,7 @@ def populations(
 
 def site_entries(
     scans: Sequence[ScanSummary],
-    target: DensityModel | None,
+    target: DensityModel,
     sites: Sequence[str],
     balance: Mapping[str, SiteBalance] = MappingProxyType({}),
 ) -> list[SiteEntry]:
@@ -146,16 +146,10 @@ def _number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def _comparable(
-    scans: Sequence[ScanSummary], target: DensityModel | None
-) -> dict[str, DensityPanel]:
+def _comparable(scans: Sequence[ScanSummary], target: DensityModel) -> dict[str, DensityPanel]:
     """Return the densities aligned and normalised, in the same units and at the same points."""
-    if target is not None:
-        mean = float(target.mixture.mean()[0])
-        sd = float(np.sqrt(target.mixture.covariance()[0, 0]))
-    else:
-        quantiles = np.array([scan.quantiles("result") for scan in scans])
-        mean, sd = float(quantiles.mean()), float(quantiles.std(axis=1).mean())
+    mean = float(target.mixture.mean()[0])
+    sd = float(np.sqrt(target.mixture.covariance()[0, 0]))
     x = np.linspace(*_ends(scans, mean, sd), _POINTS)
     return {
         condition: DensityPanel(

@@ -97,7 +97,7 @@ def lesion_remarks(scans: Sequence[ScanSummary]) -> list[str]:
 def scan_entry(
     scan: ScanSummary,
     doubts: Sequence[Doubt],
-    reference: DensityModel | None,
+    reference: DensityModel,
     pictures: Pictures,
     columns: Sequence[Column] = COLUMNS,
 ) -> ScanEntry:
@@ -106,20 +106,18 @@ def scan_entry(
     Parameters
     ----------
     scan, doubts : the scan, and what to check in it.
-    reference : in the units of the result; None where there is none.
+    reference : in the units of the result.
     pictures : of the scan.
     columns : of the table, see `columns_of`.
     """
     match, name = scan.record.match, scan.scan.name
     choice = match.target if match else None
-    target = None if reference is None else chosen_density(choice, reference)
+    target = chosen_density(choice, reference)
     flags = list(doubts)
     if pictures.problem:
         text = f"It cannot be shown in the viewer: {pictures.problem}"
         flags.append(Doubt("not shown", text, "check that its files are where they were"))
     notes = [choice.sentence()] if choice else []
-    if match is not None and match.lesions is not None:
-        notes.append(match.lesions.sentence())
     notes += _excluded(scan)
     small = None
     if pictures.preview is not None and pictures.windows is not None:
@@ -137,17 +135,14 @@ def scan_entry(
     )
 
 
-def _cells(scan: ScanSummary, target: GaussianMixture | None) -> list[str | float | None]:
+def _cells(scan: ScanSummary, target: GaussianMixture) -> list[str | float | None]:
     """Return the cells of a row, in the order of `COLUMNS`."""
     match = scan.record.match
     divergence = match.divergence if match else None
     flattest, steepest = match.slopes.relative_to_affine if match and match.slopes else (None, None)
-    apart = None
-    if target is not None:
-        off = np.abs(scan.quantiles("result") - target.quantile(QUANTILE_LEVELS)).mean()
-        apart = float(off / np.sqrt(target.covariance()[0, 0]))
+    off = np.abs(scan.quantiles("result") - target.quantile(QUANTILE_LEVELS)).mean()
     return [
-        apart,
+        float(off / np.sqrt(target.covariance()[0, 0])),
         None if divergence is None else divergence.before,
         None if divergence is None else divergence.after,
         steepest,

@@ -109,8 +109,6 @@ function charts(scan) {
   const scanned = "intensity as scanned";
   const after = "intensity after normalisation";
   const area = (y) => ({ y, kind: "area", name: "voxels" });
-  const last = [area(curves.result)];
-  if (curves.target) last.push({ y: curves.target, kind: "line", colour, name: "target" });
   const box = make("div", { className: "charts" });
   box.append(
     chart({
@@ -124,7 +122,10 @@ function charts(scan) {
         { y: curves.map, kind: "line", colour, name: "map" },
       ],
     }),
-    chart({ title: "After", x: curves.y, xName: after, yName: "density", density: true, lines: last }),
+    chart({
+      title: "After", x: curves.y, xName: after, yName: "density", density: true,
+      lines: [area(curves.result), { y: curves.target, kind: "line", colour, name: "target" }],
+    }),
   );
   return box;
 }

@@ -113,7 +113,6 @@ def write_channel_reference(
     weights: Sequence[float] | None,
     average: Average | None,
     force: bool,
-    lesions: bool = False,
 ) -> None:
     """Average the densities of several subjects and write the reference to a file.
 
@@ -122,12 +121,12 @@ def write_channel_reference(
     output : where to.
     sources : the densities.
     matching : what the reference is for.
-    weights, lesions : as for `ndflow.reference`.
+    weights : as for `ndflow.reference`.
     average : the same; by default, joint densities are averaged, and the quantiles of others.
     force : whether another file may be replaced.
     """
     if sources.joint:
-        _refuse_for_joint(matching, average, lesions=lesions)
+        _refuse_for_joint(matching, average)
         average = "density"
     names = [stem(path) for path in sources.paths]
     made = []
@@ -146,7 +145,6 @@ def write_channel_reference(
             weights=weights,
             average=average or "quantile",
             channel_names=channel_names,
-            lesions=lesions,
         )
         made.append(ReferenceModel(reference, inputs))
     if sources.joint:
@@ -157,7 +155,7 @@ def write_channel_reference(
         references.write(output, force=force, inputs=sources.paths)
 
 
-def _refuse_for_joint(matching: Matching, average: Average | None, *, lesions: bool) -> None:
+def _refuse_for_joint(matching: Matching, average: Average | None) -> None:
     if average == "quantile":
         raise InvalidValueError(
             "--average quantile is for one channel, but these densities are joint; leave it out"
@@ -166,9 +164,4 @@ def _refuse_for_joint(matching: Matching, average: Average | None, *, lesions: b
         raise InvalidValueError(
             f"--method {matching.method} looks at one channel at a time, but these densities are "
             f"joint; leave it out, or fit the channels without --joint"
-        )
-    if lesions:
-        raise InvalidValueError(
-            "--healthy learns what is healthy in one channel, but these densities are joint; leave "
-            "it out, or fit the channels without --joint"
         )

@@ -30,9 +30,6 @@ def check_joint(subject: Subject, choices: MatchingChoices, preset: str) -> None
     if choices.target and target_rule(Matching(target=choices.target)).needs_tissue_model:
         why = "the tissues of a population are known for one channel at a time"
         raise _refused(f"--target {choices.target}", why, f"use --target average, or {_ALONE}")
-    if choices.lesions is not None:
-        why = "it compares one channel with that of healthy scans"
-        raise _refused("--find-lesions", why, "give lesions as masks, with --exclude or in a table")
     if choices.freeze:
         why = "its rules choose components by the intensities of one channel"
         raise _refused("--freeze", why, "give what should not count as a mask with --exclude")

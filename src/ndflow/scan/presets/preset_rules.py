@@ -220,8 +220,6 @@ def _mode(facts: StudyFacts, matching: MatchingChoices) -> _Decision:
     single: ModeName = "individual"
     if matching.freeze:
         return _Decision(single, ("rules for single scans (--freeze)",))
-    if matching.lesions:
-        return _Decision(single, ("lesions to be found (--find-lesions)",))
     if not facts.sites_known or len(facts.sites) < 2:
         return _Decision(single, (facts.site_words,))
     if sum(size >= AUTO.per_site for size in facts.sites.values()) < _SEVERAL:
