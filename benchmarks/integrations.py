@@ -25,9 +25,7 @@ import numpy as np
 from measuring import Table
 from numpy.typing import NDArray
 
-from ndflow.demo.demo_scan import SCANNERS, draw_scan
-from ndflow.demo.scan_grid import grid_over
-from ndflow.demo.simulate import REACH
+from ndflow.demo.simulate import REACH, SCANNERS, draw_scan, grid_over
 from ndflow.integrations.recorded_maps import apply_recorded, record_map
 from ndflow.integrations.volume_normaliser import VolumeNormaliser
 from ndflow.population import contrast_grid, scanner_maps

@@ -16,7 +16,7 @@ import numpy as np
 from matplotlib import pyplot as plt
 
 import ndflow
-from ndflow.demo.dataset import write_demo_study
+from ndflow.demo.run import write_demo_study
 from ndflow.integrations.recorded_maps import apply_recorded, record_map
 from ndflow.integrations.study_scanners import scanner_units
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import ndimage
 from study_intervals import Interval, written
 
-from ndflow.demo.dataset import write_demo_study
+from ndflow.demo.run import write_demo_study
 from ndflow.density import GaussianMixture, Histogram, fit, histogram
 from ndflow.figures.export import svg
 from ndflow.figures.style import colours, new_figure

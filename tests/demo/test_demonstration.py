@@ -11,9 +11,8 @@ from scipy.stats import wasserstein_distance
 from studies import contents
 
 from ndflow.cli import main
-from ndflow.demo import demonstration
-from ndflow.demo.demonstration import Demonstration, DemoResult, check_demo, run_demo
-from ndflow.demo.recovery import Recovery
+from ndflow.demo import run as demonstration
+from ndflow.demo.run import Demonstration, DemoResult, Recovery, check_demo, run_demo
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
 from ndflow.image.scans import Scan
