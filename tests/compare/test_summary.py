@@ -29,7 +29,7 @@ def test_there_is_a_section_for_each_table_that_scans_allow(desk: Desk) -> None:
     assert names == {
         *("fitness_scans", "fitness", "tissue_scans", "tissue", "sites"),
         *("classification", "predictions", "repeats", "covariate"),
-        *("contrast", "reliability", "transfer", "features"),
+        *("contrast", "reliability", "features"),
     }
     for table in made:
         assert {len(row) for row in table.rows} == {len(table.columns)}

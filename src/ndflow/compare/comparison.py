@@ -13,18 +13,16 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ndflow.compare.followed_tasks import reason_of, run_followed
-from ndflow.compare.measure import TISSUE_ROWS, ConditionMeasures, ScanMeasures, measure_scan
+from ndflow.compare.measure import ConditionMeasures, ScanMeasures, measure_scan
 from ndflow.compare.site_classifier import FLOORS, SiteClassification
-from ndflow.compare.site_recognition import known_sites, recognise_sites, subjects_of
+from ndflow.compare.site_recognition import known_sites, recognise_sites
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import InvalidValueError
 from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.scans import Scan
 from ndflow.metrics.distribution import EmpiricalDistribution, average_distribution
-from ndflow.metrics.tissue_transfer import TissueSample, TissueTransfer, tissue_transfer
 from ndflow.study.finished import FinishedStudy, SharedScan, check_covariates, shared_scans
 from ndflow.study.parallel.tasks import Failure, Task, check_jobs
 from ndflow.study.passes import Progress
@@ -48,7 +46,6 @@ class Condition:
     distributions : of each scan.
     quartiles : (scans, 3, 3), of the tissues; None without tissue probability maps.
     moments : (scans, 3, 2), mean and standard deviation of the tissues; None without these.
-    samples : some voxels of each scan, in its own units; None without tissue probability maps.
     slopes : (scans, n), of the maps, in units of standard deviations; None where there is no map.
     study : what was done; None for unnormalised and for aligned scans.
     units : offset and scale of the common units, in those of the condition's own.
@@ -58,7 +55,6 @@ class Condition:
     distributions: list[EmpiricalDistribution]
     quartiles: FloatArray | None
     moments: FloatArray | None
-    samples: list[NDArray[np.float32]] | None
     slopes: FloatArray | None
     study: Study | None
     units: tuple[float, float]
@@ -81,7 +77,6 @@ class Comparison:
     target : the average density of aligned scans, in common units.
     classified : how well sites could be told apart, by the name of the condition, or of one of
         the `FLOORS`.
-    transferred : how well tissue classifiers do at other sites, by the name of the condition.
     notes : what could not be done, and why.
     failures : of scans that were left out, and of conditions that could not be classified.
     max_bytes : the largest file to read.
@@ -92,7 +87,6 @@ class Comparison:
     conditions: list[Condition]
     target: EmpiricalDistribution
     classified: dict[str, SiteClassification]
-    transferred: dict[str, TissueTransfer]
     notes: list[str]
     failures: list[Failure]
     max_bytes: int
@@ -157,7 +151,9 @@ def compare(
             "no tissue statistics: not all scans have tissue probability maps of WM, GM and CSF"
         )
     affine = next(one for one in conditions if one.name == AFFINE)
-    notes += _not_measured(conditions[0], scans)
+    subjects = [scan.subject for scan in scans if scan.subject is not None]
+    if len(set(subjects)) == len(subjects):
+        notes.append("no reliability of repeated scans: no subject has two scans")
     found = recognise_sites(
         scans,
         measures,
@@ -171,7 +167,6 @@ def compare(
     )
     notes += found.notes
     failures += found.failures
-    transferred = _transferred(conditions, scans, measures)
     target = average_distribution(affine.distributions)
     return Comparison(
         shared,
@@ -179,7 +174,6 @@ def compare(
         conditions,
         target,
         found.classified,
-        transferred,
         notes,
         failures,
         max_bytes,
@@ -214,44 +208,13 @@ def _condition(
     sd = float(np.mean([scan.distribution.sd() for scan in scans]))
     tissues = [scan.quartiles for scan in scans if scan.quartiles is not None]
     moments = [scan.moments for scan in scans if scan.moments is not None]
-    samples = [scan.sample for scan in scans if scan.sample is not None]
     slopes = [scan.slopes for scan in scans if scan.slopes is not None]
     return Condition(
         name,
         [scan.distribution.transformed(1 / sd, -mean / sd) for scan in scans],
         (np.array(tissues) - mean) / sd if len(tissues) == len(scans) else None,
         (np.array(moments) - [mean, 0]) / sd if len(moments) == len(scans) else None,
-        samples if len(samples) == len(scans) else None,
         np.array(slopes) / sd if slopes else None,
         study,
         (mean, sd),
     )
-
-
-def _transferred(
-    conditions: Sequence[Condition], scans: Sequence[Scan], measures: Sequence[ScanMeasures]
-) -> dict[str, TissueTransfer]:
-    """Train tissue classifiers at each site, and try them at the others; nothing without sites."""
-    sites, subjects = known_sites(scans), subjects_of(scans)
-    tissues = [one.tissue for one in measures if one.tissue is not None]
-    if sites is None or len(tissues) < len(scans):
-        return {}
-    found = {}
-    for condition in conditions:
-        samples = zip(condition.samples or (), tissues, strict=True)
-        together = [TissueSample(*one) for one in samples]
-        found[condition.name] = tissue_transfer(together, sites, subjects, len(TISSUE_ROWS))
-    return found
-
-
-def _not_measured(raw: Condition, scans: Sequence[Scan]) -> list[str]:
-    """Say which measures need what these scans do not have."""
-    notes = []
-    subjects = [scan.subject for scan in scans if scan.subject is not None]
-    if len(set(subjects)) == len(subjects):
-        notes.append("no reliability of repeated scans: no subject has two scans")
-    if raw.quartiles is not None and known_sites(scans) is None:
-        notes.append(
-            "no transfer of tissue classifiers: the scans are not from two or more known sites"
-        )
-    return notes

@@ -1,9 +1,8 @@
 """One scan under every condition that is compared: unnormalised, aligned, and in each study.
 
 What is kept of it is small: distributions, quartiles and moments of tissues, the slopes of its
-maps, a lattice of its voxels for the classification of sites, and some for that of tissues.
-Voxels of its lesion mask are left out of all of them, under every condition, as they were of its
-density.
+maps, and a lattice of its voxels for the classification of sites. Voxels of its lesion mask are
+left out of all of them, under every condition, as they were of its density.
 """
 
 from __future__ import annotations
@@ -42,24 +41,7 @@ TISSUE_ROWS = ("WM", "GM", "CSF")  # the order of the paper's Table 1, and of ou
 _LATTICE = 40_000  # voxels of the whole grid that are kept
 _CORNERS = 2001  # of a distribution
 _SLOPES = 1001  # of a map
-_SAMPLE = 3000  # voxels on which tissue classifiers are trained and judged
-_MOSTLY = 0.5  # the least probability of all tissues together in these
 _GRID = 1e-3  # millimetres: grids that differ by less are the same
-
-
-class _Tissues(NamedTuple):
-    """The tissues of the voxels that count.
-
-    Attributes
-    ----------
-    shares : the probability of each tissue in each of these voxels.
-    sampled : which of these voxels are used to classify tissues.
-    number : (n,), the tissue of those, as a number in `TISSUE_ROWS`.
-    """
-
-    shares: Sequence[FloatArray]
-    sampled: NDArray[np.intp]
-    number: NDArray[np.uint8]
 
 
 class _Levels(NamedTuple):
@@ -88,7 +70,6 @@ class ConditionMeasures(NamedTuple):
     quartiles : (3, 3), of the tissues in the order of `TISSUE_ROWS`; None without tissue
         probability maps.
     moments : (3, 2), mean and standard deviation of the same tissues; None without these.
-    sample : (n,), the intensities of the voxels of `ScanMeasures.tissue`; None without these.
     slopes : of the map that made it, evenly spaced over the range where it is determined, in units
         of the scan's own standard deviation; None where there is no map.
     """
@@ -96,7 +77,6 @@ class ConditionMeasures(NamedTuple):
     distribution: EmpiricalDistribution
     quartiles: FloatArray | None
     moments: FloatArray | None
-    sample: NDArray[np.float32] | None
     slopes: FloatArray | None
 
 
@@ -113,8 +93,6 @@ class ScanMeasures(NamedTuple):
         NaN outside the mask and in lesions.
     painted : the same voxels with every tissue in one intensity, the same for all scans; None
         without tissue probability maps.
-    tissue : (n,), the most probable tissue of some voxels, as a number in `TISSUE_ROWS`; None
-        without tissue probability maps.
     warnings : for the user.
     """
 
@@ -125,7 +103,6 @@ class ScanMeasures(NamedTuple):
     grid: tuple[tuple[int, ...], tuple[float, ...]]
     lattice: NDArray[np.float32]
     painted: NDArray[np.float32] | None
-    tissue: NDArray[np.uint8] | None
     warnings: tuple[str, ...] = ()
 
 
@@ -153,31 +130,28 @@ def measure_scan(shared: SharedScan, *, max_bytes: int) -> ScanMeasures:
         return own_sd * np.exp(imap.log_det_jacobian(grid))
 
     voxels = raw[inside]
-    seen = _Tissues(tissues, *_sampled(tissues)) if tissues is not None else None
-    levels = _levels(voxels, seen)
+    levels = _levels(voxels, tissues)
     runs = []
     for paths, record in zip(shared.paths, records, strict=True):
         refuse_other_inputs(paths, record, files)
         after = _result_voxels(paths, record, volume, max_bytes)[inside]
-        runs.append(_measured(after, levels, seen, slopes(record.map), paths))
+        runs.append(_measured(after, levels, tissues, slopes(record.map), paths))
     first = shared.paths[0]
     return ScanMeasures(
-        raw=_measured(voxels, levels, seen, None, first),
-        affine=_measured(alignment(voxels), levels, seen, slopes(alignment), first),
+        raw=_measured(voxels, levels, tissues, None, first),
+        affine=_measured(alignment(voxels), levels, tissues, slopes(alignment), first),
         alignment=alignment,
         runs=runs,
         grid=_grid(volume),
         lattice=_lattice(np.where(inside, raw, np.nan).reshape(volume.spatial_shape, order="F")),
         painted=None if tissues is None else _painted(tissues, inside, volume.spatial_shape),
-        tissue=None if seen is None else seen.number,
         warnings=(*warnings, *more),
     )
 
 
-def _levels(voxels: FloatArray, tissues: _Tissues | None) -> _Levels:
+def _levels(voxels: FloatArray, tissues: Sequence[FloatArray] | None) -> _Levels:
     _, one, of = np.unique(voxels, return_index=True, return_inverse=True)
-    shares = () if tissues is None else tissues.shares
-    weights = (np.bincount(of, share, minlength=one.size) for share in shares)
+    weights = (np.bincount(of, share, minlength=one.size) for share in tissues or ())
     return _Levels(one, of, np.bincount(of), [np.asarray(each, np.float64) for each in weights])
 
 
@@ -190,7 +164,7 @@ def _still(levels: _Levels, voxels: FloatArray) -> bool:
 def _measured(
     voxels: FloatArray,
     before: _Levels,
-    tissues: _Tissues | None,
+    tissues: Sequence[FloatArray] | None,
     slopes: FloatArray | None,
     paths: ResultPaths,
 ) -> ConditionMeasures:
@@ -204,12 +178,11 @@ def _measured(
     if distribution.edges.size > _CORNERS:
         distribution = average_distribution([distribution], points=_CORNERS)
     if tissues is None:
-        return ConditionMeasures(distribution, None, None, None, slopes)
+        return ConditionMeasures(distribution, None, None, slopes)
     return ConditionMeasures(
         distribution,
         np.array([quartiles(values, weight) for weight in levels.weights]),
         np.array([weighted_moments(values, weight) for weight in levels.weights]),
-        voxels[tissues.sampled].astype(np.float32),
         slopes,
     )
 
@@ -240,15 +213,6 @@ def _tissues(
         warnings += read.warnings
         found.append(read.share)
     return found, warnings
-
-
-def _sampled(tissues: Sequence[FloatArray]) -> tuple[NDArray[np.intp], NDArray[np.uint8]]:
-    """Return some voxels that belong to a tissue, evenly spaced, and which it is."""
-    shares = np.array(tissues)
-    some = np.flatnonzero(shares.sum(axis=0) > _MOSTLY)
-    if some.size > _SAMPLE:
-        some = some[np.linspace(0, some.size - 1, _SAMPLE).astype(np.intp)]
-    return some, shares[:, some].argmax(axis=0).astype(np.uint8)
 
 
 def _painted(

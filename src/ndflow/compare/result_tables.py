@@ -37,7 +37,6 @@ TABLES = (  # all there may be
     "repeats",
     "contrast",
     "reliability",
-    "transfer",
     "covariate",
     "features",
 )

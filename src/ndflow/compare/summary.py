@@ -51,13 +51,8 @@ ABOUT = {
     ),
     "reliability": (
         "Reliability of tissue medians in scans of the same subject",
-        "Intraclass correlation (icc, absolute agreement of single scans) and Lin's concordance "
-        "(ccc); 1 is best; low and high are the ends of 95 % intervals.",
-    ),
-    "transfer": (
-        "Tissue classifiers of one site used at another",
-        "Dice of WM, GM and CSF classified by intensity alone: within a site (trained on other "
-        "subjects) and between sites; p of a paired t-test of the latter against the alignment.",
+        "Intraclass correlation (icc, absolute agreement of single scans); 1 is best; low and high "
+        "are the ends of 95 % intervals.",
     ),
     "covariate": (
         "Effect of the covariate on tissue medians",
@@ -77,7 +72,6 @@ _OVERVIEW = (
         "predicted",
         "balanced accuracy of a forest that predicts sites",
     ),
-    ("transfer", "between", "transfer", "Dice of tissue classifiers at sites they do not know"),
     ("contrast", "dprime", "d′", "separability of GM and WM by intensity"),
     ("repeats", "ratio", "repeats", "differences of scans of one subject, as a share of others"),
 )

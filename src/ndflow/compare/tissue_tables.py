@@ -1,4 +1,4 @@
-"""Tables of what a normalisation does to tissues: contrast, reliability, transfer, covariates."""
+"""Tables of what a normalisation does to tissues: contrast, reliability, covariates."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import numpy as np
 from ndflow.compare.comparison import AFFINE, UNNORMALISED, Comparison, Condition
 from ndflow.compare.measure import TISSUE_ROWS
 from ndflow.compare.table import Part, Table
-from ndflow.metrics.reliability.concordance import concordance, pairs_of_scans
 from ndflow.metrics.reliability.intraclass import intraclass_correlation
 from ndflow.metrics.statistics import CovariateEffect, covariate_effect, paired_t
 from ndflow.metrics.tissue_contrast import separability
-from ndflow.metrics.tissue_transfer import TissueTransfer
 from ndflow.metrics.variation import coefficient_of_variation
 from ndflow.study.finished import covariate_values
 from ndflow.values import FloatArray
 
-__all__ = ["covariate_effects", "over_sites", "separabilities", "tissue_tables"]
+__all__ = ["covariate_effects", "separabilities", "tissue_tables"]
 
 _WM, _GM = TISSUE_ROWS.index("WM"), TISSUE_ROWS.index("GM")
 
@@ -29,8 +27,6 @@ def tissue_tables(comparison: Comparison, covariates: Sequence[str]) -> list[Tab
     if comparison.conditions[0].moments is not None:
         made.append(_contrast(comparison))
         made += _reliability(comparison)
-        if comparison.transferred:
-            made.append(_transfer(comparison))
         if covariates:
             made.append(_covariate(comparison, covariates))
     return made
@@ -87,7 +83,6 @@ def _reliability(comparison: Comparison) -> list[Table]:
     """Agreement of the medians of tissues in scans of one subject."""
     subjects = [scan.subject for scan in comparison.scans]
     sites = [scan.site for scan in comparison.scans]
-    pairs = np.array(pairs_of_scans(subjects, sites), np.intp).reshape(-1, 2)
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
         if condition.quartiles is None:
@@ -95,38 +90,10 @@ def _reliability(comparison: Comparison) -> list[Table]:
         for tissue, medians in zip(TISSUE_ROWS, condition.quartiles[:, :, 1].T, strict=True):
             made = intraclass_correlation(medians, subjects, sites)
             if made is not None:
-                ccc = concordance(medians[pairs[:, 0]], medians[pairs[:, 1]], made.subjects)
-                counts = (made.subjects, made.scans, len(pairs))
-                both = (*(made.found or (None,) * 3), made.model, *(ccc or (None,) * 3))
-                rows.append((condition.name, tissue, *counts, *both))
-    icc_names, ccc_names = ((name, f"{name}_low", f"{name}_high") for name in ("icc", "ccc"))
-    columns = ("condition", "tissue", "subjects", "scans", "pairs", *icc_names, "model", *ccc_names)
+                found = made.found or (None,) * 3
+                rows.append((condition.name, tissue, made.subjects, made.scans, *found, made.model))
+    columns = ("condition", "tissue", "subjects", "scans", "icc", "icc_low", "icc_high", "model")
     return [Table("reliability", columns, rows)] if rows else []
-
-
-def _transfer(comparison: Comparison) -> Table:
-    """Dice of tissue classifiers, averaged over the scans of each site, then over sites."""
-    base = comparison.transferred[AFFINE].between
-    rows: list[tuple[Part, ...]] = []
-    for name, found in comparison.transferred.items():
-        within, between = (over_sites(comparison, one) for one in found)
-        loss = None if within is None or between is None else within - between
-        p = None if name in (UNNORMALISED, AFFINE) else _paired(found, base)
-        rows.append((name, within, between, loss, p))
-    return Table("transfer", ("condition", "within", "between", "loss", "between_p"), rows)
-
-
-def _paired(found: TissueTransfer, base: FloatArray) -> float | None:
-    known = np.isfinite(found.between) & np.isfinite(base)
-    return paired_t(found.between[known], base[known]).p if known.any() else None
-
-
-def over_sites(comparison: Comparison, values: FloatArray) -> float | None:
-    """Return the mean over sites of the mean over their scans; None where none is known."""
-    site = np.array([str(scan.site) for scan in comparison.scans])
-    each = [values[(site == name) & np.isfinite(values)] for name in np.unique(site)]
-    means = [float(one.mean()) for one in each if one.size]
-    return float(np.mean(means)) if means else None
 
 
 def _covariate(comparison: Comparison, covariates: Sequence[str]) -> Table:

@@ -19,7 +19,7 @@ from ndflow.compare.comparison import AFFINE, UNNORMALISED, Comparison, Conditio
 from ndflow.compare.measure import TISSUE_ROWS
 from ndflow.compare.result_tables import tissue_cells
 from ndflow.compare.site_classifier import ANATOMY, RANKS
-from ndflow.compare.tissue_tables import covariate_effects, over_sites, separabilities
+from ndflow.compare.tissue_tables import covariate_effects, separabilities
 from ndflow.metrics.predictions import accuracy, entropy
 from ndflow.metrics.reliability.intraclass import intraclass_correlation
 from ndflow.metrics.repeatability import repeatability
@@ -89,7 +89,6 @@ def _alike(comparison: Comparison, run: Condition) -> list[str]:
         )
     found += _tissues(comparison, run)
     found += _predicted(comparison, run)
-    found += _transferred(comparison, run)
     return found
 
 
@@ -142,26 +141,6 @@ def _floors(comparison: Comparison) -> str:
     if not reached:
         return ""
     return f" Without any difference of intensity, it still reaches {' and '.join(reached)}."
-
-
-def _transferred(comparison: Comparison, run: Condition) -> list[str]:
-    now, before = (comparison.transferred.get(name) for name in (run.name, AFFINE))
-    if now is None or before is None:
-        return []
-    known = np.isfinite(now.between) & np.isfinite(before.between)
-    if not known.any():
-        return []
-    scans = (now.between[known], before.between[known])
-    words = _changed(*scans, ("as well as after alignment", "worse", "better"))
-    figures = [
-        "–" if mean is None else f"{mean:.3f}"
-        for part in ("between", "within")
-        for mean in (over_sites(comparison, getattr(one, part)) for one in (now, before))
-    ]
-    return [
-        f"A tissue classifier that was trained at one site does {words} at another: Dice "
-        f"{figures[0]}, against {figures[1]} (at its own site {figures[2]}, against {figures[3]})."
-    ]
 
 
 # ── what it cost ─────────────────────────────────────────────────────────────────────────────────

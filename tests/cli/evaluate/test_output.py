@@ -12,7 +12,7 @@ QUICK = ("--trees", 5, "--permutations", 2)
 FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")
 PANELS = ("tissues_WM", "tissues_GM", "tissues_CSF", "entropy", "confidence")
 TABLES = ("sites", "classification", "fitness", "fitness_scans", "predictions", "repeats")
-TABLES += ("tissue", "tissue_scans", "contrast", "reliability", "transfer", "features")
+TABLES += ("tissue", "tissue_scans", "contrast", "reliability", "features")
 
 
 def record(folder: Path) -> Any:
