@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ndflow.compare.measure import _lattice, _levels, _measured, _Tissues
+from ndflow.compare.measure import _lattice, _levels, _measured
 from ndflow.study.plan import ResultPaths
 
 
@@ -31,7 +31,7 @@ def test_voxels_are_sorted_again_where_their_order_has_changed(
     generator = np.random.default_rng(0)
     before = generator.integers(0, 40, 500) / 10
     shares = generator.dirichlet(np.ones(3), 500).T
-    tissues = _Tissues([*shares], np.arange(9), np.zeros(9, np.uint8))
+    tissues = [*shares]
     paths = ResultPaths(*map(Path, "abcd"))
     after = change(before)
     found = _measured(after, _levels(before, tissues), tissues, None, paths)
