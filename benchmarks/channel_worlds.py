@@ -72,7 +72,7 @@ from ndflow.demo.simulate import (
 )
 from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.joint_histogram import joint_histogram
-from ndflow.metrics.tissue_quartiles import weighted_quantile
+from ndflow.evaluation.tissues import weighted_quantile
 from ndflow.preparation.template import Anatomy, load_anatomy
 from ndflow.transport import Affine, IntensityMap, PiecewiseLinear
 from ndflow.transport.joint import JointMap, joint_map

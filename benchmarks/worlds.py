@@ -65,12 +65,12 @@ from ndflow.demo.simulate import (
     simulate_scan,
 )
 from ndflow.density import fit, histogram
+from ndflow.evaluation.tissues import weighted_quantile
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
-from ndflow.metrics.tissue_quartiles import weighted_quantile
 from ndflow.population import Tissues
 from ndflow.preparation.template import Anatomy, load_anatomy
 from ndflow.preparation.working_grid import Map

@@ -25,13 +25,13 @@ import nibabel
 import numpy as np
 
 from ndflow.density import Histogram, fit, histogram
+from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
 from ndflow.image.scans import Scan
 from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
-from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.population import Tissues
 from ndflow.scan.presets.preset_facts import StudyFacts
 from ndflow.scan.presets.preset_rules import Choices, settled_study

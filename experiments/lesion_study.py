@@ -21,6 +21,7 @@ from study_intervals import Interval, written
 
 from ndflow.demo.run import write_demo_study
 from ndflow.density import GaussianMixture, Histogram, fit, histogram
+from ndflow.evaluation.tissues import quartiles
 from ndflow.figures.export import svg
 from ndflow.figures.style import colours, new_figure
 from ndflow.image.mask import read_mask
@@ -28,7 +29,6 @@ from ndflow.image.read import read_volume
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
-from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.population import (
     HealthyCeiling,
     Landmarks,

@@ -15,8 +15,8 @@ from lesion_study import Scan, files_of_cohort, read
 from scipy import ndimage
 
 from ndflow.density import GaussianMixture, fit, histogram
+from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
-from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.population import LesionFinding, find_lesions, learn_ceiling, reference
 
 PATIENTS = ("stroke/*_T1w.nii.gz", "channels/*_T1w.nii.gz")

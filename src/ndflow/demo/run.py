@@ -50,9 +50,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.compare.comparison import UNNORMALISED, Comparison
-from ndflow.compare.evaluate import evaluate
-from ndflow.compare.save import add_table
 from ndflow.demo.simulate import (
     AGES,
     REACH,
@@ -66,10 +63,12 @@ from ndflow.demo.simulate import (
     write_image,
 )
 from ndflow.errors import InvalidValueError, NdflowError
+from ndflow.evaluation.comparison import UNNORMALISED, Comparison
+from ndflow.evaluation.save import add_table, evaluate
+from ndflow.evaluation.sites import distance_between_sites
 from ndflow.files.atomic import check_new
 from ndflow.files.tables import write_table
 from ndflow.image.scans import TissueMaps
-from ndflow.metrics.site_distance import distance_between_sites
 from ndflow.preparation.template import Anatomy, load_anatomy
 from ndflow.reporting.build import check_report, report
 from ndflow.scan.outputs import check_folder

@@ -66,7 +66,7 @@ def evaluate(
     from ndflow.cli.progress import ProgressDisplay
     from ndflow.cli.report_page import page_of_evaluation
     from ndflow.cli.run_scans import command_line
-    from ndflow.compare.evaluate import evaluate as run_evaluation
+    from ndflow.evaluation.save import evaluate as run_evaluation
 
     with ProgressDisplay(verbosity) as progress:
         evaluation = run_evaluation(

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ndflow.compare.measure import TISSUE_ROWS
-from ndflow.compare.save import VERDICT
-from ndflow.compare.summary import ABOUT, TISSUES_TITLE
 from ndflow.errors import FileError
+from ndflow.evaluation.measure import TISSUE_ROWS
+from ndflow.evaluation.save import VERDICT
+from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.files.text import read_text
