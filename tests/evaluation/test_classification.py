@@ -49,13 +49,6 @@ def test_accuracies_agree_with_scikit_learn(seed, more):
     assert found.balanced == pytest.approx(metrics.balanced_accuracy_score(labels, predicted))
 
 
-def test_labels_that_do_not_match_the_predictions_are_refused():
-    predictions = Predictions(np.eye(2), ("a", "b"))
-    for labels in (["a", "b", "a"], ["a", "c"], ["a", "a"]):
-        with pytest.raises(InvalidValueError, match="labels must be those"):
-            accuracy(predictions, labels)
-
-
 @given(seeds, st.integers(1, 8))
 def test_entropy_in_bits_agrees_with_scipy_and_confidence_is_the_largest_probability(seed, classes):
     probabilities = np.random.default_rng(seed).dirichlet(np.full(classes, 0.3), 10)
@@ -67,13 +60,6 @@ def test_entropy_in_bits_agrees_with_scipy_and_confidence_is_the_largest_probabi
 
 def test_a_certain_prediction_has_zero_bits_and_four_equal_ones_have_two():
     np.testing.assert_allclose(entropy([[0, 1, 0, 0], [0.25] * 4]), [0, 2])
-
-
-@pytest.mark.parametrize("wrong", [[[0.5, 0.6]], [[-0.5, 1.5]], np.zeros((0, 2))])
-def test_rows_that_are_not_probabilities_are_refused(wrong):
-    for measure in (entropy, confidence):
-        with pytest.raises(InvalidValueError, match="probabilities"):
-            measure(wrong)
 
 
 # Folds.
@@ -100,11 +86,9 @@ def test_folds_partition_the_scans_with_the_same_proportions_of_sites(count):
         (lambda: folds(["a"] * 4 + ["b"], 0), "at least 2 scans.*'b' has 1"),
         (lambda: folds(["a"] * 4 + ["b"] * 2, 0, 3), "at least 3 scans.*'b' has 2"),
         (lambda: folds(["a"] * 4, 0), "at least two classes"),
-        (lambda: folds(list("abab"), 0, 1), "count"),
-        (lambda: folds(list("abab"), -1), "seed"),
     ],
 )
-def test_too_few_scans_and_invalid_arguments_are_refused(make, message):
+def test_too_few_scans_are_refused(make, message):
     with pytest.raises(InvalidValueError, match=message):
         make()
 
@@ -253,11 +237,6 @@ def test_repeated_scans_do_not_make_chance_look_like_sites():
         reached, *others = accuracies(table, labels, seed, 9, 3, names)
         p_values.append(chance_level(reached, others).p)
     assert (np.array(p_values) <= 0.2).mean() < 0.45
-
-
-def test_a_chance_level_without_shuffles_is_refused():
-    with pytest.raises(InvalidValueError, match="at least one shuffle"):
-        chance_level(0.5, [])
 
 
 # Site classifier.

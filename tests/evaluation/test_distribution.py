@@ -153,17 +153,12 @@ def test_adjacent_doubles_are_kept_in_order():
     [
         (lambda: empirical_distribution([3, 3, 3]), "two or more levels"),
         (lambda: empirical_distribution([1, 2], [5, 0]), "two or more levels"),
-        (lambda: empirical_distribution([1, 2], [1, -1]), "not be negative"),
         (lambda: empirical_distribution([1, np.nan]), "finite"),
-        (lambda: average_distribution([]), "no scan"),
         (lambda: EmpiricalDistribution([0, 0], [0, 1]), "increase"),
         (lambda: EmpiricalDistribution([0, 1, 2], [0, 2, 1]), "rise from 0 to 1"),
-        (lambda: empirical_distribution([1, 2]).quantile(1.1), "between 0 and 1"),
-        (lambda: empirical_distribution([1, 2]).density([1, 1]), "increase"),
-        (lambda: empirical_distribution([1, 2]).transformed(-1, 0), "positive"),
     ],
 )
-def test_invalid_distributions_and_arguments_are_refused(make, message):
+def test_invalid_distributions_are_refused(make, message):
     with pytest.raises(InvalidValueError, match=message):
         make()
 
@@ -270,11 +265,3 @@ def test_smoothness_agrees_with_closed_forms():
 def test_a_map_that_is_not_increasing_has_infinite_variation_and_a_finite_jump():
     assert smoothness([1.0, -0.5, 1.0]) == (np.inf, 1.5)
     assert smoothness([1.0, 0.0]) == (np.inf, 1.0)
-
-
-def test_a_single_slope_and_zero_bins_are_refused():
-    with pytest.raises(InvalidValueError, match="two or more"):
-        smoothness([1.0])
-    box = EmpiricalDistribution([0.0, 1.0], [0.0, 1.0])
-    with pytest.raises(InvalidValueError, match="bins"):
-        histogram_fit(box, box, bins=0)

@@ -90,10 +90,7 @@ def test_without_a_baseline_there_are_no_p_values():
     [
         (lambda: weighted_quantile([1, 2], [0, 0], 0.5), "nor all of them zero"),
         (lambda: weighted_quantile([1, 2], [-1, 2], 0.5), "not be negative"),
-        (lambda: weighted_quantile([1, 2], [1, 1], -0.1), "between 0 and 1"),
         (lambda: weighted_quantile([1, 2], [1], 0.5), "weights must have the shape"),
-        (lambda: tissue_table(np.zeros((1, 1, 3)), None, ["WM"], 1.0), "two scans"),
-        (lambda: tissue_table(np.zeros((3, 1, 3)), None, ["WM"], 0.0), "gap"),
         (lambda: tissue_table(np.zeros((3, 1, 3)), np.zeros((2, 1, 3)), ["WM"], 1.0), "baseline"),
     ],
 )

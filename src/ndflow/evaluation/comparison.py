@@ -32,7 +32,7 @@ from ndflow.study.finished import FinishedStudy, SharedScan, check_covariates, s
 from ndflow.study.parallel.tasks import Failure, Task, check_jobs
 from ndflow.study.passes import Progress
 from ndflow.study.plan import Study
-from ndflow.values import FloatArray, whole
+from ndflow.values import FloatArray
 
 UNNORMALISED, AFFINE = "unnormalised", "affine"
 
@@ -133,9 +133,6 @@ def compare(
     max_bytes : the largest file to read.
     """
     check_jobs(jobs)
-    whole(seed, "seed", 0, (1 << 32) - 1)
-    whole(permutations, "permutations", 0, 1 << 20)
-    whole(trees, "trees", 1, 1 << 20)
     shared = shared_scans(runs)
     check_covariates([one.scan for one in shared], covariates)
     notes = _left_out(runs, shared)

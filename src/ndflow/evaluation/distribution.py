@@ -41,7 +41,7 @@ from scipy import special
 
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.errors import InvalidValueError
-from ndflow.values import FloatArray, einsum, positive, real, real_array, whole
+from ndflow.values import FloatArray, einsum, real_array
 
 # ── distributions ─────────────────────────────────────────────────────────────────────────────────
 
@@ -86,8 +86,6 @@ class EmpiricalDistribution:
     def quantile(self, p: ArrayLike) -> FloatArray:
         """Return the smallest intensity with at least the share `p` of the mass below it."""
         share = np.asarray(p, np.float64)
-        if not ((share >= 0) & (share <= 1)).all():
-            raise InvalidValueError("the shares of quantiles must lie between 0 and 1")
         begins = np.searchsorted(self.below, 0.0, side="right")  # the end of the first step up
         upper = np.maximum(np.searchsorted(self.below, share), begins)
         lower = upper - 1
@@ -97,9 +95,7 @@ class EmpiricalDistribution:
 
     def density(self, edges: ArrayLike) -> FloatArray:
         """Return the mean density in each of the n bins between the n+1 `edges`."""
-        corners = real_array(edges, "edges", None)
-        if not (np.diff(corners) > 0).all():
-            raise InvalidValueError("the edges of bins must increase")
+        corners = np.asarray(edges, np.float64)
         masses = np.maximum(np.diff(self.cdf(corners)), 0.0)  # not −1e-17
         heights: FloatArray = masses / np.diff(corners)
         return heights
@@ -115,8 +111,7 @@ class EmpiricalDistribution:
 
     def transformed(self, scale: float, offset: float) -> EmpiricalDistribution:
         """Return the distribution of ``scale·x + offset``, for a positive scale."""
-        edges = positive(scale, "scale") * self.edges + real(offset, "offset")
-        return _distinct(edges, self.below)
+        return _distinct(scale * self.edges + offset, self.below)
 
     def _midpoints(self) -> FloatArray:
         midpoints: FloatArray = 0.5 * (self.edges[1:] + self.edges[:-1])
@@ -135,7 +130,7 @@ def empirical_distribution(
 
     Raises
     ------
-    InvalidValueError : if there are fewer than two levels, or if a count is negative.
+    InvalidValueError : if there are fewer than two levels.
 
     Examples
     --------
@@ -145,8 +140,6 @@ def empirical_distribution(
     """
     given = real_array(values, "values", None)
     weights = real_array(np.ones(given.size) if counts is None else counts, "counts", given.size)
-    if (weights < 0).any():
-        raise InvalidValueError("counts must not be negative")
     levels, level = np.unique(given[weights > 0], return_inverse=True)
     if levels.size < 2:
         raise InvalidValueError(
@@ -174,19 +167,12 @@ def average_distribution(
     scans : one or more distributions.
     points : the largest number of nodes of the result.
 
-    Raises
-    ------
-    InvalidValueError : if there is no scan, or `points` is less than 4.
-
     Examples
     --------
     >>> scans = [empirical_distribution([1, 2]), empirical_distribution([3, 4])]
     >>> average_distribution(scans).cdf([0.5, 1.5, 2.5, 4.5]).tolist()
     [0.0, 0.25, 0.5, 1.0]
     """
-    whole(points, "points", 4, 1 << 30)
-    if not scans:
-        raise InvalidValueError("there is no scan to average; give at least one")
     grid = np.unique(np.concatenate([scan.edges for scan in scans]))
     if grid.size > points:
         half = points // 2
@@ -263,15 +249,13 @@ def histogram_fit(
 
     Examples
     --------
-    >>> from ndflow.evaluation.distribution import empirical_distribution
     >>> scan, target = empirical_distribution([3, 4, 5]), empirical_distribution([1, 2, 3])
     >>> fit = histogram_fit(scan, target)
     >>> print(f"W1 {fit.w1:.2f}, KS {fit.ks:.2f}, QQ {fit.qq:.2f}")
     W1 2.00, KS 0.67, QQ 2.00
     """
-    count = whole(bins, "bins", 1, 1 << 20)
     low, high = target.quantile(_RANGE).tolist()
-    edges = np.linspace(low, high, count + 1)
+    edges = np.linspace(low, high, bins + 1)
     densities = scan.density(edges) - target.density(edges)
     quantiles = scan.quantile(QUANTILE_LEVELS) - target.quantile(QUANTILE_LEVELS)
     nodes = np.union1d(scan.edges, target.edges)
@@ -293,18 +277,12 @@ def smoothness(slopes: ArrayLike) -> Smoothness:
     ----------
     slopes : (n,), the derivative of the map on a fine, uniform grid.
 
-    Raises
-    ------
-    InvalidValueError : if there are fewer than two slopes.
-
     Examples
     --------
     >>> smoothness([1.0, 1.0, 2.0, 1.0])
     Smoothness(variation=1.3862943611198906, jump=1.0)
     """
     given = real_array(slopes, "slopes", None)
-    if given.size < 2:
-        raise InvalidValueError("slopes must hold two or more numbers, on a fine grid")
     jump = float(np.abs(np.diff(given)).max())
     if given.min() <= 0:  # the map is not invertible, and ln f' is not defined
         return Smoothness(np.inf, jump)

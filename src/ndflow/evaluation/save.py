@@ -35,7 +35,7 @@ from ndflow.study.finished import unchanging
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
 from ndflow.study.parallel.tasks import Task, record_failures, run_tasks
 from ndflow.study.passes import Progress, Silent
-from ndflow.values import instance, path_like, short, whole
+from ndflow.values import whole
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -272,18 +272,10 @@ def evaluate(
     >>> import ndflow
     >>> print(ndflow.evaluate("out", covariate="age").verdict)  # doctest: +SKIP
     """
-    if not isinstance(runs, str | os.PathLike | Sequence):
-        raise InvalidValueError(f"runs must be a folder or a list of folders, not {short(runs)}")
     folders = [runs] if isinstance(runs, str | os.PathLike) else list(runs)
-    for one in folders:
-        path_like(one, "each run")
-    if output is not None:
-        path_like(output, "output")
     if not folders:
         raise InvalidValueError("runs must name at least one study")
     covariates = (covariate,) if isinstance(covariate, str) else tuple(covariate or ())
-    for name in covariates:
-        instance(name, "each covariate", str)
     seed = whole(seed, "seed", 0, (1 << 32) - 1)
     permutations = whole(permutations, "permutations", 0, 1 << 20)
     trees = whole(trees, "trees", 1, 1 << 20)

@@ -31,8 +31,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ndflow.errors import InvalidValueError
-from ndflow.values import FloatArray, real_array
+from ndflow.values import FloatArray
 
 # ── distances ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -45,16 +44,12 @@ def distance_between_sites(quantiles: ArrayLike, sites: Sequence[str]) -> float:
     quantiles : (scans, q), at the same evenly spaced levels for all scans.
     sites : (scans,), the site of each scan.
 
-    Raises
-    ------
-    InvalidValueError : if there are fewer than two sites.
-
     Examples
     --------
     >>> distance_between_sites([[0, 1, 2], [2, 3, 4], [11, 12, 13]], ["a", "a", "b"])
     10.0
     """
-    given, site = _of_several_sites(quantiles, sites)
+    given, site = _numbered(quantiles, sites)
     averages = np.array([given[site == number].mean(axis=0) for number in range(site.max() + 1)])
     pairs = np.triu_indices(len(averages), 1)
     return float(wasserstein_matrix(averages)[pairs].mean())
@@ -68,10 +63,6 @@ def distance_within_sites(quantiles: ArrayLike, sites: Sequence[str]) -> float:
     quantiles : (scans, q), at the same evenly spaced levels for all scans.
     sites : (scans,), the site of each scan; sites with a single scan do not contribute.
 
-    Raises
-    ------
-    InvalidValueError : if no site has two scans.
-
     Examples
     --------
     >>> distance_within_sites([[0, 1, 2], [2, 3, 4], [11, 12, 13]], ["a", "a", "b"])
@@ -83,8 +74,6 @@ def distance_within_sites(quantiles: ArrayLike, sites: Sequence[str]) -> float:
         own = given[site == number]
         if len(own) > 1:
             distances.append(np.abs(own - own.mean(axis=0)).mean(axis=1))
-    if not distances:
-        raise InvalidValueError("no site has two scans, so there is no distance within sites")
     return float(np.concatenate(distances).mean())
 
 
@@ -96,16 +85,12 @@ def distance_between_scans(quantiles: ArrayLike, sites: Sequence[str]) -> float:
     quantiles : (scans, q), at the same evenly spaced levels for all scans.
     sites : (scans,), the site of each scan.
 
-    Raises
-    ------
-    InvalidValueError : if there are fewer than two sites.
-
     Examples
     --------
     >>> distance_between_scans([[0, 1, 2], [2, 3, 4], [11, 12, 13]], ["a", "a", "b"])
     10.0
     """
-    given, site = _of_several_sites(quantiles, sites)
+    given, site = _numbered(quantiles, sites)
     return float(wasserstein_matrix(given)[site[:, np.newaxis] != site].mean())
 
 
@@ -122,45 +107,10 @@ def wasserstein_matrix(quantiles: FloatArray) -> FloatArray:
     return np.array(rows).reshape(len(rows), len(rows))
 
 
-def labelled_quantiles(
-    quantiles: ArrayLike, labels: Sequence[str | None], name: str
-) -> tuple[FloatArray, list[str | None]]:
-    """Return validated quantiles (scans, q), and the label of each scan.
-
-    Parameters
-    ----------
-    quantiles : (scans, q).
-    labels : (scans,), for example sites or subjects; None where it is not known.
-    name : of the labels, for messages.
-
-    Raises
-    ------
-    InvalidValueError : if there are no quantiles, or not as many labels as scans.
-    """
-    given = real_array(quantiles, "quantiles", None, None)
-    if given.shape[1] == 0:
-        raise InvalidValueError("quantiles must hold at least one quantile per scan")
-    if len(labels) != len(given):
-        raise InvalidValueError(
-            f"{name} must hold one label per scan, not {len(labels)} for {len(given)} scans"
-        )
-    return given, list(labels)
-
-
 def _numbered(quantiles: ArrayLike, sites: Sequence[str]) -> tuple[FloatArray, NDArray[np.intp]]:
     """Return the quantiles, and the number of each scan's site."""
-    given, names = labelled_quantiles(quantiles, sites, "sites")
-    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
-    return given, np.array([numbers[name] for name in names], np.intp)
-
-
-def _of_several_sites(
-    quantiles: ArrayLike, sites: Sequence[str]
-) -> tuple[FloatArray, NDArray[np.intp]]:
-    given, site = _numbered(quantiles, sites)
-    if site.max(initial=0) == 0:
-        raise InvalidValueError("a distance between sites needs at least two sites")
-    return given, site
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(sites))}
+    return np.asarray(quantiles, np.float64), np.array([numbers[name] for name in sites], np.intp)
 
 
 # ── repeatability ─────────────────────────────────────────────────────────────────────────────────
@@ -200,9 +150,9 @@ def repeatability(quantiles: ArrayLike, subjects: Sequence[str | None]) -> Repea
     >>> repeatability([[0, 1, 2], [1, 2, 3], [10, 11, 12]], ["ann", "ann", "bob"])
     Repeatability(pairs=1, w1_within=1.0, w1_between=9.5, ratio=0.10526315789473684)
     """
-    given, names = labelled_quantiles(quantiles, subjects, "subjects")
-    known = [index for index, name in enumerate(names) if name is not None]
-    subject = np.array([names[index] for index in known], dtype=object)
+    given = np.asarray(quantiles, np.float64)
+    known = [index for index, name in enumerate(subjects) if name is not None]
+    subject = np.array([subjects[index] for index in known], dtype=object)
     rows, columns = np.triu_indices(len(known), 1)
     distances = wasserstein_matrix(given[known])[rows, columns]
     same = subject[rows] == subject[columns]
