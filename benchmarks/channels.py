@@ -3,7 +3,7 @@
     python benchmarks/channels.py [--voxels 2000000] [--markdown FILE]
 
 Voxels are drawn from densities that were fitted to two simulated scans at 4 mm, one to normalise
-and one to reach (`ndflow.demo.channels`); the fourth channel, T1c, is T1w with texture of its own.
+and one to reach (`channel_worlds.py`); the fourth channel, T1c, is T1w with texture of its own.
 *Find* is the fit of each channel and the joint map itself, *map* its application to all voxels,
 *back* that of its inverse to the mapped voxels, with the time to make the inverse. Memory is that
 of the whole process, with the voxels, the mapped ones and those that were mapped back. There and
@@ -20,10 +20,10 @@ import time
 from pathlib import Path
 
 import numpy as np
+from channel_worlds import draw_channel_world
 from measuring import Table, child
+from worlds import world_grid
 
-from ndflow.demo.channels.channel_worlds import draw_channel_world
-from ndflow.demo.worlds import world_grid
 from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.joint_histogram import joint_histogram
 from ndflow.preparation.template import load_anatomy

@@ -24,9 +24,7 @@ import numpy as np
 from measuring import Table
 from numpy.typing import NDArray
 
-from ndflow.demo.demo_scan import SCANNERS, draw_scan
-from ndflow.demo.scan_grid import grid_over
-from ndflow.demo.simulate import REACH
+from ndflow.demo.simulate import REACH, SCANNERS, draw_scan, grid_over
 from ndflow.integrations.normaliser import VolumeNormaliser, apply_recorded, record_map
 from ndflow.preparation.template import load_anatomy
 

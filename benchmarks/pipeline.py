@@ -24,7 +24,7 @@ import numpy as np
 from isal import igzip
 from measuring import Table
 
-from ndflow.demo.dataset import write_demo_study
+from ndflow.demo.run import write_demo_study
 from ndflow.density import fit
 from ndflow.image.read import read_volume
 from ndflow.image.scans import Scan

@@ -10,7 +10,7 @@ from pathlib import Path
 import nibabel
 import numpy as np
 
-from ndflow.demo.dataset import write_demo_study
+from ndflow.demo.run import write_demo_study
 
 REQUIREMENTS = Path(__file__).with_name("rivals.txt")
 

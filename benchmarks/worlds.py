@@ -1,4 +1,4 @@
-"""How well methods recover the truth of random simulated studies (`ndflow.demo.worlds`).
+"""How well methods recover the truth of random simulated studies.
 
     python benchmarks/worlds.py choose    # candidates for the defaults, in worlds with even seeds
     python benchmarks/worlds.py report    # the methods that we compare, in those with odd seeds
@@ -8,30 +8,451 @@ was changed for reasons that the even ones show as well; so they are not reporte
 worlds (``--worlds``).
 Numbers are means over worlds, or medians of ratios to Nyúl's method in the same world, with 95 %
 intervals: of bootstraps over worlds, and of Clopper and Pearson for shares of worlds.
+
+A world is what a study might meet: a few sites of different sizes, each with a scanner, a way of
+making masks, and people of its own. All that the demonstration fixes is drawn at random here:
+
+- contrast curves, which increase, with increments between the tissues that vary by a factor;
+- noise, bias field, and how sharp the images are;
+- masks that lack some of the rim of the brain, or hold some of what lies around it;
+- age, which brings more CSF and GM that is a little brighter, and may differ between sites;
+- lesions of a few people.
+
+Subjects and scanners are those of `ndflow.demo.simulate`, on a grid of 4 mm, so that a world of
+sixty scans takes a few seconds.
+
+References and maps are made by the same code as those of any study (`ndflow.study.references`), so
+what is measured in worlds is what users get. Scores are in true intensities, so they do not depend
+on the scale that a method happens to choose. A value y of the normalised scans means ``c̄(y)``, the
+mean over scans of the true intensities that have this value (`ndflow.demo.run`).
+
+- *spread*: by how much true intensities differ between scans where normalised values are the same,
+  in standard deviations of the true intensities.
+- *age*: the medians of CSF, GM and WM, as ``c̄`` of their normalised values, and as they truly are,
+  are regressed on age over all scans. The score is the root mean square, over tissues, of the
+  difference of both slopes, in standard deviations per decade. Where people of different ages were
+  scanned at different sites, scanners look like age; and maps that make all scans alike remove it.
+- *lesion*: the contrast of lesions with WM, relative to the true contrast; the root mean square of
+  how far that is from 1.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy import stats
+from numpy.typing import NDArray
+from scipy import ndimage, stats
+from scipy.interpolate import PchipInterpolator
 
-from ndflow.demo.world_scores import WorldScores, world_scores
-from ndflow.demo.world_study import world_maps, world_models
-from ndflow.demo.worlds import World, draw_world, world_grid
+from ndflow.demo.run import Truth, recovery_of
+from ndflow.demo.simulate import (
+    MEANS,
+    REACH,
+    Grid,
+    SimulatedSubject,
+    draw_fields,
+    grid_over,
+    make_subject,
+    simulate_scan,
+)
+from ndflow.density import fit, histogram
+from ndflow.evaluation.tissues import weighted_quantile
+from ndflow.image.scans import Scan
+from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
-from ndflow.preparation.template import load_anatomy
+from ndflow.methods.model import DensityModel
+from ndflow.methods.modes import Goal
+from ndflow.population import Tissues
+from ndflow.preparation.template import Anatomy, load_anatomy
+from ndflow.preparation.working_grid import Map
 from ndflow.scan.presets.preset_facts import StudyFacts
 from ndflow.scan.presets.preset_rules import Choices, settled_study
 from ndflow.scan.settings import Averaging
+from ndflow.study.plan import Study
+from ndflow.study.references import make_references
+from ndflow.transport import IntensityMap, PiecewiseLinear
+from ndflow.values import FloatArray
+
+# ── worlds ────────────────────────────────────────────────────────────────────────────────────────
+
+RESOLUTION = 4.0  # mm
+
+_SITES, _SIZES = (2, 5), (4, 40)
+_CONTRAST = (0.15, 0.5)  # sd of the logarithms of increments of a contrast curve
+_OWN_CONTRAST = 0.03  # the same between scans of one scanner
+_NOISE, _BIAS = (0.008, 0.025), (0.01, 0.04)  # see `simulate_scan`
+_BLUR = (0.0, 1.6)  # mm, the sd of the kernel
+_RIM, _OWN_RIM, _WIDEST = 0.08, 0.03, 0.4  # of the voxels next to the border; between sites, scans
+_GAIN_SD = 0.08  # of its logarithm, between scans of one scanner
+_AGES, _AGE, _AGE_SD = (18.0, 90.0), 50.0, 15.0
+_ATROPHY, _ATROPHY_PER_YEAR, _ATROPHY_SD = 1.4, 0.025, 0.35  # as in the demonstration
+_BRIGHTER_PER_YEAR = 6e-4  # GM, in canonical units: 8 % of its contrast with WM in thirty years
+_LESIONS = 0.1  # of the people
+_BONE = 0.15  # canonical intensity of the brightest bone
+_NODES = np.array([0.0, *MEANS, 1.1])
+
+
+class WorldSite(NamedTuple):
+    """A site, its scanner and its habits.
+
+    Attributes
+    ----------
+    name : of the site.
+    increments : of the contrast curve between `_NODES`, before the gain.
+    gain, noise, bias : see `simulate_scan`; the gain multiplies the curve.
+    blur : the sd of the kernel that blurs its images, in mm.
+    rim : the share of the voxels around the brain that its masks hold; if negative, the share of
+        those at the rim of the brain that they lack.
+    age : the mean of its people.
+    size : how many scans it has.
+    """
+
+    name: str
+    increments: tuple[float, ...]
+    gain: float
+    noise: float
+    bias: float
+    blur: float
+    rim: float
+    age: float
+    size: int
+
+
+class WorldScan(NamedTuple):
+    """A scan, as a study sees it, and the truth about it.
+
+    Attributes
+    ----------
+    name, site : what it is called.
+    age : of the person, in years.
+    values : (n,), the intensities of the voxels inside the mask.
+    canonical : (n,), what they truly are; NaN outside the brain.
+    tissues : (n, 3), the probabilities of CSF, GM and WM; 0 outside the brain.
+    lesion : (n,), whether a voxel belongs to a lesion.
+    curve : from canonical intensities to those of the scan, without noise and bias field.
+    """
+
+    name: str
+    site: str
+    age: float
+    values: Map
+    canonical: Map
+    tissues: Map
+    lesion: NDArray[np.bool_]
+    curve: PiecewiseLinear
+
+
+class World(NamedTuple):
+    """A random study.
+
+    Attributes
+    ----------
+    seed : the same seed gives the same world.
+    sites : where scans come from.
+    confounding : the sd of the mean ages of sites, in sd of age within one.
+    scans : of all sites.
+    """
+
+    seed: int
+    sites: tuple[WorldSite, ...]
+    confounding: float
+    scans: tuple[WorldScan, ...]
+
+
+def world_grid(anatomy: Anatomy) -> Grid:
+    """Return the grid of all scans."""
+    return grid_over(anatomy, RESOLUTION, REACH)
+
+
+def draw_world(seed: int, anatomy: Anatomy, grid: Grid) -> World:
+    """Draw a random study.
+
+    Parameters
+    ----------
+    seed : of the random numbers.
+    anatomy : the template.
+    grid : of the scans, see `world_grid`.
+    """
+    generator = np.random.default_rng([seed, 17])
+    contrast = generator.uniform(*_CONTRAST)
+    confounding = float(generator.uniform(0, 1))
+    sites = tuple(
+        _draw_site(chr(ord("A") + place), contrast, confounding, generator)
+        for place in range(int(generator.integers(_SITES[0], _SITES[1], endpoint=True)))
+    )
+    scans = tuple(
+        scan
+        for place, site in enumerate(sites)
+        for scan in _scans(site, anatomy, grid, np.random.default_rng([seed, 17, place]))
+    )
+    return World(seed, sites, confounding, scans)
+
+
+def _draw_site(
+    name: str, contrast: float, confounding: float, generator: np.random.Generator
+) -> WorldSite:
+    low, high = np.log(_SIZES)
+    return WorldSite(
+        name,
+        tuple(np.diff(_NODES) * np.exp(contrast * generator.standard_normal(_NODES.size - 1))),
+        float(np.exp(generator.uniform(*np.log([300, 2000])))),
+        float(generator.uniform(*_NOISE)),
+        float(generator.uniform(*_BIAS)),
+        float(generator.uniform(*_BLUR)),
+        float(_RIM * generator.standard_normal()),
+        float(_AGE + confounding * _AGE_SD * generator.standard_normal()),
+        round(float(np.exp(generator.uniform(low, high)))),
+    )
+
+
+def _scans(
+    site: WorldSite, anatomy: Anatomy, grid: Grid, generator: np.random.Generator
+) -> Iterator[WorldScan]:
+    for number in range(site.size):
+        age = float(np.clip(site.age + _AGE_SD * generator.standard_normal(), *_AGES))
+        own, gain = generator.standard_normal(2)
+        atrophy = _ATROPHY + _ATROPHY_PER_YEAR * (age - _AGE) + _ATROPHY_SD * own
+        fields = draw_fields(anatomy.brain.shape, generator)
+        lesion = bool(generator.random() < _LESIONS)
+        subject = make_subject(anatomy, fields, grid, atrophy=atrophy, lesion=lesion)
+        healthy = subject.tissues[:, 1] * ~subject.lesion
+        older = subject.canonical + np.float32(_BRIGHTER_PER_YEAR * (age - _AGE)) * healthy
+        subject = _blurred(subject._replace(canonical=older), grid, site.blur)
+        steps = np.exp(_OWN_CONTRAST * generator.standard_normal(len(site.increments)))
+        levels = site.gain * np.exp(_GAIN_SD * gain) * np.cumsum([0, *site.increments * steps])
+        knots = np.linspace(_NODES[0], _NODES[-1], 111)
+        curve = PiecewiseLinear(knots, PchipInterpolator(_NODES, levels)(knots))
+        rim = float(np.clip(site.rim + _OWN_RIM * generator.standard_normal(), -_WIDEST, _WIDEST))
+        seen = _masked(subject, grid, rim, generator)
+        values = simulate_scan(seen, curve, generator, bias=site.bias, noise=site.noise)
+        brain = seen.tissues.sum(axis=1) > 0
+        yield WorldScan(
+            f"{site.name}{number + 1:02d}",
+            site.name,
+            age,
+            values,
+            np.where(brain, seen.canonical, np.float32(np.nan)),
+            seen.tissues,
+            seen.lesion,
+            curve,
+        )
+
+
+def _blurred(subject: SimulatedSubject, grid: Grid, sd: float) -> SimulatedSubject:
+    """Return a subject whose canonical intensities and tissues are blurred inside the brain."""
+    if sd == 0:
+        return subject
+    place = tuple(subject.voxels.T)
+
+    def blur(values: Map) -> Map:
+        volume = np.zeros(grid.shape, np.float32)
+        volume[place] = values
+        smooth: Map = ndimage.gaussian_filter(volume, sd / grid.resolution, truncate=2.0)[place]
+        return smooth
+
+    inside = blur(np.ones(len(subject.voxels), np.float32))
+    canonical = blur(subject.canonical) / inside
+    tissues = np.stack([blur(part) / inside for part in subject.tissues.T], axis=1)
+    return subject._replace(canonical=canonical, tissues=tissues)
+
+
+def _masked(
+    subject: SimulatedSubject, grid: Grid, rim: float, generator: np.random.Generator
+) -> SimulatedSubject:
+    """Return the voxels inside a mask that lacks some of the rim, or holds some bone around it."""
+    brain = np.zeros(grid.shape, bool)
+    brain[tuple(subject.voxels.T)] = True
+    if rim < 0:
+        inner = ndimage.binary_erosion(brain)[tuple(subject.voxels.T)]
+        kept = inner | (generator.random(inner.size) >= -rim)
+        return SimulatedSubject(*(part[kept] for part in subject))
+    around = np.argwhere(ndimage.binary_dilation(brain) & ~brain)
+    around = around[generator.random(len(around)) < rim]
+    bone = _BONE * generator.random(len(around), dtype=np.float32)
+    return SimulatedSubject(
+        np.concatenate([subject.voxels, around]),
+        np.concatenate([subject.canonical, bone]),
+        np.concatenate([subject.tissues, np.zeros((len(around), 3), np.float32)]),
+        np.concatenate([subject.lesion, np.zeros(len(around), bool)]),
+        np.concatenate([subject.bias, np.zeros(len(around), np.float32)]),
+    )
+
+
+# ── studies in memory ─────────────────────────────────────────────────────────────────────────────
+
+
+def world_models(world: World, *, tissues: bool = False) -> dict[str, DensityModel]:
+    """Return what a study knows about the intensities of its scans, by their names.
+
+    Parameters
+    ----------
+    world : the study.
+    tissues : whether the true tissue probability maps are known, too.
+    """
+    return {scan.name: _model(scan, tissues) for scan in world.scans}
+
+
+def goals_in_memory(
+    sites: Mapping[str, str],
+    models: Mapping[str, DensityModel],
+    averaging: Averaging,
+    matching: Matching,
+) -> dict[str, Goal]:
+    """Return what each scan of a study is brought to, by its name.
+
+    Parameters
+    ----------
+    sites : of the scans, by their names.
+    models : of the scans, likewise.
+    averaging, matching : the settings.
+    """
+    scans = [Scan("", site=site, name=name) for name, site in sites.items()]
+    study = Study(Path(), scans, averaging, matching=replace(matching, scale="standard"))
+    goals = make_references(study, scans, models).goals
+    return {scan.name: study.mode.goal_of(goals, scan.site) for scan in scans}
+
+
+def world_maps(
+    world: World,
+    models: Mapping[str, DensityModel],
+    averaging: Averaging,
+    matching: Matching,
+) -> dict[str, IntensityMap]:
+    """Return the intensity maps that normalise the scans, by their names.
+
+    Parameters
+    ----------
+    world : the study.
+    models : of its scans, see `world_models`.
+    averaging, matching : the settings.
+    """
+    sites = {scan.name: scan.site for scan in world.scans}
+    goals = goals_in_memory(sites, models, averaging, matching)
+    return {name: goal.solve(models[name]).imap for name, goal in goals.items()}
+
+
+def _model(scan: WorldScan, tissues: bool) -> DensityModel:
+    stored = np.rint(scan.values).astype(np.int16)  # as a file would hold them
+    counted = histogram(stored)
+    nyul = Matching(method="nyul")
+    return DensityModel(
+        fit(counted).mixture,
+        method_called("nyul").measure(counted, nyul),
+        _tissues(scan, stored) if tissues else None,
+    )
+
+
+def _tissues(scan: WorldScan, stored: np.ndarray) -> Tissues:
+    shares = scan.tissues.T.astype(np.float64)
+    densities = tuple(fit(histogram(stored, weights=share)).mixture for share in shares)
+    amounts = shares.sum(axis=1)
+    return Tissues(densities, amounts / amounts.sum())
+
+
+# ── scores ────────────────────────────────────────────────────────────────────────────────────────
+
+_LEVELS = np.linspace(0.01, 0.99, 99)
+_FEWEST = 5  # voxels of a lesion
+_CSF, _GM, _WM = range(3)
+
+
+class WorldScores(NamedTuple):
+    """How well maps recover the truth; 0 is perfect. See the module.
+
+    Attributes
+    ----------
+    spread : between scans, at the same normalised value.
+    age : the error of the effect of age.
+    lesion : the error of the contrast of lesions; NaN in a world without any.
+    """
+
+    spread: float
+    age: float
+    lesion: float
+
+
+def world_scores(world: World, maps: Mapping[str, IntensityMap]) -> WorldScores:
+    """Return how well maps recover the truth of a world.
+
+    Parameters
+    ----------
+    world : the study.
+    maps : the intensity map that normalises each scan, by its name.
+    """
+    truths = {scan.name: _truth(scan) for scan in world.scans}
+    spread = recovery_of(maps, truths).spread
+    sd = float(np.mean([truth.canonical for truth in truths.values()], axis=0).std())
+
+    def meaning(values: FloatArray) -> FloatArray:
+        """Return c̄ of normalised values."""
+        total = np.zeros(values.shape)
+        for name, imap in maps.items():
+            total += truths[name].curve.inverse()(imap.inverse()(values))
+        return total / len(maps)
+
+    medians = np.array([_medians(scan, scan.values) for scan in world.scans])
+    shown = np.array([maps[scan.name](own) for scan, own in zip(world.scans, medians, strict=True)])
+    true = np.array([_medians(scan, scan.canonical) for scan in world.scans])
+    found = meaning(shown.ravel()).reshape(shown.shape)
+    decades = np.array([scan.age for scan in world.scans]) / 10
+    errors = (_slopes(decades, found) - _slopes(decades, true)) / sd
+    return WorldScores(
+        spread,
+        float(np.sqrt((errors**2).mean())),
+        _lesion_error(world, maps, found[:, _WM], true[:, _WM], meaning),
+    )
+
+
+def _truth(scan: WorldScan) -> Truth:
+    brain = scan.canonical[np.isfinite(scan.canonical)].astype(np.float64)
+    return Truth(scan.site, scan.curve, np.quantile(brain, _LEVELS), int(scan.lesion.sum()))
+
+
+def _medians(scan: WorldScan, values: Map) -> FloatArray:
+    """Return the medians of CSF, GM and WM, weighted by their probabilities, without lesions."""
+    known = np.isfinite(values) & ~scan.lesion
+    return np.array(
+        [
+            weighted_quantile(values[known], share[known], [0.5])[0]
+            for share in scan.tissues.T.astype(np.float64)
+        ]
+    )
+
+
+def _slopes(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the least-squares slope of each column of y on x."""
+    centred = x - x.mean()
+    slopes: FloatArray = centred @ y / (centred @ centred)
+    return slopes
+
+
+def _lesion_error(
+    world: World,
+    maps: Mapping[str, IntensityMap],
+    found_wm: FloatArray,
+    true_wm: FloatArray,
+    meaning: Callable[[FloatArray], FloatArray],
+) -> float:
+    errors = []
+    for scan, found, true in zip(world.scans, found_wm, true_wm, strict=True):
+        if np.count_nonzero(scan.lesion) < _FEWEST:
+            continue
+        shown = maps[scan.name](np.array([np.median(scan.values[scan.lesion])], np.float64))
+        contrast = float(meaning(shown)[0]) - found
+        errors.append(contrast / (float(np.median(scan.canonical[scan.lesion])) - true) - 1)
+    return math.sqrt(float(np.mean(np.square(errors)))) if errors else math.nan
+
+
+# ── all methods in all worlds ─────────────────────────────────────────────────────────────────────
 
 _REPORTED = 65  # the first seed that is reported
 

@@ -27,8 +27,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.interpolate import PchipInterpolator
 
-from ndflow.demo.scan_grid import grid_over
-from ndflow.demo.simulate import MEANS, REACH, draw_fields, make_subject, simulate_scan
+from ndflow.demo.simulate import MEANS, REACH, draw_fields, grid_over, make_subject, simulate_scan
 from ndflow.density import fit, histogram
 from ndflow.image.scans import Scan
 from ndflow.methods.model import DensityModel

@@ -32,8 +32,8 @@ from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 from study_intervals import Interval, text, written
 
-from ndflow.metrics.folds import folds
-from ndflow.metrics.statistics import covariate_effect
+from ndflow.evaluation.classification import folds
+from ndflow.evaluation.statistics import covariate_effect
 
 CELLS = [f"{tissue}_Q{quartile}" for tissue in ("WM", "GM", "CSF") for quartile in (1, 2, 3)]
 MEDIAN_GM = CELLS.index("GM_Q2")

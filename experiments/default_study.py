@@ -24,17 +24,20 @@ from typing import Any, NamedTuple
 import nibabel
 import numpy as np
 
-from ndflow.demo.world_study import goals_in_memory
 from ndflow.density import Histogram, fit, histogram
+from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
+from ndflow.image.scans import Scan
 from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
-from ndflow.metrics.tissue_quartiles import quartiles
+from ndflow.methods.modes import Goal
 from ndflow.population import Tissues
 from ndflow.scan.presets.preset_facts import StudyFacts
 from ndflow.scan.presets.preset_rules import Choices, settled_study
 from ndflow.scan.settings import Averaging
+from ndflow.study.plan import Study
+from ndflow.study.references import make_references
 
 TISSUES = ("CSF", "GM", "WM")
 NYUL = Matching(method="nyul")
@@ -121,6 +124,16 @@ def settings(known: dict[str, Known], preset: Any, *, maps: bool) -> tuple[Avera
     return decided.averaging, decided.matching
 
 
+def goals_of(
+    sites: dict[str, str], models: dict[str, DensityModel], averaging: Averaging, matching: Matching
+) -> dict[str, Goal]:
+    """Return what each scan is brought to, by the code of any study."""
+    scans = [Scan("", site=site, name=name) for name, site in sites.items()]
+    study = Study(Path(), scans, averaging, matching=replace(matching, scale="standard"))
+    goals = make_references(study, scans, models).goals
+    return {scan.name: study.mode.goal_of(goals, scan.site) for scan in scans}
+
+
 def main() -> None:
     """Run."""
     cohort = Path(sys.argv[1])
@@ -143,7 +156,7 @@ def main() -> None:
                 name: one.model if with_maps else replace(one.model, tissues=None)
                 for name, one in known.items()
             }
-            goals = goals_in_memory(sites, models, *chosen)
+            goals = goals_of(sites, models, *chosen)
             judged = np.array(
                 [goals[name].solve(models[name]).imap(one.judged) for name, one in known.items()]
             )

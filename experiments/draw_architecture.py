@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from html import escape
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 PICTURE = ROOT / "docs" / "figures" / "architecture.svg"
@@ -23,7 +24,7 @@ MAIN = {  # packages of the main column
     "integrations": "scikit-learn, TorchIO, MONAI",
     "demo": "a study with a known truth",
     "reporting": "the page of a study",
-    "compare": "finished studies, measured",
+    "evaluation": "finished studies, measured",
     "study": "many scans: plan, passes, results",
     "scan": "one scan: read it, map it, write it",
     "methods": "one contract, one module per method",
@@ -34,7 +35,6 @@ MAIN = {  # packages of the main column
 BESIDE = {  # packages beside it: description, and the row of the main column they stand at
     "diagnosis": ("is all well here?", "integrations"),
     "figures": ("drawn with matplotlib", "demo"),
-    "metrics": ("numbers in, numbers out", "compare"),
     "bids": ("datasets and derivatives", "study"),
     "preparation": ("masks, bias fields, tissues", "scan"),
     "image": ("NIfTI, MGH, masks", "methods"),
@@ -56,7 +56,7 @@ DATA = (  # how data flow, from the bottom up: package, column, word
     ("transport", 2, "flow"),
     ("transport", 3, "map"),
     ("scan", 3, "image"),
-    ("compare", 3, "comparison"),
+    ("evaluation", 3, "comparison"),
     ("reporting", 3, "report"),
 )
 
@@ -77,10 +77,12 @@ def imports() -> Imports:
     """Return how many modules of each package import another package."""
     from grimp import build_graph
 
-    graph = build_graph("ndflow")
+    graph, ignored = build_graph("ndflow"), _contract().get("ignore_imports", ())
     importers: dict[tuple[str, str], set[str]] = {}
     for module in graph.modules:
         for other in graph.find_modules_directly_imported_by(module):
+            if f"{module} -> {other}" in ignored:
+                continue
             pair = _package(module), _package(other)
             if pair[0] != pair[1] and NOT_DRAWN.isdisjoint(pair):
                 importers.setdefault(pair, set()).add(module)
@@ -93,10 +95,15 @@ def _package(module: str) -> str:
 
 def layers() -> list[str]:
     """Return the packages from the top to the bottom, as pyproject.toml has them."""
+    return [name.strip() for layer in _contract()["layers"] for name in layer.split("|")]
+
+
+def _contract() -> dict[str, Any]:
+    """Return the contract of layers."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     for contract in tomllib.loads(text)["tool"]["importlinter"]["contracts"]:
         if contract["type"] == "layers":
-            return [name.strip() for layer in contract["layers"] for name in layer.split("|")]
+            return contract
     raise ValueError("pyproject.toml has no contract of layers")
 
 

@@ -19,8 +19,7 @@ import numpy as np
 from matplotlib import font_manager
 from PIL import Image, ImageDraw, ImageFont
 
-from ndflow.demo.dataset import write_demo_study
-from ndflow.demo.demonstration import RECOMMENDED, options_of, run_demo
+from ndflow.demo.run import RECOMMENDED, options_of, run_demo, write_demo_study
 from ndflow.image.preview import read_preview
 from ndflow.reporting.content import Grey, Montage
 from ndflow.reporting.montage import montage, shared_windows

@@ -19,14 +19,14 @@ import numpy as np
 from scipy import ndimage
 from study_intervals import Interval, written
 
-from ndflow.demo.dataset import write_demo_study
+from ndflow.demo.run import write_demo_study
 from ndflow.density import GaussianMixture, Histogram, fit, histogram
+from ndflow.evaluation.tissues import quartiles
 from ndflow.image.mask import read_mask
 from ndflow.image.read import read_volume
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel
-from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.population import Landmarks, reference
 from ndflow.transport import IntensityMap, align, align_and_match, flow_map
 

@@ -19,8 +19,8 @@ import nibabel as nib
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.metrics.statistics import brown_forsythe
-from ndflow.metrics.tissue_quartiles import quartiles
+from ndflow.evaluation.statistics import brown_forsythe
+from ndflow.evaluation.tissues import quartiles
 from ndflow.population import TISSUES
 
 RUNS: dict[str, tuple[str, ...]] = {

@@ -29,7 +29,7 @@ from scipy import ndimage
 from study_intervals import text
 
 import ndflow
-from ndflow.metrics.statistics import brown_forsythe
+from ndflow.evaluation.statistics import brown_forsythe
 
 METHODS = {
     "affine": ("--method", "affine"),

@@ -202,7 +202,6 @@ def of_maps(folder: Path) -> dict[str, Quoted]:
         ("jump", "fitness", "jump", ".2g"),
         ("worst", "fitness", "largest_jump", ".2g"),
         ("variation", "fitness", "variation", ".2g"),
-        ("transfer", "transfer", "between", ".3f"),
     ):
         rows = read(folder / f"evaluation-{SEEDS[0]}" / f"{table}.tsv")
         found[label] = {row["condition"]: short(row[column], digits) for row in rows}

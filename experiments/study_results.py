@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from study_intervals import Interval, Places, interval, resamples, text, written
 from tissue_study import Moved
 
-from ndflow.metrics.statistics import brown_forsythe, holm
+from ndflow.evaluation.statistics import brown_forsythe, holm
 
 TISSUES = ("WM", "GM", "CSF")
 CELLS = [f"{tissue} Q{quartile}" for tissue in TISSUES for quartile in (1, 2, 3)]

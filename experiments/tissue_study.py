@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 import ndflow
 from ndflow.density.binning import QUANTILE_LEVELS
+from ndflow.evaluation.distribution import empirical_distribution
+from ndflow.evaluation.tissues import quartiles
 from ndflow.image.scans import Scan
-from ndflow.metrics.distribution import empirical_distribution
-from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.population import TISSUES
 from ndflow.scan.reading import read_masked
 from ndflow.scan.settings import Reading

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from phantoms import head, save, tissue_shares, voxels_of
 from studies import SITES, SMALL, Silent
 
-from ndflow.compare.comparison import Comparison, compare
-from ndflow.compare.result_tables import tables
+from ndflow.evaluation.comparison import Comparison, compare
+from ndflow.evaluation.tables import tables
 from ndflow.scan.settings import Averaging, DType, Matching, Writing
 from ndflow.study.finished import read_finished
 from ndflow.study.listing.scan_table import named_scans, read_scans

@@ -75,7 +75,6 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
         preparation=Preparation(
             [name],
             [(name, "#0072B2")],
-            [picture],
             [prepared, replace(prepared, name="plain", png=grey.png, flags=())],
             Numbers(name, name, [name, "b"], [[name, "1"]]),
         ),

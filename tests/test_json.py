@@ -76,8 +76,7 @@ def affines(draw: st.DrawFn) -> Affine:
 def flows(draw: st.DrawFn) -> Flow:
     shape = draw(mixtures(most=4))
     source, target = draw(extreme_mixtures(shape)), draw(extreme_mixtures(shape))
-    path = draw(st.sampled_from(["sigma", "precision"]))
-    return Flow(source, target, draw(st.integers(1, 100)), path)
+    return Flow(source, target, draw(st.integers(1, 100)))
 
 
 @st.composite

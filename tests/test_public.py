@@ -177,9 +177,6 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
     ("out must be a path", ndflow.report),
     ("table must be a path", lambda wrong: ndflow.cohort(wrong, "out")),
     ("out must be a path", lambda wrong: ndflow.cohort("table.tsv", wrong)),
-    ("runs must be a folder or a list of folders", ndflow.evaluate),
-    ("each run must be a path", lambda wrong: ndflow.evaluate([wrong])),
-    ("output must be a path", lambda wrong: ndflow.evaluate("out", output=wrong)),
     ("sources must be a list of scans", ndflow.reference),
 ]
 

@@ -14,7 +14,7 @@ from phantoms import head, save
 
 import ndflow
 from ndflow.cli import main
-from ndflow.demo.demonstration import options_of
+from ndflow.demo.run import options_of
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ndflow.metrics.site_distance import distance_between_sites, distance_within_sites
-from ndflow.metrics.statistics import covariate_effect
+from ndflow.evaluation.sites import distance_between_sites, distance_within_sites
+from ndflow.evaluation.statistics import covariate_effect
 
 ROOT = Path(__file__).parents[1]
 SITES = ["a"] * 5 + ["b"] * 7 + ["c"] * 6

@@ -33,9 +33,9 @@ from ndflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
     from ndflow.bibliography import citation
-    from ndflow.compare.evaluate import Evaluation, evaluate
     from ndflow.density import Fit, GaussianMixture, Histogram, histogram, stack
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
+    from ndflow.evaluation.save import Evaluation, evaluate
     from ndflow.population import (
         Landmarks,
         Reference,
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 # no files, or a command that needs no mathematics, does not wait for them.
 _HOMES = {
     "bibliography": ("citation",),
-    "compare.evaluate": ("Evaluation", "evaluate"),
+    "evaluation.save": ("Evaluation", "evaluate"),
     "density": ("Fit", "GaussianMixture", "Histogram", "histogram", "stack"),
     "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
     "population": (

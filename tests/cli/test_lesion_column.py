@@ -18,7 +18,7 @@ from phantoms import head, radii, save, tissue_shares, voxels_of
 from studies import SITES, SMALL, read_json, read_tsv, write_tsv
 
 import ndflow
-from ndflow.compare.comparison import compare
+from ndflow.evaluation.comparison import compare
 from ndflow.study.finished import read_finished
 from ndflow.study.passes import Silent
 

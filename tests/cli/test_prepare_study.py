@@ -15,7 +15,7 @@ from phantoms import head, save, tissue_shares, voxels_of
 from studies import contents, read_json, read_tsv, write_tsv
 
 import ndflow
-from ndflow.demo.dataset import write_demo_study
+from ndflow.demo.run import write_demo_study
 
 SCANS = ("s0", "s1", "s2")
 

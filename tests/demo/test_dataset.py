@@ -10,9 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from studies import contents
 
-from ndflow.demo.dataset import DemoStudy, write_demo_study
-from ndflow.demo.scan_grid import grid_over
-from ndflow.demo.simulate import MEANS
+from ndflow.demo.run import DemoStudy, write_demo_study
+from ndflow.demo.simulate import MEANS, grid_over
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.preparation.template import load_anatomy
 from ndflow.study.listing.scan_table import read_scans

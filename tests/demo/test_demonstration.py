@@ -11,9 +11,8 @@ from scipy.stats import wasserstein_distance
 from studies import contents
 
 from ndflow.cli import main
-from ndflow.demo import demonstration
-from ndflow.demo.demonstration import Demonstration, DemoResult, check_demo, run_demo
-from ndflow.demo.recovery import Recovery
+from ndflow.demo import run as demonstration
+from ndflow.demo.run import Demonstration, DemoResult, Recovery, check_demo, run_demo
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
 from ndflow.image.scans import Scan
@@ -50,7 +49,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Recorded, Demo
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(demonstration, "_PERMUTATIONS", 1)
         patch.setattr(demonstration, "_TREES", 5)
-        patch.setattr("ndflow.compare.save.drawings", lambda _: [])
+        patch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
         made = run_demo(
             folder, progress, jobs=1, command=["ndflow", "demo"], resolution=6.0, subjects=2
         )
@@ -288,7 +287,7 @@ def test_a_page_that_cannot_be_written_does_not_hide_what_was_done(
     monkeypatch.setattr(demonstration, "_RUNS", few)
     monkeypatch.setattr(demonstration, "_PERMUTATIONS", 0)
     monkeypatch.setattr(demonstration, "_TREES", 1)
-    monkeypatch.setattr("ndflow.compare.save.drawings", lambda _: [])
+    monkeypatch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
     made = run_demo(tmp_path / "out", Recorded(), jobs=1, command=[], resolution=8.0, subjects=2)
     assert "the disc is full" in made.problem
     assert [one.name for one in made.results] == ["unnormalised", FIRST]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from commands import typed
 
-from ndflow.demo import raw_scans
+from ndflow.demo import run as raw_scans
 from ndflow.study.listing.scan_table import read_scans
 
 SITES = ["Ashford", "Brindle", "Corley"]

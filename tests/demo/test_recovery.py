@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndflow.demo.dataset import Truth
-from ndflow.demo.recovery import recovery_of
-from ndflow.errors import InvalidValueError
+from ndflow.demo.run import Truth, recovery_of
 from ndflow.transport import Affine, Chain, IntensityMap, PiecewiseLinear
 
 C = np.linspace(0.2, 0.9, 99)
@@ -92,10 +90,3 @@ def test_shrinking_is_no_agreement() -> None:
     truths = truths_of(*CURVES)
     small = recovery_of(then(maps, line(1e-3, 0)), truths)
     assert small == pytest.approx(recovery_of(maps, truths))
-
-
-def test_maps_of_unknown_scans_are_refused() -> None:
-    with pytest.raises(InvalidValueError, match="Nowhere-01"):
-        recovery_of({"Nowhere-01": line(1, 0)}, truths_of(STRAIGHT))
-    with pytest.raises(InvalidValueError, match="no scan at all"):
-        recovery_of({}, truths_of(STRAIGHT))

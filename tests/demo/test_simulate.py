@@ -11,13 +11,13 @@ from scipy.interpolate import RegularGridInterpolator
 from scipy.spatial import KDTree
 
 from ndflow.demo import simulate
-from ndflow.demo.scan_grid import grid_over
 from ndflow.demo.simulate import (
     MEANS,
     REACH,
     Fields,
     SimulatedSubject,
     draw_fields,
+    grid_over,
     make_subject,
     simulate_scan,
 )

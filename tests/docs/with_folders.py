@@ -30,7 +30,7 @@ class Folders:
             if "heads" in names and find_spec("deepbet") is None:
                 stack.enter_context(standing_in(self.place / "packages" / copy.name))
             if "reports" not in names:
-                patch.setattr("ndflow.compare.save.drawings", lambda _: [])
+                patch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
             for name in names:
                 if name == "reports":
                     patch.delenv("NDFLOW_NO_REPORT", raising=False)

@@ -175,8 +175,7 @@ def of_prepared_scans(name: str = "") -> Page:
     rows = [[one.name, one.site, *"123456789", "unlike"] for one in entries]
     table = Numbers("Measured", "Note.", ["Scan", "Site", *"abcdefghi", "To check"], rows)
     key = [("mask", "#56B4E9"), ("WM", "#D55E00")]
-    volumes = page.populations[:1] * 4
-    return replace(page, preparation=Preparation(["Done."], key, volumes, entries, table))
+    return replace(page, preparation=Preparation(["Done."], key, entries, table))
 
 
 @pytest.fixture(scope="module")

@@ -89,16 +89,6 @@ def test_the_page_shows_the_volumes_that_the_table_has(prepared: Path) -> None:
         assert float(shown[1].replace(",", "")) == pytest.approx(float(cells["brain_ml"]), abs=0.6)
 
 
-def test_volumes_are_drawn_against_age(prepared: Path) -> None:
-    drawn = [
-        own["aria-label"]
-        for tag, own, _ in report_of(prepared).elements
-        if tag == "svg" and "aria-label" in own
-    ]
-    assert "Volumes of the brain in millilitres against age, by site" in drawn
-    assert not [label for label in drawn if "WM" in label]  # there are no tissue maps
-
-
 def test_the_study_shows_how_its_scans_were_prepared(study: Path) -> None:
     page = report_of(study)
     assert "Preparation" in page.texts("h2")

@@ -12,7 +12,6 @@ from scipy import linalg
 
 from ndflow import Flow, GaussianMixture, IntensityMap, InvalidValueError, QuantileMap, match
 
-PATHS = ["sigma", "precision"]
 INNER = np.linspace(0.0005, 0.9995, 101)
 seeds = st.integers(0, 10**6)
 
@@ -21,12 +20,12 @@ def sds(mixture):
     return np.sqrt(np.diagonal(mixture.covariance()))
 
 
-def matched_flow(seed, channels=1, steps=100, path="sigma", frozen=()):
+def matched_flow(seed, channels=1, steps=100, frozen=()):
     result = regularised_match(np.random.default_rng(seed), channels)
     if frozen:
         target = random_mixture(np.random.default_rng(seed + 1), 3, channels)
         result = match(result.source, target, frozen=frozen)
-    return Flow(result.source, result.matched, steps, path)
+    return Flow(result.source, result.matched, steps)
 
 
 def derivative(function, h):
@@ -53,16 +52,15 @@ def test_100_steps_agree_with_the_exact_map_to_1e_6_sd(seed):
     np.testing.assert_allclose(flow.log_det_jacobian(x), exact.log_det_jacobian(x), atol=1e-5)
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("seed", range(5))
-def test_runge_kutta_has_order_four(path, seed):
+def test_runge_kutta_has_order_four(seed):
     flow = matched_flow(seed)
     x = flow.source.quantile(np.linspace(0.05, 0.95, 31))
     truth = QuantileMap(flow.source, flow.target)(x)
     # Enough steps to be in the asymptotic regime, but so few that rounding does not matter.
     steps, errors = [], []
     for count in 8 * 2 ** np.arange(10):
-        error = np.abs(Flow(flow.source, flow.target, int(count), path)(x) - truth).max()
+        error = np.abs(Flow(flow.source, flow.target, int(count))(x) - truth).max()
         if error < 1e-11:
             break
         steps.append(count)
@@ -73,18 +71,17 @@ def test_runge_kutta_has_order_four(path, seed):
 
 
 @settings(max_examples=20)
-@given(seeds, st.sampled_from(PATHS))
-def test_the_map_is_strictly_increasing(seed, path):
-    flow = matched_flow(seed, path=path)
+@given(seeds)
+def test_the_map_is_strictly_increasing(seed):
+    flow = matched_flow(seed)
     x = np.linspace(*flow.source.quantile([1e-6, 1 - 1e-6]), 500)
     assert (np.diff(flow(x)) > 0).all()
 
 
 @pytest.mark.parametrize("channels", [1, 2, 3])
-@pytest.mark.parametrize("path", PATHS)
-def test_the_map_is_finite_200_sd_out(channels, path):
+def test_the_map_is_finite_200_sd_out(channels):
     for seed in range(3):
-        flow = matched_flow(seed, channels, path=path)
+        flow = matched_flow(seed, channels)
         directions = np.random.default_rng(seed).standard_normal((20, channels))
         directions /= np.linalg.norm(directions, axis=1)[:, np.newaxis]
         x = flow.source.mean() + 200 * sds(flow.source) * directions
@@ -97,9 +94,9 @@ def test_the_map_is_finite_200_sd_out(channels, path):
 
 
 @settings(max_examples=15)
-@given(seeds, st.integers(1, 3), st.sampled_from(PATHS), st.floats(0.01, 0.99))
-def test_the_continuity_equation_holds(seed, channels, path, t):
-    flow = matched_flow(seed, channels, path=path)
+@given(seeds, st.integers(1, 3), st.floats(0.01, 0.99))
+def test_the_continuity_equation_holds(seed, channels, t):
+    flow = matched_flow(seed, channels)
     there = flow.mixture(t)
     x = there.sample(50, np.random.default_rng(seed))
     by_time = derivative(lambda s: flow.mixture(t + s).pdf(x), 1e-3)
@@ -113,9 +110,9 @@ def test_the_continuity_equation_holds(seed, channels, path, t):
 
 
 @settings(max_examples=15)
-@given(seeds, st.integers(1, 3), st.sampled_from(PATHS), st.floats(0, 1))
-def test_the_divergence_is_that_of_the_velocity(seed, channels, path, t):
-    flow = matched_flow(seed, channels, path=path)
+@given(seeds, st.integers(1, 3), st.floats(0, 1))
+def test_the_divergence_is_that_of_the_velocity(seed, channels, t):
+    flow = matched_flow(seed, channels)
     x = flow.mixture(t).sample(50, np.random.default_rng(seed))
     truth = np.trace(jacobian(lambda y: flow.velocity(t, y), x), axis1=1, axis2=2)
     assert np.abs(flow.divergence(t, x) - truth).max() < 1e-6 * max(1, np.abs(truth).max())
@@ -139,10 +136,9 @@ def test_mass_is_conserved_and_the_jacobian_is_that_of_the_map(channels, seed):
     )
 
 
-@pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("channels", [2, 3])
-def test_samples_of_the_source_become_samples_of_the_target(channels, path):
-    flow = matched_flow(4, channels, steps=50, path=path)
+def test_samples_of_the_source_become_samples_of_the_target(channels):
+    flow = matched_flow(4, channels, steps=50)
     size = 4000
     arrived = flow(flow.source.sample(size, np.random.default_rng(0)))
     drawn = flow.target.sample(size, np.random.default_rng(1))
@@ -172,9 +168,9 @@ def test_the_inverse_undoes_the_map_to_1e_6_sd(seed, channels):
     )
 
 
-@given(mixtures(), st.sampled_from(PATHS))
-def test_from_a_density_to_itself_it_is_the_identity(mixture, path):
-    flow = Flow(mixture, mixture, 10, path)
+@given(mixtures())
+def test_from_a_density_to_itself_it_is_the_identity(mixture):
+    flow = Flow(mixture, mixture, 10)
     x = mixture.sample(30, np.random.default_rng(0))
     np.testing.assert_allclose(flow(x), x, atol=1e-12)
     np.testing.assert_allclose(flow.log_det_jacobian(x), 0, atol=1e-11)
@@ -184,7 +180,7 @@ def test_from_a_density_to_itself_it_is_the_identity(mixture, path):
 
 
 @given(seeds, st.integers(1, 3))
-def test_between_single_gaussians_the_sigma_path_is_the_optimal_transport(seed, channels):
+def test_between_single_gaussians_the_path_is_the_optimal_transport(seed, channels):
     generator = np.random.default_rng(seed)
     source, target = (random_mixture(generator, 1, channels, 3.0) for _ in range(2))
     target = GaussianMixture(source.weights, target.means, target.precisions)
@@ -203,22 +199,18 @@ def test_between_single_gaussians_the_sigma_path_is_the_optimal_transport(seed, 
     np.testing.assert_allclose(flow.velocity(t, halfway), expected - x, atol=1e-11)
 
 
-@given(seeds, st.integers(1, 3), st.sampled_from(PATHS))
-def test_the_path_begins_at_the_source_and_ends_at_the_target(seed, channels, path):
+@given(seeds, st.integers(1, 3))
+def test_the_path_begins_at_the_source_and_ends_at_the_target(seed, channels):
     generator = np.random.default_rng(seed)
     source, target = (random_mixture(generator, 3, channels) for _ in range(2))
     target = GaussianMixture(source.weights, target.means, target.precisions)
-    flow = Flow(source, target, path=path)
+    flow = Flow(source, target)
     for t, end in ((0.0, source), (1.0, target)):
         np.testing.assert_allclose(flow.mixture(t).means, end.means, atol=1e-12)
         np.testing.assert_allclose(flow.mixture(t).covariances, end.covariances, atol=1e-11)
         assert (flow.mixture(t).weights == source.weights).all()
     halfway = flow.mixture(0.5)
-    if path == "precision":
-        np.testing.assert_allclose(
-            halfway.precisions, 0.5 * (source.precisions + target.precisions), atol=1e-12
-        )
-    elif channels == 1:
+    if channels == 1:
         np.testing.assert_allclose(
             halfway.covariances**0.5,
             0.5 * (source.covariances**0.5 + target.covariances**0.5),
@@ -238,12 +230,12 @@ def outer(one, two):
 
 
 @settings(max_examples=20)
-@given(seeds, st.sampled_from(PATHS))
-def test_independent_channels_flow_independently(seed, path):
+@given(seeds)
+def test_independent_channels_flow_independently(seed):
     generator = np.random.default_rng(seed)
     matches = [regularised_match(generator) for _ in range(2)]
-    flows = [Flow(m.source, m.matched, 20, path) for m in matches]
-    both = Flow(outer(*(m.source for m in matches)), outer(*(m.matched for m in matches)), 20, path)
+    flows = [Flow(m.source, m.matched, 20) for m in matches]
+    both = Flow(outer(*(m.source for m in matches)), outer(*(m.matched for m in matches)), 20)
     x = both.source.sample(30, generator)
     apart = np.column_stack([flow(x[:, i]) for i, flow in enumerate(flows)])
     np.testing.assert_allclose(both(x), apart, atol=1e-12)
@@ -277,14 +269,13 @@ def test_more_steps_are_closer():
 
 
 def test_a_flow_survives_json():
-    flow = matched_flow(0, 2, steps=7, path="precision")
+    flow = matched_flow(0, 2, steps=7)
     assert IntensityMap.from_dict(json.loads(json.dumps(flow.to_dict()))) == flow
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"path": "lambda"}, "path must be 'sigma' or 'precision', not 'lambda'"),
         ({"steps": 0}, "steps must lie between 1 and 10000, not 0"),
         ({"steps": 2.5}, "steps"),
     ],

@@ -121,9 +121,9 @@ def test_the_affine_map_comes_first():
 
 def test_several_channels_flow():
     source, target = pair(0, 2)
-    chain = normalising_map(source, target, steps=20, path="precision")
+    chain = normalising_map(source, target, steps=20)
     assert [type(part) for part in chain.maps] == [Affine, Flow]
-    assert (chain.maps[1].steps, chain.maps[1].path) == (20, "precision")
+    assert chain.maps[1].steps == 20
     x = source.sample(50, np.random.default_rng(0))
     np.testing.assert_allclose(chain.inverse()(chain(x)), x, rtol=1e-3)
 
@@ -136,7 +136,6 @@ def test_several_channels_flow():
         {"frozen": [0]},
         {"solver": "rk4"},
         {"solver": "rk4", "steps": 3},
-        {"solver": "rk4", "path": "precision", "steps": 10},
     ],
     ids=str,
 )
@@ -175,9 +174,7 @@ def test_to_itself_it_is_the_identity():
     np.testing.assert_allclose(normalising_map(source, source)(x), x, rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "options", [{}, {"solver": "rk4", "steps": 9, "path": "precision"}], ids=str
-)
+@pytest.mark.parametrize("options", [{}, {"solver": "rk4", "steps": 9}], ids=str)
 @pytest.mark.parametrize("channels", [1, 2])
 def test_it_survives_json(channels, options):
     source, target = pair(0, channels)
@@ -197,10 +194,8 @@ def test_it_survives_json(channels, options):
         ({"regularisation": -1}, "regularisation must be zero or a positive number"),
         ({"frozen": [9]}, "frozen must lie between 0 and"),
         ({"solver": "rk4", "steps": 0}, "steps must lie between"),
-        ({"solver": "rk4", "path": "lambda"}, "path must be 'sigma' or 'precision'"),
         # Not used by the exact solver, but a mistake all the same.
         ({"steps": 0}, "steps must lie between"),
-        ({"path": "lambda"}, "path must be 'sigma' or 'precision'"),
     ],
     ids=str,
 )

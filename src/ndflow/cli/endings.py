@@ -39,7 +39,7 @@ from ndflow.study.site_distances import NO_SITE, SiteDistances
 from ndflow.values import plural
 
 if TYPE_CHECKING:
-    from ndflow.compare.evaluate import Evaluation
+    from ndflow.evaluation.save import Evaluation
 
 __all__ = [
     "conclude",

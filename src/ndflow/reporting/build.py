@@ -283,7 +283,7 @@ def _page(
         citation=cited(run.study, masks, steps),
         facts=facts(run, len(failures)),
         preparation=preparation_section(
-            list(prepared.values()), run.study.folder, sites=sites, embedded=embedded
+            list(prepared.values()), run.study.folder, embedded=embedded
         ),
         study=_identity(run.study.folder),
         remarks=lesion_remarks(scans),

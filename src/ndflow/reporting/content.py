@@ -265,14 +265,12 @@ class Preparation:
     ----------
     sentences : what was done.
     key : (name, colour) of the outlines in the pictures.
-    volumes : of brain and tissues, drawn.
     scans : those with pictures; those to check come first.
     table : what was measured, one row per scan; None where the table of scans has it.
     """
 
     sentences: Sequence[str]
     key: Sequence[tuple[str, str]]
-    volumes: Sequence[Picture]
     scans: Sequence[PreparedEntry]
     table: Numbers | None = None
 

@@ -18,7 +18,6 @@ from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry
 from ndflow.reporting.sections.preparation_section import (
     COLUMNS,
     PreparedScan,
-    age_of,
     cells,
     preparation_section,
 )
@@ -26,7 +25,7 @@ from ndflow.study.folder import PROVENANCE
 from ndflow.study.parallel.tasks import read_failures
 from ndflow.study.preparing.preparation_of import preparation_of
 from ndflow.study.preparing.preparation_records import PreparedRecord
-from ndflow.study.preparing.prepared_tables import MEASURES, STUDY
+from ndflow.study.preparing.prepared_tables import MEASURES
 from ndflow.study.site_distances import NO_SITE
 from ndflow.values import plural
 
@@ -102,7 +101,6 @@ def prepared_page(
         preparation=preparation_section(
             scans,
             folder,
-            sites=sites,
             embedded={scan.name for scan in scans[:sample]},
             table=False,
         ),
@@ -112,9 +110,8 @@ def prepared_page(
 
 
 def _scans(folder: Path, begin: Callable[[int], Callable[[], None]]) -> list[PreparedScan]:
-    """Return the scans that its tables list."""
+    """Return the scans that its table lists."""
     rows = _rows(folder / MEASURES)
-    listed = {row["image"]: row for row in _rows(folder / STUDY)}
     step = begin(len(rows))
     found = []
     for row in rows:
@@ -122,8 +119,7 @@ def _scans(folder: Path, begin: Callable[[int], Callable[[], None]]) -> list[Pre
         if prepared is None:
             cause = "the sidecar of a prepared image is missing or damaged"
             raise FileError(folder / row["image"], cause, "prepare the scans again")
-        age = age_of(listed.get(row["image"], {}).get("age"))
-        found.append(PreparedScan(row["name"], row["site"] or NO_SITE, age, prepared))
+        found.append(PreparedScan(row["name"], row["site"] or NO_SITE, prepared))
         step()
     return found
 

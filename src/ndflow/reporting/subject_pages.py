@@ -72,7 +72,7 @@ def _preparation(page: Page, scans: Sequence[ScanEntry], folder: Path) -> Prepar
     if whole is None or not own:
         return None
     own = [replace(one, png=one.png or (folder / one.link).read_bytes()) for one in own]
-    return replace(whole, sentences=[], volumes=[], scans=own, table=None)
+    return replace(whole, sentences=[], scans=own, table=None)
 
 
 def _montage(page: Page, scans: Sequence[ScanEntry], folder: Path) -> Montage | None:

@@ -10,9 +10,9 @@ import numpy as np
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.errors import InvalidValueError
+from ndflow.evaluation.distribution import EmpiricalDistribution, empirical_distribution
 from ndflow.figures.scan_panels import ScanPanel, scan_figure
 from ndflow.figures.style import ACCENT
-from ndflow.metrics.distribution import EmpiricalDistribution, empirical_distribution
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 
 if TYPE_CHECKING:

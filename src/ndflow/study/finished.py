@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.evaluation.statistics import covariate_effect
 from ndflow.files.atomic import AnyPath
 from ndflow.files.json_model import kind_in, read_model
 from ndflow.files.lock import reading
 from ndflow.image.found_masks import AUTO, BRAIN
 from ndflow.image.scans import Scan
-from ndflow.metrics.statistics import covariate_effect
 from ndflow.scan.presets.preset_rules import GOVERNED
 from ndflow.scan.records import MapRecord, StudyRecord
 from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from

@@ -12,7 +12,7 @@ OUT/failures.tsv           the scans that failed, and why
 OUT/provenance.json        what was run
 OUT/report.html            the page about it, see `ndflow.reporting.build`
 OUT/report-<subject>.html  the page of a subject, where somebody asked for it
-OUT/evaluation/            what was measured, see `ndflow.compare.save`
+OUT/evaluation/            what was measured, see `ndflow.evaluation.save`
 OUT/logs/CITATION.md       boilerplate for a paper, see `ndflow.reporting.citation`
 OUT/prepared/              raw scans that were prepared with the study, see `ndflow.study.preparing`
 """

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.metrics.site_distance import distance_between_sites, distance_within_sites
+from ndflow.evaluation.sites import distance_between_sites, distance_within_sites
 from ndflow.scan.records import ScanModel
 from ndflow.transport import IntensityMap, align
 from ndflow.values import FloatArray

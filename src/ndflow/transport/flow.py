@@ -14,15 +14,11 @@ for each component and so for the sum. The map takes x along ``ẋ = u(x, t)`` f
 log-Jacobian is the integral of ``∇·u`` on the way. The way back is the flow of the reversed
 path, so the inverse of a flow is the flow with its ends exchanged.
 
-Means move in straight lines. There are two paths for the covariances:
-
-- ``sigma``, the geodesic between Gaussians: with ``T = Σ0^{-½} (Σ0^{½} Σ1 Σ0^{½})^{½} Σ0^{-½}`` and
-  ``G = (1−t) I + t T``, it is ``Σ_t = G Σ0 G`` and ``A = (T − I) G⁻¹``. In one channel σ moves
-  linearly.
-- ``precision``, the path of the paper: Λ moves linearly, and ``A = −½ Σ Λ̇``.
-
-In one channel both give the same map, see `ndflow.transport.quantile_map`; the first has a far
-smaller integration error. The integrator is Runge–Kutta of order 4 with equal steps.
+Means move in straight lines, and covariances along the geodesic between Gaussians: with
+``T = Σ0^{-½} (Σ0^{½} Σ1 Σ0^{½})^{½} Σ0^{-½}`` and ``G = (1−t) I + t T``, it is ``Σ_t = G Σ0 G`` and
+``A = (T − I) G⁻¹``. In one channel σ moves linearly. (In the paper Λ moves linearly. In one channel
+that gives the same map, see `ndflow.transport.quantile_map`, with a far larger integration error.)
+The integrator is Runge–Kutta of order 4 with equal steps.
 """
 
 from __future__ import annotations
@@ -38,7 +34,7 @@ from numpy.typing import ArrayLike
 from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, einsum, instance, points, short, whole
+from ndflow.values import FloatArray, einsum, instance, points, whole
 
 __all__ = ["Flow"]
 
@@ -67,11 +63,10 @@ class Flow(IntensityMap):
     ----------
     source, target : the two ends, for example `Match.source` and `Match.matched`.
     steps : the number of Runge–Kutta steps.
-    path : ``"sigma"``, or ``"precision"`` for the path of the paper.
 
     Raises
     ------
-    InvalidValueError : ends with different weights or channels, or an unknown path.
+    InvalidValueError : ends with different weights or channels.
 
     Examples
     --------
@@ -87,7 +82,6 @@ class Flow(IntensityMap):
     source: GaussianMixture
     target: GaussianMixture
     steps: int = 100
-    path: str = "sigma"
 
     def __post_init__(self) -> None:
         """Check that the two ends fit together."""
@@ -102,14 +96,11 @@ class Flow(IntensityMap):
             raise InvalidValueError(
                 "source and target must have the same weights; match them first"
             )
-        if not isinstance(self.path, str) or self.path not in ("sigma", "precision"):
-            raise InvalidValueError(f"path must be 'sigma' or 'precision', not {short(self.path)}")
         object.__setattr__(self, "steps", whole(self.steps, "steps", 1, _MAX_STEPS))
 
     def __repr__(self) -> str:
-        """Return the number of components, the number of steps and the path."""
-        components = self.source.components
-        return f"Flow(components={components}, steps={self.steps}, path={self.path!r})"
+        """Return the number of components and the number of steps."""
+        return f"Flow(components={self.source.components}, steps={self.steps})"
 
     @property
     def channels(self) -> int:
@@ -118,11 +109,11 @@ class Flow(IntensityMap):
 
     def inverse(self) -> Flow:
         """Return the flow of the reversed path."""
-        return Flow(self.target, self.source, self.steps, self.path)
+        return Flow(self.target, self.source, self.steps)
 
     def with_steps(self, steps: int) -> Flow:
         """Return the same flow, integrated in another number of steps."""
-        return Flow(self.source, self.target, steps, self.path)
+        return Flow(self.source, self.target, steps)
 
     def mixture(self, t: float) -> GaussianMixture:
         """Return the density at time t, from 0 at the source to 1 at the target."""
@@ -155,15 +146,10 @@ class Flow(IntensityMap):
         """Return μ, Λ, μ̇ and A of equation (1) at time t."""
         source, target = self.source, self.target
         drift = target.means - source.means
-        if self.path == "sigma":
-            identity = np.eye(self.channels)
-            back = gaussian.inverse((1 - t) * identity + t * self._transport)  # G⁻¹
-            precisions = gaussian.product(gaussian.product(back, source.precisions), back)
-            strain = gaussian.product(self._transport - identity, back)
-        else:
-            change = target.precisions - source.precisions
-            precisions = source.precisions + t * change
-            strain = -0.5 * gaussian.product(gaussian.inverse(precisions), change)
+        identity = np.eye(self.channels)
+        back = gaussian.inverse((1 - t) * identity + t * self._transport)  # G⁻¹
+        precisions = gaussian.product(gaussian.product(back, source.precisions), back)
+        strain = gaussian.product(self._transport - identity, back)
         return source.means + t * drift, gaussian.symmetric(precisions), drift, strain
 
     def _stage(self, t: float) -> _Stage:

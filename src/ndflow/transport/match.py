@@ -43,8 +43,6 @@ class Match(Value):
         has unit variance.
     objectives : (iterations + 1,), the divergence plus the regulariser. It never rises.
     status : whether the match converged.
-    trajectory : the mixtures on the way, from the source to the matched one, if they were asked
-        for; else none.
 
     Examples
     --------
@@ -62,17 +60,12 @@ class Match(Value):
     divergences: FloatArray
     objectives: FloatArray
     status: Status
-    trajectory: tuple[GaussianMixture, ...] = ()
 
     def __post_init__(self) -> None:
         """Validate."""
         instance(self.source, "source", GaussianMixture)
         instance(self.matched, "matched", GaussianMixture)
         instance(self.status, "status", Status)
-        instance(self.trajectory, "trajectory", tuple | list)
-        for mixture in self.trajectory:
-            instance(mixture, "each of trajectory", GaussianMixture)
-        object.__setattr__(self, "trajectory", tuple(self.trajectory))
         for name in ("divergences", "objectives"):
             object.__setattr__(self, name, real_array(getattr(self, name), name, None))
 
@@ -92,7 +85,6 @@ def match(
     optimiser: str = "lbfgs",
     steps: int = 200,
     rate: float = 1.0,
-    trajectory: bool = False,
 ) -> Match:
     """Move the components of `source` towards `target`.
 
@@ -109,7 +101,6 @@ def match(
         would otherwise be caught by the nearest peak.
     optimiser : ``"lbfgs"``, or ``"descent"`` for plain gradient descent as in the paper.
     steps, rate : the number of gradient steps and the initial step size, for ``"descent"`` only.
-    trajectory : whether to keep the mixture after each step of the optimiser, see `Match`.
 
     Returns
     -------
@@ -149,25 +140,18 @@ def match(
     if not free.any():
         end = _nothing(minimised)
     elif optimiser == "lbfgs":
-        end = _lbfgs(minimised, coarse, trajectory)
+        end = _lbfgs(minimised, coarse)
     else:
-        end = _descent(minimised, steps, rate, trajectory)
-
-    def mixture(place: _Place) -> GaussianMixture:
-        means, precisions = source.means.copy(), source.precisions.copy()
-        means[free] = place.means * scale + centre
-        precisions[free] = gaussian.symmetric(place.precisions / np.outer(scale, scale))
-        return GaussianMixture(source.weights, means, precisions)
-
-    matched = mixture(end.places[-1])
-    between = (mixture(place) for place in end.places[:-1])
+        end = _descent(minimised, steps, rate)
+    means, precisions = source.means.copy(), source.precisions.copy()
+    means[free] = end.means * scale + centre
+    precisions[free] = gaussian.symmetric(end.precisions / np.outer(scale, scale))
     return Match(
         source=source,
-        matched=matched,
+        matched=GaussianMixture(source.weights, means, precisions),
         divergences=np.array([value for value, _ in end.trace]),
         objectives=np.array([total for _, total in end.trace]),
         status=end.status,
-        trajectory=(source, *between, matched) if trajectory else (),
     )
 
 
@@ -179,15 +163,9 @@ def _free(source: GaussianMixture, frozen: Sequence[int]) -> NDArray[np.bool_]:
     return free
 
 
-class _Place(NamedTuple):
-    """Where the free components are."""
-
-    means: FloatArray
-    precisions: FloatArray
-
-
 class _End(NamedTuple):
-    places: list[_Place]  # after each step, or after the last one alone
+    means: FloatArray  # of the free components
+    precisions: FloatArray
     trace: list[tuple[float, float]]
     status: Status
 
@@ -195,19 +173,18 @@ class _End(NamedTuple):
 def _nothing(objective: Objective) -> _End:
     trace = [objective.in_coordinates(objective.start())[:2]]
     status = Status(True, 0, "nothing to move: all components are frozen")
-    return _End([_Place(objective.means, objective.precisions)], trace, status)
+    return _End(objective.means, objective.precisions, trace, status)
 
 
-def _lbfgs(objective: Objective, coarse: Sequence[Objective], trajectory: bool) -> _End:
+def _lbfgs(objective: Objective, coarse: Sequence[Objective]) -> _End:
     start = objective.start()
     latest = objective.in_coordinates(start)[:2]
     trace = [latest]
-    way: list[FloatArray] = []
     if coarse:
-        ahead, approach = _approached(coarse, start)
+        ahead = _approached(coarse, start)
         there = objective.in_coordinates(ahead)[:2]
         if there[1] < latest[1]:
-            start, latest, way = ahead, there, approach
+            start, latest = ahead, there
             trace.append(there)
 
     def evaluate(flat: FloatArray) -> tuple[float, FloatArray]:
@@ -216,9 +193,8 @@ def _lbfgs(objective: Objective, coarse: Sequence[Objective], trajectory: bool) 
         latest = value, total
         return total, gradient
 
-    def keep(flat: FloatArray) -> None:
+    def keep(_: FloatArray) -> None:
         value, total = latest
-        way.append(flat)
         trace.append((value, min(total, trace[-1][1])))  # rounding may lift the last step
 
     def search(begin: FloatArray, tolerance: float) -> Minimum:
@@ -242,19 +218,11 @@ def _lbfgs(objective: Objective, coarse: Sequence[Objective], trajectory: bool) 
     message = f"converged after {taken} iterations"
     if not end.converged:
         message = f"stopped after {taken} iterations; try a larger regularisation"
-    between = way[:-1] if trajectory else []
-    places = [_Place(*objective.parameters(flat)) for flat in (*between, end.x)]
-    return _End(places, trace, Status(end.converged, taken, message))
+    return _End(*objective.parameters(end.x), trace, Status(end.converged, taken, message))
 
 
-def _approached(
-    coarse: Sequence[Objective], start: FloatArray
-) -> tuple[FloatArray, list[FloatArray]]:
-    """Return where blurred densities match, and the way there.
-
-    Each search starts from where the last one ended.
-    """
-    way: list[FloatArray] = []
+def _approached(coarse: Sequence[Objective], start: FloatArray) -> FloatArray:
+    """Return where blurred densities match; each search starts where the last one ended."""
     for objective in coarse:
 
         def evaluate(flat: FloatArray, at: Objective = objective) -> tuple[float, FloatArray]:
@@ -263,20 +231,19 @@ def _approached(
         start = minimise(
             evaluate,
             start,
-            accepted=way.append,
+            accepted=lambda _: None,
             value_tolerance=_NEAR,
             gradient_tolerance=_FLAT,
             iterations=_MAX_ITERATIONS,
         ).x
-    return start, way
+    return start
 
 
-def _descent(objective: Objective, steps: int, rate: float, trajectory: bool) -> _End:
+def _descent(objective: Objective, steps: int, rate: float) -> _End:
     """Take plain gradient steps on means and precisions, halving those that would go up."""
     means, precisions = objective.means, objective.precisions
     value, total, by_mean, by_precision = objective.in_parameters(means, precisions)
     trace = [(value, total)]
-    way: list[_Place] = []
     for _ in range(steps):
         while rate > _SHORTEST:
             new_means = means - rate * by_mean
@@ -291,10 +258,7 @@ def _descent(objective: Objective, steps: int, rate: float, trajectory: bool) ->
         means, precisions = new_means, new_precisions
         value, total, by_mean, by_precision = there
         trace.append((value, total))
-        if trajectory:
-            way.append(_Place(means, precisions))
     taken = len(trace) - 1
     ended = rate <= _SHORTEST
     message = f"took {taken} gradient steps" + (" and reached a minimum" if ended else "")
-    places = [*way[:-1], _Place(means, precisions)]
-    return _End(places, trace, Status(ended, taken, message))
+    return _End(means, precisions, trace, Status(ended, taken, message))

@@ -61,7 +61,6 @@ def normalising_map(
     whiten: bool = False,
     solver: str = "exact",
     steps: int = 100,
-    path: str = "sigma",
 ) -> Chain:
     """Return the map that takes intensities with the density `source` to those of `target`.
 
@@ -80,7 +79,7 @@ def normalising_map(
     whiten : align whole covariances, see `align`.
     solver : ``"exact"``, the map between the two densities in closed form; or ``"rk4"``, the
         integration of the flow as in the paper, which is always used for several channels.
-    steps, path : options of the integration, see `Flow`; the exact map depends on neither.
+    steps : of the integration, see `Flow`; the exact map does not depend on it.
 
     Returns
     -------
@@ -110,7 +109,7 @@ def normalising_map(
         frozen=frozen,
         whiten=whiten,
     )
-    return flow_map(*matched, solver=solver, steps=steps, path=path)
+    return flow_map(*matched, solver=solver, steps=steps)
 
 
 def align_and_match(
@@ -149,16 +148,14 @@ def align_and_match(
     return AlignedMatch(affine, matched)
 
 
-def flow_map(
-    affine: Affine, matched: Match, *, solver: str = "exact", steps: int = 100, path: str = "sigma"
-) -> Chain:
+def flow_map(affine: Affine, matched: Match, *, solver: str = "exact", steps: int = 100) -> Chain:
     """Return the map of an alignment and the match that followed it.
 
     Parameters
     ----------
     affine : the alignment of the source.
     matched : the match of the aligned source.
-    solver, steps, path : see `normalising_map`.
+    solver, steps : see `normalising_map`.
 
     Returns
     -------
@@ -172,10 +169,10 @@ def flow_map(
         raise InvalidValueError(f"solver must be 'exact' or 'rk4', not {solver!r}")
     source, target = matched.source, matched.matched
     if source.channels > 1:
-        return Chain((affine, Flow(*with_far_field(source, target), steps, path)))
+        return Chain((affine, Flow(*with_far_field(source, target), steps)))
     low, high = source.quantile(DETERMINED_RANGE).tolist()
     ends = without_gaps(source, target, DETERMINED_RANGE)
-    flow = Flow(*ends, steps, path)
+    flow = Flow(*ends, steps)
     if solver == "exact":
         return Chain((affine, LinearTails(QuantileMap(*ends), low, high)))
     if (np.diff(flow(np.linspace(low, high, _PROBES))) <= 0).any():

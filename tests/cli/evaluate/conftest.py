@@ -33,4 +33,4 @@ def flow(studies: SiteStudy, tmp_path: Path) -> Path:
 @pytest.fixture
 def unseen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Draw no figures, which would take longer than everything else."""
-    monkeypatch.setattr("ndflow.compare.save.drawings", lambda _: [])
+    monkeypatch.setattr("ndflow.evaluation.save.drawings", lambda _: [])

@@ -152,7 +152,7 @@ def test_a_condition_that_cannot_be_classified_is_named_once(
     def fail(**_: object) -> None:
         raise InvalidValueError("the forest is on fire; call the rangers")
 
-    monkeypatch.setattr("ndflow.compare.site_recognition.classify_fold", fail)
+    monkeypatch.setattr("ndflow.evaluation.classification.classify_fold", fail)
     ran = run("evaluate", flow, *QUICK)
     assert ran.code == 1
     assert len(ran.errors) == 5  # although each condition has two folds

@@ -12,7 +12,7 @@ QUICK = ("--trees", 5, "--permutations", 2)
 FIGURES = ("populations", "fitness", "tissues", "predictions", "pair")
 PANELS = ("tissues_WM", "tissues_GM", "tissues_CSF", "entropy", "confidence")
 TABLES = ("sites", "classification", "fitness", "fitness_scans", "predictions", "repeats")
-TABLES += ("tissue", "tissue_scans", "contrast", "reliability", "transfer", "features")
+TABLES += ("tissue", "tissue_scans", "contrast", "reliability", "features")
 
 
 def record(folder: Path) -> Any:
@@ -141,11 +141,11 @@ def test_an_evaluation_that_was_stopped_while_writing_is_replaced(
     def stop(_: object) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("ndflow.compare.save.drawings", stop)
+    monkeypatch.setattr("ndflow.evaluation.save.drawings", stop)
     assert run("evaluate", flow, *QUICK).code == 130
     assert (flow / "evaluation" / "summary.txt").exists()
     assert record(flow / "evaluation")["results"] == {}  # so that no report shows it
-    monkeypatch.setattr("ndflow.compare.save.drawings", lambda _: [])
+    monkeypatch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
     assert run("evaluate", flow, *QUICK, "--force").code == 0
     assert record(flow / "evaluation")["results"] != {}
 

@@ -198,26 +198,25 @@ def test_effects_and_reliability_have_one_row_per_condition(tmp_path: Path) -> N
     rows = [f"{c} age {t} 0.5 -0.25 0.75 {p}" for c in "ab" for t, p in (("WM", 0.01), ("GM", 0.2))]
     rows = ["\t".join(row.split()) for row in (head, *rows)]
     (tmp_path / "covariate.tsv").write_text("\n".join(rows) + "\n")
-    head = "condition tissue subjects scans pairs icc icc_low icc_high model ccc ccc_low ccc_high"
-    both = "0.91234 -0.1 0.99 ICC(1,1) 0.876 n/a n/a"
-    rows = [f"{c} {t} 3 6 3 {both}" for c in "ab" for t in ("WM", "GM")]
+    head = "condition tissue subjects scans icc icc_low icc_high model"
+    rows = [f"{c} {t} 3 6 0.91234 -0.1 0.99 ICC(1,1)" for c in "ab" for t in ("WM", "GM")]
     rows = ["\t".join(row.split()) for row in (head, *rows)]
     (tmp_path / "reliability.tsv").write_text("\n".join(rows) + "\n")
     agree, effects = evaluation_section(tmp_path, "abc").tables
-    assert agree.head == ["condition", "subjects", "icc WM", "ccc WM", "icc GM", "ccc GM"]
+    assert agree.head == ["condition", "subjects", "icc WM", "icc GM"]
     icc = "0.91 [−0.10, 0.99]".replace(" ", "\N{NO-BREAK SPACE}")
-    assert agree.rows == [[one, "3", icc, "0.876", icc, "0.876"] for one in "ab"]
+    assert agree.rows == [[one, "3", icc, icc] for one in "ab"]
     assert effects.title == "Effect of age and sex on tissue medians"
     assert effects.head == ["condition", "covariate", "WM", "GM"]
     cells = [cell.replace("\N{NO-BREAK SPACE}", " ") for cell in effects.rows[0]]
     assert cells == ["a", "age", "0.50* [−0.25, 0.75]", "0.50 [−0.25, 0.75]"]
     # An evaluation of an earlier version is shown as it is.
     (tmp_path / "covariate.tsv").write_text("condition\ttissue\tslope\na\tWM\t0.123456\n")
-    old = "condition tissue subjects scans pairs icc model ccc\na WM 3 6 3 0.91234 ICC(1,1) n/a\n"
+    old = "condition tissue subjects scans icc model\na WM 3 6 0.91234 ICC(1,1)\n"
     (tmp_path / "reliability.tsv").write_text(old.replace(" ", "\t"))
     agree, former = evaluation_section(tmp_path, "abc").tables
     assert former.rows == [["a", "WM", "0.123"]]
-    assert agree.rows == [["a", "3", "0.912", "–"]]
+    assert agree.rows == [["a", "3", "0.912"]]
 
 
 TABLES = {

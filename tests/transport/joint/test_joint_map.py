@@ -104,16 +104,14 @@ def product(one, two):
     )
 
 
-@pytest.mark.parametrize("path", ["sigma", "precision"])
-def test_the_flow_of_a_product_is_the_product_of_the_flows(path):
+def test_the_flow_of_a_product_is_the_product_of_the_flows():
     generator = np.random.default_rng(2)
     ends = [regularised_match(generator), regularised_match(generator)]
-    flows = [Flow(end.source, end.matched, 50, path) for end in ends]
+    flows = [Flow(end.source, end.matched, 50) for end in ends]
     both = Flow(
         product(*(flow.source for flow in flows)),
         product(*(flow.target for flow in flows)),
         50,
-        path,
     )
     x = np.column_stack([flow.source.quantile(np.linspace(0.01, 0.99, 50)) for flow in flows])
     np.testing.assert_allclose(both(x)[:, 0], flows[0](x[:, 0]), atol=1e-6)

@@ -11,7 +11,7 @@ from ndflow.cli.options import Jobs, Verbosity, VerbosityOptions
 from ndflow.errors import InvalidValueError
 
 if TYPE_CHECKING:
-    from ndflow.demo.demonstration import Demonstration
+    from ndflow.demo.run import Demonstration
 
 __all__ = ["demo"]
 
@@ -45,7 +45,7 @@ def demo(
     from ndflow.cli.progress import ProgressDisplay
     from ndflow.cli.report_page import PageOutcome
     from ndflow.cli.run_scans import command_line
-    from ndflow.demo.demonstration import check_demo, run_demo
+    from ndflow.demo.run import check_demo, run_demo
 
     folder = Path(dir).absolute()
     if raw and jobs != -1:
@@ -72,7 +72,7 @@ def demo(
 def _write_raw(folder: str, verbosity: Verbosity) -> int:
     """Write the scans of the tutorial, and say where they are."""
     from ndflow.cli.console import print_text
-    from ndflow.demo.raw_scans import write_raw_scans
+    from ndflow.demo.run import write_raw_scans
 
     made = write_raw_scans(Path(folder))
     if not verbosity.quiet:

@@ -38,10 +38,9 @@ def evaluate(
 
     Each run is compared with the unnormalised scans, and with the same scans aligned in mean and
     standard deviation: their histograms, the intensities of tissues, how well random forests tell
-    the sites apart, how well tissue classifiers of one site do at another, and how reliable
-    repeated scans of the same subject are. A verdict and the most important numbers are printed;
-    all tables and figures are written to DIR. An evaluation inside a run is shown in its report,
-    which is written again.
+    the sites apart, and how reliable repeated scans of the same subject are. A verdict and the most
+    important numbers are printed; all tables and figures are written to DIR. An evaluation inside a
+    run is shown in its report, which is written again.
 
     Example: `ndflow evaluate OUT OUT_NYUL -o comparison --covariate age sex`
 
@@ -67,7 +66,7 @@ def evaluate(
     from ndflow.cli.progress import ProgressDisplay
     from ndflow.cli.report_page import page_of_evaluation
     from ndflow.cli.run_scans import command_line
-    from ndflow.compare.evaluate import evaluate as run_evaluation
+    from ndflow.evaluation.save import evaluate as run_evaluation
 
     with ProgressDisplay(verbosity) as progress:
         evaluation = run_evaluation(

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ndflow.compare.measure import TISSUE_ROWS
-from ndflow.compare.save import VERDICT
-from ndflow.compare.summary import ABOUT, TISSUES_TITLE
 from ndflow.errors import FileError
+from ndflow.evaluation.measure import TISSUE_ROWS
+from ndflow.evaluation.save import VERDICT
+from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.files.text import read_text
@@ -185,12 +185,11 @@ def _covariate(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[
 
 
 def _reliability(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Return both coefficients of all tissues with their intervals, one row per condition."""
+    """Return the coefficients of all tissues with their intervals, one row per condition."""
     cells: dict[str, dict[str, str]] = {}
     for row in rows:
         own = cells.setdefault(row["condition"], {"subjects": row["subjects"]})
-        for name in ("icc", "ccc"):
-            own[f"{name} {row['tissue']}"] = _with_interval(row, name)
+        own[f"icc {row['tissue']}"] = _with_interval(row, "icc")
     names = list(next(iter(cells.values())))
     return ["condition", *names], [[one, *own.values()] for one, own in cells.items()]
 

@@ -1,21 +1,16 @@
-"""How scans were prepared, on a page: pictures for quality control, volumes, and what to check."""
+"""How scans were prepared, on a page: pictures for quality control, measures, and what to check."""
 
 from __future__ import annotations
 
-import math
 import os
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from ndflow.doubt import Doubt
-from ndflow.figures.export import svg
-from ndflow.figures.volume_scatter import VolumePanel, volume_picture
 from ndflow.preparation.picture import OUTLINES
-from ndflow.reporting.content import Column, Numbers, Picture, Preparation, PreparedEntry
+from ndflow.reporting.content import Column, Numbers, Preparation, PreparedEntry
 from ndflow.reporting.page_data import picture_size
 from ndflow.reporting.scan_summary import ScanSummary
 from ndflow.study.preparing.preparation_of import PreparedImage, preparation_of
@@ -23,7 +18,7 @@ from ndflow.study.preparing.preparation_records import PreparationRecord
 from ndflow.study.site_distances import NO_SITE
 from ndflow.values import plural
 
-__all__ = ["COLUMNS", "PreparedScan", "age_of", "cells", "preparation_section", "prepared_scans"]
+__all__ = ["COLUMNS", "PreparedScan", "cells", "preparation_section", "prepared_scans"]
 
 COLUMNS = (
     Column("brain", "Volume of the brain mask, in millilitres", True),
@@ -57,13 +52,11 @@ class PreparedScan(NamedTuple):
     Attributes
     ----------
     name, site : of the scan.
-    age : of the person, NaN where it is not known.
     prepared : how it was prepared.
     """
 
     name: str
     site: str
-    age: float
     prepared: PreparedImage
 
     @property
@@ -84,25 +77,14 @@ def prepared_scans(scans: Iterable[ScanSummary]) -> list[PreparedScan]:
         inputs = (scan.record.inputs or {}).get("image", ())
         prepared = preparation_of(scan.scan.path, inputs[0].sha256 if inputs else None)
         if prepared is not None:
-            age = age_of(scan.scan.covariates.get("age"))
-            found.append(PreparedScan(scan.scan.name, scan.site, age, prepared))
+            found.append(PreparedScan(scan.scan.name, scan.site, prepared))
     return found
-
-
-def age_of(text: str | None) -> float:
-    """Return an age as a number; NaN where a table has none."""
-    try:
-        age = float(text or "nan")
-    except ValueError:
-        return math.nan
-    return age if math.isfinite(age) else math.nan
 
 
 def preparation_section(
     scans: Sequence[PreparedScan],
     folder: Path,
     *,
-    sites: Sequence[str],
     embedded: Collection[str] = (),
     table: bool = True,
 ) -> Preparation | None:
@@ -112,7 +94,6 @@ def preparation_section(
     ----------
     scans : those that were.
     folder : of the page.
-    sites : of the study.
     embedded : the names of scans whose pictures are part of the page.
     table : whether to list what was measured.
     """
@@ -123,7 +104,6 @@ def preparation_section(
     return Preparation(
         sentences=_sentences(scans),
         key=[(_KEY[name], OUTLINES[name]) for name in OUTLINES if name != "lesion" or lesions],
-        volumes=_volumes(scans, sites),
         scans=[
             _entry(scan, scan.prepared.picture, folder, scan.name in embedded)
             for scan in ordered
@@ -139,38 +119,6 @@ def _sentences(scans: Sequence[PreparedScan]) -> list[str]:
     return [
         text.format(plural(counts[step], "scan")) for step, text in _STEPS.items() if counts[step]
     ]
-
-
-def _volumes(scans: Sequence[PreparedScan], sites: Sequence[str]) -> list[Picture]:
-    """Return the volumes of the brain and its tissues, drawn against age or by site."""
-    measured = {"Brain": [scan.record.measures.brain_ml for scan in scans]}
-    for number, tissue in enumerate(("CSF", "GM", "WM")):
-        measured[tissue] = [
-            math.nan if (known := scan.record.measures.tissues_ml) is None else known[number]
-            for scan in scans
-        ]
-    ages = np.array([scan.age for scan in scans])
-    by_age = np.isfinite(ages).sum() > 1
-    found = []
-    for title, volumes in measured.items():
-        shown = [
-            place
-            for place, volume in enumerate(volumes)
-            if math.isfinite(volume) and (not by_age or math.isfinite(ages[place]))
-        ]
-        if len(shown) < 2:
-            continue
-        panel = VolumePanel(
-            title,
-            np.array([volumes[place] for place in shown]),
-            [scans[place].site for place in shown],
-            ages[shown] if by_age else None,
-        )
-        against = "against age, by site" if by_age else "by site"
-        drawn = svg(volume_picture(panel, sites=sites))
-        what = "the brain" if title == "Brain" else title
-        found.append(Picture(drawn, f"Volumes of {what} in millilitres {against}"))
-    return found
 
 
 def _entry(scan: PreparedScan, picture: Path, folder: Path, embedded: bool) -> PreparedEntry:

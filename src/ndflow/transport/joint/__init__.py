@@ -4,7 +4,6 @@ from ndflow.transport.joint.channelwise import Channelwise
 from ndflow.transport.joint.joint_map import REGULARISATION, JointFigures, JointMap, joint_map
 from ndflow.transport.joint.meshed import Meshed, meshed
 from ndflow.transport.joint.sliced import sliced_distance
-from ndflow.transport.joint.trajectory import trajectory
 
 __all__ = [
     "REGULARISATION",
@@ -15,5 +14,4 @@ __all__ = [
     "joint_map",
     "meshed",
     "sliced_distance",
-    "trajectory",
 ]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -32,16 +31,14 @@ from ndflow.transport.flow import Flow
 from ndflow.transport.joint.channelwise import Channelwise
 from ndflow.transport.joint.meshed import meshed
 from ndflow.transport.joint.sliced import Slices
-from ndflow.transport.joint.trajectory import trajectory
 from ndflow.transport.maps import Chain, IntensityMap
-from ndflow.transport.match import Match, match
+from ndflow.transport.match import match
 from ndflow.transport.normalising_map import DETERMINED_RANGE, normalising_map
 from ndflow.transport.tabulated import tabulate
-from ndflow.values import FloatArray, positive, short
+from ndflow.values import FloatArray, positive
 
 __all__ = [
     "EFFECTIVE_COUNT",
-    "PATHS",
     "REGULARISATION",
     "JointFigures",
     "JointMap",
@@ -49,7 +46,6 @@ __all__ = [
 ]
 
 EFFECTIVE_COUNT = 1e5  # voxels that several channels are worth: a joint density has more to it
-PATHS = ("sigma", "precision", "trajectory")
 _BLURS = (1.0, 0.5, 0.25)
 REGULARISATION = 3e-4  # with less, where components go is hardly determined
 _TABLE = 1e-4  # error of the map of one channel, in standard deviations
@@ -114,7 +110,6 @@ def joint_map(
     *,
     regularisation: float = REGULARISATION,
     effective_count: float = EFFECTIVE_COUNT,
-    path: str = "sigma",
 ) -> JointMap:
     """Return the map that takes the voxels of several channels to a density.
 
@@ -125,12 +120,10 @@ def joint_map(
     target : the density to reach, with d channels.
     regularisation : γ of the joint match, see `match`.
     effective_count : how many independent voxels the mapped voxels are worth, see `fit`.
-    path : of the joint flow: ``"sigma"`` or ``"precision"``, see `Flow`; or ``"trajectory"``, the
-        way that the match itself took, which is integrated at every voxel and takes longer.
 
     Raises
     ------
-    InvalidValueError : numbers of channels that do not fit, or an unknown path.
+    InvalidValueError : numbers of channels that do not fit.
 
     Examples
     --------
@@ -149,8 +142,6 @@ def joint_map(
             f"target has {d} channels, but voxels {voxels.shape[1:]} and {len(marginals)} marginals"
         )
     positive(regularisation, "regularisation", zero=True)
-    if path not in PATHS:
-        raise InvalidValueError(f"path must be one of {', '.join(PATHS)}, not {short(path)}")
     sd = np.sqrt(np.diagonal(target.covariance()))
     first = _channel_maps(marginals, target)
     mapped = first(voxels)
@@ -161,11 +152,11 @@ def joint_map(
         target,
         regularisation=regularisation,
         blurs=_BLURS,
-        trajectory=path == "trajectory",
     )
     sample = _thinned(mapped)
     start = affine(sample)
-    way = _way(found, path, start, _MESH * sd, len(voxels))
+    flow = Flow(*with_far_field(found.source, found.matched))
+    way = meshed(flow, start, tolerance=_MESH * sd, voxels=len(voxels))
     end, log_det = way.map.with_log_det_jacobian(start)
     after_flow = [fit(histogram(column)).mixture for column in end.T]
     last = _channel_maps(after_flow, target)
@@ -185,32 +176,13 @@ def joint_map(
         kept=kept,
         converged=found.status.converged,
         components=fitted.components,
-        steps=way.steps,
+        steps=way.flow.steps,
         interpolated=way.share,
         mesh_error=_MESH * way.error,
         determinants=(float(np.exp(log_det.min())), float(np.exp(log_det.max()))),
         moved=float(np.sqrt(np.mean((((end - start) / sd) ** 2).sum(axis=1)))),
     )
     return JointMap(Chain(tuple(stages)), figures)
-
-
-class _Way(NamedTuple):
-    """The joint flow, its steps, and as of a mesh: the share of voxels on it, and its error."""
-
-    map: IntensityMap
-    steps: int
-    share: float = 0.0
-    error: float = 0.0
-
-
-def _way(found: Match, path: str, start: FloatArray, tolerance: FloatArray, voxels: int) -> _Way:
-    """Return the flow from the source of a match to its end, along a path."""
-    if path == "trajectory":
-        legs = trajectory(found.trajectory, start, tolerance=tolerance)
-        return _Way(legs, sum(leg.steps for leg in legs.maps if isinstance(leg, Flow)))
-    flow = Flow(*with_far_field(found.source, found.matched), path=path)
-    mesh = meshed(flow, start, tolerance=tolerance, voxels=voxels)
-    return _Way(mesh.map, mesh.flow.steps, mesh.share, mesh.error)
 
 
 def _thinned(voxels: FloatArray) -> FloatArray:

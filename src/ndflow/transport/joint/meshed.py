@@ -23,7 +23,7 @@ from ndflow.transport.flow import Flow
 from ndflow.transport.maps import IntensityMap
 from ndflow.values import FloatArray, instance, real_array
 
-__all__ = ["Meshed", "integrated", "meshed"]
+__all__ = ["Meshed", "meshed"]
 
 _RANGE = (0.0005, 0.9995)  # quantiles of each channel between which there is a mesh
 _INHABITED = 0.995  # share of the source in cells that are looked at
@@ -265,7 +265,7 @@ def meshed(
     (True, True)
     """
     probes = points[:: max(1, len(points) // _PROBES)][:_PROBES]
-    accurate, truth = integrated(flow, probes, tolerance)
+    accurate, truth = _integrated(flow, probes, tolerance)
     low, high = np.quantile(points, _RANGE, axis=0)
     unit = np.sqrt(np.diagonal(flow.target.covariance()))
     high = np.maximum(high, low + 1e-9 * unit)
@@ -287,9 +287,7 @@ def meshed(
     return best
 
 
-def integrated(
-    flow: Flow, probes: FloatArray, tolerance: FloatArray, *, fewest: int = _FEWEST_STEPS
-) -> tuple[Flow, FloatArray]:
+def _integrated(flow: Flow, probes: FloatArray, tolerance: FloatArray) -> tuple[Flow, FloatArray]:
     """Return the flow with as many steps as it needs, and where it takes the probes.
 
     Twice as many steps have a sixteenth of the error, so their difference is the error of the fewer
@@ -301,9 +299,8 @@ def integrated(
     flow : the flow; its number of steps is chosen anew, for a quarter of the tolerance.
     probes : (n, d), points that tell.
     tolerance : (d,), the largest error allowed in each channel.
-    fewest : the number of steps to try first.
     """
-    steps = fewest
+    steps = _FEWEST_STEPS
     rough = flow.with_steps(steps)._mapped(probes)
     while steps < _MOST_STEPS:
         fine = flow.with_steps(2 * steps)._mapped(probes)

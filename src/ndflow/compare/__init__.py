@@ -1,1 +1,0 @@
-"""What `ndflow evaluate` does: finished studies measured and compared."""

@@ -1,1 +1,0 @@
-"""Simulated worlds of several channels, and how well maps recover their truth."""

@@ -1,0 +1,554 @@
+"""The demonstration: a simulated study, normalised in several ways, evaluated, and reported.
+
+DIR/data                the scans of three scanners, and their table
+DIR/auto                what users get by default; with evaluation/ of all studies, and report.html
+DIR/auto-without-maps   the same without tissue probability maps
+DIR/site                one map per site
+DIR/paper               the paper: each scan to the average of all
+DIR/nyul                Nyúl's method
+DIR/affine              alignment of mean and standard deviation
+
+*The dataset* has three sites and real anatomy. The scanner of each site has a contrast curve of its
+own, so it is known for every scan how the canonical intensities, common to all scanners, became
+those of the scan. *The raw scans* of the tutorial are made in the same way, but shaded by a strong
+bias field, without masks or tissue probability maps, and without a lesion. Only the skulls are
+gone, as in data that were shared without faces. One more scan of each site comes later.
+
+*Recovery* is how well the scans agree after normalisation. The scanner of scan i turned canonical
+intensities c into those of the scan by its curve f_i, and an intensity map n_i normalises the scan.
+So a voxel with the true intensity c ends up at ``g_i(c) = n_i(f_i(c))``. In a perfect study all g_i
+are the same function.
+
+Which function is a matter of taste: a common scale is only defined up to one increasing map φ for
+all scans, whether it stretches WM or CSF. A fair measure does not change when every n_i is replaced
+by φ ∘ n_i. Differences of g_i(c) between scans do change, with the local slope of φ. Hence the
+comparison is made in true intensities. The voxels that have the value y after normalisation truly
+have ``c_i(y) = g_i⁻¹(y)``, and ``c̄(y) = mean_i c_i(y)`` is what y means on average. With the 99
+percentiles c_k of the canonical intensities, and the values y_k for which ``c̄(y_k) = c_k``,
+
+    spread = rms_ik(c_i(y_k) − c_k) / sd(c).
+
+In words: where all scans show the same value, by how much do their true intensities differ? A map φ
+moves the y_k and cancels in ``(φ ∘ g_i)⁻¹(φ(y_k)) = g_i⁻¹(y_k)``, so the spread stays the same. If
+scans only differ in gain, ``g_i(c) = s_i c``, it is ``sd(1/s) / mean(1/s) · rms(c) / sd(c)``.
+
+The *error* depends on the scale: the mean over scans of the distance of g_i from a straight line,
+
+    e_i = rms_k(g_i(c_k) − a − b c_k) / (b sd(c)),
+
+where a + b c is fitted to the mean of all g_i. It tells how far the common scale is bent, compared
+with the one that the demonstration happens to use; no method aims at that one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.demo.simulate import (
+    AGES,
+    REACH,
+    SCANNERS,
+    Grid,
+    Scanner,
+    check_empty,
+    draw_scan,
+    grid_over,
+    make_folder,
+    write_image,
+)
+from ndflow.errors import InvalidValueError, NdflowError
+from ndflow.evaluation.comparison import UNNORMALISED, Comparison
+from ndflow.evaluation.save import add_table, evaluate
+from ndflow.evaluation.sites import distance_between_sites
+from ndflow.files.atomic import check_new
+from ndflow.files.tables import write_table
+from ndflow.image.scans import TissueMaps
+from ndflow.preparation.template import Anatomy, load_anatomy
+from ndflow.reporting.build import check_report, report
+from ndflow.scan.outputs import check_folder
+from ndflow.scan.presets.preset_rules import Choices
+from ndflow.scan.records import MapRecord
+from ndflow.scan.settings import AveragingChoices, MatchingChoices, PresetName
+from ndflow.study.folder import EVALUATION, REPORT
+from ndflow.study.listing.scan_table import named_scans, read_scans
+from ndflow.study.parallel.tasks import Outcome
+from ndflow.study.passes import Progress
+from ndflow.study.plan import Study
+from ndflow.study.presets.planned_study import with_choices
+from ndflow.study.run import Summary, run_cohort
+from ndflow.transport import IntensityMap, PiecewiseLinear
+from ndflow.values import FloatArray, real, whole
+
+# ── the dataset ───────────────────────────────────────────────────────────────────────────────────
+
+_COLUMNS = ("subject", "site", "image", "mask", "gm", "wm", "csf", "age", "has_lesion")
+_FINEST, _COARSEST = 0.5, 8.0  # mm
+_LEVELS = np.linspace(0.01, 0.99, 99)
+_LESION_SITE = 1  # the index of the site where one subject has a lesion
+
+
+class Truth(NamedTuple):
+    """The known truth about a scan.
+
+    Attributes
+    ----------
+    site : where it was acquired.
+    curve : from canonical intensities to those of the scan, without noise and bias field.
+    canonical : (99,), the percentiles of its canonical intensities, from the 1st to the 99th.
+    lesion_voxels : the number of voxels in a lesion; 0 in a healthy subject.
+    """
+
+    site: str
+    curve: PiecewiseLinear
+    canonical: FloatArray
+    lesion_voxels: int
+
+
+class DemoStudy(NamedTuple):
+    """The files of the dataset.
+
+    Attributes
+    ----------
+    table : the table of its scans.
+    truths : the truth about each scan, by the name that the scan has in a study.
+    """
+
+    table: Path
+    truths: dict[str, Truth]
+
+
+def write_demo_study(
+    folder: Path,
+    *,
+    resolution: float = 2.0,
+    seed: int = 0,
+    subjects: int = 6,
+    force: bool = False,
+) -> DemoStudy:
+    """Write the scans of three sites with masks and tissue probability maps, and their table.
+
+    Parameters
+    ----------
+    folder : where ``scans.tsv`` and the folder ``scans`` are written; created if needed.
+    resolution : the distance between voxels, in mm.
+    seed : the same seed gives the same bytes, and the same subjects at any resolution.
+    subjects : per site.
+    force : whether existing files may be replaced.
+
+    Returns
+    -------
+    DemoStudy
+        The path of the table, and the truth about each scan.
+
+    Raises
+    ------
+    FileError
+        Where a file exists already, or the folder cannot be created.
+    InvalidValueError
+        Where a parameter is out of range, or nilearn is not installed.
+    """
+    if not _FINEST <= real(resolution, "resolution") <= _COARSEST:
+        raise InvalidValueError(
+            f"resolution must lie between {_FINEST:g} and {_COARSEST:g} mm, not {resolution:g}"
+        )
+    whole(seed, "seed", 0, 1 << 63)
+    whole(subjects, "subjects", 1, 99)
+    anatomy = load_anatomy()
+    table = folder / "scans.tsv"
+    make_folder(folder / "scans")
+    check_new(table, force=force)
+    grid = grid_over(anatomy, resolution, REACH)
+    truths: dict[str, Truth] = {}
+    rows = []
+    for number, scanner in enumerate(SCANNERS):
+        for k in range(subjects):
+            name = f"{scanner.site}-{k + 1:02d}"
+            generator = np.random.default_rng([seed, number, k])
+            age = int(np.interp((k + generator.random()) / subjects, (0, 1), AGES))
+            lesion = number == _LESION_SITE and k == subjects // 2
+            files = {
+                kind: f"scans/{name}_{kind}.nii.gz" for kind in ("T1w", "mask", "gm", "wm", "csf")
+            }
+            paths = {kind: folder / file for kind, file in files.items()}
+            truths[f"{name}_T1w"] = _write_scan(
+                paths, scanner, anatomy, grid, age, lesion, generator, force
+            )
+            rows.append((name, scanner.site, *files.values(), str(age), "yes" if lesion else "no"))
+    write_table(table, _COLUMNS, rows)
+    return DemoStudy(table, truths)
+
+
+def _write_scan(
+    paths: Mapping[str, Path],
+    scanner: Scanner,
+    anatomy: Anatomy,
+    grid: Grid,
+    age: int,
+    lesion: bool,
+    generator: np.random.Generator,
+    force: bool,
+) -> Truth:
+    """Simulate a subject and a scan, write the scan, its mask and its tissues; return the truth."""
+    subject, curve, image = draw_scan(scanner, anatomy, grid, generator, age=age, lesion=lesion)
+    csf, gm, wm = np.rint(255 * subject.tissues.T).astype(np.uint8)
+    contents: dict[str, tuple[NDArray[Any], float]] = {
+        "T1w": (np.rint(image).astype(np.int16), 1.0),
+        "mask": (np.ones(len(image), np.uint8), 1.0),
+        "gm": (gm, 1 / 255),
+        "wm": (wm, 1 / 255),
+        "csf": (csf, 1 / 255),
+    }
+    for kind, (values, slope) in contents.items():
+        write_image(paths[kind], grid, subject.voxels, values, slope=slope, force=force)
+    canonical = np.asarray(np.quantile(subject.canonical.astype(np.float64), _LEVELS), np.float64)
+    return Truth(scanner.site, curve, canonical, int(np.count_nonzero(subject.lesion)))
+
+
+# ── the raw scans of the tutorial ─────────────────────────────────────────────────────────────────
+
+_RAW_COLUMNS = ("subject", "site", "image", "age", "sex")
+_BIAS = 0.12  # the standard deviation of its logarithm
+_SEED = 2018
+_RESOLUTION, _SUBJECTS = 2.0, 6  # mm; per site
+
+
+class RawScans(NamedTuple):
+    """The files of the dataset.
+
+    Attributes
+    ----------
+    table : the table of the study.
+    later : the table of the scans that come later, one of each site.
+    scans, later_scans : how many they list.
+    """
+
+    table: Path
+    later: Path
+    scans: int
+    later_scans: int
+
+
+def write_raw_scans(
+    folder: Path, *, resolution: float | None = None, subjects: int | None = None
+) -> RawScans:
+    """Write raw scans of three sites, and two tables: the study, and scans that come later.
+
+    Parameters
+    ----------
+    folder : where ``study.tsv``, ``later.tsv`` and a folder for each site are written; created if
+        needed.
+    resolution : the distance between voxels, in mm; 2 by default.
+    subjects : of the study, per site; 6 by default.
+
+    Returns
+    -------
+    RawScans
+        The paths of both tables.
+
+    Raises
+    ------
+    FileError
+        Where the folder is not empty, or cannot be created.
+    InvalidValueError
+        Where nilearn is not installed.
+    """
+    resolution, subjects = resolution or _RESOLUTION, subjects or _SUBJECTS
+    anatomy = load_anatomy()
+    check_empty(folder)
+    for scanner in SCANNERS:
+        make_folder(folder / scanner.site)
+    grid = grid_over(anatomy, resolution, REACH)
+    rows: list[list[tuple[str, ...]]] = [[], []]
+    for number, scanner in enumerate(SCANNERS):
+        for k in range(subjects + 1):
+            generator = np.random.default_rng([_SEED, number, k])
+            later = k == subjects
+            rank = generator.random() if later else (k + generator.random()) / subjects
+            age = int(np.interp(rank, (0, 1), AGES))
+            scan = draw_scan(scanner._replace(bias=_BIAS), anatomy, grid, generator, age=age)
+            name = f"{scanner.site}-{k + 1:02d}"
+            file = f"{scanner.site}/{name}_T1w.nii.gz"
+            voxels = np.rint(scan.image).astype(np.int16)
+            write_image(folder / file, grid, scan.subject.voxels, voxels)
+            rows[later].append((name, scanner.site, file, str(age), "FM"[k % 2]))
+    paths = (folder / "study.tsv", folder / "later.tsv")
+    for table, listed in zip(paths, rows, strict=True):
+        write_table(table, _RAW_COLUMNS, listed)
+    return RawScans(*paths, *map(len, rows))
+
+
+# ── recovery ──────────────────────────────────────────────────────────────────────────────────────
+
+_HALVINGS = 60  # of the interval that holds y_k; more than double precision can resolve
+
+
+class Recovery(NamedTuple):
+    """How well scans agree, in units of the standard deviation of the canonical intensities.
+
+    Attributes
+    ----------
+    spread : by how much true intensities differ between scans where normalised values are the same.
+    error : the distance of normalised values from a straight line through the true intensities.
+    """
+
+    spread: float
+    error: float
+
+
+def recovery_of(maps: Mapping[str, IntensityMap], truths: Mapping[str, Truth]) -> Recovery:
+    """Return how well intensity maps undo the contrast curves of the scanners.
+
+    Parameters
+    ----------
+    maps : the intensity map that normalises each scan, by the name of the scan.
+    truths : of these scans, and possibly of others.
+
+    Returns
+    -------
+    Recovery
+        The spread, 0 for maps that undo the curves in any common scale; and the error, 0 if that
+        scale is also linear in the canonical intensities.
+    """
+    c = np.mean([truths[name].canonical for name in maps], axis=0)
+    composites = np.array([imap(truths[name].curve(c)) for name, imap in maps.items()])
+    slope, intercept = np.polyfit(c, composites.mean(axis=0), 1)
+    errors = np.sqrt(((composites - intercept - slope * c) ** 2).mean(axis=1)) / (slope * c.std())
+    differences = _true_intensities(maps, truths, c, composites) - c
+    spread = np.sqrt((differences**2).mean()) / c.std()
+    return Recovery(float(spread), float(errors.mean()))
+
+
+def _true_intensities(
+    maps: Mapping[str, IntensityMap],
+    truths: Mapping[str, Truth],
+    c: FloatArray,
+    composites: FloatArray,
+) -> FloatArray:
+    """Return c_i(y_k) for all scans i, where y_k is such that their mean is c_k, by bisection."""
+    ways_back = [(imap.inverse(), truths[name].curve.inverse()) for name, imap in maps.items()]
+    # At the lowest g_i(c_k) no scan is truly brighter than c_k, at the highest none is darker.
+    low, high = composites.min(axis=0), composites.max(axis=0)
+    for _ in range(_HALVINGS):
+        y = (low + high) / 2
+        found = np.array([curve(imap(y)) for imap, curve in ways_back])
+        above = found.mean(axis=0) > c
+        low, high = np.where(above, low, y), np.where(above, y, high)
+    return found
+
+
+# ── the demonstration ─────────────────────────────────────────────────────────────────────────────
+
+
+class _Run(NamedTuple):
+    """What is chosen for one study, and whether it sees the tissue probability maps."""
+
+    averaging: AveragingChoices = AveragingChoices()
+    matching: MatchingChoices = MatchingChoices()
+    preset: PresetName = "auto"
+    tissues: bool = True
+
+
+# The report, the last lines on the terminal and the README's picture all follow from the first.
+_RUNS = {
+    "auto": _Run(),
+    "auto-without-maps": _Run(tissues=False),
+    "site": _Run(AveragingChoices(mode="site")),
+    "paper": _Run(preset="paper"),
+    "nyul": _Run(matching=MatchingChoices(method="nyul")),
+    "affine": _Run(matching=MatchingChoices(method="affine")),
+}
+RECOMMENDED = next(iter(_RUNS))
+_PERMUTATIONS, _TREES = 20, 50  # half of the time goes into these
+_TITLE = "The demo of ndflow: three simulated scanners"
+
+
+class _NamedProgress:
+    """Progress whose stages are prefixed with the name of a study."""
+
+    def __init__(self, progress: Progress, name: str) -> None:
+        self._progress, self._name = progress, name
+
+    def begin(self, stage: str, total: int) -> None:
+        """Pass the beginning of a stage on."""
+        self._progress.begin(f"{self._name}: {stage}", total)
+
+    def step(self, stage: str, outcome: Outcome) -> None:
+        """Pass the outcome of a scan on."""
+        self._progress.step(f"{self._name}: {stage}", outcome)
+
+
+class DemoResult(NamedTuple):
+    """How one study of the demonstration did, in standard deviations.
+
+    Attributes
+    ----------
+    name : of the study; ``"unnormalised"`` for none.
+    options : of ``ndflow cohort``, as typed; empty for the defaults.
+    apart : the distance between sites.
+    recovery : how well scans agree; None for unnormalised scans.
+    """
+
+    name: str
+    options: str
+    apart: float
+    recovery: Recovery | None
+
+
+class Demonstration(NamedTuple):
+    """The results of the demonstration.
+
+    Attributes
+    ----------
+    page : the report.
+    results : of each study, after those of the unnormalised scans; the recommended one is last.
+    study, summary : the recommended study, and how it ended.
+    problem : why the report could not be written, if it could not.
+    """
+
+    page: Path
+    results: tuple[DemoResult, ...]
+    study: Study
+    summary: Summary
+    problem: str = ""
+
+
+def check_demo(folder: Path) -> None:
+    """Refuse a folder that cannot be used, or missing packages, before any work.
+
+    Parameters
+    ----------
+    folder : where the demonstration is to be written.
+
+    Raises
+    ------
+    FileError
+        Where the folder is not empty, or its parent does not exist.
+    InvalidValueError
+        Where a package that the report needs is not installed.
+    """
+    check_report()
+    check_folder(folder)
+    check_empty(folder)
+
+
+def run_demo(
+    folder: Path,
+    progress: Progress,
+    *,
+    jobs: int,
+    command: Sequence[str],
+    resolution: float = 2.0,
+    subjects: int = 6,
+) -> Demonstration:
+    """Simulate the scans, run several studies of them, evaluate these, and write the report.
+
+    Parameters
+    ----------
+    folder : where everything is written.
+    progress : is told how far the run has come.
+    jobs : how many scans at a time; -1 for one per core.
+    command : what the user typed, for the record.
+    resolution : of the scans, in millimetres.
+    subjects : per site.
+
+    Returns
+    -------
+    Demonstration
+        The path of the report, and how well each study did.
+
+    Raises
+    ------
+    FileError, InvalidValueError
+        See `check_demo`; also where a scan fails.
+    """
+    check_demo(folder)
+    make_folder(folder)
+    made = write_demo_study(folder / "data", resolution=resolution, subjects=subjects)
+    scans = named_scans(read_scans(made.table))
+    without_maps = [replace(scan, tissues=TissueMaps()) for scan in scans]
+    finished = {}
+    for name, run in _RUNS.items():
+        study = Study(
+            folder / name,
+            scans if run.tissues else without_maps,
+            channel="T1w",
+            jobs=jobs,
+            title=_TITLE if name == RECOMMENDED else None,
+        )
+        study = with_choices(study, Choices(run.preset, run.averaging, run.matching))
+        summary = run_cohort(study, _NamedProgress(progress, name), command=command, force=False)
+        if summary.failures:
+            raise InvalidValueError(f"the demonstration failed: {summary.failures[0].message}")
+        finished[name] = (study, summary)
+    first = folder / RECOMMENDED
+    evaluation = evaluate(
+        [folder / name for name in _RUNS],
+        output=first / EVALUATION,
+        permutations=_PERMUTATIONS,
+        trees=_TREES,
+        covariate="age",
+        jobs=jobs,
+        progress=progress,
+        command=command,
+    )
+    results = _results(folder, evaluation.comparison, made.truths)
+    add_table(first / EVALUATION, "recovery.tsv", *_table(results))
+    problem = ""
+    try:
+        report(first, progress=progress)
+    except NdflowError as error:  # all else is done
+        problem = str(error)
+    return Demonstration(first / REPORT, results, *finished[RECOMMENDED], problem)
+
+
+def _results(
+    folder: Path, comparison: Comparison, truths: Mapping[str, Truth]
+) -> tuple[DemoResult, ...]:
+    """Return how each study did."""
+    sites = comparison.sites or []
+    apart = {
+        condition.name: distance_between_sites(np.asarray(condition.quantiles), sites)
+        for condition in comparison.conditions
+    }
+    results = [DemoResult(UNNORMALISED, "", apart[UNNORMALISED], None)]
+    for name in reversed(_RUNS):
+        found = folder / name / "maps"
+        maps = {scan: MapRecord.read(found / f"{scan}.json").map for scan in truths}
+        results.append(DemoResult(name, options_of(name), apart[name], recovery_of(maps, truths)))
+    return tuple(results)
+
+
+def options_of(name: str = RECOMMENDED) -> str:
+    """Return the options of ``ndflow cohort`` that make one of the studies, as they are typed."""
+    run = _RUNS[name]
+    chosen: list[tuple[str, object, object]] = [("preset", run.preset, Choices.preset)]
+    chosen += [
+        (field.name, getattr(settings, field.name), field.default)
+        for settings in (run.averaging, run.matching)
+        for field in fields(settings)
+    ]
+    return " ".join(
+        f"--{option} {value:g}" if isinstance(value, float) else f"--{option} {value}"
+        for option, value, default in chosen
+        if value != default
+    )
+
+
+def _table(
+    results: Sequence[DemoResult],
+) -> tuple[Sequence[str], Sequence[Sequence[str | None]]]:
+    """Return the columns and rows of recovery.tsv."""
+    rows = []
+    for one in results:
+        spread = error = command = None
+        if one.recovery:
+            spread, error = repr(one.recovery.spread), repr(one.recovery.error)
+            command = f"ndflow cohort {one.options}".rstrip()
+        rows.append((one.name, spread, repr(one.apart), error, command))
+    return ("condition", "spread", "between_sites", "error", "command"), rows

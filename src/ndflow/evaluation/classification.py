@@ -1,0 +1,697 @@
+"""Which site does a scan come from? What random forests predict from voxels, and by chance.
+
+The better a normalisation, the less a classifier finds that distinguishes the sites. Scans are
+divided into folds, each of which is predicted by what was learned from the others.
+
+The references of a study are made again from the training scans of each fold alone, with the
+settings of the study, and the voxels go through the maps to these: nothing of a test scan has gone
+into what it is brought to. Where a study was given a reference, that one is used. (With one map per
+site, the site of a test scan chooses its map, as it does in practice.)
+
+Part of what distinguishes sites is not intensity, and no intensity map can remove it: whom they
+scanned, how heads were masked and tissues labelled, noise and resolution. Two floors show how much:
+
+- *ranks*: the ranks of the voxels within each scan. All scans have the same histogram, but what is
+  where in the brain, noise included, is as it was: it is where methods end up that match histograms
+  without mercy.
+- *anatomy*: the scan that its tissue maps alone would give, with the same intensity for each tissue
+  in all scans. There is neither contrast nor noise; what is left is anatomy as the maps show it,
+  including how they were made.
+
+*Accuracy* is pooled over scans, which a large class dominates, and balanced over classes; the
+paper's "Overall" is the former. The entropy of a prediction, ``−Σ p log2 p``, and its confidence,
+the largest p, show how certain it is: the more bits, the less certain.
+
+*The accuracy that chance gives* is that of forests trained and tested on shuffled labels. Held
+fixed are the scans, their features and the division into folds; shuffled are the labels, within
+each fold, so that every fold keeps as many scans of each class. Forests are trained anew for each
+shuffle: nothing of what the true labels have taught is left. They have fewer trees than the forest
+whose accuracy is reported, because many are needed; so the accuracy that is compared with them is
+that of one more forest of their size, trained with the true labels. With r of n shuffles at least
+as accurate,
+
+    p = (1 + r) / (1 + n)
+
+is exact, in the sense that P(p ≤ α) ≤ α if labels mean nothing: then the true labels are just one
+more shuffle (Phipson and Smyth, 2010).
+
+*Scans of one subject* are not independent. So subjects exchange their labels as wholes, with others
+of as many scans in the same fold, and the labels of a subject that has several are shuffled among
+its own scans.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from functools import partial
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import special
+
+from ndflow.errors import InvalidValueError
+from ndflow.evaluation.measure import ScanMeasures
+from ndflow.image.scans import Scan
+from ndflow.study.finished import FinishedStudy
+from ndflow.study.parallel.followed import Progress
+from ndflow.study.parallel.tasks import Failure, Task, run_tasks
+from ndflow.study.plan import Study
+from ndflow.study.references import make_references, read_models, read_reference
+from ndflow.values import FloatArray
+
+# ── predictions ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Predictions(NamedTuple):
+    """Predicted probabilities of scans that the forests were not trained on.
+
+    Attributes
+    ----------
+    probabilities : (scans, classes); each row sums to 1.
+    classes : (classes,), their names in alphabetical order.
+    """
+
+    probabilities: FloatArray
+    classes: tuple[str, ...]
+
+
+class Chance(NamedTuple):
+    """The balanced accuracy that chance gives.
+
+    Attributes
+    ----------
+    mean, high : its mean and its 95th percentile.
+    p : the probability that chance gives at least the accuracy that was reached.
+    """
+
+    mean: float
+    high: float
+    p: float
+
+
+class Accuracy(NamedTuple):
+    """How often predictions are right.
+
+    Attributes
+    ----------
+    per_class : the share of correct predictions in each class.
+    pooled : the share of correct predictions among all scans.
+    balanced : the mean over the classes.
+    """
+
+    per_class: dict[str, float]
+    pooled: float
+    balanced: float
+
+
+def accuracy(predictions: Predictions, labels: Sequence[str]) -> Accuracy:
+    """Return how often the most probable class is the true one.
+
+    Parameters
+    ----------
+    predictions : of all scans.
+    labels : (scans,), the true class of each scan.
+
+    Examples
+    --------
+    >>> accuracy(Predictions(np.array([[0.9, 0.1], [0.6, 0.4]]), ("a", "b")), ["a", "b"])
+    Accuracy(per_class={'a': 1.0, 'b': 0.0}, pooled=0.5, balanced=0.5)
+    """
+    classes = np.array(predictions.classes)
+    truth = np.array(labels)
+    right = classes[predictions.probabilities.argmax(axis=1)] == truth
+    per_class = {name: float(right[truth == name].mean()) for name in predictions.classes}
+    balanced = float(np.mean(list(per_class.values())))
+    return Accuracy(per_class, float(right.mean()), balanced)
+
+
+def entropy(probabilities: ArrayLike) -> FloatArray:
+    """Return the entropy of each row of (scans, classes), in bits.
+
+    Examples
+    --------
+    >>> entropy([[1.0, 0.0], [0.5, 0.5]]).tolist()
+    [0.0, 1.0]
+    """
+    bits: FloatArray = special.entr(np.asarray(probabilities, np.float64)).sum(axis=1) / np.log(2)
+    return bits
+
+
+def confidence(probabilities: ArrayLike) -> FloatArray:
+    """Return the largest probability in each row of (scans, classes).
+
+    Examples
+    --------
+    >>> confidence([[0.9, 0.1], [0.4, 0.6]]).tolist()
+    [0.9, 0.6]
+    """
+    largest: FloatArray = np.asarray(probabilities, np.float64).max(axis=1)
+    return largest
+
+
+# ── folds and forests ─────────────────────────────────────────────────────────────────────────────
+
+Indices = NDArray[np.intp]
+Fold = tuple[Indices, Indices]  # of the training and of the test scans
+
+_SEEDS = 1 << 32
+_ATTEMPTS = 100
+
+
+def folds(
+    labels: Sequence[str], seed: int, count: int = 2, groups: Sequence[str] | None = None
+) -> list[Fold]:
+    """Divide scans into stratified folds.
+
+    Parameters
+    ----------
+    labels : (scans,), the class of each scan.
+    seed : of the random division.
+    count : number of folds.
+    groups : (scans,); scans of one group, such as those of one subject, stay in one fold.
+
+    Returns
+    -------
+    Indices of the training and of the test scans, one pair per fold.
+
+    Raises
+    ------
+    InvalidValueError : if there are fewer than two classes, or if a class cannot be in all folds.
+
+    Examples
+    --------
+    >>> sites = ["a", "a", "b", "b"]
+    >>> [[sites[index] for index in test] for _, test in folds(sites, seed=0)]
+    [['a', 'b'], ['a', 'b']]
+    """
+    sizes = Counter(labels)
+    if len(sizes) < 2:
+        raise InvalidValueError("labels must name at least two classes")
+    few = sorted(name for name, size in sizes.items() if size < count)
+    if few:
+        raise InvalidValueError(
+            f"each class needs at least {count} scans, one for each fold, "
+            f"but {few[0]!r} has {sizes[few[0]]}; leave it out, or use fewer folds"
+        )
+    if groups is not None and len(set(groups)) == len(groups):
+        groups = None
+    kind = "StratifiedKFold" if groups is None else "StratifiedGroupKFold"
+    for attempt in range(_ATTEMPTS):  # with groups, a class may be missing from a training fold
+        splitter = getattr(sklearn_module("model_selection"), kind)(
+            count, shuffle=True, random_state=(seed + attempt) % _SEEDS
+        )
+        parts = list(splitter.split(np.zeros(len(labels)), np.array(labels), groups))
+        if all({labels[index] for index in train} == set(labels) for train, _ in parts):
+            return parts
+    raise InvalidValueError(
+        f"scans of one subject stay together, so each class needs scans of at least {count} "
+        f"subjects; leave out subjects that were scanned at every site"
+    )
+
+
+Floats = NDArray[np.floating[Any]]
+Features = tuple[Floats, Floats]  # of the training and of the test scans, one row per scan
+
+
+def forest_probabilities(
+    features: Features, labels: NDArray[Any], seed: int, trees: int
+) -> FloatArray:
+    """Return what a random forest predicts.
+
+    Parameters
+    ----------
+    features : of the training and of the test scans, one row per scan; finite.
+    labels : of the training scans.
+    seed : of the forest.
+    trees : number of trees.
+
+    Returns
+    -------
+    The probability of each class, in alphabetical order, for each test scan.
+
+    Examples
+    --------
+    >>> train, test = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([[0.2], [0.9]])
+    >>> forest_probabilities((train, test), np.array([*"aabb"]), seed=0, trees=8).tolist()
+    [[1.0, 0.0], [0.125, 0.875]]
+    """
+    ensemble, sklearn = sklearn_module("ensemble"), sklearn_module()
+    # One job: several add up the votes of trees in whichever order they finish.
+    forest = ensemble.RandomForestClassifier(trees, random_state=seed, n_jobs=1)
+    with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
+        probabilities: FloatArray = forest.fit(features[0], labels).predict_proba(features[1])
+    return probabilities
+
+
+def sklearn_module(name: str = "") -> Any:
+    """Return scikit-learn, or a module of it."""
+    try:
+        return import_module(f"sklearn.{name}".rstrip("."))
+    except ImportError:
+        raise InvalidValueError(
+            "the classification of sites needs scikit-learn, which is not installed; "
+            "try pip install 'ndflow[evaluate]'"
+        ) from None
+
+
+# ── chance ────────────────────────────────────────────────────────────────────────────────────────
+
+SHUFFLED_TREES = 25
+
+Labels = NDArray[np.str_]
+
+
+def shuffled(
+    labels: Sequence[str],
+    parts: Sequence[Fold],
+    generator: np.random.Generator,
+    groups: Sequence[str] | None = None,
+) -> Labels:
+    """Return the labels of scans, shuffled within folds.
+
+    Parameters
+    ----------
+    labels : (scans,).
+    parts : the folds, see `ndflow.evaluation.classification.folds`.
+    generator : of random numbers.
+    groups : (scans,), the subject of each scan; None if all are different.
+
+    Examples
+    --------
+    >>> parts = [(np.array([2, 3]), np.array([0, 1])), (np.array([0, 1]), np.array([2, 3]))]
+    >>> found = shuffled(["a", "b", "c", "c"], parts, np.random.default_rng(0))
+    >>> sorted(found[:2].tolist()), found[2:].tolist()
+    (['a', 'b'], ['c', 'c'])
+    """
+    given, ready = np.array(labels), np.array(labels)
+    subject = np.arange(given.size) if groups is None else np.array(groups)
+    for _, test in parts:
+        sizes = Counter(subject[test].tolist())
+        for size in sorted(set(sizes.values())):
+            alike = sorted(name for name, count in sizes.items() if count == size)
+            places = np.array([test[subject[test] == name] for name in alike])
+            moved = generator.permutation(given[places], axis=0)
+            ready[places] = generator.permuted(moved, axis=1)
+    return ready
+
+
+def shuffle_accuracy(
+    features: Sequence[Features],
+    parts: Sequence[Fold],
+    labels: Sequence[str],
+    *,
+    seed: int,
+    number: int,
+    trees: int = SHUFFLED_TREES,
+    groups: Sequence[str] | None = None,
+) -> float:
+    """Return the balanced accuracy of forests that are trained and tested on shuffled labels.
+
+    Parameters
+    ----------
+    features : of the training and of the test scans, one pair for each fold.
+    parts : the folds.
+    labels : (scans,), the class of each scan.
+    seed : of shuffles and forests.
+    number : which shuffle; 0 for the labels as they are. Each has random numbers of its own, so
+        the result does not depend on which others are computed, nor on where.
+    trees : number of trees in a forest.
+    groups : (scans,), the subject of each scan; None if all are different.
+
+    Examples
+    --------
+    >>> table, sites = np.array([[0.0], [0.1], [1.0], [1.1]]), ["a", "a", "b", "b"]
+    >>> parts = [(np.array([0, 2]), np.array([1, 3])), (np.array([1, 3]), np.array([0, 2]))]
+    >>> features = [(table[train], table[test]) for train, test in parts]
+    >>> shuffle_accuracy(features, parts, sites, seed=0, number=0)
+    1.0
+    """
+    generator = np.random.default_rng([seed, number])
+    own = shuffled(labels, parts, generator, groups) if number else np.array(labels)
+    forest_seed = int(generator.integers(1 << 32))
+    classes = tuple(sorted(set(labels)))
+    codes = np.searchsorted(classes, own)
+    probabilities = np.zeros((len(labels), len(classes)))
+    for both, (train, test) in zip(features, parts, strict=True):
+        probabilities[test] = forest_probabilities(both, codes[train], forest_seed, trees)
+    return accuracy(Predictions(probabilities, classes), own.tolist()).balanced
+
+
+def chance_level(reached: float, by_chance: Sequence[float]) -> Chance:
+    """Return what chance gives, and whether an accuracy exceeds it.
+
+    Parameters
+    ----------
+    reached : with the true labels.
+    by_chance : with shuffled ones; at least one.
+
+    Examples
+    --------
+    >>> chance_level(0.9, [0.5, 0.4, 0.6, 0.5])
+    Chance(mean=0.5, high=0.585, p=0.2)
+    """
+    # Accuracies that are the same may differ by rounding.
+    higher = sum(one >= reached - 1e-12 for one in by_chance)
+    return Chance(
+        float(np.mean(by_chance)),
+        float(np.quantile(by_chance, 0.95)),
+        (1 + higher) / (1 + len(by_chance)),
+    )
+
+
+# ── one fold of one condition ─────────────────────────────────────────────────────────────────────
+
+ANATOMY, RANKS = "anatomy", "ranks"
+FLOORS = (RANKS, ANATOMY)
+
+Voxels = NDArray[np.float32]
+
+
+class FoldPredictions(NamedTuple):
+    """What a forest predicts, and from what.
+
+    Attributes
+    ----------
+    probabilities : (test scans, sites), with sites in alphabetical order.
+    features : of the training and of the test scans.
+    """
+
+    probabilities: FloatArray
+    features: tuple[Voxels, Voxels]
+
+
+class SiteClassification(NamedTuple):
+    """How well sites could be told apart.
+
+    Attributes
+    ----------
+    predictions : for every scan, by a forest that was not trained on it.
+    chance : what shuffled sites give; None where that was not asked for.
+    """
+
+    predictions: Predictions
+    chance: Chance | None
+
+
+def in_all_masks(lattices: Sequence[Voxels]) -> NDArray[np.bool_]:
+    """Return which voxels of a lattice lie inside the masks of all scans."""
+    inside = np.ones(lattices[0].shape, bool)
+    for lattice in lattices:
+        inside &= np.isfinite(lattice)
+    return inside
+
+
+def ranks_of(voxels: Voxels) -> Voxels:
+    """Return the ranks of the voxels within each scan, from 0 to 1; the mean where some are equal.
+
+    Examples
+    --------
+    >>> ranks_of(np.array([[5.0, 1.0, 1.0], [2.0, 3.0, 9.0]], np.float32)).tolist()
+    [[1.0, 0.25, 0.25], [0.0, 0.5, 1.0]]
+    """
+    from scipy.stats import rankdata  # which takes half a second to import
+
+    ranks = rankdata(voxels, axis=1) - 1
+    shares: Voxels = (ranks / max(voxels.shape[1] - 1, 1)).astype(np.float32)
+    return shares
+
+
+def classify_fold(
+    voxels: Voxels,
+    scans: Sequence[Scan],
+    study: Study | None,
+    fold: Fold,
+    *,
+    seed: int,
+    trees: int,
+) -> FoldPredictions:
+    """Predict the sites of test scans from their voxels.
+
+    Parameters
+    ----------
+    voxels : (scans, voxels), unnormalised, or as they are to be classified.
+    scans : the scans.
+    study : where their models are; None to leave the voxels as they are.
+    fold : which of them are for training, with every site among them, and which for testing.
+    seed, trees : of the forest.
+    """
+    train, test = fold
+    ready = voxels if study is None else _normalised(voxels, scans, study, train)
+    features = ready[train].astype(np.float32), ready[test].astype(np.float32)
+    sites = np.array([str(scan.site) for scan in scans])
+    return FoldPredictions(forest_probabilities(features, sites[train], seed, trees), features)
+
+
+def _normalised(
+    voxels: Voxels,
+    scans: Sequence[Scan],
+    study: Study,
+    train: Indices,
+) -> FloatArray:
+    """Return the voxels through maps to references that were made from the training scans."""
+    models = read_models(study, scans)
+    trained = [scans[place] for place in train]
+    goals = make_references(study, trained, models, nested=True).goals
+    ready = np.empty(voxels.shape)
+    for place, scan in enumerate(scans):
+        goal = study.mode.goal_of(goals, scan.site)
+        ready[place] = goal.solve(models[scan.name]).imap(voxels[place])
+    return ready
+
+
+# ── tasks ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def run_followed(
+    function: Callable[..., Any], tasks: Sequence[Task], stage: str, progress: Progress, jobs: int
+) -> tuple[dict[str, Any], list[Failure]]:
+    """Return the results by the names of their tasks, and what failed.
+
+    Parameters
+    ----------
+    function : what to call.
+    tasks : the arguments of each call, with different names.
+    stage : what to call it where progress is shown.
+    progress : follows how far it has come.
+    jobs : how many at a time.
+    """
+    done: dict[str, Any] = {}
+    failures: list[Failure] = []
+    progress.begin(stage, len(tasks))
+    with closing(run_tasks(function, tasks, jobs=jobs)) as outcomes:
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            progress.step(stage, outcome)
+            if outcome.failure is None:
+                done[task.scan] = outcome.result
+            else:
+                failures.append(outcome.failure)
+    return done, failures
+
+
+def reason_of(failure: Failure) -> str:
+    """Return why something failed, and what to try, for a note."""
+    return f"{failure.cause}; {failure.hint}" if failure.hint else failure.cause
+
+
+# ── all conditions ────────────────────────────────────────────────────────────────────────────────
+
+_FEWEST_VOXELS = 100
+
+
+class SiteRecognition(NamedTuple):
+    """How well sites were recognised.
+
+    Attributes
+    ----------
+    classified : by the name of the condition.
+    notes : what could not be done, and why.
+    failures : of conditions that could not be classified.
+    """
+
+    classified: dict[str, SiteClassification]
+    notes: list[str]
+    failures: list[Failure]
+
+
+def known_sites(scans: Sequence[Scan]) -> list[str] | None:
+    """Return the site of each scan; None where some are not known, or all are the same."""
+    sites = [scan.site for scan in scans]
+    known = [site for site in sites if site is not None]
+    return known if len(known) == len(sites) and len(set(known)) > 1 else None
+
+
+def recognise_sites(
+    scans: Sequence[Scan],
+    measures: Sequence[ScanMeasures],
+    runs: Sequence[FinishedStudy],
+    conditions: Sequence[tuple[str, Study | None]],
+    progress: Progress,
+    *,
+    seed: int,
+    permutations: int,
+    trees: int,
+    jobs: int,
+) -> SiteRecognition:
+    """Predict the site of each scan under each condition, and measure what chance would give.
+
+    Parameters
+    ----------
+    scans : the scans.
+    measures : what was seen of each.
+    runs : the studies that are compared.
+    conditions : the name and the study of each condition, see `Condition`; the first is
+        unnormalised, and those without a study that follow are aligned.
+    progress : follows how far the work has come.
+    seed, permutations, trees : of the classification; no permutations, no chance level.
+    jobs : how many processes.
+    """
+    reason = _cannot_classify(scans, measures, seed)
+    if reason:
+        distances = "" if known_sites(scans) else "no distances between sites, and "
+        return SiteRecognition({}, [f"{distances}no classification of sites: {reason}"], [])
+    labels, subjects = _labels(scans), subjects_of(scans)
+    parts = folds(labels, seed, groups=subjects)
+    common = in_all_masks([one.lattice for one in measures])
+    voxels = np.array([one.lattice[common] for one in measures])
+    aligned = [one.alignment(own) for one, own in zip(measures, voxels, strict=True)]
+    straight = np.array(aligned, np.float32)
+    ways = {name: (voxels, study) for name, study in conditions}
+    ways |= {name: (straight, None) for name, study in conditions[1:] if study is None}
+    floors = {RANKS: ranks_of(voxels)}
+    painted = [one.painted[common] for one in measures if one.painted is not None]
+    if len(painted) == len(scans):
+        floors[ANATOMY] = np.array(painted)
+    ways |= {name: (floor, None) for name, floor in floors.items()}
+    options: dict[str, Any] = {"scans": scans, "seed": seed, "trees": trees}
+    found, failures = _in_folds(ways, parts, options, progress, jobs)
+    notes = [f"no classification of sites for {one.scan}: {reason_of(one)}" for one in failures]
+    chances: dict[str, Chance] = {}
+    if permutations and found:
+        options = {"seed": seed, "trees": min(trees, SHUFFLED_TREES), "groups": subjects}
+        real = {name: one for name, one in found.items() if name not in floors}
+        chances, lost = _by_chance(real, labels, parts, options, permutations, progress, jobs)
+        notes += [f"no accuracy by chance: {one.scan}: {reason_of(one)}" for one in lost]
+        failures += lost
+    classified = {
+        name: SiteClassification(_joined(own, parts, labels), chances.get(name))
+        for name, own in found.items()
+    }
+    return SiteRecognition(classified, [*_not_nested(runs), *notes], failures)
+
+
+def _in_folds(
+    ways: Mapping[str, tuple[Voxels, Study | None]],
+    parts: Sequence[Fold],
+    options: Mapping[str, Any],
+    progress: Progress,
+    jobs: int,
+) -> tuple[dict[str, list[FoldPredictions]], list[Failure]]:
+    """Predict sites in each fold, under each condition; one that fails in several fails once.
+
+    Of each condition, the voxels are given, and the study that normalises them, if any.
+    """
+    tasks = [
+        Task(name, {"voxels": voxels, "study": study, "fold": part})
+        for name, (voxels, study) in ways.items()
+        for part in parts
+    ]
+    found: dict[str, list[FoldPredictions]] = {name: [] for name in ways}
+    failures: dict[str, Failure] = {}
+    progress.begin("classify", len(tasks))
+    with closing(run_tasks(partial(classify_fold, **options), tasks, jobs=jobs)) as outcomes:
+        for task, outcome in zip(tasks, outcomes, strict=True):
+            known = task.scan in failures
+            progress.step("classify", outcome._replace(failure=None) if known else outcome)
+            if outcome.failure is None:
+                found[task.scan].append(outcome.result)
+            elif not known:
+                failures[task.scan] = outcome.failure
+    done = {name: own for name, own in found.items() if name not in failures}
+    return done, [*failures.values()]
+
+
+def _joined(
+    own: Sequence[FoldPredictions], parts: Sequence[Fold], labels: Sequence[str]
+) -> Predictions:
+    """Return the predictions of all scans."""
+    classes = tuple(sorted(set(labels)))
+    probabilities = np.zeros((len(labels), len(classes)))
+    for one, (_, test) in zip(own, parts, strict=True):
+        probabilities[test] = one.probabilities
+    return Predictions(probabilities, classes)
+
+
+def _by_chance(
+    found: Mapping[str, Sequence[FoldPredictions]],
+    labels: Sequence[str],
+    parts: Sequence[Fold],
+    options: Mapping[str, Any],
+    permutations: int,
+    progress: Progress,
+    jobs: int,
+) -> tuple[dict[str, Chance], list[Failure]]:
+    """Shuffle the sites many times; the first time, they stay as they are."""
+    numbers = range(permutations + 1)
+    features = {name: [one.features for one in own] for name, own in found.items()}
+    tasks = [
+        Task(
+            f"{name}, shuffle {number}",
+            {"features": features[name], "parts": parts, "labels": labels, "number": number},
+        )
+        for name in found
+        for number in numbers
+    ]
+    shuffle = partial(shuffle_accuracy, **options)
+    reached, lost = run_followed(shuffle, tasks, "shuffle sites", progress, jobs)
+    chances = {}
+    for name in found:
+        own = [reached.get(f"{name}, shuffle {number}") for number in numbers]
+        known = [one for one in own if one is not None]
+        if len(known) == len(own):
+            chances[name] = chance_level(known[0], known[1:])
+    return chances, lost
+
+
+def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:
+    """Say which studies were given a reference that the scans themselves had gone into."""
+    notes = []
+    for run in runs:
+        if run.study.given is not None:
+            names = read_reference(run.study.given).provenance.get("names") or ()
+            if not run.scans.keys().isdisjoint(names):
+                notes.append(
+                    f"{run.name} was given a reference that some of these scans went into: its "
+                    f"sites are classified with that, not with one made without them"
+                )
+    return notes
+
+
+def _cannot_classify(scans: Sequence[Scan], measures: Sequence[ScanMeasures], seed: int) -> str:
+    """Return why sites cannot be told apart by voxels, if so."""
+    sites = known_sites(scans)
+    if sites is None:
+        return "the scans are not from two or more known sites"
+    if min(sites.count(site) for site in set(sites)) < 2:
+        return "a site has one scan only"
+    if len({one.grid for one in measures}) > 1:
+        return "the scans are not in a common space"
+    if in_all_masks([one.lattice for one in measures]).sum() < _FEWEST_VOXELS:
+        return "the masks of the scans have too few voxels in common"
+    try:
+        folds(sites, seed, groups=subjects_of(scans))
+    except InvalidValueError as error:
+        return str(error)
+    return ""
+
+
+def _labels(scans: Sequence[Scan]) -> list[str]:
+    return [str(scan.site) for scan in scans]
+
+
+def subjects_of(scans: Sequence[Scan]) -> list[str]:
+    """Return who was scanned; a scan whose subject is not known counts as another subject."""
+    return [scan.subject or f"scan {scan.name}" for scan in scans]

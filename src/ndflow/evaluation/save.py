@@ -1,0 +1,311 @@
+"""Compare finished studies, and write tables, a summary in words, figures, and how it was made.
+
+OUT/*.tsv            the numbers, see `ndflow.evaluation.tables`
+OUT/verdict.txt      what became more alike, what it cost, and what to look at, in words
+OUT/summary.txt      the same, and the tables in the layout of the paper
+OUT/*.svg, *.png     the figures
+OUT/failures.tsv     scans that could not be read, if any
+OUT/evaluation.json  what was compared, and how
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from ndflow.errors import FileError, InvalidValueError, NdflowError
+from ndflow.evaluation.comparison import Comparison, compare
+from ndflow.evaluation.figures import FIGURES, PANELS, Drawing, drawings
+from ndflow.evaluation.summary import as_text, overview, sections, verdict
+from ndflow.evaluation.tables import TABLES, Part, tables
+from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.stream import sha256_of
+from ndflow.files.tables import write_table
+from ndflow.record import JSON
+from ndflow.scan.outputs import check_folder, make_folder
+from ndflow.scan.records import EvaluationRecord
+from ndflow.scan.settings import Reading
+from ndflow.study.finished import unchanging
+from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
+from ndflow.study.parallel.tasks import Task, record_failures, run_tasks
+from ndflow.study.passes import Progress, Silent
+from ndflow.values import whole
+
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────
+
+VERDICT = "verdict.txt"
+FILES = (
+    VERDICT,
+    "summary.txt",
+    *(f"{name}.tsv" for name in TABLES),
+    *(f"{name}.{kind}" for name in FIGURES for kind in ("svg", "png")),
+    *(f"{name}.svg" for name in PANELS),
+)
+
+_ELSEWHERE = "move it elsewhere, or choose another folder"
+
+
+class Texts(NamedTuple):
+    """What a comparison says.
+
+    Attributes
+    ----------
+    verdict : in words.
+    overview : the most important numbers, in a table.
+    whole : the verdict and all tables, as in ``summary.txt``.
+    """
+
+    verdict: str
+    overview: str
+    whole: str
+
+
+def check_evaluation(folder: Path, *, force: bool) -> None:
+    """Say before any work why an evaluation may not be written to a folder, if so.
+
+    Even with `force`, it replaces nothing but an earlier evaluation.
+    """
+    check_folder(folder)
+    if folder.exists() and not folder.is_dir():
+        raise FileError(folder, "not a folder", "choose another name for the results")
+    for package in ("matplotlib", "sklearn"):
+        if find_spec(package) is None:
+            raise InvalidValueError(
+                f"an evaluation needs {package}, which is not installed; "
+                f"try pip install 'ndflow[evaluate]'"
+            )
+    if not force and folder.is_dir() and any(folder.iterdir()):
+        raise FileError(folder, "not empty", "choose another folder, or --force to write there")
+    _former(folder)
+
+
+def write_evaluation(
+    comparison: Comparison,
+    folder: Path,
+    *,
+    covariates: Sequence[str],
+    settings: dict[str, JSON],
+    command: Sequence[str],
+    progress: Progress | None = None,
+    jobs: int = 1,
+) -> Texts:
+    """Write all of it, and return what it says.
+
+    Parameters
+    ----------
+    comparison : what was measured.
+    folder : where to.
+    covariates : the columns whose effects are tested.
+    settings : what the user chose, for the record.
+    command : what the user typed, for the record.
+    progress : follows the drawing of figures.
+    jobs : how many figures at a time.
+    """
+    files = [VERDICT, "summary.txt"]
+    made = tables(comparison, covariates)
+    judged = verdict(comparison, covariates)
+    whole = as_text(sections(comparison, made), comparison.notes)
+    texts = Texts(judged, overview(comparison, made), f"{judged}\n\n{whole}")
+    make_folder(folder)
+    for name in _former(folder):
+        (folder / name).unlink(missing_ok=True)
+    # Should this process be killed, the next one knows whose files these are.
+    EvaluationRecord(files=FILES).write(folder / EVALUATION_RECORD, force=True)
+    for table in made:
+        rows = ([_cell(part) for part in row] for row in table.rows)
+        write_table(folder / f"{table.name}.tsv", table.columns, rows)
+        files.append(f"{table.name}.tsv")
+    _write(folder / VERDICT, texts.verdict.encode())
+    _write(folder / "summary.txt", texts.whole.encode())
+    files += _draw(drawings(comparison), folder, progress or Silent(), jobs)
+    record_failures(folder, None, {"evaluate": comparison.failures})
+    EvaluationRecord(
+        results={run.name: run.results for run in comparison.runs},
+        files=tuple(sorted(files)),
+        sha256={name: sha256_of(folder / name) for name in sorted(files)},
+        command=tuple(command),
+        settings=settings,
+        runs={run.name: str(run.study.folder) for run in comparison.runs},
+        conditions=tuple(condition.name for condition in comparison.conditions),
+        scans=tuple(scan.name for scan in comparison.scans),
+        failed=tuple(failure.scan for failure in comparison.failures),
+        notes=tuple(comparison.notes),
+    ).write(folder / EVALUATION_RECORD, force=True)
+    return texts
+
+
+def _draw(figures: Sequence[Drawing], folder: Path, progress: Progress, jobs: int) -> list[str]:
+    """Draw all figures, and return the names of their files."""
+    files: list[str] = []
+    tasks = [Task(one.name, {"self": one}) for one in figures]
+    progress.begin("figures", len(tasks))
+    with closing(run_tasks(Drawing.files, tasks, jobs=jobs)) as outcomes:
+        for outcome in outcomes:
+            if outcome.failure is not None:
+                raise NdflowError(outcome.failure.message)
+            progress.step("figures", outcome)
+            for name, content in outcome.result.items():
+                _write(folder / name, content)
+                files.append(name)
+    return files
+
+
+def add_table(
+    folder: Path, name: str, columns: Sequence[str], rows: Sequence[Sequence[str | None]]
+) -> None:
+    """Write one more table of an evaluation, and note it in the evaluation's record."""
+    path = folder / name
+    write_table(path, columns, rows)
+    record = EvaluationRecord.read(folder / EVALUATION_RECORD)
+    replace(
+        record,
+        files=tuple(sorted({*record.files, name})),
+        sha256=record.sha256 | {name: sha256_of(path)},
+    ).write(folder / EVALUATION_RECORD, force=True)
+
+
+def _former(folder: Path) -> set[str]:
+    """Return the files of an earlier evaluation in a folder; refuse those of anybody else."""
+    former: set[str] = set()
+    if (folder / EVALUATION_RECORD).exists():
+        try:
+            read = EvaluationRecord.read(folder / EVALUATION_RECORD)
+            former = {Path(name).name for name in read.files}
+        except FileError as error:
+            raise FileError(error.path, error.cause, _ELSEWHERE) from None
+    for name in FILES:
+        if name not in former and os.path.lexists(folder / name):
+            raise FileError(folder / name, "exists, and was not written by ndflow", _ELSEWHERE)
+    return former
+
+
+def _cell(part: Part) -> str | None:
+    """Return a number with all its digits."""
+    if part is None or (isinstance(part, float) and math.isnan(part)):
+        return None
+    return repr(float(part)) if isinstance(part, float) else str(part)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with new_file(path, force=True) as file:
+        file.write(content)
+
+
+# ── the whole evaluation ──────────────────────────────────────────────────────────────────────────
+
+
+class Evaluation(NamedTuple):
+    """What came of a comparison.
+
+    Attributes
+    ----------
+    comparison : every scan under every condition.
+    folder : where tables and figures are.
+    text : the verdict, and all tables in the layout of the paper.
+    verdict : what became more alike, what it cost, and what to look at, in words.
+    overview : the most important numbers, in a table of at most 100 columns.
+    """
+
+    comparison: Comparison
+    folder: Path
+    text: str
+    verdict: str
+    overview: str
+
+    def __repr__(self) -> str:
+        """Return the verdict, and all tables."""
+        return self.text
+
+
+def evaluate(
+    runs: AnyPath | Sequence[AnyPath],
+    *,
+    output: AnyPath | None = None,
+    covariate: str | Sequence[str] | None = None,
+    permutations: int = 50,
+    trees: int = 200,
+    seed: int = 0,
+    force: bool = False,
+    jobs: int = 1,
+    max_bytes: int = Reading.max_bytes,
+    progress: Progress | None = None,
+    command: Sequence[str] = (),
+) -> Evaluation:
+    """Compare finished studies of the same scans, as ``ndflow evaluate`` does.
+
+    The page of a study is not renewed, as the command does it: call `ndflow.report` afterwards.
+
+    Parameters
+    ----------
+    runs : the folders of the studies.
+    output : the folder for tables and figures. Default: ``evaluation`` in the study, if there is
+        only one.
+    covariate : columns of the table, with numbers such as ``age`` or two values such as ``sex``:
+        are their effects on tissues, each given the others, preserved?
+    permutations : how often sites are shuffled to measure the accuracy of chance; 0: not at all.
+    trees : in a random forest.
+    seed : of folds, forests and permutations.
+    force : write to a folder that is not empty.
+    jobs : how many scans, forests or figures at a time; -1 for one per core.
+    max_bytes : refuse files with more bytes than this when decompressed.
+    progress : follows how far the work has come.
+    command : what the user typed, for the record.
+
+    Returns
+    -------
+    Evaluation
+        The comparison, and what it says: a verdict in words, and tables.
+
+    Raises
+    ------
+    FileError, InvalidValueError
+        Where a folder holds no finished study, or the studies cannot be compared.
+
+    Examples
+    --------
+    >>> import ndflow
+    >>> print(ndflow.evaluate("out", covariate="age").verdict)  # doctest: +SKIP
+    """
+    folders = [runs] if isinstance(runs, str | os.PathLike) else list(runs)
+    if not folders:
+        raise InvalidValueError("runs must name at least one study")
+    covariates = (covariate,) if isinstance(covariate, str) else tuple(covariate or ())
+    seed = whole(seed, "seed", 0, (1 << 32) - 1)
+    permutations = whole(permutations, "permutations", 0, 1 << 20)
+    trees = whole(trees, "trees", 1, 1 << 20)
+    if output is None and len(folders) != 1:
+        raise InvalidValueError("a comparison of several runs needs a folder; give --output DIR")
+    folder = Path(folders[0]) / EVALUATION if output is None else Path(output)
+    with unchanging(folders) as finished:
+        check_evaluation(folder, force=force)
+        comparison = compare(
+            finished,
+            progress or Silent(),
+            seed=seed,
+            permutations=permutations,
+            trees=trees,
+            covariates=covariates,
+            jobs=jobs,
+            max_bytes=max_bytes,
+        )
+    texts = write_evaluation(
+        comparison,
+        folder,
+        covariates=covariates,
+        settings={
+            "covariate": list(covariates),
+            "permutations": permutations,
+            "trees": trees,
+            "seed": seed,
+        },
+        command=command,
+        progress=progress,
+        jobs=jobs,
+    )
+    return Evaluation(comparison, folder, texts.whole, texts.verdict, texts.overview)

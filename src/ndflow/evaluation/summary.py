@@ -1,0 +1,525 @@
+"""The summary of a comparison: tables in the layout of the paper, and a verdict in words.
+
+The verdict says what became more alike, what it cost, and what to look at. Every run is compared
+with the alignment of mean and standard deviation, the least that anybody would do. A difference is
+only called one if it is significant: p < .05 in a paired t-test over scans of how far each lies
+from the other sites, or from the average of its own, with the same sign as the distance that is
+quoted, and with three scans at least; for tissues, in the tests of their table; for the prediction
+of sites, in that of its entropy. The accuracy of a prediction is above chance if at most one in
+twenty shuffles of the sites is as accurate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from textwrap import wrap
+from typing import NamedTuple
+
+import numpy as np
+
+from ndflow.evaluation.classification import ANATOMY, FLOORS, RANKS, accuracy, entropy
+from ndflow.evaluation.comparison import AFFINE, UNNORMALISED, Comparison, Condition
+from ndflow.evaluation.measure import TISSUE_ROWS
+from ndflow.evaluation.sites import distance_between_sites, distance_within_sites, repeatability
+from ndflow.evaluation.statistics import intraclass_correlation, paired_t
+from ndflow.evaluation.tables import Part, Table, covariate_effects, separabilities, tissue_cells
+from ndflow.values import FloatArray, plural
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────
+
+_SIGNIFICANT = 0.05
+_LONGEST_NAME = 24  # of a condition, in the overview
+
+# The titles of tables, and how to read them; also on the page of a study.
+TISSUES_TITLE = "Tissue quartiles"
+ABOUT = {
+    "fitness": (
+        "Histograms compared with the average density of the aligned scans",
+        "Medians over scans: differences of densities (mae, rmse), Wasserstein (w1), "
+        "Kolmogorov–Smirnov (ks) and Jensen–Shannon (js) distances, differences of quantiles (qq); "
+        "own: compared with the average of the condition itself; variation: total variation of the "
+        "log slope of the maps; jump: their largest change of slope, and the largest of any scan.",
+    ),
+    "sites": (
+        "Distances between and within sites",
+        "W1 of histograms, in standard deviations of the average scan (the report's first numbers "
+        "are in those of the scans themselves); shares are relative to the alignment.",
+    ),
+    "classification": (
+        "Site classification by random forests",
+        "Share of scans whose site is predicted correctly, with references made without them; "
+        "chance from shuffled sites; entropy in bits, and p of a paired t-test of it against the "
+        "alignment. What remains without any difference of intensity: ranks, where all scans have "
+        "the same histogram; anatomy, where each tissue has one intensity in all scans.",
+    ),
+    "repeats": (
+        "Scans of the same subject",
+        "W1 of histograms within and between subjects, and their ratio.",
+    ),
+    "contrast": (
+        "Contrast and variation of tissues",
+        "Contrast: mean of WM minus that of GM, in standard deviations of the average brain; "
+        "dprime: the same in standard deviations of the tissues themselves, which no straight line "
+        "changes, and p of a paired t-test of it against the alignment; sd: over scans; cv: "
+        "coefficient of variation of tissue medians over scans, with the scanner's average zero.",
+    ),
+    "reliability": (
+        "Reliability of tissue medians in scans of the same subject",
+        "Intraclass correlation (icc, absolute agreement of single scans); 1 is best; low and high "
+        "are the ends of 95 % intervals.",
+    ),
+    "covariate": (
+        "Effect of the covariate on tissue medians",
+        "Within sites, each given the others; the correlation is partial; low and high are the "
+        "ends of 95 % intervals.",
+    ),
+}
+
+# The overview: table, column, title there, and what it means.
+_OVERVIEW = (
+    ("fitness", "w1_own", "scans", "distance of a scan from the average of all, median, in sd"),
+    ("sites", "between", "sites", "distance between sites, in sd"),
+    ("sites", "within", "within", "distance of a scan from the average of its site, in sd"),
+    (
+        "classification",
+        "balanced",
+        "predicted",
+        "balanced accuracy of a forest that predicts sites",
+    ),
+    ("contrast", "dprime", "d′", "separability of GM and WM by intensity"),
+    ("repeats", "ratio", "repeats", "differences of scans of one subject, as a share of others"),
+)
+_OF_FLOORS = {
+    RANKS: "what remains if all scans have the same histogram",
+    ANATOMY: "what remains if each tissue has one intensity in all scans",
+}
+_OF_TISSUES = "sd of the quartiles of WM, GM and CSF over scans, mean"
+
+
+class Section(NamedTuple):
+    """A table with its title.
+
+    Attributes
+    ----------
+    title : what it shows.
+    note : how to read it.
+    head : the names of the columns.
+    rows : cells.
+    """
+
+    title: str
+    note: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def overview(comparison: Comparison, made: Sequence[Table]) -> str:
+    """Return the most important numbers in a table of at most 100 columns, and how to read it.
+
+    Parameters
+    ----------
+    comparison : what was measured.
+    made : its tables.
+    """
+    known = {table.name: table for table in made}
+    columns: dict[str, dict[str, str]] = {}
+    for name, column, title, _ in _OVERVIEW:
+        if name in known:
+            place = known[name].columns.index(column)
+            cells = {str(row[0]): row[place] for row in known[name].rows}
+            columns[title] = {
+                one: _share(cell) if column == "balanced" else _cell(cell)
+                for one, cell in cells.items()
+            }
+    if "tissue" in known:
+        columns["tissues"] = {row[0]: f"{float(row[-2]):.3g}" for row in _tissue(comparison).rows}
+    rows = [
+        [_shortened(one.name), *(column.get(one.name, "–") for column in columns.values())]
+        for one in comparison.conditions
+    ]
+    floors = [floor for floor in FLOORS if floor in columns.get("predicted", ())]
+    rows += [
+        [f"({floor})", *(column.get(floor, "–") for column in columns.values())] for floor in floors
+    ]
+    explained = {title: text for *_, title, text in _OVERVIEW} | {"tissues": _OF_TISSUES}
+    notes = [f"{title:<9}  {explained[title]}" for title in columns]
+    notes += [f"{f'({floor})':<9}  {_OF_FLOORS[floor]}" for floor in floors]
+    return "\n".join([*_aligned([["condition", *columns], *rows]), "", *notes]) + "\n"
+
+
+def sections(comparison: Comparison, made: Sequence[Table]) -> list[Section]:
+    """Return the sections of the summary, given the tables of a comparison."""
+    known = {table.name: table for table in made}
+    parts = [_tissue(comparison)] if "tissue" in known else []
+    parts += [_plain(known[name], *about) for name, about in ABOUT.items() if name in known]
+    return parts
+
+
+def as_text(parts: Sequence[Section], notes: Sequence[str]) -> str:
+    """Return sections as plain text."""
+    blocks = []
+    for part in parts:
+        body = _aligned([part.head, *part.rows])
+        blocks.append("\n".join([part.title, part.note, "", *body]))
+    if notes:
+        blocks.append("\n".join(["Not done", *notes]))
+    return "\n\n\n".join(blocks) + "\n"
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table, whose columns but the first are aligned to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+
+
+def _tissue(comparison: Comparison) -> Section:
+    """The paper's Table 1."""
+    head = [f"{tissue} Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3)]
+    rows = []
+    for condition in comparison.conditions:
+        cells = tissue_cells(comparison, condition)
+        texts = [
+            f"{cell.mean:.3f}±{cell.sd:.3f}{_stars(cell.paired_holm, cell.unpaired_holm)}"
+            for cell in cells
+        ]
+        mean = sum(cell.sd for cell in cells) / len(cells)
+        relative = sum(cell.relative_sd for cell in cells) / len(cells)
+        rows.append([condition.name, *texts, f"{mean:.4f}", f"{relative:.4f}"])
+    return Section(
+        TISSUES_TITLE,
+        f"Mean ± sd over {len(comparison.shared)} scans. The sd is less than with {AFFINE}: "
+        "* paired, † unpaired (Brown–Forsythe, Holm, p < .05). Last: mean sd, and the same in "
+        "units of the gap between WM and GM.",
+        ["condition", *head, "mean sd", "÷ gap"],
+        rows,
+    )
+
+
+def _stars(paired: float | None, unpaired: float | None) -> str:
+    marks = ((paired, "*"), (unpaired, "†"))
+    return "".join(mark if p is not None and p < _SIGNIFICANT else " " for p, mark in marks)
+
+
+def _plain(table: Table, title: str, note: str) -> Section:
+    rows = [[_cell(part) for part in row] for row in table.rows]
+    return Section(title, note, list(table.columns), rows)
+
+
+def _share(part: Part) -> str:
+    return f"{part:.0%}" if isinstance(part, float) else "–"
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}"
+
+
+def _cell(part: Part) -> str:
+    if part is None:
+        return "–"
+    return f"{part:.3g}" if isinstance(part, float) else str(part)
+
+
+# ── verdict ───────────────────────────────────────────────────────────────────────────────────────
+
+_CIRCULAR = " The same tissue maps made its targets, so that is no evidence by itself."
+_WIDTH = 100
+_ALL = "all scans"  # the site of all, where sites are not known
+_FAR = 3.0  # times the median distance from the average
+_NAMED = 3  # scans in a sentence
+_FEWEST = 3  # scans that can differ significantly, or stand out
+
+
+def verdict(comparison: Comparison, covariates: Sequence[str] = ()) -> str:
+    """Return the verdict on each run, as plain text of at most 100 columns.
+
+    Parameters
+    ----------
+    comparison : what was measured.
+    covariates : the columns whose effects were asked for.
+    """
+    runs = [one for one in comparison.conditions if one.name not in (UNNORMALISED, AFFINE)]
+    blocks = []
+    for run in runs:
+        parts = {
+            "What became more alike": _alike(comparison, run),
+            "What it cost": _cost(comparison, run, covariates),
+            "What to look at": _look_at(comparison, run),
+        }
+        lines = [f"{run.name}, compared with alignment of mean and standard deviation alone"]
+        for title, sentences in parts.items():
+            lines += [title] if sentences else []
+            for sentence in sentences:
+                lines += wrap(
+                    sentence,
+                    _WIDTH,
+                    initial_indent="- ",
+                    subsequent_indent="  ",
+                    break_on_hyphens=False,
+                    break_long_words=False,
+                )
+        blocks.append("\n".join(lines))
+    if not runs:
+        blocks.append("There is nothing to compare alignment with: give a run of another method.")
+    return "\n\n".join(blocks) + "\n"
+
+
+# ── what became more alike ───────────────────────────────────────────────────────────────────────
+
+
+def _alike(comparison: Comparison, run: Condition) -> list[str]:
+    found = []
+    affine, sites = comparison.affine, comparison.sites
+    if sites is not None:
+        now, before = (distance_between_sites(one.quantiles, sites) for one in (run, affine))
+        raw = distance_between_sites(comparison.conditions[0].quantiles, sites)
+        scans = [_to_other_sites(one, sites) for one in (run, affine)]
+        word = _word(now - before, scans, ("closer together", "further apart"))
+        found.append(
+            f"Sites are {word}: {now:.3g} standard deviations apart, against {before:.3g} "
+            f"({raw:.3g} unnormalised)."
+        )
+    found += _tissues(comparison, run)
+    found += _predicted(comparison, run)
+    return found
+
+
+def _tissues(comparison: Comparison, run: Condition) -> list[str]:
+    cells, base = tissue_cells(comparison, run), tissue_cells(comparison, comparison.affine)
+    if not cells or not base:
+        return []
+    less = sum(cell.paired_holm is not None and cell.paired_holm < _SIGNIFICANT for cell in cells)
+    now, before = (float(np.mean([cell.sd for cell in some])) for some in (cells, base))
+    varies = "do not vary significantly less"
+    if less:
+        varies = "vary less" if now < before else "vary less in part"
+    judged = run.study is not None and run.study.target_rule.needs_tissue_maps
+    return [
+        f"Tissues {varies}: their quartiles have a standard deviation of {now:.3g} on average, "
+        f"against {before:.3g}; it is significantly smaller in {less} of {len(cells)}."
+        f"{_CIRCULAR if judged else ''}"
+    ]
+
+
+def _predicted(comparison: Comparison, run: Condition) -> list[str]:
+    now, before = (comparison.classified.get(name) for name in (run.name, AFFINE))
+    if now is None or before is None or comparison.sites is None:
+        return []
+    right, base = (accuracy(one.predictions, comparison.sites).balanced for one in (now, before))
+    bits = [entropy(one.predictions.probabilities) for one in (now, before)]
+    doubt = "as sure as before"
+    if paired_t(*bits).p < _SIGNIFICANT:
+        doubt = "less sure" if bits[0].mean() > bits[1].mean() else "surer"
+    text = (
+        f"A random forest recognises sites with a balanced accuracy of {right:.0%}, against "
+        f"{base:.0%}"
+    )
+    text += f", and is {doubt} of it"
+    if now.chance is not None:
+        above = now.chance.p < _SIGNIFICANT
+        still = "sites can still be told apart" if above else "not significantly better than chance"
+        text += f"; {still} (chance: {now.chance.mean:.0%}, up to {now.chance.high:.0%})"
+    return [f"{text}.{_floors(comparison)}"]
+
+
+def _floors(comparison: Comparison) -> str:
+    """Say how much of it no intensity map could remove."""
+    words = {RANKS: "by the ranks of their voxels alone", ANATOMY: "by their tissue maps alone"}
+    reached = [
+        f"{accuracy(comparison.classified[name].predictions, comparison.sites).balanced:.0%} {how}"
+        for name, how in words.items()
+        if name in comparison.classified and comparison.sites is not None
+    ]
+    if not reached:
+        return ""
+    return f" Without any difference of intensity, it still reaches {' and '.join(reached)}."
+
+
+# ── what it cost ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _cost(comparison: Comparison, run: Condition, covariates: Sequence[str]) -> list[str]:
+    found = [*_within(comparison, run), *_separated(comparison, run)]
+    subjects = [scan.subject for scan in comparison.scans]
+    now, before = (repeatability(one.quantiles, subjects) for one in (run, comparison.affine))
+    if now is not None and before is not None:
+        found.append(
+            f"Scans of one subject differ by {now.ratio:.3g} of what scans of different subjects "
+            f"do, against {before.ratio:.3g} ({plural(now.pairs, 'pair')}; less is better)."
+            f"{_reliable(comparison, run)}"
+        )
+    if not covariates:
+        found.append(
+            "Whether effects such as that of age are preserved was not measured; add --covariate "
+            "to find out."
+        )
+        return found
+    return [*found, *_effects(comparison, run, covariates)]
+
+
+def _within(comparison: Comparison, run: Condition) -> list[str]:
+    sites = comparison.sites or [_ALL] * len(comparison.scans)
+    if len(set(sites)) == len(sites):
+        return []
+    affine = comparison.affine
+    now, before = (distance_within_sites(one.quantiles, sites) for one in (run, affine))
+    scans = [_to_own_site(one, sites) for one in (run, affine)]
+    where = "of one site " if comparison.sites else ""
+    figures = f"{now:.3g} standard deviations from their average, against {before:.3g}"
+    word = _word(now - before, scans, ("more alike", "less alike"))
+    text = f"Scans {where}are {word}: {figures}."
+    if word == "more alike":
+        text += " Part of that is noise, and part may be how people differ."
+    return [text]
+
+
+def _separated(comparison: Comparison, run: Condition) -> list[str]:
+    now, before = (separabilities(one) for one in (run, comparison.affine))
+    if not now.size or not before.size:
+        return []
+    words = _changed(now, before, ("as well as", "less well than", "better than"))
+    return [
+        f"Intensity separates GM from WM {words} after alignment: d′ {now.mean():.3g}, against "
+        f"{before.mean():.3g}."
+    ]
+
+
+def _reliable(comparison: Comparison, run: Condition) -> str:
+    """Say how well the tissues of repeated scans agree, if several subjects have some."""
+    found = []
+    for row, tissue in enumerate(TISSUE_ROWS):
+        for condition in (run, comparison.affine):
+            if condition.quartiles is None:
+                return ""
+            medians = condition.quartiles[:, row, 1]
+            subjects = [scan.subject for scan in comparison.scans]
+            one = intraclass_correlation(
+                medians, subjects, [scan.site for scan in comparison.scans]
+            )
+            if one is None or one.found is None:
+                return ""
+            found.append((tissue, one.found.value))
+    pairs = zip(found[::2], found[1::2], strict=True)
+    each = ", ".join(
+        f"{tissue} {now:.2f} (against {before:.2f})" for (tissue, now), (_, before) in pairs
+    )
+    return f" Intraclass correlation of tissue medians: {each}; 1 is best."
+
+
+def _effects(comparison: Comparison, run: Condition, names: Sequence[str]) -> list[str]:
+    now = covariate_effects(comparison, run, names)
+    before = covariate_effects(comparison, comparison.affine, names)
+    sentences = []
+    for label in dict.fromkeys(label for label, _ in now if before):
+        kinds = []
+        for tissue in TISSUE_ROWS:
+            one, other = now[label, tissue], before[label, tissue]
+            shown = [each.p < _SIGNIFICANT for each in (one, other)]
+            what = "not significant"
+            if all(shown):
+                what = "preserved" if one.correlation * other.correlation > 0 else "reversed"
+            elif any(shown):
+                what = "new" if shown[0] else "lost"
+            low, high = one.correlation_interval
+            kinds.append(
+                f"{what} in {tissue} ({one.correlation:.2f} [{low:.2f}, {high:.2f}], against "
+                f"{other.correlation:.2f})"
+            )
+        sentences.append(
+            f"The effect of {label} on the median of each tissue, as a correlation within sites "
+            f"(95 % interval), is {', '.join(kinds)}."
+        )
+    return sentences
+
+
+# ── what to look at ──────────────────────────────────────────────────────────────────────────────
+
+
+def _look_at(comparison: Comparison, run: Condition) -> list[str]:
+    """Name the scans that lie far from the average, and those that the run flagged."""
+    away = _to_own_site(run, [_ALL] * len(comparison.scans))
+    order = np.argsort(-away, kind="stable")
+    far = [place for place in order if away[place] > _FAR * np.median(away)][:_NAMED]
+    found = []
+    if far:
+        names = ", ".join(f"{comparison.scans[place].name} ({away[place]:.3g})" for place in far)
+        usual = float(np.median(away))
+        found.append(
+            f"Furthest from the average of all scans: {names}, where {usual:.3g} is usual."
+        )
+    flagged = [
+        name
+        for one in comparison.runs
+        if one.study is run.study
+        for name in one.record.doubts
+        if name in {scan.name for scan in comparison.scans}
+    ]
+    if flagged:
+        found.append(f"{plural(len(flagged), 'scan')} flagged by the run: {_listed(flagged)}.")
+    if not found and len(away) < _FEWEST:
+        found.append("Each scan: there are too few for one to stand out.")
+    if not found:
+        name = comparison.scans[int(order[0])].name
+        found.append(f"No scan stands out; {name} is furthest from the average of all scans.")
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+# ── measures and words ───────────────────────────────────────────────────────────────────────────
+
+
+def _to_other_sites(condition: Condition, sites: Sequence[str]) -> FloatArray:
+    """Return how far each scan lies from the averages of the sites that it is not from."""
+    quantiles, of_scan = condition.quantiles, np.array(sites)
+    away = np.zeros((len(sites), 0))
+    for site in sorted(set(sites)):
+        average = quantiles[of_scan == site].mean(axis=0)
+        own = np.abs(quantiles - average).mean(axis=1)
+        own[of_scan == site] = np.nan
+        away = np.column_stack([away, own])
+    means: FloatArray = np.nanmean(away, axis=1)
+    return means
+
+
+def _to_own_site(condition: Condition, sites: Sequence[str]) -> FloatArray:
+    """Return how far each scan lies from the average of its site."""
+    quantiles, of_scan = condition.quantiles, np.array(sites)
+    away = np.empty(len(sites))
+    for site in set(sites):
+        own = quantiles[of_scan == site]
+        away[of_scan == site] = np.abs(own - own.mean(axis=0)).mean(axis=1)
+    return away
+
+
+def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) -> str:
+    """Return the word for a change that is significant over scans, and has the same sign there.
+
+    Parameters
+    ----------
+    change : of what the sentence quotes.
+    scans : the distance of each scan, now and before.
+    words : for less, and for more.
+    """
+    less, more = words
+    now, before = scans
+    agree = change * float((now - before).mean()) > 0
+    if len(now) >= _FEWEST and agree and paired_t(now, before).p < _SIGNIFICANT:
+        return less if change < 0 else more
+    return f"neither significantly {less} nor {more} than after alignment"
+
+
+def _changed(now: FloatArray, before: FloatArray, words: tuple[str, str, str]) -> str:
+    """Return the word for no significant difference over scans, for less, or for more."""
+    same, less, more = words
+    if len(now) < _FEWEST or paired_t(now, before).p >= _SIGNIFICANT:
+        return same
+    return less if now.mean() < before.mean() else more

@@ -1,0 +1,232 @@
+"""How alike the intensities of a tissue are across scans (the paper's Table 1).
+
+For each scan and tissue: the quartiles of the intensities, with each voxel weighted by the
+probability that it belongs to the tissue; over the scans, their mean and standard deviation. A
+smaller standard deviation is better, unless everything has shrunk: so it is also given relative to
+the gap between white and grey matter. `ndflow.evaluation.statistics` describes the tests.
+
+*Weighted quantiles* are the inverse of the mid-distribution function: a level has all of the weight
+below it and half of its own, and the function is linear between levels. A voxel that occurs twice
+counts as one of twice the weight, and integer levels leave no steps. With equal weights and
+distinct values this is Hazen's rule (numpy's ``method="hazen"``).
+
+*Contrast* of GM and WM, and how well intensity alone separates them (d′): from the mean μ and the
+standard deviation s of each tissue, every voxel weighted by its probability of belonging to it,
+
+    contrast = μ_WM − μ_GM,   d′ = |μ_WM − μ_GM| / √(½ (s_WM² + s_GM²)).
+
+The contrast is in the units of the intensities; d′ has none, and a straight line changes nothing of
+it, so it shows whether the shape of a map has made tissues harder to tell apart (or easier).
+
+*The coefficient of variation* of tissues over scans, standard deviation over mean, means something
+only where zero does: intensities of the scanner have a zero, normalised ones only by convention,
+and a method could halve its coefficient by adding a constant. So all conditions are given the same
+zero: in units of the standard deviation of a brain, that of the scanner lies ``m`` below the mean
+of the brain, on average over the unnormalised scans, and values x in common units
+(mean 0, standard deviation 1) have the coefficient
+
+    CV = s(x) / (x̄ + m).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ndflow.errors import InvalidValueError
+from ndflow.evaluation.statistics import brown_forsythe, holm
+from ndflow.values import FloatArray, real_array
+
+# ── quartiles ─────────────────────────────────────────────────────────────────────────────────────
+
+_QUARTILES = (0.25, 0.5, 0.75)
+
+
+class QuartileSummary(NamedTuple):
+    """One quartile of one tissue, over all scans.
+
+    Attributes
+    ----------
+    tissue : its name.
+    quartile : 1, 2 (the median) or 3.
+    mean, sd : over the scans; the standard deviation with n − 1.
+    relative_sd : the standard deviation in units of the gap between white and grey matter.
+    unpaired, paired : p-values of the Brown–Forsythe tests whether the dispersion is smaller than
+        in the baseline; None without a baseline.
+    unpaired_holm, paired_holm : the same, corrected for the number of quartiles and tissues.
+    """
+
+    tissue: str
+    quartile: int
+    mean: float
+    sd: float
+    relative_sd: float
+    unpaired: float | None
+    paired: float | None
+    unpaired_holm: float | None
+    paired_holm: float | None
+
+
+def weighted_quantile(values: ArrayLike, weights: ArrayLike, shares: ArrayLike) -> FloatArray:
+    """Return quantiles of weighted values.
+
+    Parameters
+    ----------
+    values : (n,).
+    weights : (n,), zero or positive.
+    shares : the probabilities of the quantiles, between 0 and 1, in an array of any shape.
+
+    Returns
+    -------
+    The quantiles, in the shape of `shares`.
+
+    Raises
+    ------
+    InvalidValueError : if a weight is negative, or all are zero.
+
+    Examples
+    --------
+    >>> weighted_quantile([1, 2, 3], [1, 1, 2], [0.25, 0.5]).tolist()
+    [1.5, 2.3333333333333335]
+    """
+    given = real_array(values, "values", None)
+    mass = real_array(weights, "weights", given.size)
+    wanted = np.asarray(shares, np.float64)
+    if (mass < 0).any() or not mass.any():
+        raise InvalidValueError("weights must not be negative, nor all of them zero")
+    levels, level = np.unique(given[mass > 0], return_inverse=True)
+    masses = np.bincount(level, mass[mass > 0])
+    total = np.cumsum(masses)
+    quantiles: FloatArray = np.interp(wanted, (total - 0.5 * masses) / total[-1], levels)
+    return quantiles
+
+
+def quartiles(values: ArrayLike, weights: ArrayLike) -> FloatArray:
+    """Return the three quartiles of values (n,) with weights (n,).
+
+    Examples
+    --------
+    >>> quartiles([1, 2, 3, 4], [1, 1, 1, 1]).tolist()
+    [1.5, 2.5, 3.5]
+    """
+    return weighted_quantile(values, weights, _QUARTILES)
+
+
+def tissue_table(
+    values: ArrayLike, baseline: ArrayLike | None, tissues: Sequence[str], gap: float
+) -> list[QuartileSummary]:
+    """Return the statistics of every quartile of every tissue.
+
+    Parameters
+    ----------
+    values : (scans, tissues, 3), the quartiles.
+    baseline : the quartiles of the same scans before, or by another method; None for no tests.
+    tissues : names of the tissues, in the order of `values`.
+    gap : the distance between the medians of white and grey matter, over all scans.
+
+    Returns
+    -------
+    One summary per tissue and quartile: the three quartiles of the first tissue, then the next.
+
+    Examples
+    --------
+    >>> before = [[[1.0, 2.0, 3.0]], [[3.0, 5.0, 6.0]], [[4.0, 6.0, 9.0]]]
+    >>> after = [[[2.0, 3.0, 4.0]], [[2.1, 3.1, 4.2]], [[2.2, 3.3, 4.3]]]
+    >>> for cell in tissue_table(after, before, ["WM"], gap=2.0):
+    ...     print(cell.tissue, f"Q{cell.quartile}: {cell.mean:.2f} ± {cell.sd:.2f}")
+    WM Q1: 2.10 ± 0.10
+    WM Q2: 3.13 ± 0.15
+    WM Q3: 4.17 ± 0.15
+    """
+    shape = (None, len(tissues), 3)
+    found = real_array(values, "values", *shape)
+    scans = len(found)
+    columns = found.reshape(scans, -1).T
+    tests: list[tuple[float | None, ...]] = [(None,) * 4] * len(columns)
+    if baseline is not None:
+        before = real_array(baseline, "baseline", scans, *shape[1:]).reshape(scans, -1).T
+        pairs = list(zip(columns, before, strict=True))
+        raw = [[brown_forsythe(*pair, paired=way).p for pair in pairs] for way in (False, True)]
+        tests = list(zip(*raw, *(holm(p).tolist() for p in raw), strict=True))
+    names = [(tissue, quartile) for tissue in tissues for quartile in (1, 2, 3)]
+    cells = []
+    for (tissue, quartile), column, p_values in zip(names, columns, tests, strict=True):
+        sd = float(column.std(ddof=1))
+        cells.append(
+            QuartileSummary(tissue, quartile, float(column.mean()), sd, sd / gap, *p_values)
+        )
+    return cells
+
+
+# ── contrast ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def weighted_moments(values: ArrayLike, weights: ArrayLike) -> tuple[float, float]:
+    """Return mean and standard deviation of values (n,) with weights (n,).
+
+    Examples
+    --------
+    >>> weighted_moments([1, 2, 4], [1, 1, 2])
+    (2.75, 1.299038105676658)
+    """
+    given = real_array(values, "values", None)
+    mass = real_array(weights, "weights", given.size)
+    if (mass < 0).any() or not mass.any():
+        raise InvalidValueError("weights must not be negative, nor all of them zero")
+    share = mass / mass.sum()
+    mean = float(np.sum(share * given))
+    return mean, float(np.sqrt(np.sum(share * (given - mean) ** 2)))
+
+
+def separability(wm: ArrayLike, gm: ArrayLike) -> FloatArray:
+    """Return d′ of white and grey matter.
+
+    Parameters
+    ----------
+    wm, gm : (..., 2), mean and standard deviation in each scan.
+
+    Returns
+    -------
+    (...,); infinite where neither tissue varies, NaN where their means are the same as well.
+
+    Examples
+    --------
+    >>> float(separability([5.0, 1.0], [3.0, 1.0]))
+    2.0
+    """
+    white, grey = np.asarray(wm, np.float64), np.asarray(gm, np.float64)
+    spread = np.sqrt((white[..., 1] ** 2 + grey[..., 1] ** 2) / 2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found: FloatArray = np.abs(white[..., 0] - grey[..., 0]) / spread
+    return found
+
+
+# ── variation ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def coefficient_of_variation(values: ArrayLike, zero: float) -> float | None:
+    """Return standard deviation over mean, with n − 1.
+
+    Parameters
+    ----------
+    values : (n,), one per scan.
+    zero : where the scale has its zero, in the units of `values`.
+
+    Returns
+    -------
+    None for fewer than two scans, and where a value does not lie above zero.
+
+    Examples
+    --------
+    >>> round(coefficient_of_variation([9.0, 10.0, 11.0], zero=0.0), 3)
+    0.1
+    >>> round(coefficient_of_variation([-1.0, 0.0, 1.0], zero=-10.0), 3)
+    0.1
+    """
+    above = real_array(values, "values", None) - zero
+    if above.size < 2 or (above <= 0).any():
+        return None
+    return float(np.std(above, ddof=1) / above.mean())

@@ -1,1 +1,0 @@
-"""The measures of a comparison: histogram fit, sites, tissues, repeatability, classification."""

@@ -1,1 +1,0 @@
-"""How reliable a measurement is that was repeated: agreement of the scans of one subject."""

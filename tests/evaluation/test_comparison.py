@@ -1,0 +1,290 @@
+"""Every number of a comparison, computed again from the images on disc by other means."""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+
+import nibabel
+import numpy as np
+import pytest
+from compared_runs import AGE, NAMES, SITE, SUBJECT, TREES, Array, Desk, Rows, compared, weights
+from phantoms import head
+from scipy import stats
+from studies import SITES, SMALL
+
+import ndflow
+from ndflow.evaluation.measure import TISSUE_ROWS
+
+PIECES = 16  # into which each level is cut, to spread it over its interval
+
+
+class Spread:
+    """The voxels of a scan, each level spread evenly over its interval in several pieces."""
+
+    def __init__(self, voxels: Array) -> None:
+        levels, counts = np.unique(voxels, return_counts=True)
+        ends = np.interp(np.arange(levels.size + 1) - 0.5, np.arange(levels.size), levels)
+        ends[0], ends[-1] = 2 * levels[0] - ends[1], 2 * levels[-1] - ends[-2]
+        parts = (np.arange(PIECES) + 0.5) / PIECES
+        self.x = (ends[:-1, np.newaxis] + np.outer(np.diff(ends), parts)).ravel()
+        self.share = np.repeat(counts / counts.sum() / PIECES, PIECES)
+
+    def scaled(self, mean: float, sd: float) -> "Spread":
+        self.x = (self.x - mean) / sd
+        return self
+
+    def quantiles(self) -> Array:
+        shares = np.arange(1, 200) / 200
+        return np.quantile(self.x, shares, weights=self.share, method="inverted_cdf")
+
+
+@pytest.fixture(scope="module")
+def images(desk: Desk) -> dict[str, list[Array]]:
+    """Return the voxels of every scan under every condition, in the units of the condition."""
+    found: dict[str, list[Array]] = {"unnormalised": [], "affine": [], "flow": [], "nyul": []}
+    for number, name in enumerate(NAMES):
+        raw = desk.voxels(desk.folder / f"{name}.nii.gz", number)
+        mixture = ndflow.load(desk.run("flow") / "models" / f"{name}.json")
+        share, mean, precision = mixture.weights, mixture.means[:, 0], mixture.precisions[:, 0, 0]
+        middle = share @ mean
+        sd = np.sqrt(share @ (1 / precision + (mean - middle) ** 2))
+        found["unnormalised"].append(raw)
+        found["affine"].append((raw - middle) / sd)
+        for run, how in (("flow", {}), ("nyul", {"method": "nyul"})):
+            path = desk.run(run, **how) / "images" / f"{name}.nii.gz"
+            found[run].append(desk.voxels(path, number))
+    return found
+
+
+class Truth:
+    """All scans under one condition, in common units."""
+
+    def __init__(self, scans: Sequence[Array]) -> None:
+        spread = [Spread(voxels) for voxels in scans]
+        means = [float(np.average(scan.x, weights=scan.share)) for scan in spread]
+        pairs = zip(spread, means, strict=True)
+        sds = [
+            np.sqrt(np.average((scan.x - mean) ** 2, weights=scan.share)) for scan, mean in pairs
+        ]
+        self.units = (float(np.mean(means)), float(np.mean(sds)))
+        self.scans = [scan.scaled(*self.units) for scan in spread]
+        self.quantiles = np.array([scan.quantiles() for scan in self.scans])
+        self.quartiles = np.array([self._quartiles(voxels, n) for n, voxels in enumerate(scans)])
+
+    def _quartiles(self, voxels: Array, number: int) -> Array:
+        """Return (tissue, quartile), from voxels repeated as often as their weight."""
+        inside = head(number, shape=SMALL) != 0
+        found = []
+        for weight in weights().values():
+            ordered = np.sort(np.repeat(voxels, weight[inside]))
+            below = (stats.rankdata(ordered) - 0.5) / ordered.size
+            found.append(np.interp((0.25, 0.5, 0.75), below, ordered))
+        return (np.array(found) - self.units[0]) / self.units[1]
+
+
+@pytest.fixture(scope="module")
+def truth(images: Mapping[str, Sequence[Array]]) -> dict[str, Truth]:
+    return {condition: Truth(scans) for condition, scans in images.items()}
+
+
+def test_quartiles_are_those_of_voxels_repeated_as_often_as_they_count(
+    several: Rows, truth: dict[str, Truth]
+) -> None:
+    names = [f"{tissue}_Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3)]
+    for condition, one in truth.items():
+        for number, name in enumerate(NAMES):
+            row = several["tissue_scans"][condition, name]
+            assert row["site"] == SITE[number]
+            found = np.array([row[each] for each in names], float)
+            assert found == pytest.approx(one.quartiles[number].ravel(), rel=2e-4, abs=2e-4)
+
+
+def test_levels_that_rounding_has_merged_are_counted_together(desk: Desk) -> None:
+    run = desk.run("rounded", dtype="uint8", range=(20.0, 230.0))
+    scans = [desk.voxels(run / "images" / f"{name}.nii.gz", n) for n, name in enumerate(NAMES)]
+    before = [desk.voxels(desk.folder / f"{name}.nii.gz", n) for n, name in enumerate(NAMES)]
+    for one, other in zip(scans, before, strict=True):
+        assert np.unique(one).size < np.unique(other).size
+    truth = Truth(scans)
+    condition = compared(run).conditions[-1]
+    assert condition.quartiles == pytest.approx(truth.quartiles, rel=2e-4, abs=2e-4)
+    assert condition.quantiles == pytest.approx(truth.quantiles, rel=0.01, abs=0.02)
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    ordered = sorted(p)
+    return [
+        min(1.0, max((len(p) - j) * ordered[j] for j in range(ordered.index(one) + 1))) for one in p
+    ]
+
+
+def test_standard_deviations_are_tested_against_affine_as_scipy_does(
+    several: Rows, truth: dict[str, Truth]
+) -> None:
+    base = truth["affine"].quartiles.reshape(12, 9)
+    for condition, one in truth.items():
+        cells = [several["tissue"][condition, tissue, q] for tissue in TISSUE_ROWS for q in "123"]
+        own = one.quartiles.reshape(12, 9)
+        gap = abs(own[:, 1].mean() - own[:, 4].mean())
+        for column, cell in zip(own.T, cells, strict=True):
+            assert cell["mean"] == pytest.approx(column.mean(), abs=2e-4)
+            assert cell["sd"] == pytest.approx(column.std(ddof=1), rel=1e-3, abs=1e-4)
+            assert cell["relative_sd"] == pytest.approx(column.std(ddof=1) / gap, rel=2e-3)
+        if condition in ("unnormalised", "affine"):
+            assert {cell["paired"] for cell in cells} == {None}
+            continue
+        paired, unpaired = [], []
+        for a, b in zip(own.T, base.T, strict=True):
+            from_a, from_b = (np.abs(x - np.median(x)) for x in (a, b))
+            paired.append(stats.ttest_rel(from_a, from_b, alternative="less").pvalue)
+            both = stats.levene(a, b, center="median").pvalue
+            unpaired.append(both / 2 if from_a.mean() < from_b.mean() else 1 - both / 2)
+        for name, p in (("paired", paired), ("unpaired", unpaired)):
+            found = [float(cell[name] or 0) for cell in cells]
+            assert found == pytest.approx(p, rel=0.01, abs=1e-9)
+            assert [cell[f"{name}_holm"] for cell in cells] == pytest.approx(holm(found))
+        assert min(paired) < 0.01 < max(paired)  # otherwise nothing would be tested
+
+
+def test_distances_between_histograms_are_those_of_scipy(
+    several: Rows, truth: dict[str, Truth]
+) -> None:
+    aligned = truth["affine"].scans
+    x = np.concatenate([scan.x for scan in aligned])
+    share = np.concatenate([scan.share for scan in aligned]) / 12
+    low, high = np.quantile(x, (0.001, 0.999), weights=share, method="inverted_cdf")
+    edges = np.linspace(low, high, 101)
+    target = np.histogram(x, edges, weights=share)[0] / np.diff(edges)
+    fine = np.linspace(-4, 4, 4001)
+
+    def below(points: Array, masses: Array) -> Array:
+        order = np.argsort(points)
+        return np.interp(fine, points[order], np.cumsum(masses[order]), left=0)
+
+    for condition, one in truth.items():
+        for number in (0, 5, 10):
+            row, scan = several["fitness_scans"][condition, NAMES[number]], one.scans[number]
+            w1 = stats.wasserstein_distance(scan.x, x, scan.share, share)
+            assert row["w1"] == pytest.approx(w1, rel=2e-3, abs=2e-4)
+            off = np.histogram(scan.x, edges, weights=scan.share)[0] / np.diff(edges) - target
+            assert row["rmse"] == pytest.approx(np.sqrt(np.mean(off**2)), rel=0.02)
+            assert row["mae"] == pytest.approx(np.abs(off).mean(), rel=0.02)
+            ks = np.abs(below(scan.x, scan.share) - below(x, share)).max()
+            assert row["ks"] == pytest.approx(ks, abs=3e-3)
+    for condition in truth:
+        rows = [several["fitness_scans"][condition, name] for name in NAMES]
+        for measure in ("rmse", "w1", "js", "qq"):
+            median = np.median([float(row[measure] or 0) for row in rows])
+            assert several["fitness"][condition,][measure] == pytest.approx(median, rel=1e-12)
+
+
+def w1(one: Array, other: Array) -> float:
+    return float(np.abs(one - other).mean())
+
+
+def test_distances_of_sites_and_of_subjects_are_means_over_pairs(
+    several: Rows, truth: dict[str, Truth]
+) -> None:
+    near = {}
+    for condition, one in truth.items():
+        scans = list(zip(one.quantiles, SITE, SUBJECT, strict=True))
+        middle = {c: np.mean([q for q, own, _ in scans if own == c], axis=0) for c in SITES}
+        pairs = list(combinations(scans, 2))
+        near[condition] = {
+            "between": np.mean([w1(*pair) for pair in combinations(middle.values(), 2)]),
+            "within": np.mean([w1(q, middle[own]) for q, own, _ in scans]),
+            "pairwise": np.mean([w1(a[0], b[0]) for a, b in pairs if a[1] != b[1]]),
+            "within_subjects": np.mean([w1(a[0], b[0]) for a, b in pairs if a[2] == b[2]]),
+            "between_subjects": np.mean([w1(a[0], b[0]) for a, b in pairs if a[2] != b[2]]),
+        }
+    for condition, expected in near.items():
+        row = several["sites"][condition,] | several["repeats"][condition,]
+        assert row["pairs"] == 5
+        expected["ratio"] = expected["within_subjects"] / expected["between_subjects"]
+        for name in ("between", "within"):
+            expected[f"{name}_share"] = expected[name] / near["affine"][name]
+        for name, number in expected.items():
+            assert row[name] == pytest.approx(number, rel=0.01), (condition, name)
+
+
+def test_the_effect_of_age_is_that_of_a_regression_on_age_and_sites(
+    several: Rows, truth: dict[str, Truth]
+) -> None:
+    dummies = [[float(own == site) for site in SITES] for own in SITE]
+    design = np.column_stack([AGE, dummies])
+    for condition, one in truth.items():
+        for place, tissue in enumerate(TISSUE_ROWS):
+            medians = one.quartiles[:, place, 1]
+            beta, rest, *_ = np.linalg.lstsq(design, medians)
+            se = np.sqrt(rest[0] / 8 * np.linalg.inv(design.T @ design)[0, 0])
+            row = several["covariate"][condition, tissue]
+            assert row["scans"] == 12
+            assert row["slope"] == pytest.approx(beta[0], rel=0.02, abs=2e-6)
+            assert row["se"] == pytest.approx(se, rel=0.02)
+            p = 2 * stats.t.sf(abs(float(row["slope"] or 0) / float(row["se"] or 1)), 8)
+            assert row["p"] == pytest.approx(p)
+            left = [
+                x - design[:, 1:] @ np.linalg.lstsq(design[:, 1:], x)[0] for x in (AGE, medians)
+            ]
+            assert row["correlation"] == pytest.approx(stats.pearsonr(*left)[0], abs=0.01)
+
+
+def forest(features: Callable[[Sequence[int]], Array]) -> Array:
+    """Return predicted probabilities of sites; features are made from the training fold."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.model_selection import StratifiedGroupKFold
+
+    found = np.zeros((12, 3))
+    for train, test in StratifiedGroupKFold(2, shuffle=True, random_state=0).split(
+        SITE, SITE, SUBJECT
+    ):
+        assert {SUBJECT[place] for place in train}.isdisjoint(SUBJECT[place] for place in test)
+        ready = features(train)
+        model = RandomForestClassifier(TREES, random_state=0)
+        model.fit(ready[train], np.array(SITE)[train])
+        found[test] = model.predict_proba(ready[test])
+    return found
+
+
+def test_sites_are_classified_with_references_made_from_training_scans_only(
+    desk: Desk, several: Rows
+) -> None:
+    from sklearn import metrics
+
+    out = desk.run("flow")
+    files = [nibabel.load(desk.folder / f"{name}.nii.gz") for name in NAMES]
+    scans = np.array([np.asarray(file.dataobj, np.float64).ravel(order="F") for file in files])
+    scans = scans[:, (scans != 0).all(axis=0)]
+    models = [ndflow.load(out / "models" / f"{name}.json") for name in NAMES]
+
+    def flow(train: Sequence[int]) -> Array:
+        made = ndflow.reference([models[place] for place in train])
+        pairs = zip(models, scans, strict=True)
+        return np.array([ndflow.normalising_map(model, made)(own) for model, own in pairs])
+
+    for condition, features in (("unnormalised", lambda _: scans), ("flow", flow)):
+        expected = forest(features)
+        rows = [several["predictions"][condition, name] for name in NAMES]
+        assert [[row[site] for site in SITES] for row in rows] == pytest.approx(expected)
+        entropy = stats.entropy(expected, base=2, axis=1)
+        assert [row["entropy"] for row in rows] == pytest.approx(entropy)
+        guess = [list(SITES)[place] for place in expected.argmax(axis=1)]
+        assert [row["predicted"] for row in rows] == guess
+        row = several["classification"][condition,]
+        assert row["pooled"] == pytest.approx(metrics.accuracy_score(SITE, guess))
+        assert row["balanced"] == pytest.approx(metrics.balanced_accuracy_score(SITE, guess))
+        recall = metrics.recall_score(SITE, guess, average=None)
+        assert [row[site] for site in SITES] == pytest.approx(recall)
+        assert row["confidence"] == pytest.approx(expected.max(axis=1).mean())
+        assert 0 < float(row["chance"] or 0) <= float(row["chance_95"] or 0) < 1
+    ranks = stats.rankdata(scans, axis=1) / scans.shape[1]
+    rows = [several["predictions"]["ranks", name] for name in NAMES]
+    assert [[row[site] for site in SITES] for row in rows] == pytest.approx(forest(lambda _: ranks))
+    # All scans have the same tissue maps, so anatomy says nothing about sites.
+    assert several["classification"]["anatomy",]["balanced"] == pytest.approx(1 / 3)
+    assert several["classification"]["anatomy",]["chance"] is None
+    affine, ours = (
+        [several["predictions"][condition, name]["entropy"] for name in NAMES]
+        for condition in ("affine", "flow")
+    )
+    p = stats.ttest_rel(ours, affine).pvalue
+    assert several["classification"]["flow",]["entropy_p"] == pytest.approx(p)

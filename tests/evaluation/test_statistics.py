@@ -1,0 +1,370 @@
+"""Tests, the effect of a covariate, and intraclass correlation, against scipy and by hand."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from ndflow.errors import InvalidValueError
+from ndflow.evaluation.statistics import (
+    brown_forsythe,
+    covariate_effect,
+    holm,
+    icc_one_way,
+    icc_two_way,
+    intraclass_correlation,
+    paired_t,
+)
+
+# Statistics.
+
+seeds = st.integers(0, 2**32 - 1)
+
+
+@given(seeds, st.integers(2, 30))
+def test_the_paired_t_test_agrees_with_scipy(seed, n):
+    generator = np.random.default_rng(seed)
+    one, other = generator.normal(0.3, 1, n), generator.normal(0, 1, n)
+    found, truth = paired_t(one, other), stats.ttest_rel(one, other)
+    assert found.statistic == pytest.approx(truth.statistic, rel=1e-9)
+    assert found.p == pytest.approx(truth.pvalue, rel=1e-9)
+
+
+def test_paired_p_is_one_for_rounding_errors_and_zero_for_a_constant_difference():
+    x = np.random.default_rng(0).normal(size=10)
+    assert paired_t(x, x) == (0, 1)
+    assert paired_t(x, x + 1e-15) == (0, 1)  # a rounding error
+    assert paired_t([1.0], [2.0]) == (0, 1)
+    assert paired_t([], []) == (0, 1)
+    assert paired_t(x + 1, x) == (np.inf, 0)
+    assert paired_t(x, x + 1) == (-np.inf, 0)
+    with pytest.raises(InvalidValueError, match="other must have the shape"):
+        paired_t(x, x[:-1])
+
+
+@given(seeds, st.integers(3, 30), st.integers(3, 30))
+def test_unpaired_brown_forsythe_is_the_one_sided_levene_test_about_the_median(seed, n, m):
+    generator = np.random.default_rng(seed)
+    one, other = generator.normal(0, 1, n), generator.normal(3, 1.5, m)
+    found = brown_forsythe(one, other, paired=False)
+    truth = stats.levene(one, other, center="median")
+    assert found.statistic**2 == pytest.approx(truth.statistic, rel=1e-9, abs=1e-12)
+    less = np.abs(one - np.median(one)).mean() < np.abs(other - np.median(other)).mean()
+    assert (found.statistic < 0) == less
+    assert found.p == pytest.approx(truth.pvalue / 2 if less else 1 - truth.pvalue / 2, abs=1e-9)
+
+
+@given(seeds, st.integers(3, 30))
+def test_paired_brown_forsythe_is_the_paired_t_test_of_deviations_from_the_median(seed, n):
+    generator = np.random.default_rng(seed)
+    other = generator.normal(3, 1.5, n)
+    one = 0.7 * other + generator.normal(0, 0.3, n)
+    found = brown_forsythe(one, other, paired=True)
+    a, b = np.abs(one - np.median(one)), np.abs(other - np.median(other))
+    truth = stats.ttest_rel(a, b, alternative="less")
+    assert found.statistic == pytest.approx(truth.statistic, rel=1e-9)
+    assert found.p == pytest.approx(truth.pvalue, rel=1e-9)
+
+
+@pytest.mark.parametrize("paired", [False, True])
+def test_p_is_one_without_a_difference_in_dispersion_or_enough_numbers(paired):
+    x = np.random.default_rng(0).normal(100, 1, 30)
+    assert brown_forsythe(x, x, paired=paired) == (0, 1)
+    assert brown_forsythe(x + 0.1, x, paired=paired).p == 1  # the same dispersion up to rounding
+    assert brown_forsythe([1.0, 1.0, 1.0], [2.0, 2.0, 2.0], paired=paired) == (0, 1)
+    assert brown_forsythe([1.0, 1.1], [1.0, 9.0], paired=paired) == (0, 1)
+    assert brown_forsythe([], [], paired=paired) == (0, 1)
+
+
+def test_a_difference_without_variance_is_certain_in_one_direction_and_impossible_in_the_other():
+    narrow, wide = [-1.0, 1.0, -1.0, 1.0], [-2.0, 2.0, -2.0, 2.0]
+    for paired in (False, True):
+        assert brown_forsythe(narrow, wide, paired=paired) == (-np.inf, 0)
+        assert brown_forsythe(wide, narrow, paired=paired) == (np.inf, 1)
+
+
+@given(st.lists(st.floats(0, 1), max_size=12))
+def test_holms_correction_agrees_with_the_step_down_procedure(p_values):
+    adjusted = holm(p_values)
+    for level in (0.001, 0.01, 0.05, 0.2, 0.5, 0.9):
+        # Reject the smallest while each is at most level / number of those left.
+        rejected, left = set(), sorted(range(len(p_values)), key=lambda i: p_values[i])
+        while left and p_values[left[0]] * len(left) <= level:
+            rejected.add(left.pop(0))
+        assert {i for i, p in enumerate(adjusted) if p <= level} == rejected
+    assert (adjusted >= p_values).all()
+    assert (adjusted <= 1).all()
+
+
+def closed_form(a: np.ndarray, b: np.ndarray, *, paired: bool) -> tuple[float, int]:
+    """Return Student's t of the difference of means, and its degrees of freedom."""
+    if paired:
+        return (a - b).mean() / ((a - b).std(ddof=1) / np.sqrt(a.size)), a.size - 1
+    freedom = a.size + b.size - 2
+    variance = ((a.size - 1) * a.var(ddof=1) + (b.size - 1) * b.var(ddof=1)) / freedom
+    return (a.mean() - b.mean()) / np.sqrt(variance * (1 / a.size + 1 / b.size)), freedom
+
+
+@given(seeds, st.integers(3, 30), st.sampled_from([0.0, 100.0, 1e6]))
+def test_t_tests_agree_with_their_closed_form_to_nine_digits(seed, n, offset):
+    generator = np.random.default_rng(seed)
+    one, other = generator.normal(offset, 1, n), generator.normal(offset + 0.5, 2, n)
+    t, freedom = closed_form(one, other, paired=True)
+    assert paired_t(one, other) == pytest.approx((t, 2 * stats.t.sf(abs(t), freedom)), rel=1e-9)
+    deviations = [np.abs(x - np.median(x)) for x in (one, other)]
+    for paired in (False, True):
+        t, freedom = closed_form(*deviations, paired=paired)
+        found = brown_forsythe(one, other, paired=paired)
+        assert found == pytest.approx((t, stats.t.cdf(t, freedom)), rel=1e-9)
+
+
+def test_one_sample_of_equal_deviations_is_tested_without_a_warning():
+    constant, varied = np.array([-1.0, 1, -1, 1, -1, 1]), np.array([-2.0, 3, -1, 4, -3, 2])
+    t, freedom = closed_form(np.abs(constant), np.abs(varied - 0.5), paired=False)
+    found = brown_forsythe(constant, varied, paired=False)
+    assert found == pytest.approx((t, stats.t.cdf(t, freedom)), rel=1e-9)
+
+
+def test_importing_the_module_does_not_import_scipy_stats():
+    script = "import sys, ndflow.evaluation.statistics; print('scipy.stats' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
+
+
+@given(seeds, st.integers(3, 40), st.floats(-1, 1))
+def test_the_effect_at_one_site_is_a_simple_regression(seed, n, slope):
+    generator = np.random.default_rng(seed)
+    age = generator.uniform(20, 80, n)
+    y = slope * age + generator.normal(0, 5, n)
+    found, truth = covariate_effect(y, age, ["a"] * n), stats.linregress(age, y)
+    assert found.slope == pytest.approx(truth.slope, rel=1e-8, abs=1e-12)
+    assert found.se == pytest.approx(truth.stderr, rel=1e-6)
+    assert found.correlation == pytest.approx(truth.rvalue, rel=1e-8, abs=1e-12)
+    assert found.p == pytest.approx(truth.pvalue, rel=1e-5, abs=1e-9)
+    assert found.n == n
+
+
+@given(seeds, st.lists(st.sampled_from("abc"), min_size=3, max_size=30))
+def test_the_effect_at_several_sites_is_least_squares_with_an_intercept_each(seed, more):
+    sites = [*"aabb", *more]
+    generator = np.random.default_rng(seed)
+    number = np.array(["abc".index(c) for c in sites])
+    x = generator.normal(0, 1, number.size) + 3 * number
+    y = 0.3 * x - 5 * number + generator.normal(0, 1, number.size)
+    dummies = np.array([[c == name for name in sorted(set(sites))] for c in sites], float)
+    design = np.column_stack([x, dummies])
+    solution = np.linalg.lstsq(design, y)[0]
+    freedom = y.size - design.shape[1]
+    rss = np.sum((y - design @ solution) ** 2)
+    covariance = rss / freedom * np.linalg.inv(design.T @ design)
+    found = covariate_effect(y, x, sites)
+    assert found.slope == pytest.approx(solution[0], rel=1e-7, abs=1e-10)
+    assert found.se == pytest.approx(np.sqrt(covariance[0, 0]), rel=1e-6)
+    p = 2 * stats.t.sf(abs(solution[0]) / np.sqrt(covariance[0, 0]), freedom)
+    assert found.p == pytest.approx(p, rel=1e-5, abs=1e-10)
+    # The partial correlation is that of the residuals of x and y given the sites.
+    residuals = [v - dummies @ np.linalg.lstsq(dummies, v)[0] for v in (x, y)]
+    assert found.correlation == pytest.approx(np.corrcoef(*residuals)[0, 1], rel=1e-6, abs=1e-9)
+
+
+def test_differences_between_sites_are_not_attributed_to_the_covariate():
+    # The brighter site has older subjects, but within each site older subjects are darker.
+    age = np.array([20.0, 30, 40, 60, 70, 80])
+    y = np.array([1.0, 0.9, 0.8, 3.0, 2.9, 2.8]) + 0.001 * np.array([1, -2, 1, 1, -2, 1])
+    assert covariate_effect(y, age, ["a"] * 6).slope > 0
+    within = covariate_effect(y, age, ["a"] * 3 + ["b"] * 3)
+    assert within.slope == pytest.approx(-0.01)
+    assert within.correlation < -0.99
+    assert within.p < 0.01
+
+
+def test_scans_of_unknown_age_are_left_out():
+    generator = np.random.default_rng(2)
+    age, y = generator.uniform(20, 80, 12), generator.normal(size=12)
+    sites = ["a", "b"] * 5 + ["c", "c"]
+    missing = age.copy()
+    missing[[3, 10, 11]] = np.nan  # which leaves no scan of c
+    kept = [i for i in range(12) if i not in (3, 10, 11)]
+    found = covariate_effect(y, missing, sites)
+    assert found == covariate_effect(y[kept], age[kept], [sites[i] for i in kept])
+    assert found.n == 9
+
+
+def test_a_constant_has_no_effect_and_a_straight_line_a_certain_one():
+    age = [20.0, 30, 40, 50]
+    constant = covariate_effect([0.1] * 3, age[:3], ["a"] * 3)  # 0.1 + 0.1 + 0.1 is not 0.3
+    assert constant == (0, 0, 0, 1, 3, 1)
+    line = covariate_effect([1.0, 2, 3, 4], age, ["a"] * 4)
+    assert line.slope == pytest.approx(0.1)
+    assert line.correlation == pytest.approx(1)
+    assert line.p == pytest.approx(0, abs=1e-12)
+
+
+@given(seeds, st.sampled_from([1e-200, 1e-9, 1e9, 1e200]))
+def test_units_change_slope_and_standard_error_and_nothing_else(seed, unit):
+    generator = np.random.default_rng(seed)
+    x, y, sites = generator.normal(size=8), generator.normal(size=8), list("aabbabab")
+    before, after = covariate_effect(y, x, sites), covariate_effect(unit * y, x, sites)
+    assert after.slope / unit == pytest.approx(before.slope, rel=1e-9)
+    assert after.se / unit == pytest.approx(before.se, rel=1e-9)
+    assert after[2:] == pytest.approx(before[2:], rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("covariate", "sites", "message"),
+    [
+        ([20.0, 30, np.nan, np.nan], ["a"] * 4, "known for 2 scans of 1 sites.* at least 3"),
+        ([20.0, 30, 40, 50], list("aabc"), "at least 5 scans"),
+        ([np.nan] * 4, ["a"] * 4, "known for 0 scans"),
+        ([20.1] * 4, ["a"] * 4, "does not vary"),
+        ([0.1, 0.1, 0.1, 7.0], list("aaab"), "does not vary"),  # beyond rounding
+        ([20.1, 20.1, 30.1, 30.1], list("aabb"), "does not vary within any site"),
+        ([20.0, 30, 40, np.inf], ["a"] * 4, "finite"),
+    ],
+)
+def test_covariates_without_a_measurable_effect_are_refused(covariate, sites, message):
+    with pytest.raises(InvalidValueError, match=message):
+        covariate_effect([1.0, 2, 4, 3], covariate, sites)
+
+
+def test_the_effect_given_others_is_that_of_a_regression_on_all_of_them():
+    generator = np.random.default_rng(8)
+    n = 40
+    sites = [("a", "b", "c")[i % 3] for i in range(n)]
+    age = generator.uniform(20, 80, n)
+    sex = (age + 30 * generator.normal(size=n) > 50).astype(float)
+    y = 0.02 * age - 0.5 * sex + generator.normal(size=n) + np.array([len(s) for s in sites])
+    found = covariate_effect(y, age, sites, [sex])
+    dummies = [[site == name for site in sites] for name in "abc"]
+    X = np.column_stack([age, sex, *np.array(dummies, float)])
+    beta, (rss,), _, _ = np.linalg.lstsq(X, y)
+    covariance = rss / (n - 5) * np.linalg.inv(X.T @ X)
+    assert found.slope == pytest.approx(beta[0])
+    assert found.se == pytest.approx(np.sqrt(covariance[0, 0]))
+    t = beta[0] / found.se
+    assert found.p == pytest.approx(2 * stats.t.sf(abs(t), n - 5))
+    assert found.correlation == pytest.approx(t / np.sqrt(t**2 + n - 5))
+    half = stats.t.ppf(0.975, n - 5) * found.se
+    assert found.slope_interval == pytest.approx((found.slope - half, found.slope + half))
+    assert covariate_effect(y, age, sites).slope != pytest.approx(found.slope)
+    with pytest.raises(InvalidValueError, match="only varies together"):
+        covariate_effect(y, age, sites, [2 * age + 1])
+
+
+def test_intervals_of_a_correlation_are_those_of_scipy_and_cover_the_truth():
+    generator = np.random.default_rng(9)
+    covered = 0
+    for _ in range(300):
+        x = generator.normal(size=25)
+        y = 0.5 * x + np.sqrt(0.75) * generator.normal(size=25)
+        found = covariate_effect(y, x, ["a"] * 25)
+        low, high = found.correlation_interval
+        covered += low <= 0.5 <= high
+    truth = stats.pearsonr(x, y).confidence_interval(0.95)
+    assert (low, high) == pytest.approx((truth.low, truth.high))
+    assert stats.binom.ppf(0.001, 300, 0.95) <= covered
+    line = covariate_effect([1.0, 2, 3, 4], [1, 2, 3, 4], ["a"] * 4)
+    assert line.correlation_interval == (1.0, 1.0)
+    assert covariate_effect([1.0, 2, 4], [1, 2, 3], ["a"] * 3).correlation_interval == (-1, 1)
+
+
+# Intraclass.
+
+# Six targets and four judges: Table 2 of Shrout and Fleiss, Psychological Bulletin 86 (1979).
+SHROUT_FLEISS = np.array(
+    [[9, 2, 5, 8], [6, 1, 3, 2], [8, 4, 6, 8], [7, 1, 2, 6], [10, 5, 6, 9], [6, 2, 4, 7]], float
+)
+
+
+def test_the_example_of_shrout_and_fleiss():
+    # The intervals are those that the package psych of R prints for it.
+    one, two = icc_one_way([*SHROUT_FLEISS]), icc_two_way(SHROUT_FLEISS)
+    assert one == pytest.approx((0.17, -0.133, 0.723), abs=0.005)
+    assert two == pytest.approx((0.29, 0.019, 0.761), abs=0.0005)
+    assert one[1:] == pytest.approx((-0.133, 0.723), abs=0.0005)
+
+
+@pytest.mark.parametrize("of_site", [0.0, 0.5])
+def test_intervals_cover_the_truth_as_often_as_they_should(of_site):
+    generator = np.random.default_rng(5)
+    covered = np.zeros(2)
+    for _ in range(1500):
+        table = generator.normal(size=(12, 1)) + 0.5 * generator.normal(size=(12, 5))
+        one = icc_one_way([*table])
+        covered[0] += one.low <= 0.8 <= one.high
+        two = icc_two_way(table + of_site * generator.normal(size=5))
+        covered[1] += two.low <= 1 / (1.25 + of_site**2) <= two.high
+    assert abs(covered[0] / 1500 - 0.95) < 0.017  # three standard errors: it is exact
+    assert 0.91 < covered[1] / 1500 < 0.98  # it is approximate
+
+
+def test_intervals_of_unequal_numbers_of_scans_cover_the_truth():
+    generator = np.random.default_rng(6)
+    covered = 0
+    for _ in range(1500):
+        sizes = generator.integers(2, 5, 15)
+        found = icc_one_way([generator.normal() + generator.normal(size=size) for size in sizes])
+        covered += found.low <= 0.5 <= found.high
+    assert 0.92 < covered / 1500 < 0.98
+
+
+def test_scans_that_agree_perfectly_have_no_uncertainty_and_a_negative_icc_has_an_interval():
+    table = np.array([[1.0, 1.0], [2.0, 2.0], [4.0, 4.0]])
+    assert icc_two_way(table) == icc_one_way([*table]) == (1, 1, 1)
+    opposed = np.array([[1.0, 2.0], [2.0, 1.0], [1.1, 2.2], [2.2, 1.1]])
+    for found in (icc_two_way(opposed), icc_one_way([*opposed])):
+        assert -5 < found.low < found.value < min(found.high, 0) <= found.high < 1
+
+
+def test_mean_squares_are_those_of_an_analysis_of_variance_by_regression():
+    table = np.random.default_rng(0).normal(size=(7, 3)) + np.arange(7)[:, None] + [0, 1, 3]
+    n, k = table.shape
+    subject, site = (one.ravel() for one in np.indices(table.shape))
+    y, one = table.ravel(), np.ones((table.size, 1))
+    rows, columns = (np.eye(many)[place] for many, place in ((n, subject), (k, site)))
+
+    def left(*parts):
+        X = np.hstack([one, *parts])
+        return np.sum((y - X @ np.linalg.lstsq(X, y)[0]) ** 2)
+
+    R, C = (left() - left(rows)) / (n - 1), (left() - left(columns)) / (k - 1)
+    E, W = left(rows, columns) / ((n - 1) * (k - 1)), left(rows) / (n * (k - 1))
+    two, one_way = icc_two_way(table), icc_one_way([*table])
+    assert two.value == pytest.approx((R - E) / (R + (k - 1) * E + k * (C - E) / n))
+    assert one_way.value == pytest.approx((R - W) / (R + (k - 1) * W))
+
+
+def test_unequal_numbers_of_scans_still_estimate_the_share_of_the_variance_between_subjects():
+    generator = np.random.default_rng(1)
+    sizes = generator.integers(2, 6, 4000)
+    groups = [2 * generator.normal() + generator.normal(size=size) for size in sizes]
+    assert icc_one_way(groups).value == pytest.approx(4 / 5, abs=0.02)
+
+
+def test_the_design_chooses_the_model_and_order_does_not_matter():
+    values = SHROUT_FLEISS[:, :2].ravel()
+    subjects, sites = [name for name in "abcdef" for _ in range(2)], ["x", "y"] * 6
+    crossed = intraclass_correlation(values, subjects, sites)
+    assert crossed == (icc_two_way(SHROUT_FLEISS[:, :2]), "ICC(2,1)", 6, 12)
+    order = np.random.default_rng(2).permutation(12)
+    mixed = ([one[place] for place in order] for one in (values, subjects, sites))
+    again = intraclass_correlation(*mixed)
+    assert again.found == pytest.approx(crossed.found)
+    assert again[1:] == crossed[1:]
+    for where in (["x"] * 12, [None] * 12, ["x", "y"] * 5 + ["x", "z"]):
+        plain = intraclass_correlation(values, subjects, where)
+        assert plain == (icc_one_way([*SHROUT_FLEISS[:, :2]]), "ICC(1,1)", 6, 12)
+
+
+def test_subjects_with_one_scan_and_unknown_ones_have_no_part():
+    values, subjects = [1, 1.2, 3, 3.1, 9, 7], ["a", "a", "b", "b", "c", None]
+    found = intraclass_correlation(values, subjects, [None] * 6)
+    assert found == intraclass_correlation(values[:4], subjects[:4], [None] * 4)
+    assert intraclass_correlation([1, 2, 3], ["a", "a", "b"], [None] * 3) is None
+    assert intraclass_correlation([1] * 4, [*"aabb"], [None] * 4).found is None

@@ -1,0 +1,214 @@
+"""The tables of the summary, and the verdict in words."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from compared_runs import Desk, compared
+
+from ndflow.evaluation.comparison import Comparison, Condition
+from ndflow.evaluation.measure import TISSUE_ROWS
+from ndflow.evaluation.summary import (
+    ABOUT,
+    TISSUES_TITLE,
+    Section,
+    as_text,
+    overview,
+    sections,
+    verdict,
+)
+from ndflow.evaluation.tables import tables
+
+# Summary.
+
+
+def test_columns_are_aligned_and_notes_come_last() -> None:
+    part = Section("Title", "A note.", ["condition", "w1"], [["flow", "0.5"], ["unaligned", "–"]])
+    assert as_text([part, part], ["one", "two"]) == (
+        "Title\nA note.\n\n"
+        "condition   w1\n"
+        "flow       0.5\n"
+        "unaligned    –\n\n\n"
+        "Title\nA note.\n\n"
+        "condition   w1\n"
+        "flow       0.5\n"
+        "unaligned    –\n\n\n"
+        "Not done\none\ntwo\n"
+    )
+
+
+def test_there_is_a_section_for_each_table_that_scans_allow(desk: Desk) -> None:
+    comparison = compared(desk.run("flow"))
+    made = tables(comparison, ["age"])
+    names = {table.name for table in made}
+    assert names == {
+        *("fitness_scans", "fitness", "tissue_scans", "tissue", "sites"),
+        *("classification", "predictions", "repeats", "covariate"),
+        *("contrast", "reliability", "features"),
+    }
+    for table in made:
+        assert {len(row) for row in table.rows} == {len(table.columns)}
+    first, *rest = sections(comparison, made)
+    assert first.title == TISSUES_TITLE
+    assert "Mean ± sd over 12 scans" in first.note
+    assert first.head == [
+        "condition",
+        *(f"{tissue} Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3)),
+        *("mean sd", "÷ gap"),
+    ]
+    assert [row[0] for row in first.rows] == ["unnormalised", "affine", "flow"]
+    assert [(part.title, part.note) for part in rest] == list(ABOUT.values())
+    bare = sections(comparison, [table for table in made if table.name == "fitness"])
+    assert [part.title for part in bare] == [ABOUT["fitness"][0]]
+
+
+def test_only_studies_are_marked_as_better_than_the_alignment(desk: Desk) -> None:
+    comparison = compared(desk.run("flow"))
+    first, *_ = sections(comparison, tables(comparison))
+    marked = {row[0]: {"*", "†"} & set("".join(row[1:])) for row in first.rows}
+    assert marked["unnormalised"] == marked["affine"] == set()
+    assert marked["flow"]
+
+
+# Verdict.
+
+
+@pytest.fixture
+def comparison(desk: Desk) -> Comparison:
+    return compared(desk.run("flow"))
+
+
+def with_run(comparison: Comparison, **changes: object) -> Comparison:
+    """Return a comparison whose run is the alignment, apart from some changes."""
+    raw, affine, run = comparison.conditions
+    run = replace(affine, name=run.name, study=run.study, **changes)  # type: ignore[arg-type]
+    classified = comparison.classified | {run.name: comparison.classified["affine"]}
+    return replace(comparison, conditions=[raw, affine, run], classified=classified)
+
+
+def moved(affine: Condition, by: object) -> list[object]:
+    return [
+        one.transformed(1, float(shift))
+        for one, shift in zip(affine.distributions, np.broadcast_to(by, 12), strict=True)
+    ]
+
+
+def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> None:
+    text = verdict(comparison, ["age"])
+    first, *lines = text.splitlines()
+    assert first == "flow, compared with alignment of mean and standard deviation alone"
+    assert [line for line in lines if not line.startswith(("- ", "  "))] == [
+        "What became more alike",
+        "What it cost",
+        "What to look at",
+    ]
+    assert max(map(len, lines)) <= 100
+    found = re.search(
+        r"Sites are closer together: (\S+) standard deviations apart, against (\S+) \((\S+) un",
+        " ".join(text.split()),
+    )
+    assert found is not None
+    now, before, raw = (float(number) for number in found.groups())
+    (table,) = (table for table in tables(comparison) if table.name == "sites")
+    place = table.columns.index("between")
+    expected = [row[place] for row in table.rows]
+    assert [raw, before, now] == pytest.approx(expected, rel=0.01)
+    assert "The effect of age on the median of each tissue" in " ".join(text.split())
+    assert "--covariate" not in text
+    assert "add --covariate" in " ".join(verdict(comparison).split())
+
+
+def test_a_run_that_changes_nothing_is_not_said_to_differ(comparison: Comparison) -> None:
+    words = " ".join(verdict(with_run(comparison), ["age"]).split())
+    same = "nor further apart than after alignment"
+    assert f"Sites are neither significantly closer together {same}" in words
+    assert "Tissues do not vary significantly less" in words
+    assert "significantly smaller in 0 of 9" in words
+    assert "as sure as before" in words
+    assert "Scans of one site are neither significantly more alike nor less alike" in words
+    assert "lost" not in words
+    assert "new in" not in words
+
+
+def test_a_run_that_takes_sites_apart_is_said_to(comparison: Comparison) -> None:
+    sites = comparison.sites or []
+    shift = [{name: n for n, name in enumerate(sorted(set(sites)))}[site] for site in sites]
+    worse = with_run(comparison, distributions=moved(comparison.affine, shift))
+    assert "Sites are further apart" in verdict(worse)
+
+
+def test_averages_that_approach_while_scans_depart_are_not_called_closer(
+    comparison: Comparison,
+) -> None:
+    """The averages of all sites coincide, but every scan is far from them."""
+    sites = comparison.sites or []
+    middle = {site: np.mean([_mean(comparison, n) for n in _of(sites, site)]) for site in sites}
+    turns = dict.fromkeys(sites, 0)
+    shift = []
+    for site in sites:
+        turns[site] += 1
+        shift.append((3.0 if turns[site] % 2 else -3.0) - float(middle[site]))
+    odd = with_run(comparison, distributions=moved(comparison.affine, shift))
+    assert "Sites are closer together" not in verdict(odd)
+
+
+def _of(sites: list[str], site: str) -> list[int]:
+    return [number for number, own in enumerate(sites) if own == site]
+
+
+def _mean(comparison: Comparison, number: int) -> float:
+    return float(np.mean(comparison.affine.quantiles[number]))
+
+
+def test_tissue_maps_that_made_the_targets_are_not_called_evidence(comparison: Comparison) -> None:
+    run = comparison.conditions[-1]
+    assert run.study is not None
+    for target, circular in (("average", False), ("adaptive", False), ("tissue", True)):
+        study = replace(run.study, matching=replace(run.study.matching, target=target))
+        changed = replace(
+            comparison, conditions=[*comparison.conditions[:-1], replace(run, study=study)]
+        )
+        words = " ".join(verdict(changed).split())
+        assert (
+            "The same tissue maps made its targets, so that is no evidence" in words
+        ) == circular
+
+
+def test_names_with_hyphens_are_not_broken(comparison: Comparison) -> None:
+    long = [
+        replace(one, scan=replace(one.scan, name=f"sub-{'ab' * 12}{number:02d}_T1w"))
+        for number, one in enumerate(comparison.shared)
+    ]
+    text = verdict(replace(comparison, shared=long))
+    names = [word for word in text.split() if word.startswith("sub-")]
+    assert names
+    assert all("_T1w" in name for name in names)
+
+
+def test_a_scan_far_from_all_others_is_named(comparison: Comparison) -> None:
+    shift = np.zeros(12)
+    shift[5] = 3.0
+    odd = with_run(comparison, distributions=moved(comparison.affine, shift))
+    look = " ".join(verdict(odd).partition("What to look at")[2].split())
+    assert f"Furthest from the average of all scans: {odd.scans[5].name} (" in look
+
+
+def test_the_overview_has_one_row_per_condition_and_explains_its_columns(
+    comparison: Comparison,
+) -> None:
+    table, notes = overview(comparison, tables(comparison)).split("\n\n")
+    head, *rows = table.splitlines()
+    assert head.split()[0] == "condition"
+    assert [row.split()[0] for row in rows] == [
+        *("unnormalised", "affine", "flow"),
+        *("(ranks)", "(anatomy)"),
+    ]
+    explained = [*head.split()[1:], "(ranks)", "(anatomy)"]
+    assert [note.split()[0] for note in notes.splitlines()] == explained
+    assert max(map(len, [head, *rows, *notes.splitlines()])) <= 100
+    named = replace(
+        comparison,
+        conditions=[replace(one, name=f"{one.name} {'x' * 90}") for one in comparison.conditions],
+    )
+    assert max(map(len, overview(named, []).splitlines())) <= 100

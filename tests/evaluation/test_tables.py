@@ -1,0 +1,92 @@
+"""Measures of tissues in a comparison, against voxels, and what is left out without them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from compared_runs import AGE, NAMES, SITE, SUBJECT, Array, Desk, Rows, compared, weights
+from phantoms import voxels_of
+
+from ndflow.evaluation.summary import verdict
+from ndflow.evaluation.tables import tables
+
+
+def tissue_voxels(desk: Desk, number: int, tissue: str) -> Array:
+    """Return the voxels of a result, each as often as its weight for a tissue says."""
+    inside = voxels_of(desk.folder / f"{NAMES[number]}.nii.gz") != 0
+    image = desk.run("flow") / "images" / f"{NAMES[number]}.nii.gz"
+    return np.repeat(voxels_of(image)[inside], weights()[tissue][inside])
+
+
+def test_features_are_those_of_the_voxels_with_site_and_covariates(
+    desk: Desk, several: Rows
+) -> None:
+    for number, name in enumerate(NAMES):
+        row = several["features"]["flow", name]
+        assert (row["site"], row["subject"]) == (SITE[number], SUBJECT[number])
+        assert float(str(row["age"])) == AGE[number]
+        wm, gm = (tissue_voxels(desk, number, tissue) for tissue in ("WM", "GM"))
+        apart = abs(wm.mean() - gm.mean()) / np.sqrt((wm.var() + gm.var()) / 2)
+        assert row["dprime"] == pytest.approx(apart, rel=1e-3)
+        whole = desk.voxels(desk.run("flow") / "images" / f"{name}.nii.gz", number)
+        units = float(row["sd"] or 0) / whole.std()
+        assert row["contrast"] == pytest.approx(units * (wm.mean() - gm.mean()), rel=0.01)
+        assert row["GM_sd"] == pytest.approx(units * gm.std(), rel=0.01)
+        assert row["WM_Q2"] == several["tissue_scans"]["flow", name]["WM_Q2"]
+    own = [several["features"]["flow", name] for name in NAMES]
+    assert np.mean([float(row["mean"] or 0) for row in own]) == pytest.approx(0, abs=1e-6)
+    table = several["contrast"]["flow",]
+    assert table["dprime"] == pytest.approx(np.mean([float(row["dprime"] or 0) for row in own]))
+
+
+def test_an_alignment_changes_no_separability_and_a_coefficient_of_variation_has_one_zero(
+    several: Rows,
+) -> None:
+    raw, affine, flow = (several["contrast"][name,] for name in ("unnormalised", "affine", "flow"))
+    assert affine["dprime"] == pytest.approx(raw["dprime"])
+    medians = [float(several["tissue_scans"]["unnormalised", name]["WM_Q2"] or 0) for name in NAMES]
+    assert float(raw["cv_WM"] or 0) > float(flow["cv_WM"] or 0) > 0
+    # Gains of the sites differ by known factors, and so do their medians.
+    zero = np.mean(medians) - np.std(medians, ddof=1) / float(raw["cv_WM"] or 1)
+    assert zero < min(medians)
+
+
+def test_repeated_scans_are_as_reliable_as_an_analysis_of_variance_says(several: Rows) -> None:
+    medians = [float(several["tissue_scans"]["flow", name]["GM_Q2"] or 0) for name in NAMES]
+    table = np.reshape(medians[:10], (5, 2))  # of the subjects that have two scans
+    between = 2 * table.mean(axis=1).var(ddof=1)
+    inside = table.var(axis=1, ddof=1).mean()
+    row = several["reliability"]["flow", "GM"]
+    assert (row["subjects"], row["scans"]) == (5, 10)
+    assert row["icc"] == pytest.approx((between - inside) / (between + inside))
+    assert row["model"] == "ICC(1,1)"
+    low, value, high = (float(row[f"icc{end}"] or 0) for end in ("_low", "", "_high"))
+    assert -1 <= low < value < high <= 1
+
+
+def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(desk: Desk) -> None:
+    comparison = compared(desk.run("flow"))
+    bare = [replace(condition, quartiles=None, moments=None) for condition in comparison.conditions]
+    alone = [
+        replace(one, scan=replace(one.scan, subject=None, site=None)) for one in comparison.shared
+    ]
+    less = replace(comparison, conditions=bare, shared=alone, classified={})
+    made = {table.name: table for table in tables(less)}
+    assert {*made} == {"fitness_scans", "fitness", "features"}
+    assert made["features"].columns == (
+        *("condition", "scan", "subject", "site", "age"),
+        *("mean", "sd"),
+    )
+    assert "d′" not in verdict(less)
+
+
+def test_a_covariate_that_is_called_like_a_feature_keeps_a_column_of_its_own(desk: Desk) -> None:
+    comparison = compared(desk.run("flow"))
+    odd = [
+        replace(one, scan=replace(one.scan, covariates={"mean": "7"})) for one in comparison.shared
+    ]
+    (features,) = (
+        table for table in tables(replace(comparison, shared=odd)) if table.name == "features"
+    )
+    assert features.columns[4:6] == ("covariate_mean", "mean")
+    assert {row[4] for row in features.rows} == {"7"}
