@@ -13,7 +13,6 @@ The verbs of the command line:
     verify(out)                   check that the files of a study are as they were
     scanners(out)                 how the scanners of a study differ, to draw random ones
     load(path), save(path, model) mixtures, references, intensity maps and scanners in files
-    citation()                    what to cite
 
 What they are made of, from an intensity to a common scale:
 
@@ -33,7 +32,6 @@ from typing import TYPE_CHECKING
 from ndflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ndflow.bibliography import citation
     from ndflow.compare.evaluate import Evaluation, evaluate
     from ndflow.density import Fit, GaussianMixture, Histogram, histogram, stack
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
@@ -83,7 +81,6 @@ if TYPE_CHECKING:
 # Where each public name lives. It is imported when it is first used, so that a program that needs
 # no files, or a command that needs no mathematics, does not wait for them.
 _HOMES = {
-    "bibliography": ("citation",),
     "compare.evaluate": ("Evaluation", "evaluate"),
     "density": ("Fit", "GaussianMixture", "Histogram", "histogram", "stack"),
     "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
@@ -166,7 +163,6 @@ __all__ = [
     "align",
     "apply",
     "builtin_reference",
-    "citation",
     "cohort",
     "divergence",
     "divergence_gradient",

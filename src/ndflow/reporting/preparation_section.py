@@ -16,8 +16,8 @@ from ndflow.figures.export import svg
 from ndflow.figures.volume_scatter import VolumePanel, volume_picture
 from ndflow.preparation.picture import OUTLINES
 from ndflow.reporting.content import Column, Numbers, Picture, Preparation, PreparedEntry
-from ndflow.reporting.page_data import picture_size
-from ndflow.reporting.scan_summary import ScanSummary
+from ndflow.reporting.page import picture_size
+from ndflow.reporting.scan_section import ScanSummary
 from ndflow.study.preparing.preparation_of import PreparedImage, preparation_of
 from ndflow.study.preparing.preparation_records import PreparationRecord
 from ndflow.study.site_distances import NO_SITE
