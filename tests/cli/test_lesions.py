@@ -180,7 +180,6 @@ def test_a_study_of_patients_finds_lesions_with_a_reference_of_healthy_scans(
         ),
         (("--freeze", "99", "--to", "healthy.json"), "a component that does not exist"),
         (("--freeze", "bright", "--to", "healthy.json"), "write an index (3)"),
-        (("--freeze", "bright", "--to", "healthy.json", "--dry-run"), "write an index (3)"),
         (("--freeze", "9:1", "--to", "healthy.json"), "the lower end first"),
     ],
 )

@@ -235,13 +235,12 @@ def test_a_density_without_landmarks_is_refused_with_advice(
     assert list(tmp_path.iterdir()) == [plain]
 
 
-@with_and_without_a_rehearsal
 def test_a_reference_needs_the_landmarks_of_every_mixture(
-    run: Run, desk: Desk, tmp_path: Path, more: Any
+    run: Run, desk: Desk, tmp_path: Path
 ) -> None:
     mixture, out = tmp_path / "m.json", tmp_path / "r.json"
     ndflow.save(mixture, mixture_of("s0"))
-    done = run("reference", mixture, desk.scan("s1"), "--method", "hellier", "-o", out, *more)
+    done = run("reference", mixture, desk.scan("s1"), "--method", "hellier", "-o", out)
     assert done.code == 2
     assert f"{mixture}: holds no landmarks of hellier; " in done.errors[0]
     assert not out.exists()
@@ -331,15 +330,6 @@ def test_a_method_with_units_of_its_own_has_no_others(
             done = run(*words, "--method", method, *units)
             assert (done.code, done.errors) == (2, [f"{start}leave out --range and --scale"])
     assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("method", ["fcm"])
-def test_a_dry_run_refuses_other_units_too(
-    run: Run, desk: Desk, tmp_path: Path, method: str
-) -> None:
-    words = ("normalise", desk.scan("s0"), "--to", desk.scan("s1"), "-o", tmp_path / "o.nii.gz")
-    done = run(*words, "--method", method, "--range", 0, 1, "--dry-run")
-    assert (done.code, len(done.errors)) == (2, 1)
 
 
 @pytest.mark.parametrize("method", ["fcm"])

@@ -80,7 +80,7 @@ COMMON: dict[str, tuple[str, ...]] = {
     "report": ("--title", "--sample", "--viewer", "--force", "--quiet"),
     "verify": ("--jobs", "--quiet"),
     "demo": ("--raw", "--jobs", "--quiet"),
-    "doctor": ("--quiet",),
+    "doctor": ("--quiet", "--verbose"),
 }
 
 _OPTIONS = Group("Options", sort_key=1)

@@ -111,7 +111,6 @@ def test_a_subject_that_fails_is_left_out(run: Run, table: Path, tmp_path: Path,
         (("--target", "tissue"), "--joint with --target tissue"),
         (("--method", "nyul"), "--joint with --method nyul"),
         (("--find-lesions",), "give lesions as masks"),
-        (("--boilerplate-only",), "--boilerplate-only with --joint"),
         (("--reference", "builtin:T1w"), "of one channel"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The curves of a scan: densities with unit mass, and the map between them."""
+"""A scan on the page: its curves, which are densities and a map, and its volumes."""
 
 from pathlib import Path
 
@@ -9,8 +9,7 @@ from scipy import stats
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.image.scans import Scan
-from ndflow.reporting.curves import curves_of
-from ndflow.reporting.scan_summary import ScanSummary
+from ndflow.reporting.scan_section import ScanSummary, curves_of, volumes_of
 from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.plan import ResultPaths
 from ndflow.transport import Affine
@@ -57,3 +56,9 @@ def test_without_a_target_there_is_no_curve_of_it() -> None:
     found = curves_of(summary(), None)
     assert list(found.target) == []
     assert len(found.result) == len(found.y)
+
+
+def test_a_scan_that_has_gone_is_named() -> None:
+    volumes, why = volumes_of(summary(), 1 << 30)
+    assert volumes is None
+    assert why.startswith("x: ")
