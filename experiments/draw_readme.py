@@ -17,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib import font_manager
-from ndflow.reporting.scan_section import scan_summaries
 from PIL import Image, ImageDraw, ImageFont
 
 from ndflow.demo.dataset import write_demo_study
@@ -25,6 +24,7 @@ from ndflow.demo.demonstration import RECOMMENDED, options_of, run_demo
 from ndflow.image.preview import read_preview
 from ndflow.reporting.content import Grey, Montage
 from ndflow.reporting.montage import montage, shared_windows
+from ndflow.reporting.scan_section import scan_summaries
 from ndflow.study.finished import read_finished
 from ndflow.study.passes import Silent
 

@@ -123,15 +123,15 @@ def report(
     whole(sample, "sample", 0, 1 << 31)
     whole(viewer, "viewer", 0, 1 << 31)
     path = Path(out) / REPORT
-    refuse_foreign_page(path, force=force)
-    check_new(path, force=True)
     page_of = _OTHERS.get(kind_in(path.parent / PROVENANCE) or "")
     if page_of is None:
         with unchanging([out]) as (run,):
+            _check_place(path, force)
             page = _page(run, title or run.name, sample, viewer, max_bytes, progress or Silent())
             fingerprint = page_fingerprint(path.parent)
     else:
         with reading([path.parent]):
+            _check_place(path, force)
             page = page_of(
                 path.parent,
                 title=title,
@@ -143,10 +143,16 @@ def report(
             fingerprint = page_fingerprint(path.parent)
     bundle = niivue() if any(scan.volumes for scan in page.scans) else None
     content = signed(render(page, bundle=bundle, fingerprint=fingerprint))
-    refuse_foreign_page(path, force=force)  # again, because making a page takes a while
+    _check_place(path, force)  # again, because making a page takes a while
     with new_file(path, force=True) as file:
         file.write(content)
     return path
+
+
+def _check_place(path: Path, force: bool) -> None:
+    """Refuse to replace a file that is not ours, or that cannot be replaced."""
+    refuse_foreign_page(path, force=force)
+    check_new(path, force=True)
 
 
 def _doubts(

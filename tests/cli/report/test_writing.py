@@ -145,7 +145,8 @@ def test_a_study_leaves_a_page_of_anybody_else_even_with_force(
     monkeypatch.delenv("NDFLOW_NO_REPORT")
     (flow / "report.html").write_text("<title>Mine</title>")
     ran = run("cohort", study.table("all"), flow, "-q", "--mode", "site", "--force")
-    assert f"{flow / 'report.html'}: exists, and was not written by ndflow" in ran.err
+    where = f"{flow / 'report.html'}: could not be written"
+    assert f"{where}: exists, and was not written by ndflow" in ran.err
     assert (flow / "report.html").read_text() == "<title>Mine</title>"
 
 
