@@ -386,7 +386,7 @@ def contents(out: Path) -> dict[str, bytes]:
 def test_a_second_run_rewrites_nothing(run: Run, desk: Desk, method: str) -> None:
     out = desk.study(method)
     before = written(out)
-    assert len(before) == 16
+    assert len(before) == 15
     assert run("cohort", desk.table, out, "--method", method).code == 0
     assert written(out) == before
 
