@@ -33,20 +33,13 @@ MAIN = {  # packages of the main column
     "density": "what intensities look like",
 }
 BESIDE = {  # packages beside it: description, and the row of the main column they stand at
-    "diagnosis": ("is all well here?", "integrations"),
     "figures": ("drawn with matplotlib", "demo"),
     "bids": ("datasets and derivatives", "study"),
     "preparation": ("masks, bias fields, tissues", "scan"),
     "image": ("NIfTI, MGH, masks", "methods"),
     "files": ("JSON, tables, locks", "transport"),
 }
-EVERYWHERE = (
-    "values",
-    "record",
-    "doubt",
-    "bibliography",
-    "errors",
-)  # imported by all, so not drawn
+EVERYWHERE = ("values", "record", "doubt", "errors")  # imported by all, so not drawn
 NOT_DRAWN = {*EVERYWHERE, "__main__", "_version", "ndflow"}
 
 DATA = (  # how data flow, from the bottom up: package, column, word

@@ -23,7 +23,7 @@ from ndflow.demo.run import RECOMMENDED, options_of, run_demo, write_demo_study
 from ndflow.image.preview import read_preview
 from ndflow.reporting.content import Grey, Montage
 from ndflow.reporting.montage import montage, shared_windows
-from ndflow.reporting.scan_summary import scan_summaries
+from ndflow.reporting.scan_section import scan_summaries
 from ndflow.study.finished import read_finished
 from ndflow.study.passes import Silent
 

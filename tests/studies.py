@@ -58,12 +58,8 @@ def snapshot(folder: Path) -> dict[str, Any]:
 
 
 def results_of(out: Path) -> dict[str, bytes]:
-    """Return the content of every file of a study, apart from the command that was run.
-
-    Boilerplate is left out too: the command writes it, but not the Python function.
-    """
+    """Return the content of every file of a study, apart from the command that was run."""
     found = contents(out)
-    found.pop("logs/CITATION.md", None)
     provenance = json.loads(found["provenance.json"])
     del provenance["command"]
     return found | {"provenance.json": json.dumps(provenance).encode()}

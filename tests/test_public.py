@@ -63,7 +63,6 @@ VERBS = {
     "fit": (Fitting, Reading),
     "reference": (Matching, Averaging, Writing),
     "builtin_reference": (),
-    "citation": (),
     "prepare": (Preparing, Reading),
     "cohort": (AveragingChoices, MatchingChoices, Fitting, Writing, Reading),
     "evaluate": (Writing, Reading),

@@ -12,7 +12,6 @@ The verbs of the command line:
     evaluate(runs), report(out)   compare finished studies, and show them on a page
     verify(out)                   check that the files of a study are as they were
     load(path), save(path, model) mixtures, references and intensity maps in files
-    citation()                    what to cite
 
 What they are made of, from an intensity to a common scale:
 
@@ -32,7 +31,6 @@ from typing import TYPE_CHECKING
 from ndflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ndflow.bibliography import citation
     from ndflow.density import Fit, GaussianMixture, Histogram, histogram, stack
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
     from ndflow.evaluation.save import Evaluation, evaluate
@@ -79,7 +77,6 @@ if TYPE_CHECKING:
 # Where each public name lives. It is imported when it is first used, so that a program that needs
 # no files, or a command that needs no mathematics, does not wait for them.
 _HOMES = {
-    "bibliography": ("citation",),
     "evaluation.save": ("Evaluation", "evaluate"),
     "density": ("Fit", "GaussianMixture", "Histogram", "histogram", "stack"),
     "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
@@ -157,7 +154,6 @@ __all__ = [
     "align",
     "apply",
     "builtin_reference",
-    "citation",
     "cohort",
     "divergence",
     "divergence_gradient",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-__all__ = ["PREPARATIONS", "RELEASED", "RESULTS", "__version__", "versions"]
+__all__ = ["PREPARATIONS", "RESULTS", "__version__", "versions"]
 
 __version__ = "0.2.0"
-RELEASED = "2026-11-17"  # the day of this version, as in CHANGELOG.md
 
 # Raise this with every change that gives any voxel, map or mixture another value: studies made
 # before are then made again, and with a version that changes no result they are not.

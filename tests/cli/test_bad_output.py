@@ -438,14 +438,6 @@ def test_unusual_file_names_work_in_any_locale(
     assert once.code == 0, once.err
 
 
-def test_a_dry_run_prints_one_line_per_scan_whatever_its_name(desk: Desk) -> None:
-    scan = desk.folder / "new\nline.nii.gz"
-    scan.write_bytes(desk.scan.read_bytes())
-    ran = desk.run("fit", scan, "-o", desk.out / "a\nb.json", "--dry-run")
-    assert ran.code == 0
-    assert len(ran.out.splitlines()) == 1
-
-
 @pytest.mark.parametrize(
     "command", ["normalise {0}/scan.nii.gz --to {0}/reference.json -o {0}/x.nii", "fit {0}/x.nii"]
 )

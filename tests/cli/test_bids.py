@@ -23,7 +23,7 @@ SCANS = {"sub-01_run-1_T1w": "Aachen", "sub-01_run-2_T1w": "Aachen"}  # and thei
 SCANS |= {"sub-02_ses-a_T1w": "Bonn", "sub-02_ses-b_T1w": "Celle", "sub-03_T1w": "Celle"}
 DESCRIPTION = "dataset_description.json"
 GENERAL = {DESCRIPTION, "README", ".bidsignore"}
-STUDY = GENERAL | {"scans.tsv", "provenance.json", "reference.json", "logs/CITATION.md"}
+STUDY = GENERAL | {"scans.tsv", "provenance.json", "reference.json"}
 
 
 def place(name: str, end: str = ".nii.gz") -> str:
@@ -145,15 +145,15 @@ def test_the_bids_validator_finds_no_errors(
     assert done.returncode == 0
 
 
-def test_skulls_are_known_from_the_option_or_better_from_the_scan(run: Run, desk: Desk) -> None:
+def test_skulls_are_known_from_the_sidecar_of_the_scan(run: Run, desk: Desk) -> None:
     cases = [
-        ("true", [], [False, True]),
-        ("false", ["--skull-stripped"], [True, False]),
-        ("NaN", ["--skull-stripped"], [True, True]),  # which some programs write
+        ("true", [False, True]),
+        ("false", [False, False]),
+        ("NaN", [False, False]),  # which some programs write
     ]
-    for own, options, expected in cases:
+    for own, expected in cases:
         (desk.raw / place("sub-03_T1w", ".json")).write_text(f'{{"SkullStripped": {own}}}')
-        assert run(*desk.bids("group", "--participant-label", "01", "03", *options)).code == 0
+        assert run(*desk.bids("group", "--participant-label", "01", "03")).code == 0
         names = [f"{who}_desc-ndflow_T1w" for who in ("sub-01_run-2", "sub-03")]
         assert [desk.json(place(name, ".json"))["SkullStripped"] for name in names] == expected
 

@@ -1,9 +1,7 @@
 """``ndflow bids`` takes the options of other BIDS Apps, and means by them what they mean."""
 
-import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +10,6 @@ from phantoms import head, save, tissue_shares
 from studies import contents, read_json, read_tsv
 
 import ndflow
-from ndflow.cli.commands.cmd_bids import bids
-from ndflow.cli.group_command import of_the_group
 
 SHAPE = (14, 16, 12)
 
@@ -45,7 +41,7 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def done(dataset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished study of the dataset, which tests must not change."""
     out = tmp_path_factory.mktemp("done") / "out"
-    typed("bids", dataset, out, "group", "-q", "--title", "Our two sites")
+    typed("bids", dataset, out, "group", "-q")
     return out
 
 
@@ -82,36 +78,6 @@ def test_labels_may_be_written_with_an_underscore(run: Run, dataset: Path, tmp_p
     assert names(out) == ["sub-b_T1w", "sub-c_T1w"]
 
 
-def test_the_command_for_the_group_has_the_options_that_matter(
-    run: Run, dataset: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    words = ("--effective-count", 5000, dataset, out, "participant", "--suffix", "FLAIR")
-    ran = run("bids", "--mask", "auto", *words, "--participant_label", "a", "-j", 2)
-    (last,) = (line for line in ran.out.splitlines() if "ndflow bids" in line)
-    options = "--mask auto --effective-count 5000 --suffix FLAIR -j 2"
-    assert last.endswith(f"ndflow bids {dataset} {out} group {options}")
-
-
-@pytest.mark.parametrize(
-    ("typed", "options"),
-    [
-        ("raw out participant --title out -d raw --mask auto", "--title out -d raw --mask auto"),
-        ("--title raw raw out participant -d raw --mask=auto", "--title raw -d raw --mask=auto"),
-        ("-v --title participant raw out participant -q", "-v --title participant"),
-        (
-            "raw --title out out --site-column participant participant",
-            "--title out --site-column participant",
-        ),
-        ("--participant_label a --mask auto -d raw -- raw out participant", "--mask auto -d raw"),
-        ("--auto-mask raw --n_cpus 2 out participant", "--auto-mask --n_cpus 2"),
-    ],
-)
-def test_values_of_options_may_be_the_same_words_as_arguments(typed: str, options: str) -> None:
-    again = of_the_group(bids, "raw", "out", typed.split())
-    assert again == f"ndflow bids raw out group {options}"
-
-
 @pytest.mark.parametrize("option", ["--nprocs", "--n-cpus", "--n_cpus", "--jobs"])
 def test_the_number_of_cores_has_several_names(
     run: Run, dataset: Path, tmp_path: Path, option: str
@@ -126,7 +92,7 @@ def test_the_number_of_cores_has_several_names(
 def test_each_of_several_suffixes_is_a_study_of_its_own(
     run: Run, dataset: Path, done: Path, tmp_path: Path
 ) -> None:
-    out, words = tmp_path / "out", ("--suffix", "T1w", "FLAIR", "--title", "Our two sites")
+    out, words = tmp_path / "out", ("--suffix", "T1w", "FLAIR")
     dry = run("bids", dataset, out, "group", *words, "--dry-run")
     assert (dry.code, len(dry.out.splitlines()), out.exists()) == (0, 7, False)
     words = (*words, "-q")
@@ -240,153 +206,3 @@ def test_derivatives_that_make_no_sense_are_refused(
 ) -> None:
     ran = run("bids", dataset, tmp_path / "out", "group", "--derivatives", *given)
     assert (ran.code, len(ran.errors), said in ran.err) == (2, 1, True)
-
-
-# ── reports and boilerplate ──────────────────────────────────────────────────────────────────────
-
-
-def test_boilerplate_is_written_at_the_end(run: Run, done: Path) -> None:
-    text = (done / "logs" / "CITATION.md").read_text()
-    assert f"4 T1w images from 2 sites were normalised with ndflow {ndflow.__version__}." in text
-    assert "@inproceedings{castro2018," in text
-    assert run("verify", done).code == 0
-
-
-def test_boilerplate_alone_is_that_of_the_run(
-    run: Run, dataset: Path, done: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    expected = (done / "logs" / "CITATION.md").read_text()
-    dry = run("bids", dataset, out, "group", "--boilerplate-only", "--dry-run", "-q")
-    assert (dry.code, dry.out in expected, out.exists()) == (0, True, False)
-    ran = run("bids", dataset, out, "group", "--boilerplate-only", "-q")
-    assert (ran.code, ran.out, ran.err) == (0, dry.out, "")
-    assert {name: text.decode() for name, text in contents(out).items()} == {
-        "logs/CITATION.md": expected
-    }
-    assert run("bids", dataset, out, "group", "-q") == (0, "", "")  # the folder is not foreign
-
-
-def test_boilerplate_of_another_study_is_refused(run: Run, dataset: Path, done: Path) -> None:
-    before = contents(done)
-    ran = run("bids", dataset, done, "group", "--boilerplate-only", "--mode", "site")
-    assert (ran.code, "was made with another mode" in ran.err) == (2, True)
-    assert contents(done) == before
-
-
-def test_boilerplate_counts_the_scans_that_did_not_fail(
-    run: Run, dataset: Path, tmp_path: Path
-) -> None:
-    raw, out = shutil.copytree(dataset, tmp_path / "raw"), tmp_path / "out"
-    image(raw, "sub-c_T1w").write_bytes(b"")
-    assert run("bids", raw, out, "group", "-q").code == 1
-    expected = "Intensities of 3 T1w images were normalised"
-    assert expected in (out / "logs" / "CITATION.md").read_text()
-    assert expected in run("bids", raw, out, "group", "-q", "--boilerplate-only").out
-
-
-def test_boilerplate_of_a_table(run: Run, dataset: Path, tmp_path: Path) -> None:
-    table, out = tmp_path / "t.tsv", tmp_path / "out"
-    rows = [f"{image(dataset, f'{name}_T1w')}\n" for name in ("sub-a", "sub-b")]
-    table.write_text("image\n" + "".join(rows))
-    words = ("cohort", table, out, "--method", "nyul", "-q")
-    ran = run(*words, "--boilerplate-only")
-    assert (ran.code, "@article{nyul2000," in ran.out) == (0, True)
-    before = (out / "logs" / "CITATION.md").read_bytes()
-    assert run(*words) == (0, "", "")
-    assert (out / "logs" / "CITATION.md").read_bytes() == before
-
-
-def test_boilerplate_of_another_program_is_never_replaced(
-    run: Run, dataset: Path, tmp_path: Path
-) -> None:
-    out = tmp_path / "out"
-    (out / "logs").mkdir(parents=True)
-    (out / "logs" / "CITATION.md").write_text("Results were preprocessed")
-    before = contents(out)
-    for words in ((), ("--force",), ("--force", "--boilerplate-only")):
-        ran = run("bids", dataset, out, "group", *words)
-        assert (ran.code, len(ran.errors)) == (2, 1)
-        assert contents(out) == before
-
-
-@pytest.fixture
-def reported(done: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.delenv("NDFLOW_NO_REPORT", raising=False)
-    return shutil.copytree(done, tmp_path / "out")
-
-
-def test_the_report_alone_is_written_again(run: Run, dataset: Path, reported: Path) -> None:
-    before = contents(reported)
-    ran = run("bids", dataset, reported, "group", "--reports-only")
-    assert (ran.code, ran.out) == (0, f"wrote {reported / 'report.html'}\n")
-    after = contents(reported)
-    page = after.pop("report.html").decode()
-    assert after == before
-    assert "<title>Our two sites</title>" in page
-    words = ("--reports-only", "--title", "Another & title", "-q")
-    assert run("bids", dataset, reported, "group", *words) == (0, "", "")
-    assert "<title>Another &amp; title</title>" in (reported / "report.html").read_text()
-    assert run("report", reported, "-q").code == 0
-    assert "<title>Our two sites</title>" in (reported / "report.html").read_text()
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("--mode", "site"), "was made with another mode, 'individual'"),
-        (("--suffix", "FLAIR"), "holds a study of 'T1w', not of 'FLAIR'"),
-        (("--participant-label", "a"), "was made from other scans"),
-    ],
-)
-def test_the_report_of_another_study_is_refused(
-    run: Run, dataset: Path, done: Path, words: tuple[str, ...], said: str
-) -> None:
-    before = contents(done)
-    ran = run("bids", dataset, done, "group", "--reports-only", *words)
-    assert (ran.code, len(ran.errors), said in ran.err) == (2, 1, True)
-    assert contents(done) == before
-
-
-def test_pages_of_subjects_are_written_again_too(run: Run, dataset: Path, reported: Path) -> None:
-    words = ("bids", dataset, reported, "group", "--reports-only")
-    assert run(*words, "--subject-pages", "--title", "An old title", "-q") == (0, "", "")
-    ran = run(*words, "--title", "A new title")
-    assert (ran.code, "page\n" in ran.err) == (0, True)
-    pages = sorted(reported.glob("report*.html"))
-    assert len(pages) == 4
-    for page in pages:
-        text = page.read_text()
-        assert ("An old title" in text, "A new title" in text) == (False, True)
-
-
-@pytest.mark.parametrize("other", ["--no-report", "--no_report", "--boilerplate-only"])
-def test_the_report_alone_and_no_report_is_a_contradiction(
-    run: Run, dataset: Path, done: Path, other: str
-) -> None:
-    before = contents(done)
-    ran = run("bids", dataset, done, "group", other, "--reports-only")
-    named = f"--reports-only and {other.replace('_', '-')}: give one of them"
-    assert (ran.code, len(ran.errors), named in ran.err) == (2, 1, True)
-    assert contents(done) == before
-
-
-def test_the_report_alone_may_be_asked_for_where_the_environment_wants_none(
-    run: Run, dataset: Path, reported: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("NDFLOW_NO_REPORT", "1")
-    assert run("bids", dataset, reported, "group", "--reports-only", "-q") == (0, "", "")
-    assert (reported / "report.html").exists()
-
-
-@pytest.mark.parametrize("option", ["--reports-only", "--boilerplate-only"])
-def test_participants_have_no_report_of_their_own(
-    run: Run, dataset: Path, tmp_path: Path, option: str
-) -> None:
-    ran = run("bids", dataset, tmp_path / "out", "participant", option)
-    assert (ran.code, f"{option} is about a whole study" in ran.err) == (2, True)
-
-
-def test_the_title_is_in_the_record(done: Path) -> None:
-    record: dict[str, Any] = json.loads((done / "provenance.json").read_text())
-    assert record["title"] == "Our two sites"

@@ -83,8 +83,6 @@ def test_the_results_folder_has_the_documented_layout(run: Run, desk: Desk) -> N
         "models",
         "maps",
         "figures",
-        "logs",
-        "logs/CITATION.md",
         "scans.tsv",
         "provenance.json",
         "reference.json",
@@ -234,30 +232,6 @@ def test_the_exit_code_is_2_where_all_scans_of_a_study_fail(
     assert not (desk.out / "reference.json").exists()
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_study_can_stop_at_the_first_failure(
-    run: Run, process: Run, desk: Desk, jobs: int
-) -> None:
-    for number in (1, 4):
-        desk.image(number).unlink()
-    assert run("cohort", desk.table, desk.out).code == 1
-    before = made(desk.out)
-    assert [line[0] for line in desk.failures()[1:]] == ["s1", "s4"]
-    ran = process("cohort", desk.table, desk.out, "--stop-on-first-failure", "-j", jobs)
-    assert ran.code in (1, 2)
-    stage = ran.err.splitlines().index("fit: 5 scans")
-    assert ran.err.splitlines()[stage + 1 :] == ran.errors  # no messages of joblib
-    assert sum("no such file" in error for error in ran.errors) == 1
-    assert str(desk.image(1)) in ran.errors[0]
-    assert made(desk.out) == before
-    # The other scan was not tried again, so it stays on the list.
-    assert sorted(line[0] for line in desk.failures()[1:]) == ["s1", "s4"]
-    assert not json.loads((desk.out / "provenance.json").read_text())["finished"]
-    ran = run("evaluate", desk.out)
-    assert (ran.code, ran.out) == (2, "")
-    assert "holds a study that was stopped" in ran.err
-
-
 # ── what is refused before it begins ─────────────────────────────────────────────────────────────
 
 
@@ -350,7 +324,7 @@ def test_help_shows_what_a_table_looks_like(run: Run) -> None:
     ran = run("cohort", "--help")
     assert (ran.code, ran.err) == (0, "")
     words = "image subject site site mask gm wm csf TSV CSV --mode --average --reference --method"
-    words += " --from-folder --pattern --jobs --scheduler --stop-on-first-failure --dry-run --range"
+    words += " --from-folder --pattern --jobs --scheduler --dry-run --range"
     assert [word for word in words.split() if word not in ran.out] == []
 
 

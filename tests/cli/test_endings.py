@@ -12,7 +12,7 @@ import pytest
 from commands import Ran, Run, on_a_terminal
 from files_on_disc import dataset
 from phantoms import head, save
-from studies import SMALL, SiteStudy, contents, results_of
+from studies import SMALL, SiteStudy, results_of
 
 import ndflow
 
@@ -227,7 +227,7 @@ def test_the_levels_of_bids_end_with_what_comes_next(
     said = lines_of(run("bids", "raw", "out", "participant"))
     assert list(said) == ["densities", "flagged", "next"]
     assert said["densities"] == "2 estimated (0 kept from an earlier run), 0 failed"
-    assert said["next"] == "ndflow bids raw out group"
+    assert said["next"] == "run the same command with the level group, for all participants"
     said = lines_of(run("bids", "raw", "out", "group"))
     assert list(said) == LABELS
     assert said["next"] == "ndflow evaluate out"
@@ -258,11 +258,13 @@ def test_a_page_is_made_again_only_if_it_would_change(
     assert run(*words).code == 0  # which removes the list again
     assert page.stat().st_mtime_ns != shown
 
-    (kept,) = (part for name, part in contents(page.parent).items() if name == page.name)
-    page.write_bytes(kept.replace(b'name="ndflow-content"', b'name="other"'))
-    edited = page.stat().st_mtime_ns
-    assert run(*words).code == 0
-    assert page.stat().st_mtime_ns != edited
+    edited = page.read_bytes().replace(b'name="ndflow-content"', b'name="other"')
+    page.write_bytes(edited)
+    ran = run(*words)
+    assert (ran.code, "edited since ndflow wrote it" in ran.err) == (1, True)
+    assert page.read_bytes() == edited
+    assert run(*words, "--force").code == 0
+    assert page.read_bytes() != edited
 
 
 def test_a_scan_that_fails_again_is_counted_nowhere_else_and_the_page_stays(

@@ -1,12 +1,11 @@
 """``--force`` replaces what we wrote, and nothing else."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 from commands import Run
-from studies import SITES, SiteStudy, contents, read_tsv
+from studies import SITES, SiteStudy, contents
 
 import ndflow
 
@@ -130,11 +129,10 @@ def test_scans_of_others_in_a_folder_for_results_are_left_alone(run: Run, study:
     to = ("--to", study / "out" / "reference.json")
     shutil.copy(study / "s2.nii.gz", other / "s1.nii.gz")
     before = contents(other)
-    for more in ((), ("--dry-run",)):
-        ran = run(*words, *to, *more)
-        assert (ran.code, len(ran.errors)) == (2, 1)
-        assert f"{other / 's1.nii.gz'}: exists, and was not written by ndflow" in ran.errors[0]
-        assert contents(other) == before
+    ran = run(*words, *to)
+    assert (ran.code, len(ran.errors)) == (2, 1)
+    assert f"{other / 's1.nii.gz'}: exists, and was not written by ndflow" in ran.errors[0]
+    assert contents(other) == before
     (other / "s1.nii.gz").unlink()
     for _ in range(2):  # results of ours are replaced
         assert run(*words, *to).code == 0
@@ -149,23 +147,3 @@ def test_an_evaluation_replaces_no_files_of_others(run: Run, study: Path, name: 
     assert (ran.code, len(ran.errors)) == (2, 1)
     assert f"{folder / name}: exists, and was not written by ndflow" in ran.errors[0]
     assert contents(folder) == {name: b"precious"}
-
-
-def test_failures_that_were_not_tried_again_stay_on_the_list(run: Run, study: Path) -> None:
-    """Scans that failed to be written are listed until they are tried again."""
-    table, out = study / "all.tsv", study / "new"
-    for name in ("s1", "s3"):
-        (out / "images" / f"{name}.nii.gz").mkdir(parents=True)
-    assert run("cohort", table, out, "--force").code == 1
-    listed = [(row["scan"], row["stage"]) for row in read_tsv(out / "failures.tsv")]
-    assert listed == [("s1", "normalise"), ("s3", "normalise")]
-    ran = run("cohort", table, out, "--stop-on-first-failure")
-    assert ran.code == 1
-    assert "report     not written (--stop-on-first-failure)" in ran.out.splitlines()
-    assert sorted(row["scan"] for row in read_tsv(out / "failures.tsv")) == ["s1", "s3"]
-    record = json.loads((out / "provenance.json").read_text())
-    assert (record["failed"], record["finished"]) == (1, False)
-    for name in ("s1", "s3"):
-        (out / "images" / f"{name}.nii.gz").rmdir()
-    assert run("cohort", table, out, "--stop-on-first-failure", "--no-report").code == 0
-    assert json.loads((out / "provenance.json").read_text())["finished"]

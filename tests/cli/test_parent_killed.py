@@ -108,20 +108,6 @@ def test_nohup_keeps_a_run_alive(table: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "out" / "images").iterdir())) == 3
 
 
-def test_the_process_of_the_page_ends_too(table: Path, tmp_path: Path) -> None:
-    few, out = table.with_name("one.tsv"), tmp_path / "out"
-    few.write_text("image\ns0.nii\n")
-    with started("cohort", few, out, "-q", NDFLOW_NO_REPORT="no") as child:
-        wait_for(lambda: child.poll() is not None or running(child.pid, "\0report\0") != [])
-        (page,) = running(child.pid, "\0report\0")
-        os.kill(page, signal.SIGSTOP)  # before it can write anything
-        child.kill()
-        child.wait(timeout=120)
-        os.kill(page, signal.SIGCONT)
-        wait_for(lambda: alive(child.pid) == {})
-    assert not (out / "report.html").exists()
-
-
 COUNTED = """
 import os
 from pathlib import Path

@@ -61,7 +61,7 @@ def test_a_change_of_settings_is_named(run: Run, study: Path) -> None:
     words = ("--range", 0, 1000, "--dtype", "int16")
     assert rehearsed(run, study, *words) == [("write", "changed: dtype, range, scale")] * 4
     folders = {name.split("/")[0] for name in changed(run, study, *words)}
-    assert folders == {"images", "maps", "figures", "logs"}
+    assert folders == {"images", "maps", "figures"}
     assert rehearsed(run, study, *words) == [("keep", "up to date")] * 4
 
 

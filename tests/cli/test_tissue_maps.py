@@ -50,12 +50,12 @@ def test_weights_of_a_reference_apply_to_its_tissues(run: Run, files: Path) -> N
         ("--to", "other.nii.gz", "--target", "adaptive"),
     ],
 )
-def test_a_dry_run_refuses_what_the_run_refuses(
+def test_a_target_without_what_it_needs_is_refused(
     run: Run, files: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
 ) -> None:
     monkeypatch.chdir(files)
     given = [part for word in words for part in (maps(Path()) if word == "MAPS" else [word])]
-    assert run("normalise", "scan.nii.gz", *given, "-o", "out.nii.gz", "--dry-run").code == 2
+    assert run("normalise", "scan.nii.gz", *given, "-o", "out.nii.gz").code == 2
 
 
 def test_a_dry_run_of_a_study_looks_for_its_tissue_maps(run: Run, files: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command line itself: help, wrong usage, dry runs, verbosity and progress."""
+"""The command line itself: help, wrong usage, verbosity and progress."""
 
 import os
 import re
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from commands import NDFLOW, Run, on_a_terminal
+from commands import Run, on_a_terminal
 from phantoms import head, radii, save
 
 import ndflow
@@ -45,7 +45,7 @@ def test_help_lists_the_commands(run: Run, words: tuple[str, ...]) -> None:
 def test_each_command_has_help(run: Run, command: str) -> None:
     done = run(command, "--help")
     assert (done.code, done.err) == (0, "")
-    for option in ("--output", "-o", "--dry-run", "--force", "--max-bytes", "--quiet", "--verbose"):
+    for option in ("--output", "-o", "--force", "--max-bytes", "--quiet", "--verbose"):
         assert option in done.out
     assert "--no-" not in done.out  # options that are off by default need no negation
 
@@ -238,47 +238,7 @@ def test_wrong_usage_is_explained_and_points_to_the_help_of_the_command(
     assert message in error
 
 
-# ── dry runs ─────────────────────────────────────────────────────────────────────────────────────
-
-
-def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
-    run: Run, scan: Path, target: Path, tmp_path: Path
-) -> None:
-    second = save(tmp_path / "second.nii.gz", head(2))
-    ndflow.save(tmp_path / "map.json", ndflow.Affine(2.0, 100.0))
-    before = sorted(tmp_path.rglob("*"))
-    words = {
-        "normalise": (scan, second, "--to", target, "-o", tmp_path / "out"),
-        "fit": (scan, second, "-o", tmp_path / "out"),
-        "reference": (scan, second, "-o", tmp_path / "r.json"),
-        "apply": (scan, "--map", tmp_path / "map.json", "-o", tmp_path / "b.nii.gz"),
-    }
-    expected = {
-        "normalise": [(tmp_path / "out" / path.name, path) for path in (scan, second)],
-        "fit": [
-            (tmp_path / "out" / path.name.replace(".nii.gz", ".json"), path)
-            for path in (scan, second)
-        ],
-        "reference": [(tmp_path / "r.json", scan)],
-        "apply": [(tmp_path / "b.nii.gz", scan)],
-    }
-    for command, arguments in words.items():
-        done = run(command, *arguments, "--dry-run")
-        assert (done.code, done.err) == (0, "")
-        lines = done.out.splitlines()
-        assert len(lines) == len(expected[command])
-        for line, (output, image) in zip(lines, expected[command], strict=True):
-            assert line.startswith(f"would write {output} from {image}")
-    assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_a_reader_that_has_seen_enough_is_no_error(scan: Path, tmp_path: Path) -> None:
-    reading, writing = os.pipe()
-    os.close(reading)
-    command = [*NDFLOW, "fit", str(scan), "-o", str(tmp_path / "x.json"), "--dry-run"]
-    ran = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=60)
-    os.close(writing)
-    assert (ran.returncode, ran.stderr) == (0, "")
+# ── what stands in the way ────────────────────────────────────────────────────────────────────────
 
 
 def refusals(scan: Path, target: Path, folder: Path) -> dict[str, tuple[tuple[object, ...], Path]]:
@@ -309,18 +269,16 @@ def refusals(scan: Path, target: Path, folder: Path) -> dict[str, tuple[tuple[ob
 
 
 @pytest.mark.parametrize("what", refusals(Path(), Path(), Path()))
-def test_a_dry_run_fails_where_the_run_would(
+def test_a_file_that_stands_in_the_way_is_named(
     run: Run, scan: Path, target: Path, tmp_path: Path, what: str
 ) -> None:
     (tmp_path / "taken.nii.gz").write_bytes(scan.read_bytes())
     (tmp_path / "record.json").write_bytes(b"mine")
     before = sorted(tmp_path.rglob("*"))
     words, culprit = refusals(scan, target, tmp_path)[what]
-    dry, real = run(*words, "--dry-run"), run(*words)
-    assert (dry.code, real.code) == (2, 2)
-    for done in (dry, real):
-        assert done.out == ""
-        assert done.errors[0].startswith(f"error: {culprit}: ")
+    done = run(*words)
+    assert (done.code, done.out) == (2, "")
+    assert done.errors[0].startswith(f"error: {culprit}: ")
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -12,7 +12,7 @@ from studies import SMALL, SiteStudy
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.study.page_fingerprint import page_is_current, page_options
+from ndflow.study.page_fingerprint import page_is_current
 from ndflow.study.preparing.preparation_records import PreparedRecord
 
 pytest.importorskip("matplotlib")
@@ -115,21 +115,17 @@ def test_what_cannot_be_shown_is_refused(out: Path, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_page_made_again_keeps_the_title_and_the_number_of_scans_it_was_given(
-    out: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NDFLOW_NO_REPORT", raising=False)
-    ndflow.report(out, title="Mine — <b>", sample=2, viewer=1)
-    assert page_options(out) == ("Mine — <b>", 2, 1)
-    assert page_is_current(out)
-    typed("evaluate", out, "-q", "--permutations", 0, "--trees", 5)
-    page = report_of(out)
-    assert page.texts("h1") == ["Mine — <b>"]
-    assert "Evaluation" in page.texts("h2")
-    assert (len(page.embedded()), len(page.viewed())) == (2, 1)
-    (out / "report.html").write_text("<html>")
-    assert page_options(out) == (None, 20, 9)
-    (out / "report.html").unlink()
+def test_a_report_that_was_edited_is_replaced_only_by_force(out: Path) -> None:
+    page = ndflow.report(out, title="Mine — <b>")
+    assert report_of(out).texts("h1") == ["Mine — <b>"]
+    edited = page.read_text("utf-8").replace("</h1>", ", edited</h1>", 1)
+    page.write_text(edited, "utf-8")
+    with pytest.raises(FileError, match="edited since ndflow wrote it"):
+        ndflow.report(out)
+    typed("report", out, "-q", code=2)
+    assert page.read_text("utf-8") == edited
+    ndflow.report(out, force=True)
+    assert report_of(out).texts("h1") == ["out"]
 
 
 def test_a_page_is_made_again_when_scans_were_prepared_again(out: Path) -> None:

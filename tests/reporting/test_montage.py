@@ -9,7 +9,7 @@ from ndflow.density import GaussianMixture
 from ndflow.image.preview import Preview
 from ndflow.image.scans import Scan
 from ndflow.reporting.montage import Windows, montage, regreyed, shared_windows, thumbnail
-from ndflow.reporting.scan_summary import ScanSummary
+from ndflow.reporting.scan_section import ScanSummary
 from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.plan import ResultPaths
 from ndflow.transport import Affine

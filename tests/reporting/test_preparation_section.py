@@ -14,7 +14,7 @@ from phantoms import head
 from studies import SMALL, write_tsv
 
 import ndflow
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import FileError
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -178,11 +178,6 @@ def test_a_preparation_that_was_stopped_has_no_page(prepared: Path, tmp_path: Pa
     (copy / "provenance.json").write_text(json.dumps(record | {"finished": False}))
     with pytest.raises(FileError, match="stopped"):
         ndflow.report(copy)
-
-
-def test_pages_of_subjects_belong_to_a_study(prepared: Path) -> None:
-    with pytest.raises(InvalidValueError, match="subject_pages"):
-        ndflow.report(prepared, subject_pages=True)
 
 
 def test_no_page_is_written_where_none_is_wanted(raw: Path, tmp_path: Path) -> None:

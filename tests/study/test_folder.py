@@ -14,17 +14,24 @@ from ndflow.study.folder import (
     PROVENANCE,
     REPORT,
     SCANS,
+    UNSIGNED,
     refuse_foreign,
     refuse_foreign_page,
     refuse_inputs_inside,
     refuse_other_scans,
     remove_failed,
     remove_leftovers,
-    remove_pages,
+    remove_page,
+    signed,
 )
 from ndflow.study.listing.scan_table import named_scans, write_study_scans
 from ndflow.study.parallel.tasks import Failure
 from ndflow.study.plan import Study
+
+OURS = (
+    f'<head><meta name="generator" content="ndflow 9">'
+    f'<meta name="ndflow-sha256" content="{UNSIGNED}"><title>mine</title><body>'
+)
 
 
 def scans(*names: str) -> list[Scan]:
@@ -95,25 +102,36 @@ def test_of_scans_that_failed_only_what_is_still_valid_stays(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "ours"),
+    ("content", "ours"),
     [
-        ('<head><meta name="generator" content="ndflow 9"><title>mine</title>', True),
-        ("<head><title>ndflow: out</title><style>", True),  # of version 0.1
-        ("<head><title>mine</title><body>&lt;title>ndflow: ", False),
-        ("<head><title>mine</title><body><title>ndflow: out</title>", False),
-        ('<head><meta name="generator" content="ndflower 1">', False),
-        ("", False),
+        (signed(OURS), True),
+        (signed(OURS).replace(b"mine", b"MINE"), False),
+        (OURS.encode(), False),
+        (b"<head><title>mine</title><body>" + signed(OURS), False),
+        (signed(OURS.replace("ndflow 9", "ndflower 9")), False),
+        (b"", False),
     ],
 )
-def test_only_a_page_of_ours_is_removed_or_replaced(tmp_path: Path, text: str, ours: bool) -> None:
+def test_only_a_page_of_ours_is_removed_or_replaced(
+    tmp_path: Path, content: bytes, ours: bool
+) -> None:
     page = tmp_path / REPORT
-    remove_pages(tmp_path)
-    refuse_foreign_page(tmp_path / "report.html")
-    page.write_text(text)
-    with nullcontext() if ours else pytest.raises(FileError, match="not written by ndflow"):
-        refuse_foreign_page(tmp_path / "report.html")
-    remove_pages(tmp_path)
+    remove_page(tmp_path)
+    refuse_foreign_page(page)
+    page.write_bytes(content)
+    with nullcontext() if ours else pytest.raises(FileError, match=r"written by ndflow|edited"):
+        refuse_foreign_page(page)
+    remove_page(tmp_path)
     assert page.exists() is not ours
+
+
+def test_an_edited_page_is_replaced_by_force_but_never_one_of_anybody_else(tmp_path: Path) -> None:
+    page = tmp_path / REPORT
+    page.write_bytes(signed(OURS).replace(b"mine", b"MINE"))
+    refuse_foreign_page(page, force=True)
+    page.write_text("<title>mine</title>")
+    with pytest.raises(FileError, match="not written by ndflow"):
+        refuse_foreign_page(page, force=True)
 
 
 def test_temporary_files_of_killed_runs_are_removed(tmp_path: Path) -> None:

@@ -20,10 +20,8 @@ from ndflow.study.plan import Study
 PARTICIPANTS = "participant_id\tsite\tage\tmask\nsub-01\tBonn\t31\tx\nsub-02\tn/a\tn/a\ty\n"
 
 
-def scans(
-    root: Path, *, unmasked: FoundMask | None = None, skull_stripped: bool = False
-) -> list[Scan]:
-    return scans_of_dataset(find_scans(root), unmasked=unmasked, skull_stripped=skull_stripped)
+def scans(root: Path, *, unmasked: FoundMask | None = None) -> list[Scan]:
+    return scans_of_dataset(find_scans(root), unmasked=unmasked)
 
 
 def test_a_scan_knows_its_names_its_site_and_its_results(tmp_path: Path) -> None:
@@ -64,21 +62,21 @@ def test_masks_and_tissue_maps_lie_beside_each_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("said", "expected"),
     [
-        ({"SkullStripped": False, "EchoTime": 3}, {"SkullStripped": False}),
-        ({"Resolution": "1 mm"}, {"SkullStripped": True, "Resolution": "1 mm"}),
-        ({"SkullStripped": float("nan"), "EchoTime": float("inf")}, {"SkullStripped": True}),
+        ({"SkullStripped": True, "EchoTime": 3}, {"SkullStripped": True}),
+        ({"Resolution": "1 mm"}, {"SkullStripped": False, "Resolution": "1 mm"}),
+        ({"SkullStripped": float("nan"), "EchoTime": float("inf")}, {"SkullStripped": False}),
         (
             {"Resolution": {"1": "1 mm", "2": float("nan")}},
-            {"SkullStripped": True, "Resolution": {"1": "1 mm", "2": None}},
+            {"SkullStripped": False, "Resolution": {"1": "1 mm", "2": None}},
         ),
     ],
 )
-def test_the_sidecar_of_a_scan_is_believed_more_than_the_option(
+def test_the_sidecar_of_a_scan_is_believed(
     tmp_path: Path, said: Any, expected: dict[str, Any]
 ) -> None:
     root = dataset(tmp_path / "in", *anat("sub-01_T1w"))
     (root / "sub-01" / "anat" / "sub-01_T1w.json").write_text(json.dumps(said))
-    (scan,) = scans(root, skull_stripped=True)
+    (scan,) = scans(root)
     assert {name: scan.metadata[name] for name in scan.metadata if name != "Sources"} == expected
 
 

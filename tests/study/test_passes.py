@@ -16,7 +16,7 @@ import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.scans import Scan, TissueMaps
 from ndflow.scan.settings import Averaging, Matching
-from ndflow.study.parallel.tasks import Failure, Outcome
+from ndflow.study.parallel.tasks import Outcome
 from ndflow.study.passes import Pass, build_references, check_study, fit_scans, normalise_scans
 from ndflow.study.plan import Study
 from ndflow.transport import Chain, align
@@ -174,16 +174,6 @@ def test_later_passes_are_over_the_scans_that_did_not_fail(
         "scan0.nii.gz",
         "scan2.nii.gz",
     ]
-
-
-def test_the_first_failure_ends_a_pass_if_that_is_wanted(scans: list[Scan], tmp_path: Path) -> None:
-    gone = replace(scans[1], image=str(tmp_path / "gone.nii.gz"))
-    plan = Study(tmp_path, [scans[0], gone, scans[2]], stop_early=True)
-    fitted = fit_scans(plan, Recorded())
-    assert fitted.done == {"scan0"}
-    (failure,) = fitted.failures
-    assert isinstance(failure, Failure)
-    assert failure.cause.endswith("no such file (row 3)")
 
 
 @pytest.mark.parametrize(

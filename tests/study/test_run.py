@@ -21,8 +21,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> SiteStudy:
 CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
     "defaults": ({}, ()),
     "by-site": (
-        {"mode": "site", "average": "quantile", "channel": "T1w", "jobs": 2, "title": "x"},
-        ("--mode", "site", "--average", "quantile", "--channel", "T1w", "-j", 2, "--title", "x"),
+        {"mode": "site", "average": "quantile", "channel": "T1w", "jobs": 2},
+        ("--mode", "site", "--average", "quantile", "--channel", "T1w", "-j", 2),
     ),
     "matching": (
         {

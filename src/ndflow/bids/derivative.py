@@ -73,7 +73,6 @@ density flows. Geometry and background are those of the images that they were ma
 - reference*.json, map_*.json: what the scans were matched to
 - scans.tsv, failures.tsv: all scans, and those that could not be normalised, and why
 - provenance.json, report.html, evaluation/: how it was done, and how it went
-- logs/CITATION.md: a paragraph for the methods section of a paper, and what to cite
 - prepared/: brain masks, bias-corrected images and tissue maps, if they were made by ndflow too
 
 Only the images are described by BIDS; .bidsignore lists the rest.
@@ -84,7 +83,6 @@ Only the images are described by BIDS; .bidsignore lists the rest.
         "/figures",
         "/maps",
         "/evaluation",
-        "/logs",
         "/prepared",
         "/reference*.json",
         "/map_*.json",
@@ -92,7 +90,6 @@ Only the images are described by BIDS; .bidsignore lists the rest.
         "/failures.tsv",
         "/scans.tsv",
         "/report.html",
-        "/report-*.html",
         ".ndflow-*",
     ),
 )

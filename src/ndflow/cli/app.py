@@ -8,10 +8,8 @@
 | 2    | wrong usage, or nothing could be done                                          |
 | 129  | the terminal was closed                                                        |
 | 130  | interrupted (Ctrl-C)                                                           |
+| 141  | nobody reads the output any more (``| head``)                                  |
 | 143  | terminated by the system                                                       |
-
-Messages that nobody can read, because stderr is closed or cannot be written, change no code; nor
-does a reader of stdout who has seen enough (``| head``), see `ndflow.cli.standard_streams`.
 """
 
 from __future__ import annotations
@@ -21,6 +19,8 @@ import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
+from io import TextIOWrapper
+from pathlib import Path
 
 from cyclopts import (
     CycloptsError,
@@ -88,11 +88,17 @@ def run() -> int:
     # BLAS is never called; starting its threads, one per core, would take longer than all other
     # imports together.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    _usable_streams()
     typed = in_our_spelling(sys.argv[1:])
     try:
         with signals_raised():
             code = app(typed, exit_on_error=False, print_error=False)
+            sys.stdout.flush()
         return code if isinstance(code, int) else 0
+    except BrokenPipeError:  # end as quietly as programs that SIGPIPE kills
+        for stream in (sys.stdout, sys.stderr):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return 141
     except CycloptsError as error:
         print_error(_usage_error(error, typed))
         return 2
@@ -109,6 +115,16 @@ def run() -> int:
         cause = f"unexpected {type(error).__name__}: {error}"
         print_error(f"{cause}; please report it, with the output of -v", _details(typed))
         return 2
+
+
+def _usable_streams() -> None:
+    """Open streams that are closed (``2>&-``), and write what their encoding lacks as escapes."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115
+        elif isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _how_to_resume(typed: Sequence[str]) -> str:

@@ -1,12 +1,9 @@
-"""What a command prints: results to stdout; errors, warnings and progress to stderr.
-
-Whatever these lead to, printing does not fail, see `ndflow.cli.standard_streams`.
-"""
+"""What a command prints: results to stdout; errors, warnings and progress to stderr."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 __all__ = [
@@ -62,14 +59,10 @@ def progress(items: Iterable[T], total: int, what: str, *, hidden: bool = False)
             bar.advance(task)
 
 
-def bars(under_way: Callable[[], str] | None = None) -> Any:
+def bars() -> Any:
     """Return a display of progress bars, one per task, with the rate and the time left.
 
     Until the time left can be estimated, the time that has passed is shown.
-
-    Parameters
-    ----------
-    under_way : returns which steps are being done, for bars that advance slowly.
     """
     from rich.console import Console
     from rich.progress import (
@@ -106,22 +99,12 @@ def bars(under_way: Callable[[], str] | None = None) -> Any:
                 return Text(left, style="progress.remaining")
             return Text(f"{_clock(task.elapsed or 0)} so far", style="progress.elapsed")
 
-    class UnderWay(ProgressColumn):
-        """The steps that are being done."""
-
-        max_refresh = 0.5
-
-        def render(self, task: Task) -> Text:
-            shown = under_way() if under_way and not task.finished else ""
-            return Text(shown, style="progress.description")
-
     return Progress(
         TextColumn("{task.description:<10}"),
         BarColumn(),
         MofNCompleteColumn(),
         Rate(),
         Time(),
-        *([] if under_way is None else [UnderWay()]),
         console=Console(stderr=True),
     )
 

@@ -55,6 +55,7 @@ Ended = Summary | PreparationSummary
 
 _NAMED = 3  # scans in the line about a doubt
 _WIDTH, _COLUMN = 80, 11
+_GROUP = "run the same command with the level group, for all participants"
 
 
 def print_written(
@@ -129,7 +130,7 @@ def print_summary(
     )
 
 
-def conclude_fits(summary: Summary, study: Study, verbosity: Verbosity, *, again: str) -> int:
+def conclude_fits(summary: Summary, study: Study, verbosity: Verbosity) -> int:
     """Print how the estimate of densities ended, and return the exit code; see `conclude`."""
     _print_doubts(summary.doubts_of, summary.done, verbosity)
     code = _failed(summary, study)
@@ -138,7 +139,7 @@ def conclude_fits(summary: Summary, study: Study, verbosity: Verbosity, *, again
         **_prepared(summary),
         "densities": _scans(summary, "estimated", idle=True),
         "flagged": _flagged(summary),
-        "next": failed if summary.failures else again,
+        "next": failed if summary.failures else _GROUP,
     }
     _print_lines(lines, verbosity)
     return code
@@ -171,13 +172,10 @@ def conclude_preparation(
 
 
 def took(summary: PreparationSummary) -> str | None:
-    """Return how long a scan took, and how much memory; None if none was prepared now."""
+    """Return how long a scan took; None if none was prepared now."""
     if summary.seconds is None:
         return None
-    time = f"{summary.seconds:.{0 if summary.seconds > 10 else 1}f} s per scan"
-    if summary.peak_bytes is None:
-        return time
-    return f"{time}, {summary.peak_bytes / 1e9:.2f} GB of memory at most"
+    return f"{summary.seconds:.{0 if summary.seconds > 10 else 1}f} s per scan"
 
 
 def _prepared(summary: Summary) -> dict[str, str]:

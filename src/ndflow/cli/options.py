@@ -23,7 +23,6 @@ from ndflow.scan.settings import (
 __all__ = [
     "COMMON",
     "AveragingOptions",
-    "BoilerplateOnly",
     "DryRun",
     "Excludes",
     "FittingOptions",
@@ -44,10 +43,7 @@ __all__ = [
     "Preset",
     "ReadingOptions",
     "Scheduler",
-    "StopEarly",
-    "SubjectPages",
     "TissueFiles",
-    "Title",
     "UnmaskedScans",
     "Verbosity",
     "VerbosityOptions",
@@ -59,7 +55,7 @@ __all__ = [
 COMMON: dict[str, tuple[str, ...]] = {
     "normalise": (
         *("--to", "--output", "--mask", "--exclude", "--scale", "--dtype"),
-        *("--jobs", "--dry-run", "--force", "--quiet"),
+        *("--jobs", "--force", "--quiet"),
     ),
     "prepare": (
         *("--output", "--from-folder", "--mask", "--no-bias-field", "--no-tissues"),
@@ -67,32 +63,23 @@ COMMON: dict[str, tuple[str, ...]] = {
     ),
     "cohort": (
         *("--from-folder", "--prepare", "--mask", "--reference", "--preset", "--mode"),
-        *("--title", "--jobs", "--dry-run", "--quiet"),
+        *("--jobs", "--dry-run", "--quiet"),
     ),
     "bids": (
         *("--participant-label", "--suffix", "--prepare", "--derivatives", "--mask"),
-        *("--preset", "--title", "--jobs", "--dry-run", "--quiet"),
+        *("--preset", "--jobs", "--dry-run", "--quiet"),
     ),
     "reference": (
         *("--output", "--mask", "--exclude", "--channel", "--average", "--weights"),
-        *("--jobs", "--dry-run", "--force", "--quiet"),
+        *("--jobs", "--force", "--quiet"),
     ),
-    "fit": (
-        "--output",
-        "--mask",
-        "--exclude",
-        "--joint",
-        "--jobs",
-        "--dry-run",
-        "--force",
-        "--quiet",
-    ),
+    "fit": ("--output", "--mask", "--exclude", "--joint", "--jobs", "--force", "--quiet"),
     "apply": ("--map", "--output", "--inverse", "--mask", "--dtype", "--force", "--quiet"),
     "evaluate": ("--output", "--covariate", "--jobs", "--force", "--quiet"),
-    "report": ("--title", "--sample", "--viewer", "--subject-pages", "--quiet"),
+    "report": ("--title", "--sample", "--viewer", "--force", "--quiet"),
     "verify": ("--jobs", "--quiet"),
     "demo": ("--raw", "--jobs", "--quiet"),
-    "doctor": ("--scheduler", "--json", "--quiet"),
+    "doctor": ("--quiet", "--verbose"),
 }
 
 _OPTIONS = Group("Options", sort_key=1)
@@ -137,9 +124,6 @@ Scheduler = Annotated[
         "Default: this machine.",
     ),
 ]
-StopEarly = Annotated[
-    bool, Parameter(help="Stop as soon as a scan fails. Default: continue with the others.")
-]
 UnmaskedScans = Annotated[
     Literal["none", "auto", "brain", "nonzero"] | None,
     Parameter(
@@ -149,24 +133,9 @@ UnmaskedScans = Annotated[
         "with --prepare."
     ),
 ]
-Title = Annotated[
-    str | None,
-    Parameter(metavar="TEXT", help="The title of the report. Default: the name of the study."),
-]
-SubjectPages = Annotated[
-    bool,
-    Parameter(help="Write a report of each subject too, OUT/report-SUBJECT.html."),
-]
 NoReport = Annotated[
     bool,
     Parameter(env_var="NDFLOW_NO_REPORT", help="Do not write the report, OUT/report.html."),
-]
-BoilerplateOnly = Annotated[
-    bool,
-    Parameter(
-        help="Only print the paragraph for the methods section of a paper, and write it to "
-        "OUT/logs/CITATION.md; no scan is processed."
-    ),
 ]
 Prepare = Annotated[
     bool,

@@ -5,14 +5,11 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import ExitStack
-from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 from ndflow.cli.console import bars, print_error, print_line, print_warning
 from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
-from ndflow.study.parallel.steps_noted import steps_in
 from ndflow.study.parallel.tasks import Outcome
 from ndflow.values import plural
 
@@ -38,12 +35,10 @@ class ProgressDisplay:
     Parameters
     ----------
     verbosity : how much to print.
-    steps : the folder for results, in which workers note the steps that they have reached; the bar
-        shows them, see `ndflow.study.parallel.steps_noted`.
     """
 
-    def __init__(self, verbosity: Verbosity, steps: Path | None = None) -> None:
-        self._verbosity, self._steps = verbosity, steps
+    def __init__(self, verbosity: Verbosity) -> None:
+        self._verbosity = verbosity
         self._stack = ExitStack()
         self._bar: Any = None
         self._tasks: dict[str, Any] = {}
@@ -53,8 +48,7 @@ class ProgressDisplay:
 
     def __enter__(self) -> Self:
         if sys.stderr.isatty() and not self._verbosity.quiet:
-            under_way = None if self._steps is None else partial(steps_in, self._steps)
-            self._bar = self._stack.enter_context(bars(under_way))
+            self._bar = self._stack.enter_context(bars())
         return self
 
     def __exit__(self, *error: Any) -> None:

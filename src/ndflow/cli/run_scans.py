@@ -14,8 +14,7 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
-from ndflow.image.scans import Scan
-from ndflow.scan.outputs import make_folder, preview
+from ndflow.scan.outputs import make_folder
 from ndflow.study.parallel.tasks import (
     FAILURES,
     Outcome,
@@ -32,9 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "command_line",
-    "dry_run_scans",
     "dry_run_study",
-    "inputs_of",
     "print_rehearsed",
     "run_scans",
 ]
@@ -45,11 +42,6 @@ _NAME_WIDTH = 40  # of the names of scans in a dry run
 def command_line() -> list[str]:
     """Return the command line as the user typed it, for the record."""
     return ["ndflow", *sys.argv[1:]]
-
-
-def inputs_of(scan: Scan) -> tuple[Any, ...]:
-    """Return all files that are read for a scan, for a dry run."""
-    return (scan.image, scan.mask, scan.lesion, *scan.tissues)
 
 
 def run_scans(
@@ -116,39 +108,6 @@ def _print_outcome(outcome: Outcome, verbosity: Verbosity, printed: set[str]) ->
             if warning not in printed:
                 print_warning(warning)
                 printed.add(warning)
-
-
-def dry_run_scans(
-    plan: Sequence[tuple[Sequence[str | None], Path]],
-    *,
-    check: Callable[[Path, Sequence[str]], None],
-    verbosity: Verbosity,
-    new_folder: bool = False,
-) -> int:
-    """Print which files would be written from which scans, and what would prevent that.
-
-    Parameters
-    ----------
-    plan : for each result, the files it is made from (the scan first) and the file to write.
-    check : raises an error if a file may not be written, see `preview`.
-    verbosity : how much to print.
-    new_folder : whether the folder for the results may be created.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
-    shared = {"check": check, "new_folder": new_folder}
-    tasks = [
-        Task(str(inputs[0]), {"inputs": inputs, "output": output, **shared})
-        for inputs, output in plan
-    ]
-    code, outcomes = run_scans("dry run", preview, tasks, verbosity=verbosity)
-    for outcome, (_, output) in zip(outcomes, plan, strict=True):
-        if not outcome.failure:
-            print_result(f"would write {output} from {outcome.scan}")
-    return code
 
 
 def dry_run_study(study: Study, *, verbosity: Verbosity, images: bool = True) -> int:

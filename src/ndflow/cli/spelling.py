@@ -59,7 +59,6 @@ _SLIPS = {  # options that people try, and what may be meant, if the command has
     "--channel": ("--suffix",),
     "--contrast": ("--channel", "--suffix"),
     "--site": ("--site-column",),
-    "--report-only": ("--reports-only",),
     "--silent": ("--quiet",),
     "--name": ("--title",),
 }

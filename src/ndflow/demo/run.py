@@ -479,7 +479,6 @@ def run_demo(
             scans if run.tissues else without_maps,
             channel="T1w",
             jobs=jobs,
-            title=_TITLE if name == RECOMMENDED else None,
         )
         study = with_choices(study, Choices(run.preset, run.averaging, run.matching))
         summary = run_cohort(study, _NamedProgress(progress, name), command=command, force=False)
@@ -501,7 +500,7 @@ def run_demo(
     add_table(first / EVALUATION, "recovery.tsv", *_table(results))
     problem = ""
     try:
-        report(first, progress=progress)
+        report(first, title=_TITLE, progress=progress)
     except NdflowError as error:  # all else is done
         problem = str(error)
     return Demonstration(first / REPORT, results, *finished[RECOMMENDED], problem)

@@ -16,7 +16,6 @@ from dataclasses import fields
 from importlib import import_module
 from typing import ClassVar
 
-from ndflow.bibliography import PAPER
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.errors import InvalidValueError
 from ndflow.methods.matching import Matching, Scale
@@ -29,6 +28,19 @@ from ndflow.transport import Affine
 __all__ = ["Method", "method_called", "method_of"]
 
 _EVERY_METHOD = {"method", "scale", "range"}  # options that no method needs to list
+_PAPER = """@inproceedings{castro2018,
+  author    = {Castro, Daniel C. and Glocker, Ben},
+  title     = {Nonparametric Density Flows for {MRI} Intensity Normalisation},
+  booktitle = {Medical Image Computing and Computer Assisted Intervention -- {MICCAI} 2018},
+  series    = {Lecture Notes in Computer Science},
+  volume    = {11070},
+  pages     = {206--214},
+  publisher = {Springer},
+  year      = {2018},
+  doi       = {10.1007/978-3-030-00928-1_24},
+  eprint    = {1806.02613},
+  archiveprefix = {arXiv},
+}"""
 
 
 class Method(ABC):
@@ -52,7 +64,7 @@ class Method(ABC):
     matches_densities: ClassVar[bool] = False
     maps_jointly: ClassVar[bool] = False
     only_aligns: ClassVar[bool] = False
-    bibtex: ClassVar[str] = PAPER
+    bibtex: ClassVar[str] = _PAPER
 
     @abstractmethod
     def solve(self, source: DensityModel, target: DensityModel, matching: Matching) -> Solution:

@@ -23,35 +23,34 @@ from ndflow.files.json_model import kind_in
 from ndflow.files.lock import reading
 from ndflow.image.preview import Preview, read_preview
 from ndflow.methods.model import DensityModel
-from ndflow.reporting.boilerplate import cited, facts, methods_paragraph
 from ndflow.reporting.channels.joint_page import joint_page
 from ndflow.reporting.content import Page, Volumes
+from ndflow.reporting.density_section import headline, populations, site_entries
+from ndflow.reporting.evaluation_section import evaluation_section
+from ndflow.reporting.methods_text import cited, facts, methods_paragraph
 from ndflow.reporting.montage import montage, shared_windows
-from ndflow.reporting.page import render
-from ndflow.reporting.prepared_page import prepared_page
-from ndflow.reporting.scan_summary import ScanSummary, scan_summaries
-from ndflow.reporting.sections.density_section import headline, populations, site_entries
-from ndflow.reporting.sections.evaluation_section import evaluation_section
-from ndflow.reporting.sections.preparation_section import (
+from ndflow.reporting.page import niivue, render
+from ndflow.reporting.preparation_section import (
     PreparedScan,
     preparation_section,
     prepared_scans,
 )
-from ndflow.reporting.sections.scan_section import (
+from ndflow.reporting.prepared_page import prepared_page
+from ndflow.reporting.scan_section import (
     Pictures,
+    ScanSummary,
     columns_of,
     lesion_remarks,
     scan_entry,
+    scan_summaries,
     volumes_of,
 )
-from ndflow.reporting.subject_pages import pages_of_subjects
-from ndflow.reporting.viewer import niivue
 from ndflow.scan.settings import Reading
 from ndflow.scan.target import in_units, target_of
 from ndflow.study.channels.joint_plan import JointStudyRecord
 from ndflow.study.finished import FinishedStudy, unchanging
-from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, refuse_foreign_page
-from ndflow.study.page_fingerprint import SAMPLE, VIEWER, PageOptions, page_fingerprint
+from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, refuse_foreign_page, signed
+from ndflow.study.page_fingerprint import page_fingerprint
 from ndflow.study.parallel.tasks import Outcome, read_failures
 from ndflow.study.passes import Progress, Silent
 from ndflow.study.preparing.preparation_records import PreparedRecord
@@ -60,12 +59,11 @@ from ndflow.values import path_like, whole
 
 __all__ = ["check_report", "report"]
 
+SAMPLE, VIEWER = 20, 9  # how many scans a page shows with figures, and in its viewer
+
 _THREADS = 4
-# Folders that are no study of one channel: by the kind of their records, what they are called.
-_OTHERS = {
-    PreparedRecord.kind: ("a preparation", prepared_page),
-    JointStudyRecord.kind: ("a joint study", joint_page),
-}
+# Folders that are no study of one channel, by the kind of their records.
+_OTHERS = {PreparedRecord.kind: prepared_page, JointStudyRecord.kind: joint_page}
 
 
 def check_report() -> None:
@@ -84,8 +82,8 @@ def report(
     title: str | None = None,
     sample: int = SAMPLE,
     viewer: int = VIEWER,
-    subject_pages: bool = False,
     max_bytes: int = Reading.max_bytes,
+    force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
     """Write the page of a finished study, ``OUT/report.html``, as ``ndflow report`` does.
@@ -93,12 +91,12 @@ def report(
     Parameters
     ----------
     out : the folder of the study, or of a preparation.
-    title : of the page; by default the one that the study was given, or the name of its folder.
+    title : of the page; by default the name of the folder.
     sample : how many scans have their slices in the page itself, flagged ones first; those of the
         others lie beside it, in ``OUT/figures``.
     viewer : how many scans can be seen in three planes in the viewer.
-    subject_pages : whether to write a page for each subject too, ``OUT/report-<subject>.html``.
     max_bytes : refuse files with more bytes than this when decompressed.
+    force : whether to replace a report that was edited since ndflow wrote it.
     progress : follows how far the page has come.
 
     Returns
@@ -109,7 +107,8 @@ def report(
     Raises
     ------
     FileError
-        Where the folder holds no finished study, or a page that ndflow has not written.
+        Where the folder holds no finished study, or a report that ndflow did not write, or that
+        was edited since.
     InvalidValueError
         Where a package is missing that the page needs.
 
@@ -123,56 +122,36 @@ def report(
     whole(sample, "sample", 0, 1 << 31)
     whole(viewer, "viewer", 0, 1 << 31)
     path = Path(out) / REPORT
-    options = PageOptions(title, sample, viewer)
-    kind = kind_in(Path(out) / PROVENANCE)
-    if kind in _OTHERS:
-        return _report_of(kind, path, options, subject_pages, progress or Silent())
-    with unchanging([out]) as (run,):
-        refuse_foreign_page(path)
-        check_new(path, force=True)
-        shown = title or run.record.title or run.name
-        page = _page(run, shown, sample, viewer, max_bytes, progress or Silent())
-        pages = {REPORT: page}
-        if subject_pages:
-            subjects = {scan.name: scan.subject for scan in run.study.scans}
-            pages |= pages_of_subjects(page, subjects, Path(out))
-        fingerprint = page_fingerprint(Path(out), **options._asdict())
-    for name, page in pages.items():
-        _write(Path(out) / name, page, fingerprint, options.encoded())
-    return path
-
-
-def _report_of(
-    kind: str, path: Path, options: PageOptions, subject_pages: bool, progress: Progress
-) -> Path:
-    what, page_of = _OTHERS[kind]
-    if subject_pages:
-        raise InvalidValueError(
-            f"subject_pages: {what} has one page for all subjects; they belong to a study of one "
-            f"channel"
-        )
-    with reading([path.parent]):
-        refuse_foreign_page(path)
-        check_new(path, force=True)
-        page = page_of(
-            path.parent,
-            title=options.title,
-            date=_date(path.parent / PROVENANCE),
-            study=_identity(path.parent),
-            sample=options.sample,
-            begin=lambda count: _steps(progress, count),
-        )
-        fingerprint = page_fingerprint(path.parent, **options._asdict())
-    _write(path, page, fingerprint, options.encoded())
-    return path
-
-
-def _write(path: Path, page: Page, fingerprint: str, options: str) -> None:
+    page_of = _OTHERS.get(kind_in(path.parent / PROVENANCE) or "")
+    if page_of is None:
+        with unchanging([out]) as (run,):
+            _check_place(path, force)
+            page = _page(run, title or run.name, sample, viewer, max_bytes, progress or Silent())
+            fingerprint = page_fingerprint(path.parent)
+    else:
+        with reading([path.parent]):
+            _check_place(path, force)
+            page = page_of(
+                path.parent,
+                title=title,
+                date=_date(path.parent / PROVENANCE),
+                study=_identity(path.parent),
+                sample=sample,
+                begin=lambda count: _steps(progress or Silent(), count),
+            )
+            fingerprint = page_fingerprint(path.parent)
     bundle = niivue() if any(scan.volumes for scan in page.scans) else None
-    text = render(page, bundle=bundle, fingerprint=fingerprint, options=options)
-    refuse_foreign_page(path)  # now, because making pages takes a while
+    content = signed(render(page, bundle=bundle, fingerprint=fingerprint))
+    _check_place(path, force)  # again, because making a page takes a while
     with new_file(path, force=True) as file:
-        file.write(text.encode())
+        file.write(content)
+    return path
+
+
+def _check_place(path: Path, force: bool) -> None:
+    """Refuse to replace a file that is not ours, or that cannot be replaced."""
+    refuse_foreign_page(path, force=force)
+    check_new(path, force=True)
 
 
 def _doubts(

@@ -1,18 +1,15 @@
 """The content of a report, as plain values: nothing is read and nothing is laid out here.
 
-A `Page` lists its parts in reading order, and refuses parts that do not fit together. All text is
-plain text, from whatever table it comes; only `Picture.svg` is markup, and is cleaned when it is
-shown (see `ndflow.reporting.svg`).
+A `Page` lists its parts in reading order. All text is plain text, from whatever table it comes;
+only `Picture.svg` is markup, and is cleaned when it is shown (see `ndflow.reporting.svg`).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ndflow.doubt import Doubt
-from ndflow.errors import InvalidValueError
 
 __all__ = [
     "Column",
@@ -32,8 +29,6 @@ __all__ = [
     "Volumes",
 ]
 
-_COLOUR = re.compile(r"#[0-9A-Fa-f]{6}")
-
 
 @dataclass(frozen=True)
 class Picture:
@@ -42,11 +37,6 @@ class Picture:
     svg: bytes
     alt: str
     caption: str = ""
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        if not self.alt.strip():
-            raise InvalidValueError("alt must say what the picture shows")
 
 
 @dataclass(frozen=True)
@@ -57,14 +47,6 @@ class Numbers:
     note: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        for row in self.rows:
-            if len(row) != len(self.head):
-                raise InvalidValueError(
-                    f"rows of {self.title!r} must have {len(self.head)} cells, not {len(row)}"
-                )
 
 
 @dataclass(frozen=True)
@@ -83,11 +65,6 @@ class Grey:
     png: bytes
     alt: str
 
-    def __post_init__(self) -> None:
-        """Validate."""
-        if not self.alt.strip():
-            raise InvalidValueError("alt must say what the picture shows")
-
 
 @dataclass(frozen=True)
 class Montage:
@@ -105,11 +82,6 @@ class Montage:
     before: Sequence[Grey]
     after: Sequence[Grey]
     caption: str
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        if not len(self.sites) == len(self.scans) == len(self.before) == len(self.after):
-            raise InvalidValueError("a montage must have one scan and two pictures per site")
 
 
 @dataclass(frozen=True)
@@ -134,13 +106,6 @@ class Slices:
     before: tuple[float, float]
     after: tuple[float, float]
     lesion: str = ""
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        if self.link.startswith("/"):
-            raise InvalidValueError(f"link must be relative to the page, not {self.link!r}")
-        if not self.link and self.png is None:
-            raise InvalidValueError("slices must have a link or a png")
 
 
 @dataclass(frozen=True)
@@ -213,11 +178,6 @@ class SiteEntry:
     pictures: Sequence[Picture]
     sentence: str
 
-    def __post_init__(self) -> None:
-        """Validate."""
-        if not _COLOUR.fullmatch(self.colour):
-            raise InvalidValueError(f"colour must be like '#0072B2', not {self.colour!r}")
-
 
 @dataclass(frozen=True)
 class Headline:
@@ -274,14 +234,6 @@ class Preparation:
     scans: Sequence[PreparedEntry]
     table: Numbers | None = None
 
-    def __post_init__(self) -> None:
-        """Validate."""
-        for name, colour in self.key:
-            if not _COLOUR.fullmatch(colour):
-                raise InvalidValueError(
-                    f"colour of {name!r} must be like '#0072B2', not {colour!r}"
-                )
-
 
 @dataclass(frozen=True)
 class Page:
@@ -306,8 +258,7 @@ class Page:
     facts : (name, value): versions, options, sites, counts.
     preparation : how scans were prepared by ndflow, if they were.
     done : what was done with the scans.
-    study : what readers' ratings are kept under in their browsers, the same for all pages of a
-        study; its title if empty.
+    study : what readers' ratings are kept under in their browsers; its title if empty.
     remarks, doubts : about the study as a whole, below the brains: sentences, and what to check.
     """
 
@@ -334,12 +285,3 @@ class Page:
     doubts: Sequence[Doubt] = ()
     densities: str = "Densities by site"
     wide_densities: bool = False
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        for scan in self.scans:
-            if len(scan.cells) != len(self.columns):
-                raise InvalidValueError(
-                    f"cells of {scan.name!r} must be {len(self.columns)}, one per column, "
-                    f"not {len(scan.cells)}"
-                )

@@ -8,7 +8,7 @@ quantiles are nearest to the average of the site's.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,14 +16,14 @@ from ndflow.density import GaussianMixture
 from ndflow.image.png import Greys, encode_png
 from ndflow.image.preview import Preview, Window
 from ndflow.reporting.content import Grey, Montage
-from ndflow.reporting.scan_summary import ScanSummary
 from ndflow.study.site_distances import NO_SITE
+
+if TYPE_CHECKING:
+    from ndflow.reporting.scan_section import ScanSummary
 
 __all__ = [
     "Windows",
-    "in_words",
     "montage",
-    "montage_of",
     "regreyed",
     "shared_windows",
     "thumbnail",
@@ -86,21 +86,15 @@ def montage(
     chosen = _typical_scans([scan for scan in scans if scan.scan.name in previews], doubtful)
     shown = [(site, scan.scan.name) for site, scan in chosen.items()][:_SITES]
     caption = _caption(windows, len(shown), len(chosen))
-    return montage_of([(site, name, previews[name]) for site, name in shown], windows, caption)
-
-
-def montage_of(
-    scans: Sequence[tuple[str, str, Preview]], windows: Windows, caption: str
-) -> Montage:
-    """Return a montage of these scans: the site, the name and the preview of each."""
     before, after = [], []
-    for site, name, one in scans:
+    for site, name in shown:
+        one = previews[name]
         old = regreyed(one.axial(one.before), one.before_window, windows.before)
         new = regreyed(one.axial(one.after), one.after_window, windows.after)
-        which = name if site in (name, NO_SITE) else f"{name} ({site})"
+        which = name if site == NO_SITE else f"{name} ({site})"
         before.append(Grey(encode_png(old), f"Axial slice of {which} before normalisation"))
         after.append(Grey(encode_png(new), f"Axial slice of {which} after normalisation"))
-    sites, names = [site for site, *_ in scans], [name for _, name, _ in scans]
+    sites, names = [site for site, _ in shown], [name for _, name in shown]
     return Montage(sites, names, before, after, caption)
 
 
@@ -120,12 +114,12 @@ def _typical_scans(
 
 def _caption(windows: Windows, shown: int, sites: int) -> str:
     if sites == 1:
-        return f"A typical scan; {in_words(windows)}."
+        return f"A typical scan; {_in_words(windows)}."
     some = f" {shown} of {sites} sites are shown." if shown < sites else ""
-    return f"A typical scan of each site, all in one grey window: {in_words(windows)}.{some}"
+    return f"A typical scan of each site, all in one grey window: {_in_words(windows)}.{some}"
 
 
-def in_words(windows: Windows) -> str:
+def _in_words(windows: Windows) -> str:
     """Return what is black and white, for a caption."""
     before, after = (f"{_short(low)} to {_short(high)}" for low, high in windows)
     return f"black to white is {before} before, and {after} after"

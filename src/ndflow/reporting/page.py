@@ -8,41 +8,39 @@ it, as pictures. Three things keep it from doing anything else, each sufficient 
 - the page's own security policy lets a browser run the page's scripts, known by their SHA-256, and
   no others, and lets it load nothing but ``data:``, ``blob:``, and pictures from where the page is.
 
-What is drawn on demand, the curves of each scan, is data that the scripts read
-(`ndflow.reporting.page_data`). The viewer's bundle is large and is needed only by those who open
-it: it is kept compressed, and unpacked on demand.
+The curves of each scan are drawn when somebody opens its row, so a page of 500 scans holds some
+300,000 points that are rarely seen. They are data that the scripts read (`page_data`), written as
+whole numbers with a common exponent, ``[exponent, first, second, ...]``, to about four digits of
+their range. The viewer is NiiVue, as nilearn ships it; ndflow has no copy of its own. Its bundle is
+large, so it is kept compressed, and unpacked on demand.
 """
 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import fields
 from importlib.resources import files
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import numpy as np
 
 from ndflow._version import __version__
 from ndflow.errors import InvalidValueError
-from ndflow.reporting.content import Page, Picture, SiteEntry
-from ndflow.reporting.page_data import (
-    column_digits,
-    known,
-    page_data,
-    picture_address,
-    picture_size,
-    shown,
-)
+from ndflow.reporting.content import Curves, Page, Picture, ScanEntry, SiteEntry, Slices
 from ndflow.reporting.svg import inline
-from ndflow.reporting.viewer import packed
 from ndflow.study.checks.study_doubts import doubt_counts
+from ndflow.study.folder import UNSIGNED
 
 if TYPE_CHECKING:
     from markupsafe import Markup
-
-__all__ = ["render"]
 
 _SOURCE_MAP = re.compile(r"^\s*//[#@] sourceMappingURL=.*$", re.MULTILINE)
 # Each uses those before it.
@@ -51,28 +49,24 @@ _DASHES = ("", "7 4", "2 3", "7 3 2 3")  # as in figures: a repeated colour come
 _OPEN = 20  # scans to check that are shown at once, of all kinds together
 _LEAST_OPEN = 3  # of each kind
 _PICTURES_OPEN = 12  # pictures of the preparation that are shown at once
+_PNG = b"\x89PNG\r\n\x1a\n"
+_DIGITS = 3  # of a typical number of a column: enough to compare scans; of fractions, one less
+_LEAST = 1e-4  # columns of smaller numbers have a power of ten
 
 
-def render(
-    page: Page, *, bundle: str | None = None, fingerprint: str = "", options: str = ""
-) -> str:
+def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> str:
     """Return the page as HTML.
 
     Parameters
     ----------
     page : what to say.
-    bundle : NiiVue's script, see `ndflow.reporting.viewer.niivue`; without it the page shows slices
+    bundle : NiiVue's script, see `niivue`; without it the page shows slices
         alone.
-    fingerprint, options : of all that the page depends on, and what the user chose for it, encoded;
-        see `ndflow.study.page_fingerprint`.
+    fingerprint : of all that the page depends on, see `ndflow.study.page_fingerprint`.
     """
-    try:
-        from jinja2 import Environment, StrictUndefined
-        from markupsafe import Markup
-    except ImportError:
-        raise InvalidValueError(
-            "the report needs jinja2, which is not installed; try pip install 'ndflow[report]'"
-        ) from None
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
     numbers = count(1)
 
     def drawing(picture: Picture) -> Markup:
@@ -115,11 +109,11 @@ def render(
         drawing=drawing,
         style=Markup(_template("report.css")),
         script=Markup(script),
-        viewer=viewer and packed(viewer),
+        viewer=viewer and _packed(viewer),
         policy=_policy(script, viewer),
         version=__version__,
         fingerprint=fingerprint,
-        options=options,
+        sha256=UNSIGNED,
     )
     # File names that are not Unicode come as lone surrogates, which HTML cannot hold.
     return text.encode("utf-8", "replace").decode("utf-8")
@@ -178,3 +172,115 @@ def _sentence(text: str) -> str:
 
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode("ascii")
+
+
+def niivue() -> str | None:
+    """Return NiiVue's bundle as nilearn installed it, or None if it is not there."""
+    try:
+        bundle = files("nilearn").joinpath("_assets", "js", "niivue.umd.js")
+        return bundle.read_text(encoding="utf-8")
+    except (ImportError, OSError):
+        return None
+
+
+def _packed(text: str) -> str:
+    """Return a text gzipped and base64-encoded, reproducibly."""
+    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
+
+
+def page_data(page: Page) -> dict[str, Any]:
+    """Return what the scripts of the page read: the scans, their curves, the grey windows."""
+    return {
+        "study": page.study or page.title,
+        "windows": page.windows and [_window(window) for window in page.windows],
+        "scans": [_scan_data(scan) for scan in page.scans],
+    }
+
+
+def _scan_data(scan: ScanEntry) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": scan.name, "site": scan.site}
+    if scan.slices is not None:
+        found["slices"] = _slices_data(scan.slices)
+    if scan.curves is not None:
+        found["curves"] = {
+            field.name: _whole_numbers(getattr(scan.curves, field.name)) for field in fields(Curves)
+        }
+    return found
+
+
+def _slices_data(slices: Slices) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "width": slices.width,
+        "height": slices.height,
+        "windows": [_window(slices.before), _window(slices.after)],
+    }
+    return found | {"lesion": slices.lesion} if slices.lesion else found
+
+
+def _window(window: tuple[float, float]) -> list[float]:
+    return [float(f"{value:.6g}") for value in window]
+
+
+def _whole_numbers(values: Sequence[float]) -> list[int | None]:
+    """Return values as whole numbers after the exponent of ten that they are multiples of."""
+    array = np.asarray(values, np.float64)
+    finite = array[np.isfinite(array)]
+    spread = (np.ptp(finite) or abs(finite[0])) if finite.size else 0
+    exponent = math.floor(math.log10(spread)) - 3 if spread else 0
+    scaled = array * 10.0**-exponent
+    return [exponent, *(round(v) if math.isfinite(v) else None for v in scaled.tolist())]
+
+
+def known(cell: str | float | None) -> bool:
+    """Return whether a cell of the table has a value."""
+    return isinstance(cell, str) or (cell is not None and not math.isnan(cell))
+
+
+def column_digits(page: Page) -> list[int | None]:
+    """Return how many decimals the numbers of each column of the table of scans have.
+
+    They are the same for a whole column, so that its numbers can be compared at a glance: as many
+    as give its median three digits, or two if it is below one; none where all are whole numbers;
+    None where all are so small that they are written with a power of ten.
+    """
+    found: list[int | None] = []
+    for column in range(len(page.columns)):
+        cells = [scan.cells[column] for scan in page.scans]
+        numbers = [abs(float(c)) for c in cells if not isinstance(c, str | None) and known(c)]
+        numbers = [number for number in numbers if number and math.isfinite(number)]
+        decimals: int | None = 0
+        if any(number != round(number) for number in numbers):
+            middle = sorted(numbers)[len(numbers) // 2]
+            decimals = max(_DIGITS - 1 - math.floor(math.log10(middle)) - (middle < 1), 0)
+            decimals = decimals if middle >= _LEAST else None
+        found.append(decimals)
+    return found
+
+
+def shown(cell: str | float | None, decimals: int | None) -> str:
+    """Return a cell as the table shows it, with the decimals of its column."""
+    if cell is None or not known(cell):
+        return "–"
+    if isinstance(cell, str):
+        return cell
+    if decimals is None:
+        digits, exponent = f"{cell:.1e}".split("e")
+        return f"{digits}e{int(exponent)}".replace("-", "−") if cell else "0"
+    least = 10.0**-decimals
+    text = f"{cell:,.{decimals}f}"
+    if 0 < abs(cell) < least / 2:
+        sign = "<" if cell > 0 else ">"
+        text = f"{sign}\N{NO-BREAK SPACE}{math.copysign(least, cell):.{decimals}f}"
+    return text.replace("-", "−")
+
+
+def picture_size(png: bytes) -> tuple[int, int]:
+    """Return the width and height of a PNG, in pixels."""
+    if not png.startswith(_PNG) or len(png) < 24:
+        raise InvalidValueError("a picture of a page is not a PNG")
+    return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
+
+
+def picture_address(link: str) -> str:
+    """Return the path of a picture beside the page as an address relative to it."""
+    return quote(link.encode("utf-8", "surrogateescape"))

@@ -15,7 +15,7 @@ from ndflow.errors import FileError
 from ndflow.figures.style import colours
 from ndflow.files.tables import MISSING, read_delimited
 from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry
-from ndflow.reporting.sections.preparation_section import (
+from ndflow.reporting.preparation_section import (
     COLUMNS,
     PreparedScan,
     cells,

@@ -13,9 +13,6 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.identity import identity_of
 from ndflow.files.json_model import is_model, kind_in
-from ndflow.files.stream import open_file
-from ndflow.image.found_masks import to_be_found
-from ndflow.image.read import files_of
 from ndflow.scan.records import MapRecord
 
 __all__ = [
@@ -23,7 +20,6 @@ __all__ = [
     "check_folder",
     "make_folder",
     "outputs_for",
-    "preview",
     "refuse_given_twice",
     "refuse_images_of_others",
     "safe_name",
@@ -162,30 +158,3 @@ def check_folder(folder: Path) -> None:
     if not folder.absolute().parent.is_dir():
         hint = f'create it: mkdir -p "{folder.parent}"'
         raise FileError(folder, f"there is no folder {folder.parent}", hint)
-
-
-def preview(
-    inputs: Sequence[str | None],
-    output: Path,
-    *,
-    check: Callable[[Path, Sequence[str]], None],
-    new_folder: bool,
-) -> None:
-    """Say what can be said without reading a scan: files that are missing, or in the way.
-
-    Parameters
-    ----------
-    inputs : the files that would be read.
-    output : the file that would be written.
-    check : raises an error if it may not be written, given the files that must not be replaced.
-    new_folder : whether the folder of the output would be made.
-    """
-    given = [
-        name for source in inputs if source and not to_be_found(source) for name in files_of(source)
-    ]
-    for name in given:
-        with open_file(name):
-            pass
-    if new_folder and not output.parent.exists():
-        return check_folder(output.parent)
-    return check(output, given)

@@ -290,9 +290,9 @@ class StudyRecord(FileRecord):
     reference : the reference that was given, if any.
     inputs : the files that belong to no single scan and were read: references that were given.
     files : the hashes of the files that were written, but images; their sidecars have those.
-    channel, title : what the images show; and the title of the report, if the user gave one.
+    channel : what the images show.
     scans, sites : how many scans there are, and how many each site has.
-    finished : whether the run reached its end; not if its first failure ended it.
+    finished : whether the run reached its end.
     fitted, normalised, failed : how many scans; known at the end.
     prepared : how many raw scans were prepared with it; None without ``--prepare``.
     doubts, of_study : what to check by eye, by the name of the scan; and about the whole study.
@@ -308,7 +308,6 @@ class StudyRecord(FileRecord):
     inputs: tuple[FileHash, ...] = ()
     files: dict[str, str] = field(default_factory=dict)
     channel: str = "intensity"
-    title: str | None = None
     scans: int = 0
     sites: dict[str, int] = field(default_factory=dict)
     finished: bool = False

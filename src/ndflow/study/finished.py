@@ -19,7 +19,6 @@ from ndflow.files.json_model import kind_in, read_model
 from ndflow.files.lock import reading
 from ndflow.image.found_masks import AUTO, BRAIN
 from ndflow.image.scans import Scan
-from ndflow.scan.presets.preset_rules import GOVERNED
 from ndflow.scan.records import MapRecord, StudyRecord
 from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from
 from ndflow.study.channels.joint_plan import JointStudyRecord
@@ -38,7 +37,6 @@ __all__ = [
     "mask_used",
     "read_finished",
     "read_joint_record",
-    "refuse_other_study",
     "results_fingerprint",
     "shared_scans",
     "unchanging",
@@ -157,38 +155,6 @@ def _with_scale(matching: Matching) -> Matching:
     if matching.scale is not None or matching.range is not None:
         return matching
     return replace(matching, scale="standard")
-
-
-def refuse_other_study(study: Study, option: str) -> None:
-    """Refuse a folder that does not hold the finished study of just these scans and settings.
-
-    Parameters
-    ----------
-    study : what the command describes.
-    option : the option that only looks at a finished study, for the message.
-    """
-    (run,) = read_finished([study.folder])
-    hint = f"give the options of the study, or leave out {option} to run it again"
-    if run.record.channel != study.channel:
-        cause = f"holds a study of {run.record.channel!r}, not of {study.channel!r}"
-        raise FileError(study.folder, cause, hint)
-    for name, value in study.settings.items():
-        before = run.study.settings[name]
-        if before != value and name not in ("force", *_open(study, run.record)):
-            cause = f"was made with another {name}, {before!r}"
-            raise FileError(study.folder, cause, hint)
-    listed = {scan.name for scan in read_study_scans(study.folder / SCANS)}
-    if other := sorted(listed ^ {scan.name for scan in study.scans}):
-        cause = f"was made from other scans: {other[0]} is only in one of the two"
-        raise FileError(study.folder, cause, hint)
-
-
-def _open(study: Study, record: StudyRecord) -> set[str]:
-    """Return the settings that the same preset decides, which knows the densities by the end."""
-    if study.choices is None or record.preset is None:
-        return set()
-    same = record.preset.name == study.choices.preset
-    return {*GOVERNED} - {*study.choices.chosen} if same else set()
 
 
 def results_fingerprint(study: Study) -> str:

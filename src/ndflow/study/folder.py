@@ -11,15 +11,15 @@ OUT/scans.tsv              the scans, and where they came from
 OUT/failures.tsv           the scans that failed, and why
 OUT/provenance.json        what was run
 OUT/report.html            the page about it, see `ndflow.reporting.build`
-OUT/report-<subject>.html  the page of a subject, where somebody asked for it
 OUT/evaluation/            what was measured, see `ndflow.evaluation.save`
-OUT/logs/CITATION.md       boilerplate for a paper, see `ndflow.reporting.citation`
 OUT/prepared/              raw scans that were prepared with the study, see `ndflow.study.preparing`
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -36,40 +36,38 @@ from ndflow.study.preparing.kept_mask import is_our_mask, keeps_mask
 from ndflow.study.preparing.preparation_plan import PREPARED
 
 __all__ = [
-    "CITATION",
-    "CITATION_MARK",
     "EVALUATION",
     "EVALUATION_RECORD",
     "PROVENANCE",
     "REPORT",
     "SCANS",
-    "SUBJECT_REPORT",
+    "UNSIGNED",
     "head_of_page",
-    "is_our_citation",
     "is_our_page",
-    "our_subject_pages",
     "refuse_foreign",
-    "refuse_foreign_citation",
     "refuse_foreign_page",
     "refuse_inputs_inside",
     "refuse_other_scans",
     "remove_failed",
     "remove_leftovers",
-    "remove_pages",
+    "remove_page",
     "remove_unused_masks",
+    "signed",
     "studies_in",
 ]
 
 PROVENANCE = "provenance.json"
 REPORT = "report.html"
-SUBJECT_REPORT = "report-{}.html"  # of a subject
 SCANS = "scans.tsv"
-CITATION = "logs/CITATION.md"
-CITATION_MARK = "<!-- Written by ndflow"  # how it begins
 EVALUATION = "evaluation"  # the folder of it, where there is one
 EVALUATION_RECORD = "evaluation.json"
 
+UNSIGNED = "0" * 64  # stands in a report for its own SHA-256, see `signed`
+
 _HEAD = 1 << 14  # bytes at the beginning of a page
+_UNSIGNED = UNSIGNED.encode()
+_GENERATOR = b'<meta name="generator" content="ndflow '
+_SIGNATURE = re.compile(rb'<meta name="ndflow-sha256" content="([0-9a-f]{64})">')
 
 
 def refuse_foreign(folder: Path, channel: str) -> None:
@@ -89,33 +87,10 @@ def refuse_foreign(folder: Path, channel: str) -> None:
 
 
 def _holds_no_study(path: Path) -> bool:
-    """Return whether it is a lock, prepared scans that a study may begin with, or boilerplate."""
+    """Return whether it is a lock, or prepared scans that a study may begin with."""
     if path.name.startswith(".ndflow-"):
         return True
-    if path.name == PREPARED:
-        return kind_in(path / PROVENANCE) == PREPARED
-    cited = path.parent / CITATION
-    if path != cited.parent or not path.is_dir():
-        return False
-    inside = [one for one in path.iterdir() if not one.name.startswith(".ndflow-")]
-    return inside == [cited] and is_our_citation(cited)
-
-
-def is_our_citation(path: Path) -> bool:
-    """Return whether ndflow has written a file of boilerplate."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_HEAD).startswith(CITATION_MARK.encode())
-    except OSError:
-        return False
-
-
-def refuse_foreign_citation(folder: Path) -> None:
-    """Refuse to replace boilerplate that ndflow has not written, such as that of fMRIPrep."""
-    path = folder / CITATION
-    if os.path.lexists(path) and not is_our_citation(path):
-        cause = "exists, and was not written by ndflow"
-        raise FileError(path, cause, "move it, or choose another folder for the results")
+    return path.name == PREPARED and kind_in(path / PROVENANCE) == PREPARED
 
 
 def refuse_other_scans(study: Study) -> None:
@@ -163,23 +138,28 @@ def remove_failed(study: Study, unfitted: Sequence[Failure], unwritten: Sequence
                     path.unlink(missing_ok=True)
 
 
-def remove_pages(folder: Path) -> None:
-    """Remove the pages of an earlier run, which show other results; but none of anybody else."""
-    for path in (folder / REPORT, *our_subject_pages(folder)):
-        with suppress(OSError):
-            if is_our_page(path):
-                path.unlink()
+def remove_page(folder: Path) -> None:
+    """Remove the report of an earlier run, unless somebody else wrote or edited it."""
+    with suppress(OSError):
+        if is_our_page(folder / REPORT):
+            (folder / REPORT).unlink()
 
 
-def our_subject_pages(folder: Path) -> list[Path]:
-    """Return the pages of single subjects."""
-    return [path for path in folder.glob(SUBJECT_REPORT.format("*")) if is_our_page(path)]
-
-
-def refuse_foreign_page(path: Path) -> None:
-    """Refuse to replace a page that ndflow has not written."""
-    if os.path.lexists(path) and not is_our_page(path):
+def refuse_foreign_page(path: Path, *, force: bool = False) -> None:
+    """Refuse to replace a report that ndflow did not write; `force` allows an edited one."""
+    if not os.path.lexists(path) or is_our_page(path):
+        return
+    if _GENERATOR not in head_of_page(path):
         raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
+    if not force:
+        cause = "edited since ndflow wrote it, or written by an old version"
+        raise FileError(path, cause, "move it elsewhere, or --force to replace it")
+
+
+def signed(page: str) -> bytes:
+    """Return a report as it is written: with its own SHA-256 in place of `UNSIGNED`."""
+    content = page.encode("utf-8", "replace")
+    return content.replace(_UNSIGNED, hashlib.sha256(content).hexdigest().encode(), 1)
 
 
 def head_of_page(path: Path) -> bytes:
@@ -192,9 +172,12 @@ def head_of_page(path: Path) -> bytes:
 
 
 def is_our_page(path: Path) -> bool:
-    """Return whether the head of a page says that it is ours; early pages did in their title."""
-    head = head_of_page(path)
-    return b'<meta name="generator" content="ndflow ' in head or b"<title>ndflow: " in head
+    """Return whether ndflow wrote a report, and nobody has edited it since."""
+    found = _SIGNATURE.search(head_of_page(path))
+    if found is None or _GENERATOR not in head_of_page(path):
+        return False
+    content = path.read_bytes().replace(found[1], _UNSIGNED, 1)
+    return hashlib.sha256(content).hexdigest().encode() == found[1]
 
 
 def remove_leftovers(plan: Plan) -> None:

@@ -18,7 +18,7 @@ from ndflow.files.tables import read_delimited
 from ndflow.image.png import is_ours
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel, StudyRecord
 from ndflow.scan.results import is_result
-from ndflow.study.folder import PROVENANCE, SCANS, refuse_foreign_citation
+from ndflow.study.folder import PROVENANCE, SCANS
 from ndflow.study.listing.columns import OURS
 from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.plan import ResultPaths, Study
@@ -37,7 +37,6 @@ def refuse_replacing(study: Study, *, images: bool = True) -> None:
     images : whether images and references are written; otherwise only densities.
     """
     _refuse_inputs(study)
-    refuse_foreign_citation(study.folder)
     for path in _foreign(study, images=images):
         cause = "exists, and was not written by ndflow"
         raise FileError(path, cause, "move it, or choose another folder for the results")

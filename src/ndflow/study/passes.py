@@ -148,15 +148,6 @@ class Passes(NamedTuple):
     references: ReferencePass
     normalised: Pass
 
-    @property
-    def finished(self) -> bool:
-        """Whether all scans were tried; not if the first failure ended the run."""
-        if not self.references.study.stop_early:
-            return True
-        unprepared = self.prepared is not None and bool(self.prepared.failures)
-        early = unprepared or bool(self.fitted.failures)
-        return not early and len(self.normalised.tried) == len(self.fitted.done)
-
 
 class Summary(NamedTuple):
     """How a study ended.
@@ -171,7 +162,6 @@ class Summary(NamedTuple):
     of_study : what is doubtful about the study as a whole, such as its tissue maps.
     preset : what the preset decided, and why; None for a method without presets.
     balance : what the weights of each site achieve, if scans are weighted.
-    finished : whether all scans were tried; not if the first failure ended the run.
     """
 
     done: int
@@ -183,7 +173,6 @@ class Summary(NamedTuple):
     of_study: tuple[Doubt, ...] = ()
     preset: PresetRecord | None = None
     balance: Mapping[str, SiteBalance] = MappingProxyType({})
-    finished: bool = True
 
     @property
     def doubts(self) -> dict[str, list[str]]:
@@ -302,7 +291,7 @@ def over_scans(plan: Plan, work: Work, tasks: ScanTasks, progress: Progress) -> 
 
     Parameters
     ----------
-    plan : how many workers there are, and whether the first failure ends the run.
+    plan : how many workers there are.
     work, tasks : what to do, and for which scans.
     progress : follows how far it has come.
     """
@@ -319,8 +308,6 @@ def over_scans(plan: Plan, work: Work, tasks: ScanTasks, progress: Progress) -> 
                     result.quantiles[scan.name] = outcome.result.quantiles
                 if outcome.result.doubts:
                     result.doubts[scan.name] = outcome.result.doubts
-                continue
-            result.failures.append(outcome.failure)
-            if plan.stop_early:
-                break
+            else:
+                result.failures.append(outcome.failure)
     return result

@@ -40,10 +40,6 @@ class Plan(Protocol):
     def scheduler(self) -> str | None:
         """Where workers are, if not on this machine."""
 
-    @property
-    def stop_early(self) -> bool:
-        """Whether the first failure ends the run."""
-
     def paths(self, scan: Scan) -> tuple[Path, ...]:
         """Return where the results of a scan go."""
 
@@ -87,9 +83,7 @@ class Study:
     given : the path of a reference to use instead of one made from these scans.
     channel : what the images show.
     jobs, scheduler : how many workers, or where they are; see `run_tasks`.
-    stop_early : whether the first failure ends the run.
     table : the table that lists the scans, if there is one.
-    title : of the report, if the user gave one.
     within : the folder of several studies that this one is part of, if it is; made with them.
     preparation : what is to be prepared first, if anything; then `scans` are what becomes of it.
     choices : what the user chose about the settings that a preset decides; None where all of them
@@ -108,9 +102,7 @@ class Study:
     channel: str = ANY_CHANNEL
     jobs: int = 1
     scheduler: str | None = None
-    stop_early: bool = False
     table: str | None = None
-    title: str | None = None
     within: Path | None = None
     preparation: Preparation | None = None
     choices: Choices | None = None

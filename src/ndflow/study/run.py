@@ -40,7 +40,7 @@ from ndflow.study.folder import (
     refuse_other_scans,
     remove_failed,
     remove_leftovers,
-    remove_pages,
+    remove_page,
     remove_unused_masks,
 )
 from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
@@ -100,7 +100,6 @@ def cohort(
     dtype: DType = Writing.dtype,
     force: bool = Writing.force,
     max_bytes: int = Reading.max_bytes,
-    title: str | None = None,
     jobs: int = 1,
     scheduler: str | None = None,
     progress: Progress | None = None,
@@ -119,7 +118,6 @@ def cohort(
         leave some out, call `ndflow.prepare` before.
     preset : what decides the settings below that are None: ``"auto"``, by what the study has; or
         ``"paper"``, as in the paper. `Summary.preset` says what it decided, and why.
-    title : of the report, which `ndflow.report` writes; by default the name of the folder.
     jobs : how many scans at a time, each in a process of its own; -1 for one per core.
     scheduler : instead, the address of a Dask scheduler, or its file.
     progress : follows how far the run has come.
@@ -157,7 +155,6 @@ def cohort(
         jobs=jobs,
         scheduler=scheduler,
         table=str(table),
-        title=title,
     )
     if preparing is not None:
         study = with_preparation(study, Path(table).absolute().parent, preparing)
@@ -199,7 +196,7 @@ def run_cohort(
             ready, prepared = prepare_first(study, progress, command)
             fitted = fit_scans(ready, progress)
             normalised, references = Pass(), ReferencePass(study, {}, {}, (), ())
-            if fitted.done and not (fitted.failures and study.stop_early):
+            if fitted.done:
                 references = build_references(study, fitted.done, progress)
                 normalised = normalise_scans(fitted.done, references, progress)
         except BaseException:
@@ -210,19 +207,11 @@ def run_cohort(
         failures = [*unprepared, *fitted.failures, *normalised.failures]
         remove_failed(study, [*unprepared, *fitted.failures], normalised.failures)
         if normalised.kept < len(normalised.done) or failed != {one.scan for one in failures}:
-            remove_pages(folder)
-        tried = None
-        if study.stop_early:
-            unfitted = [failure.scan for failure in (*unprepared, *fitted.failures)]
-            tried = {
-                STAGE: [*fitted.tried, *unfitted],
-                "fit": fitted.tried,
-                "normalise": [*normalised.tried, *unfitted],
-            }
+            remove_page(folder)
         passes = Passes(prepared, fitted, references, normalised)
         _record(references.study, command, passes)
         stages = {STAGE: unprepared, "fit": fitted.failures, "normalise": normalised.failures}
-        record_failures(folder, tried, stages)
+        record_failures(folder, None, stages)
     return Summary(
         len(normalised.done),
         normalised.kept,
@@ -233,7 +222,6 @@ def run_cohort(
         references.of_study,
         references.study.preset,
         references.balance,
-        passes.finished,
     )
 
 
@@ -284,7 +272,7 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
         outcome = {
             "inputs": tuple(references.read),
             "files": _written(study, passes),
-            "finished": passes.finished,
+            "finished": True,
             "fitted": len(fitted.done),
             "normalised": len(normalised.done),
             "failed": unprepared + len(fitted.failures) + len(normalised.failures),
@@ -299,7 +287,6 @@ def _record(study: Study, command: Sequence[str], passes: Passes | None = None) 
         versions=versions() | found_with(study.scans),
         reference=study.given,
         channel=study.channel,
-        title=study.title,
         scans=len(study.scans),
         sites=study.site_counts,
         preset=study.preset,

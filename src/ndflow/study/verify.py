@@ -24,13 +24,11 @@ from ndflow.study.channels.verify_joint import is_joint_study, verify_joint_stud
 from ndflow.study.findings import Checked, Finding, broken, compared, foreign
 from ndflow.study.finished import read_finished, read_joint_record, results_fingerprint
 from ndflow.study.folder import (
-    CITATION,
     EVALUATION,
     EVALUATION_RECORD,
     PROVENANCE,
     REPORT,
     SCANS,
-    our_subject_pages,
 )
 from ndflow.study.integrity import refuse_other_model
 from ndflow.study.listing.scan_table import read_study_scans
@@ -43,7 +41,7 @@ from ndflow.study.preparing.verify_preparation import is_preparation, verify_pre
 
 __all__ = ["Finding", "Verification", "verify"]
 
-_LISTS = (PROVENANCE, SCANS, FAILURES, REPORT, CITATION, *DATASET_FILES)  # which are not hashed
+_LISTS = (PROVENANCE, SCANS, FAILURES, REPORT, *DATASET_FILES)  # which are not hashed
 
 
 @dataclass(frozen=True)
@@ -197,7 +195,7 @@ def _foreign(study: Study, record: StudyRecord, scans: Sequence[Scan]) -> Iterat
     folder = study.folder
     known = {folder / name for name in (*_LISTS, *record.files)}
     known |= {path for scan in scans for path in study.paths(scan)}
-    known |= {*our_subject_pages(folder), *_evaluation_files(folder / EVALUATION)}
+    known |= _evaluation_files(folder / EVALUATION)
     if is_preparation(folder / PREPARED):  # which is verified by itself
         known |= {*(folder / PREPARED).rglob("*")}
     yield from foreign(folder, known, "study")

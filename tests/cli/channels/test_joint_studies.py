@@ -110,7 +110,6 @@ def test_a_subject_that_fails_is_left_out(run: Run, table: Path, tmp_path: Path,
         (("--balance", "age"), "--balance is for channels one by one"),
         (("--target", "tissue"), "--joint with --target tissue"),
         (("--method", "nyul"), "--joint with --method nyul"),
-        (("--boilerplate-only",), "--boilerplate-only with --joint"),
         (("--reference", "builtin:T1w"), "of one channel"),
     ],
 )

@@ -249,12 +249,3 @@ def test_a_lesion_is_not_seen_but_mapped(run: Run, desk: Desk, tmp_path: Path) -
     payload = read_model(models[0]).payload
     assert payload["voxels"]["excluded"] == lesion.sum()
     assert payload["settings"]["exclude"] is True
-
-
-def test_a_dry_run_writes_nothing(run: Run, desk: Desk, tmp_path: Path) -> None:
-    command = ("normalise", *desk.words, "--joint", "--to", desk.joint, "-o", tmp_path / "out")
-    ran = run(*command, "--dry-run")
-    assert ran.code == 0
-    lines = [f"would write {tmp_path / 'out' / f.name} from {f}" for f in desk.files.values()]
-    assert ran.out.splitlines() == lines
-    assert not [*tmp_path.iterdir()]

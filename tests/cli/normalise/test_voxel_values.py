@@ -103,6 +103,5 @@ def test_integers_too_coarse_to_tell_tissues_apart_are_refused(run: Run, inputs:
     done = run(*standard)
     assert done.code == 2
     assert "--scale positive or --range 0 1000" in done.errors[0]
-    assert run(*standard, "--dry-run") == done
     assert run(*words, inputs / "x.nii.gz", "--dtype", "int16", "--range", 0, 1000).code == 0
     assert len(np.unique(nibabel.load(inputs / "x.nii.gz").dataobj)) > 500

@@ -100,7 +100,7 @@ def test_finished_studies_need_no_network(
     monkeypatch.setitem(sys.modules, "deepbet", None)
     typed("verify", out, "-q")
     typed("evaluate", out, other, "-o", table.parent / "evaluation", "-q")
-    assert "Fisch et al. 2024" in (out / "logs" / "CITATION.md").read_text()
+    assert "Fisch et al. 2024" in ndflow.report(out, sample=0, viewer=0).read_text("utf-8")
     save(out / "masks" / "a_T1w.nii.gz", np.ones(head().shape, np.uint8), LARGE)
     typed("verify", out, "-q", code=1)
 

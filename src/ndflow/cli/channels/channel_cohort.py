@@ -64,9 +64,8 @@ def conclude_channels(
     studies: Sequence[Study],
     runs: Sequence[Callable[[], int]],
     *,
-    title: str | None,
     page: bool,
-    only_look: bool,
+    dry_run: bool,
     verbosity: Verbosity,
 ) -> int:
     """Check the studies of all channels, run each, and write what they share.
@@ -76,9 +75,8 @@ def conclude_channels(
     out : the folder of all channels.
     studies : one per channel.
     runs : run each of them, and return its exit code.
-    title : of the page, if the user gave one.
     page : whether to write a page about all channels.
-    only_look : whether no study is run, but only looked at.
+    dry_run : whether no study is run, but only looked at.
     verbosity : how much to print.
 
     Returns
@@ -94,29 +92,20 @@ def conclude_channels(
         if place and not verbosity.quiet:
             print_line("")
         codes.append(run())
-        if codes[-1] and studies[place].stop_early:
-            break
     code = codes[0] if len({*codes}) == 1 else 1
-    if only_look or len(codes) < len(runs):
+    if dry_run:
         return code
-    shared = write_shared(out, studies, title=title, page=page, verbosity=verbosity)
+    shared = write_shared(out, studies, page=page, verbosity=verbosity)
     return code or shared
 
 
-def write_shared(
-    out: Path,
-    studies: Sequence[Study],
-    *,
-    title: str | None,
-    page: bool,
-    verbosity: Verbosity,
-) -> int:
+def write_shared(out: Path, studies: Sequence[Study], *, page: bool, verbosity: Verbosity) -> int:
     """Write the references of all channels to one file, and the page about all of them.
 
     Parameters
     ----------
     out : the folder of all channels.
-    studies, title, page, verbosity : as for `conclude_channels`.
+    studies, page, verbosity : as for `conclude_channels`.
 
     Returns
     -------
@@ -135,7 +124,8 @@ def write_shared(
         if page and done and find_spec("jinja2") is not None:
             from ndflow.reporting.channels.channel_index import write_channel_index
 
-            written = write_channel_index(out, done, title=title)
+            force = studies[0].writing.force
+            written = write_channel_index(out, done, force=force)
             lines.append(f"wrote {shown_path(written)}")
     except FileError as error:
         print_error(str(error))

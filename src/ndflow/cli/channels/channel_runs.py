@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ndflow.cli.console import print_result, print_warning
 from ndflow.cli.endings import print_written
 from ndflow.cli.options import Verbosity
-from ndflow.cli.run_scans import command_line, dry_run_scans, run_scans
+from ndflow.cli.run_scans import command_line, run_scans
 from ndflow.errors import FileError
 from ndflow.files.json_model import check_model
 from ndflow.scan.channels.channel_outputs import channel_outputs
@@ -24,7 +23,6 @@ from ndflow.scan.channels.joint_normalise import normalise_jointly
 from ndflow.scan.channels.joint_rules import check_joint_fit, check_separate
 from ndflow.scan.normalise import normalise_scan
 from ndflow.scan.outputs import Outputs, refuse_images_of_others
-from ndflow.scan.results import check_result
 from ndflow.scan.settings import (
     Average,
     Fitting,
@@ -54,19 +52,6 @@ class _Channels:
         """The file of each result, by channel."""
         return dict(zip(self.subject.names, self.outputs.files, strict=True))
 
-    def rehearse(self, writing: Writing, *more: str) -> int:
-        """Print what would be written, and what would prevent that; return the exit code."""
-        shared = [name for names in self.subject.files().values() for name in names]
-        return dry_run_scans(
-            [
-                ((str(self.subject.images[name]), *shared, *more), file)
-                for name, file in self.files.items()
-            ],
-            check=partial(check_result, writing=writing),
-            verbosity=self.verbosity,
-            new_folder=self.outputs.folder is not None,
-        )
-
     def run(self, stage: str, function: Any, **arguments: Any) -> int:
         """Run a function on all channels together, and say what was written."""
         task = Task(self.subject.path, {"subject": self.subject, **arguments})
@@ -85,7 +70,6 @@ def fit_channels(
     force: bool,
     reading: Reading,
     fitting: Fitting,
-    dry_run: bool,
     verbosity: Verbosity,
 ) -> int:
     """Estimate the densities of the channels of a subject and write them to one file.
@@ -95,7 +79,7 @@ def fit_channels(
     subject : the channels.
     output : the file to write.
     joint : whether to estimate one joint density.
-    force, reading, fitting, dry_run, verbosity : as for the command.
+    force, reading, fitting, verbosity : as for the command.
 
     Returns
     -------
@@ -103,10 +87,6 @@ def fit_channels(
         The exit code.
     """
     (check_joint_fit if joint else check_separate)(subject)
-    inputs = [name for names in subject.files().values() for name in names]
-    check = partial(check_model, force=force)
-    if dry_run:
-        return dry_run_scans([(inputs, Path(output))], check=check, verbosity=verbosity)
     shared = {"joint": joint, "force": force, "reading": reading, "fitting": fitting}
     task = Task(subject.path, {"subject": subject, "output": output, **shared})
     code, _ = run_scans("fit", fit_subject, [task], verbosity=verbosity)
@@ -128,7 +108,6 @@ def normalise_channels(
     writing: Writing,
     reading: Reading,
     jobs: int,
-    dry_run: bool,
     verbosity: Verbosity,
 ) -> int:
     """Bring the channels of a subject to a target, together or each by itself.
@@ -138,7 +117,7 @@ def normalise_channels(
     subject : the channels.
     to, output : the target, and the folder for the results.
     joint : whether to bring them to it together.
-    preset, choices, fitting, writing, reading, jobs, dry_run, verbosity : as for the command.
+    preset, choices, fitting, writing, reading, jobs, verbosity : as for the command.
 
     Returns
     -------
@@ -151,8 +130,6 @@ def normalise_channels(
     warnings = check_grids(subject)
     if joint:
         target = read_joint_target(subject, to, preset=preset, choices=choices, writing=writing)
-        if dry_run:
-            return channels.rehearse(writing, to)
         return channels.run(
             "normalise",
             normalise_jointly,
@@ -169,8 +146,6 @@ def normalise_channels(
     for one in matches:  # before any work
         goal = in_units(one.target, one.matching)
         check_units(one.matching, writing, name=to, has_units=one.target.has_units, model=goal)
-    if dry_run:
-        return channels.rehearse(writing, to)
     if not verbosity.quiet:
         doubts = (f"{to}: {doubt}" for one in matches for doubt in one.target.doubts)
         for warning in dict.fromkeys((*warnings, *doubts)):
@@ -216,7 +191,6 @@ def apply_channels(
     other_image: bool,
     reading: Reading,
     writing: Writing,
-    dry_run: bool,
     verbosity: Verbosity,
 ) -> int:
     """Apply a joint map to the channels of a subject, or undo it.
@@ -225,7 +199,7 @@ def apply_channels(
     ----------
     subject : the channels.
     imap, output : the file of the map, and the folder for the results.
-    inverse, other_image, reading, writing, dry_run, verbosity : as for the command.
+    inverse, other_image, reading, writing, verbosity : as for the command.
 
     Returns
     -------
@@ -234,8 +208,6 @@ def apply_channels(
     """
     channels = _Channels(subject, channel_outputs(subject, output), verbosity)
     read_joint_map(imap, subject.names)  # before any work
-    if dry_run:
-        return channels.rehearse(writing, imap)
     return channels.run(
         "apply",
         apply_jointly,
@@ -258,7 +230,6 @@ def average_channels(
     weights: Sequence[float],
     average: Average | None,
     force: bool,
-    dry_run: bool,
     verbosity: Verbosity,
 ) -> int:
     """Average the densities of several channels into one file.
@@ -268,14 +239,13 @@ def average_channels(
     paths, output : the files to read, and the file to write.
     joint : whether the densities must be joint.
     matching : what the reference is for.
-    weights, average, force, dry_run, verbosity : as for the command.
+    weights, average, force, verbosity : as for the command.
 
     Returns
     -------
     int
         The exit code.
     """
-    check = partial(check_model, force=force)
     sources = read_channel_sources(paths, matching)
     if joint and not sources.joint:
         raise FileError(
@@ -283,9 +253,7 @@ def average_channels(
             "holds the density of each channel by itself",
             "leave out --joint here, or fit the channels with --joint",
         )
-    if dry_run:
-        return dry_run_scans([(paths, Path(output))], check=check, verbosity=verbosity)
-    check(output, paths)
+    check_model(output, paths, force=force)
     write_channel_reference(
         output,
         sources,

@@ -11,7 +11,6 @@ from ndflow.cli.progress import ProgressDisplay
 from ndflow.cli.report_page import PageOutcome, write_page
 from ndflow.cli.run_scans import command_line, print_rehearsed
 from ndflow.cli.understood import print_understood
-from ndflow.errors import InvalidValueError
 from ndflow.image.found_masks import FoundMask
 from ndflow.image.scans import TissueMaps
 from ndflow.scan.channels.channel_subject import listed
@@ -66,7 +65,6 @@ def run_together(
     unused: dict[str, str],
     warnings: tuple[str, ...] = (),
     page: bool,
-    boilerplate: bool,
     dry_run: bool,
     verbosity: Verbosity,
 ) -> int:
@@ -78,14 +76,8 @@ def run_together(
     source : what messages call the table or dataset.
     unused, warnings : about columns that are not used.
     page : whether to write a report.
-    boilerplate : whether the user asked for the boilerplate alone.
     dry_run, verbosity : as for the command.
     """
-    if boilerplate:
-        raise InvalidValueError(
-            "--boilerplate-only with --joint: there is none for joint maps yet; leave out one of "
-            "the two"
-        )
     study = plan.study
     print_understood(
         study,
@@ -100,10 +92,10 @@ def run_together(
     with ProgressDisplay(verbosity) as progress:
         summary = run_joint_study(plan, progress, command=command_line(), force=study.writing.force)
         written = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if not summary.finished:
-            written = PageOutcome(None, "not written (--stop-on-first-failure)")
-        elif summary.done and page:
-            written = write_page(plan.folder, progress, study.reading.max_bytes)
+        if summary.done and page:
+            written = write_page(
+                plan.folder, progress, study.reading.max_bytes, force=study.writing.force
+            )
     return conclude_together(summary, plan, written, verbosity)
 
 

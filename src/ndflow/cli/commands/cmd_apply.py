@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
-    DryRun,
     Output,
     ReadingOptions,
     Verbosity,
@@ -32,7 +30,6 @@ def apply(
     mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain")] = None,
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
-    dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Apply a saved intensity map to an image, or undo it.
@@ -60,13 +57,11 @@ def apply(
     """
     from ndflow.cli.channels.channel_words import are_channels, typed_subject
     from ndflow.cli.endings import print_written
-    from ndflow.cli.run_scans import command_line, dry_run_scans, run_scans
+    from ndflow.cli.run_scans import command_line, run_scans
     from ndflow.errors import InvalidValueError
     from ndflow.image.scans import Scan
     from ndflow.scan.apply import apply_map
     from ndflow.scan.outputs import outputs_for
-    from ndflow.scan.records import MapRecord
-    from ndflow.scan.results import check_result
     from ndflow.study.parallel.tasks import Task
 
     if other_image and not inverse:
@@ -82,7 +77,6 @@ def apply(
             other_image=other_image,
             reading=reading,
             writing=writing,
-            dry_run=dry_run,
             verbosity=verbosity,
         )
     if len(image) != 1:
@@ -92,14 +86,6 @@ def apply(
         )
     outputs = outputs_for(image, output, lambda image: Path(image).name)
     (file,) = outputs.files
-    if dry_run:
-        MapRecord.read(map)
-        return dry_run_scans(
-            [((*image, map, mask), file)],
-            check=partial(check_result, writing=writing),
-            verbosity=verbosity,
-            new_folder=outputs.folder is not None,
-        )
     arguments = {
         "scan": Scan(image[0], mask),
         "imap": map,

@@ -9,7 +9,6 @@ from cyclopts import Parameter
 
 from ndflow.cli.options import (
     AveragingOptions,
-    BoilerplateOnly,
     DryRun,
     FittingOptions,
     Jobs,
@@ -23,9 +22,6 @@ from ndflow.cli.options import (
     Preset,
     ReadingOptions,
     Scheduler,
-    StopEarly,
-    SubjectPages,
-    Title,
     UnmaskedScans,
     Verbosity,
     VerbosityOptions,
@@ -59,7 +55,6 @@ def bids(
     no_tissues: NoTissues = False,
     new_tissues: NewTissues = False,
     site_column: Annotated[str | None, Parameter(metavar="NAME")] = None,
-    skull_stripped: bool = False,
     reference: Annotated[str | None, Parameter(metavar="R.json|builtin:T1w")] = None,
     preset: Preset = "auto",
     averaging: AveragingOptions = AveragingChoices(),
@@ -67,14 +62,9 @@ def bids(
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
-    title: Title = None,
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
-    stop_on_first_failure: StopEarly = False,
     no_report: NoReport = False,
-    subject_pages: SubjectPages = False,
-    reports_only: bool = False,
-    boilerplate_only: BoilerplateOnly = False,
     dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
@@ -116,24 +106,17 @@ def bids(
     site_column
         The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
         Default: site, centre, center or site_id.
-    skull_stripped
-        Record in the sidecars of the results that the images are skull-stripped, unless the
-        sidecar of a scan already says whether it is.
     reference
         The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
         docs/reference/builtin.md); with --mode site and two-level, those of sites
         (`reference_SITE.json`) are looked for beside it. Default: references made from these scans.
-    reports_only
-        Only write the report of a finished study again; no scan is processed.
     """
     from ndflow.bids.filters import read_filters
     from ndflow.bids.masks import named_derivatives
     from ndflow.bids.query import find_scans
     from ndflow.cli.channels.channel_cohort import write_shared
-    from ndflow.cli.datasets.dataset_run import DatasetRun, Only, run_dataset
+    from ndflow.cli.datasets.dataset_run import DatasetRun, run_dataset
     from ndflow.cli.datasets.joint_dataset_run import check_joint_options, run_dataset_together
-    from ndflow.cli.group_command import of_the_group
-    from ndflow.cli.run_scans import command_line
     from ndflow.errors import InvalidValueError
     from ndflow.files.json_model import kind_in
     from ndflow.image.found_masks import found_for
@@ -158,14 +141,7 @@ def bids(
 
     root, place = Path(bids_dir).absolute(), Path(out).absolute()
     if joint:
-        others = {
-            "--prepare": prepare,
-            "--mask brain": mask == "brain",
-            "--reports-only": reports_only,
-            "--boilerplate-only": boilerplate_only,
-            "--subject-pages": subject_pages,
-        }
-        check_joint_options(suffix, others)
+        check_joint_options(suffix, {"--prepare": prepare, "--mask brain": mask == "brain"})
         folders = dict.fromkeys(suffix, place)
     else:
         folders = folders_of_suffixes(place, suffix)
@@ -179,13 +155,6 @@ def bids(
             "--reference is of one contrast; give one --suffix at a time, or the reference.json of "
             "a study of all of them"
         )
-    if (reports_only or boilerplate_only) and level != "group":
-        option = "--reports-only" if reports_only else "--boilerplate-only"
-        raise InvalidValueError(f"{option} is about a whole study; use it with the level group")
-    others = {"--no-report": no_report, "--boilerplate-only": boilerplate_only}
-    for word in command_line() if reports_only else ():  # not what the environment asks for
-        if others.get(option := word.partition("=")[0].replace("_", "-")):
-            raise InvalidValueError(f"--reports-only and {option}: give one of them")
     preparing = preparing_for(
         prepare,
         mask,
@@ -202,7 +171,6 @@ def bids(
     if filters and filters.unused:
         listed = ", ".join(filters.unused)
         hints = [f"{bids_filter_file}: queries for other images are not used: {listed}"]
-    again = of_the_group(bids, bids_dir, out, command_line()[2:])
     images = {
         name: find_scans(
             bids_dir,
@@ -227,16 +195,12 @@ def bids(
                 given=reference,
                 jobs=jobs,
                 scheduler=scheduler,
-                stop_early=stop_on_first_failure,
-                title=title,
             ),
             images,
             Choices(preset, averaging, matching),
             bids_dir=bids_dir,
             level=level,
-            again=again,
             unmasked=unmasked,
-            skull_stripped=skull_stripped,
             derivatives=pipelines,
             warnings=[*([] if site_column else site_hints(found, root)), *hints],
             page=not no_report,
@@ -250,12 +214,7 @@ def bids(
             raise error
         study = Study(
             folder,
-            scans_of_dataset(
-                found,
-                unmasked=unmasked,
-                skull_stripped=skull_stripped,
-                derivatives=pipelines,
-            ),
+            scans_of_dataset(found, unmasked=unmasked, derivatives=pipelines),
             fitting=fitting,
             reading=reading,
             writing=writing,
@@ -263,8 +222,6 @@ def bids(
             channel=name,
             jobs=jobs,
             scheduler=scheduler,
-            stop_early=stop_on_first_failure,
-            title=title,
             within=place if folder != place else None,
         )
         if preparing is not None:
@@ -275,7 +232,6 @@ def bids(
         warnings += [] if runs else hints  # which are about all suffixes
         warnings += [*unused_derivatives(found, pipelines), *unused_lesions(found)]
         runs.append(DatasetRun(study, unused_columns(found), warnings))
-    only: Only = "report" if reports_only else "boilerplate" if boilerplate_only else None
     studies = [one.study for one in runs]
     if len(studies) > 1:
         check_channel_studies(place, studies)
@@ -284,18 +240,15 @@ def bids(
             one,
             bids_dir,
             level,
-            again=again,
             derivatives=pipelines,
             no_report=no_report,
-            subject_pages=subject_pages,
-            only=only,
             dry_run=dry_run,
             verbosity=verbosity,
         )
         for one in runs
     ]
     code = codes[0] if len({*codes}) == 1 else 1
-    if len(studies) > 1 and level == "group" and only != "boilerplate" and not dry_run:
-        shared = write_shared(place, studies, title=title, page=not no_report, verbosity=verbosity)
+    if len(studies) > 1 and level == "group" and not dry_run:
+        shared = write_shared(place, studies, page=not no_report, verbosity=verbosity)
         return code or shared
     return code

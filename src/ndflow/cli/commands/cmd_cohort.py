@@ -9,7 +9,6 @@ from cyclopts import Parameter
 
 from ndflow.cli.options import (
     AveragingOptions,
-    BoilerplateOnly,
     DryRun,
     FittingOptions,
     Jobs,
@@ -23,8 +22,6 @@ from ndflow.cli.options import (
     Preset,
     ReadingOptions,
     Scheduler,
-    StopEarly,
-    Title,
     UnmaskedScans,
     Verbosity,
     VerbosityOptions,
@@ -61,12 +58,9 @@ def cohort(
     fitting: FittingOptions = Fitting(),
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
-    title: Title = None,
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
-    stop_on_first_failure: StopEarly = False,
     no_report: NoReport = False,
-    boilerplate_only: BoilerplateOnly = False,
     dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
@@ -155,9 +149,7 @@ def cohort(
                 given=reference,
                 jobs=jobs,
                 scheduler=scheduler,
-                stop_early=stop_on_first_failure,
                 table=table,
-                title=title,
             ),
             {name: one.scans for name, one in lists.items()},
             unmasked,
@@ -169,7 +161,6 @@ def cohort(
             unused=unused_together(lists),
             warnings=next(iter(lists.values())).scans.warnings,
             page=not no_report,
-            boilerplate=boilerplate_only,
             dry_run=dry_run,
             verbosity=verbosity,
         )
@@ -185,29 +176,21 @@ def cohort(
             channel=name,
             jobs=jobs,
             scheduler=scheduler,
-            stop_early=stop_on_first_failure,
             table=one.table,
-            title=f"{title or place.name}, {name}" if channels else title,
             within=place if channels else None,
         )
         if preparing is not None:
             study = with_preparation(study, one.root, preparing)
         runs.append(_Run(with_choices(study, choices), one))
-    asked = _Asked(
-        no_report=no_report,
-        boilerplate_only=boilerplate_only,
-        dry_run=dry_run,
-        verbosity=verbosity,
-    )
+    asked = _Asked(no_report=no_report, dry_run=dry_run, verbosity=verbosity)
     if not channels:
         return _run(runs[0], asked)
     return conclude_channels(
         place,
         [run.study for run in runs],
         [partial(_run, run, asked) for run in runs],
-        title=title,
         page=not no_report,
-        only_look=dry_run or boilerplate_only,
+        dry_run=dry_run,
         verbosity=verbosity,
     )
 
@@ -223,25 +206,22 @@ class _Asked(NamedTuple):
     """What to do with a study, and how much to print."""
 
     no_report: bool
-    boilerplate_only: bool
     dry_run: bool
     verbosity: Verbosity
 
 
 def _run(run: _Run, asked: _Asked) -> int:
     """Run a study, and return the exit code."""
-    from ndflow.cli.cite import print_boilerplate, write_boilerplate
     from ndflow.cli.endings import conclude
     from ndflow.cli.progress import ProgressDisplay
     from ndflow.cli.report_page import PageOutcome, write_page
     from ndflow.cli.run_scans import command_line, dry_run_study
     from ndflow.cli.understood import print_understood
     from ndflow.scan.outputs import make_folder
-    from ndflow.study.preparing.preparation_plan import PREPARED
     from ndflow.study.run import check_cohort, run_cohort
 
     study, listed = run
-    verbosity, force, folder = asked.verbosity, study.writing.force, study.folder
+    verbosity, force = asked.verbosity, study.writing.force
     print_understood(
         study,
         listed.source if study.within is None else f"{listed.source} ({study.channel})",
@@ -250,20 +230,13 @@ def _run(run: _Run, asked: _Asked) -> int:
         skipped=listed.skipped,
         warnings=listed.scans.warnings,
     )
-    if asked.boilerplate_only:
-        check_cohort(study, force=force)
-        return print_boilerplate(study, dry_run=asked.dry_run)
     if asked.dry_run:
         check_cohort(study, force=force)
         return dry_run_study(study, verbosity=verbosity)
     make_folder(study.within)
-    with ProgressDisplay(verbosity, folder / PREPARED) as progress:
+    with ProgressDisplay(verbosity) as progress:
         summary = run_cohort(study, progress, command=command_line(), force=force)
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if not summary.finished:
-            page = PageOutcome(None, "not written (--stop-on-first-failure)")
-        elif summary.done and not asked.no_report:
-            page = write_page(folder, progress, study.reading.max_bytes)
-    if summary.done and write_boilerplate(study):
-        page = page._replace(code=1)
+        if summary.done and not asked.no_report:
+            page = write_page(study.folder, progress, study.reading.max_bytes, force=force)
     return conclude(summary, study, verbosity, page)

@@ -84,6 +84,8 @@ def evaluate(
         )
         page = None
         if not no_report:
-            page = page_of_evaluation(runs, evaluation.folder, progress, reading.max_bytes)
+            page = page_of_evaluation(
+                runs, evaluation.folder, progress, reading.max_bytes, force=force
+            )
     print_evaluation(evaluation, verbosity, page)
     return 1 if evaluation.comparison.failures or (page and page.code) else 0

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from ndflow.cli.options import (
-    DryRun,
     Excludes,
     FittingOptions,
     Force,
@@ -39,7 +36,6 @@ def fit(
     force: Force = False,
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
-    dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Estimate the densities of scans, as Gaussian mixtures.
@@ -77,9 +73,8 @@ def fit(
     """
     from ndflow.cli.channels.channel_words import are_channels, typed_subject
     from ndflow.cli.endings import print_written
-    from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
+    from ndflow.cli.run_scans import run_scans
     from ndflow.cli.scan_arguments import typed_scans
-    from ndflow.files.json_model import check_model
     from ndflow.scan.fit import fit_to_file
     from ndflow.scan.outputs import outputs_for, stem
     from ndflow.study.parallel.tasks import Task
@@ -94,19 +89,11 @@ def fit(
             force=force,
             reading=reading,
             fitting=fitting,
-            dry_run=dry_run,
             verbosity=verbosity,
         )
     outputs = outputs_for(images, output, lambda image: f"{stem(image)}.json")
     scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
     files = list(zip(scans, outputs.files, strict=True))
-    if dry_run:
-        return dry_run_scans(
-            [(inputs_of(scan), file) for scan, file in files],
-            check=partial(check_model, force=force),
-            verbosity=verbosity,
-            new_folder=outputs.folder is not None,
-        )
     shared = {"force": force, "reading": reading, "fitting": fitting}
     tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
     code, outcomes = run_scans(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
-    DryRun,
     Excludes,
     FittingOptions,
     Images,
@@ -49,7 +47,6 @@ def normalise(
     writing: WritingOptions = Writing(),
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
-    dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Normalise scans to a reference, or to another scan.
@@ -97,16 +94,14 @@ def normalise(
     from ndflow.cli.channels.channel_words import are_channels, typed_subject
     from ndflow.cli.console import print_warning
     from ndflow.cli.endings import print_written
-    from ndflow.cli.run_scans import command_line, dry_run_scans, inputs_of, run_scans
+    from ndflow.cli.run_scans import command_line, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.errors import InvalidValueError
     from ndflow.methods.base import method_of
-    from ndflow.scan.builtin.builtin_references import is_builtin
     from ndflow.scan.normalise import normalise_scan
     from ndflow.scan.outputs import outputs_for, refuse_images_of_others
     from ndflow.scan.presets.preset_facts import TargetFacts
     from ndflow.scan.presets.preset_rules import settled_match
-    from ndflow.scan.results import check_result
     from ndflow.scan.target import check_units, in_units, known_target, read_target, refuse_image
     from ndflow.scan.tissue_maps import check_maps
     from ndflow.study.parallel.tasks import Task
@@ -127,7 +122,6 @@ def normalise(
             writing=writing,
             reading=reading,
             jobs=jobs,
-            dry_run=dry_run,
             verbosity=verbosity,
         )
     scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
@@ -145,23 +139,11 @@ def normalise(
         refuse_images_of_others(outputs)
     for scan in scans[:1]:
         check_maps(scan, settings)
-    target = None
-    if known or not dry_run:
-        target = read_target(
-            known or to, to_mask, reading=reading, fitting=fitting, matching=settings
-        )
-        goal = in_units(target, settings)  # checked once, for all scans
-        check_units(settings, writing, name=to, has_units=target.has_units, model=goal)
+    target = read_target(known or to, to_mask, reading=reading, fitting=fitting, matching=settings)
+    goal = in_units(target, settings)  # checked once, for all scans
+    check_units(settings, writing, name=to, has_units=target.has_units, model=goal)
     files = list(zip(scans, outputs.files, strict=True))
-    if dry_run:
-        read = None if is_builtin(to) else to
-        return dry_run_scans(
-            [((*inputs_of(scan), read, to_mask), file) for scan, file in files],
-            check=partial(check_result, writing=writing),
-            verbosity=verbosity,
-            new_folder=outputs.folder is not None,
-        )
-    if target is not None and not verbosity.quiet:
+    if not verbosity.quiet:
         for doubt in target.doubts:
             print_warning(f"{target.name}: {doubt}")
     shared = {

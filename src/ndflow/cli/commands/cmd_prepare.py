@@ -13,7 +13,6 @@ from ndflow.cli.options import (
     PreparingOptions,
     ReadingOptions,
     Scheduler,
-    StopEarly,
     Verbosity,
     VerbosityOptions,
 )
@@ -35,7 +34,6 @@ def prepare(
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
-    stop_on_first_failure: StopEarly = False,
     no_report: NoReport = False,
     dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
@@ -104,7 +102,6 @@ def prepare(
         force,
         jobs,
         scheduler,
-        stop_on_first_failure,
         source=listed.root,
         table=listed.table,
     )
@@ -119,11 +116,9 @@ def prepare(
     if dry_run:
         check_preparation(plan)
         return print_rehearsed(rehearse_preparation(plan), verbosity)
-    with ProgressDisplay(verbosity, plan.folder) as progress:
+    with ProgressDisplay(verbosity) as progress:
         summary = run_preparation(plan, progress, command=command_line())
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if not summary.finished:
-            page = PageOutcome(None, "not written (--stop-on-first-failure)")
-        elif summary.done and not no_report:
-            page = write_page(plan.folder, progress, reading.max_bytes)
+        if summary.done and not no_report:
+            page = write_page(plan.folder, progress, reading.max_bytes, force=force)
     return conclude_preparation(summary, plan, verbosity, page)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
-    DryRun,
     Excludes,
     FittingOptions,
     Force,
@@ -49,7 +46,6 @@ def reference(
     force: Force = False,
     reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
-    dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Average the densities of scans into a reference, to which others can be normalised.
@@ -95,7 +91,7 @@ def reference(
     """
     from ndflow.cli.channels.channel_words import channel_file
     from ndflow.cli.console import print_error, print_result, print_warning
-    from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
+    from ndflow.cli.run_scans import run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.errors import InvalidValueError
     from ndflow.files.json_model import check_model, is_model
@@ -144,7 +140,6 @@ def reference(
             weights=weights,
             average=average,
             force=force,
-            dry_run=dry_run,
             verbosity=verbosity,
         )
     if joint:
@@ -160,13 +155,6 @@ def reference(
     of_images = iter(typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm))
     scans = [Scan(source) if is_model(source) else next(of_images) for source in sources]
     shared: dict[str, Any] = {"reading": reading, "fitting": fitting, "matching": matching}
-    if dry_run:
-        for scan in scans:
-            if is_model(scan.image):
-                read_source(scan, **shared)
-        files = tuple(part for scan in scans for part in inputs_of(scan))
-        check = partial(check_model, force=force)
-        return dry_run_scans([(files, Path(output))], check=check, verbosity=verbosity)
     check_model(output, sources, force=force)
     tasks = [Task(scan.path, {"scan": scan, **shared}) for scan in scans]
     code, outcomes = run_scans("fit", read_source, tasks, verbosity=verbosity, jobs=jobs)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import ReadingOptions, SubjectPages, Title, Verbosity, VerbosityOptions
+from ndflow.cli.options import ReadingOptions, Verbosity, VerbosityOptions
 from ndflow.scan.settings import Reading
 
 __all__ = ["report"]
@@ -16,10 +17,10 @@ def report(
     out: Annotated[str, Parameter(metavar="OUT")],
     /,
     *,
-    title: Title = None,
+    title: Annotated[str | None, Parameter(metavar="TEXT")] = None,
     sample: Annotated[int, Parameter(metavar="N")] = 20,
     viewer: Annotated[int, Parameter(metavar="N")] = 9,
-    subject_pages: SubjectPages = False,
+    force: bool = False,
     reading: ReadingOptions = Reading(),
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
@@ -34,29 +35,31 @@ def report(
     ----------
     out
         The folder of the study, or of the preparation.
+    title
+        The title of the report. Default: the name of the folder.
     sample
         How many scans to include with their slices, flagged ones first; the slices of the others
         are read from OUT/figures when they are looked at.
     viewer
         How many scans to include as volumes, to be seen in three planes before and after.
+    force
+        Replace a report that was edited since ndflow wrote it; never one that ndflow did not write.
     """
     from ndflow.cli.console import print_result
-    from ndflow.cli.report_page import progress_of_report
+    from ndflow.cli.progress import ProgressDisplay
     from ndflow.reporting.build import report as write_report
-    from ndflow.study.folder import our_subject_pages
-    from ndflow.values import plural
 
-    with progress_of_report(verbosity) as progress:
+    # The single step of a command need not be announced where no bar can be shown.
+    with ProgressDisplay(verbosity if sys.stderr.isatty() else Verbosity(quiet=True)) as progress:
         path = write_report(
             out,
             title=title,
             sample=sample,
             viewer=viewer,
-            subject_pages=subject_pages,
             max_bytes=reading.max_bytes,
+            force=force,
             progress=progress,
         )
     if not verbosity.quiet:
-        pages = plural(len(our_subject_pages(path.parent)), "page") if subject_pages else ""
-        print_result(f"wrote {path}" + (f" and {pages} of subjects" if pages else ""))
+        print_result(f"wrote {path}")
     return 0

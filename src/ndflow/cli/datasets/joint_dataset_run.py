@@ -53,9 +53,6 @@ def check_joint_options(suffixes: Sequence[str], others: Mapping[str, bool]) -> 
                 "--prepare": "it is for T1w images alone; prepare them first, with ndflow prepare",
                 "--mask brain": "give masks, for example with --derivatives; ndflow prepare finds "
                 "them",
-                "--reports-only": "use ndflow report OUT",
-                "--boilerplate-only": "there is none for joint maps yet",
-                "--subject-pages": "a joint study has one page for all subjects",
             }[option]
             raise InvalidValueError(f"--joint with {option}: {why}")
 
@@ -67,9 +64,7 @@ def run_dataset_together(
     *,
     bids_dir: str,
     level: Literal["participant", "group"],
-    again: str,
     unmasked: FoundMask | None,
-    skull_stripped: bool,
     derivatives: Mapping[str, Path],
     warnings: Sequence[str],
     page: bool,
@@ -84,8 +79,7 @@ def run_dataset_together(
     found : the images of each channel.
     choices : what the user chose.
     bids_dir, level : the dataset as the user named it, and the level of the run.
-    again : the command of the level *group*.
-    unmasked, skull_stripped, derivatives : see `joint_study_of_dataset`.
+    unmasked, derivatives : see `joint_study_of_dataset`.
     warnings : about what may have been misunderstood.
     page : whether to write a report.
     dry_run, verbosity : as for the command.
@@ -102,12 +96,7 @@ def run_dataset_together(
     if unmasked is None and (error := lacking_masks(masked, derivatives)):
         raise error
     plan = joint_study_of_dataset(
-        study,
-        visits,
-        choices,
-        unmasked=unmasked,
-        skull_stripped=skull_stripped,
-        derivatives=derivatives,
+        study, visits, choices, unmasked=unmasked, derivatives=derivatives
     )
     out = [f"{bids_dir}: {name} {why}; left out" for name, why in visits.left_out.items()]
     more = [f"{bids_dir}: {len(out) - _NAMED} more left out"] if len(out) > _NAMED else []
@@ -133,10 +122,8 @@ def run_dataset_together(
             force=force,
         )
         if not group:
-            return conclude_fits(summary, plan.study, verbosity, again=again)
+            return conclude_fits(summary, plan.study, verbosity)
         written = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if not summary.finished:
-            written = PageOutcome(None, "not written (--stop-on-first-failure)")
-        elif summary.done and page:
-            written = write_page(plan.folder, progress, study.reading.max_bytes)
+        if summary.done and page:
+            written = write_page(plan.folder, progress, study.reading.max_bytes, force=force)
     return conclude_together(summary, plan, written, verbosity)

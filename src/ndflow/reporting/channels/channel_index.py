@@ -14,7 +14,7 @@ from ndflow.files.atomic import new_file
 from ndflow.scan.channels.channel_subject import listed
 from ndflow.scan.records import StudyRecord
 from ndflow.study.checks.study_doubts import doubt_counts
-from ndflow.study.folder import PROVENANCE, REPORT, refuse_foreign_page
+from ndflow.study.folder import PROVENANCE, REPORT, UNSIGNED, refuse_foreign_page, signed
 from ndflow.study.parallel.tasks import read_failures
 from ndflow.values import plural
 
@@ -38,14 +38,14 @@ class _Channel(NamedTuple):
     doubts: Sequence[tuple[str, str]]  # what, and the scans
 
 
-def write_channel_index(out: Path, channels: Sequence[str], *, title: str | None) -> Path:
+def write_channel_index(out: Path, channels: Sequence[str], *, force: bool = False) -> Path:
     """Write the page about all channels of a study.
 
     Parameters
     ----------
     out : the folder, in which each channel has a study of its own.
     channels : their names.
-    title : of the page; by default the name of the folder.
+    force : whether to replace a page that was edited since ndflow wrote it.
 
     Returns
     -------
@@ -67,16 +67,17 @@ def write_channel_index(out: Path, channels: Sequence[str], *, title: str | None
     text = environment.from_string(
         templates.joinpath("channels.html.jinja").read_text(encoding="utf-8")
     ).render(
-        title=title or out.name,
+        title=out.name,
         sentence=_sentence(known),
         channels=known,
         style=Markup(templates.joinpath("report.css").read_text(encoding="utf-8")),
         version=__version__,
+        sha256=UNSIGNED,
     )
     path = out / REPORT
-    refuse_foreign_page(path)
+    refuse_foreign_page(path, force=force)
     with new_file(path, force=True) as file:
-        file.write(text.encode("utf-8", "replace"))
+        file.write(signed(text))
     return path
 
 

@@ -83,8 +83,7 @@ def joint_page(
     Parameters
     ----------
     folder : of the study.
-    title, date : of the page; the title is by default the one that the study was given, or the name
-        of the folder.
+    title, date : of the page; the title is by default the name of the folder.
     study : what readers' ratings are kept under.
     sample : how many images have their slices in the page itself, those to check first.
     begin : is told how many images there are, and returns what is to be called after each.
@@ -103,7 +102,7 @@ def joint_page(
     palette = colours(sites)
     named = [SiteEntry(site, counts[site], palette[site], [], "") for site in sites]
     return Page(
-        title=title or record.title or folder.name,
+        title=title or folder.name,
         date=date,
         headline=Headline(_sentence(images, record, len(failures)), []),
         montage=None,

@@ -33,7 +33,6 @@ from ndflow.values import plural
 
 __all__ = [
     "AUTO",
-    "GOVERNED",
     "Choices",
     "PresetRecord",
     "Settled",
@@ -62,7 +61,6 @@ AUTO = _Auto(
 
 _OF_AVERAGING = ("mode", "average")
 _OF_MATCHING = ("target", "objective", "regularisation")
-GOVERNED = (*_OF_AVERAGING, *_OF_MATCHING)  # what presets decide
 
 _SEVERAL = 2  # sites
 

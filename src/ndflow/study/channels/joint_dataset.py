@@ -31,7 +31,6 @@ def joint_study_of_dataset(
     choices: Choices,
     *,
     unmasked: FoundMask | None,
-    skull_stripped: bool,
     derivatives: Mapping[str, Path],
 ) -> JointStudy:
     """Return the plan of a joint study of a dataset.
@@ -43,12 +42,10 @@ def joint_study_of_dataset(
     study : how, and where to; its scans do not count.
     visits : the images.
     choices : what the user chose.
-    unmasked, skull_stripped, derivatives : see `ndflow.study.from_bids.scans_of_dataset`.
+    unmasked, derivatives : see `ndflow.study.from_bids.scans_of_dataset`.
     """
     scans = {
-        channel: scans_of_dataset(
-            images, unmasked=None, skull_stripped=skull_stripped, derivatives=derivatives
-        )
+        channel: scans_of_dataset(images, unmasked=None, derivatives=derivatives)
         for channel, images in visits.images.items()
     }
     rows = [_shared(row, unmasked) for row in zip(*scans.values(), strict=True)]

@@ -100,11 +100,6 @@ class JointStudy:
         """Where workers are, if not on this machine."""
         return self.study.scheduler
 
-    @property
-    def stop_early(self) -> bool:
-        """Whether the first failure ends the run."""
-        return self.study.stop_early
-
     def paths(self, scan: Scan) -> tuple[Path, ...]:
         """Return where the results of a subject go, its density first."""
         results = self.results(scan)

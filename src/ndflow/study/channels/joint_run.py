@@ -24,7 +24,7 @@ from ndflow.study.channels.joint_jobs import (
 )
 from ndflow.study.channels.joint_plan import JointStudy, JointStudyRecord
 from ndflow.study.channels.joint_reference import make_joint_reference
-from ndflow.study.folder import PROVENANCE, SCANS, remove_leftovers, remove_pages
+from ndflow.study.folder import PROVENANCE, SCANS, remove_leftovers, remove_page
 from ndflow.study.listing.scan_table import write_study_scans
 from ndflow.study.parallel.scan_pass import ScanTasks, Work
 from ndflow.study.parallel.tasks import Failure, record_failures
@@ -54,7 +54,7 @@ def run_joint_study(
         write_study_scans(plan.folder / SCANS, plan.images)
         try:
             fitted, normalised, target = _fit(plan, progress), Pass(), None
-            if fitted.done and not (fitted.failures and plan.stop_early):
+            if fitted.done:
                 target = make_joint_reference(plan, fitted.done)
                 normalised = _normalise(plan, fitted.done, target, progress)
         except BaseException:
@@ -63,12 +63,9 @@ def run_joint_study(
         _remove_failed(plan, fitted.failures, normalised.failures)
         failures = [*fitted.failures, *normalised.failures]
         if normalised.kept < len(normalised.done) or failures:
-            remove_pages(plan.folder)
-        tried = None
-        if plan.stop_early:
-            tried = {"fit": fitted.tried, "normalise": [*normalised.tried, *fitted.tried]}
+            remove_page(plan.folder)
         stages = {"fit": fitted.failures, "normalise": normalised.failures}
-        record_failures(plan.folder, tried, stages)
+        record_failures(plan.folder, None, stages)
         _record(plan, command, fitted, normalised, target)
     return Summary(
         len(normalised.done),
@@ -76,14 +73,6 @@ def run_joint_study(
         failures,
         normalised.all_doubts(),
         preset=plan.study.preset,
-        finished=_finished(plan, fitted, normalised),
-    )
-
-
-def _finished(plan: JointStudy, fitted: Pass, normalised: Pass) -> bool:
-    """Tell whether all subjects were tried; not if the first failure ended the run."""
-    return not plan.stop_early or (
-        not fitted.failures and len(normalised.tried) == len(fitted.done)
     )
 
 
@@ -180,7 +169,7 @@ def _record(
         outcome = {
             "inputs": tuple(read),
             "files": _written(plan, fitted, normalised),
-            "finished": _finished(plan, fitted, normalised),
+            "finished": True,
             "fitted": len(fitted.done),
             "normalised": len(normalised.done),
             "failed": len(fitted.failures) + len(normalised.failures),
@@ -192,7 +181,6 @@ def _record(
         versions=versions(),
         reference=study.given,
         channel=study.channel,
-        title=study.title,
         scans=len(study.scans),
         sites=study.site_counts,
         preset=study.preset,

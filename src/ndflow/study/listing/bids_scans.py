@@ -32,7 +32,6 @@ def scans_of_dataset(
     found: Sequence[BidsImage],
     *,
     unmasked: FoundMask | None,
-    skull_stripped: bool,
     derivatives: Mapping[str, Path] = _NONE,
 ) -> list[Scan]:
     """Return the images of a dataset as the scans of a study.
@@ -41,8 +40,6 @@ def scans_of_dataset(
     ----------
     found : the images, see `ndflow.bids.query.find_scans`.
     unmasked : what to find in scans without a mask; None for nothing.
-    skull_stripped : whether the images show the brain alone, unless their own sidecar says so or
-        the contrary.
     derivatives : the folders in which masks and tissue probability maps were looked up, by name.
     """
     scans: dict[str, Scan] = {}
@@ -67,7 +64,7 @@ def scans_of_dataset(
             sidecar=str(sidecar_of(output)),
             metadata={
                 "Sources": source_uris(one, derivatives),
-                "SkullStripped": skull_stripped,
+                "SkullStripped": False,  # unless the sidecar of the scan says so
                 **inherited_metadata(one.image),
             },
         )

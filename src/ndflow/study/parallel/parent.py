@@ -13,9 +13,8 @@ import os
 import threading
 import time
 
-__all__ = ["end_if_asked", "end_with_parent", "ending_with_us"]
+__all__ = ["end_with_parent"]
 
-_ASKED = "NDFLOW_PARENT"  # in the environment of a command that another one runs
 _INTERVAL = 0.2  # seconds between two looks
 
 
@@ -27,18 +26,6 @@ def end_with_parent(parent: int) -> None:
     parent : the process id of the parent, which may have ended already.
     """
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-
-
-def ending_with_us() -> dict[str, str]:
-    """Return the environment for a command of ours that is to end when this process does."""
-    return os.environ | {_ASKED: str(os.getpid())}
-
-
-def end_if_asked() -> None:
-    """End with the parent if that has started this process with `ending_with_us`."""
-    parent = os.environ.pop(_ASKED, "")
-    if parent.isdecimal():
-        end_with_parent(int(parent))
 
 
 def _watch(parent: int) -> None:

@@ -68,7 +68,7 @@ class Preparation:
     preparing, reading : what the user chose.
     channel : what the images show, if the user said so.
     force : whether the folder may hold something else, or scans that are not listed now.
-    jobs, scheduler, stop_early : see `ndflow.study.plan.Study`.
+    jobs, scheduler : see `ndflow.study.plan.Study`.
     source : the folder that the scans come from: a dataset, that of the table, or the current one.
     any_source : whether that need not be a BIDS dataset.
     table : the table that lists the scans, if there is one.
@@ -84,7 +84,6 @@ class Preparation:
     force: bool = False
     jobs: int = 1
     scheduler: str | None = None
-    stop_early: bool = False
     source: Path = field(default_factory=Path)
     any_source: bool = True
     table: str | None = None

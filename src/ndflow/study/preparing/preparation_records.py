@@ -36,7 +36,6 @@ class PreparationRecord(FileRecord):
     site : where the scan was made.
     measures : for quality control.
     seconds : how long each step took.
-    peak_bytes : the largest resident set of the process.
     warnings : for the user.
     doubts : what to check by eye.
     fingerprint : of everything that the results depend on.
@@ -52,7 +51,6 @@ class PreparationRecord(FileRecord):
     outputs: dict[str, str] = field(default_factory=dict)
     site: str | None = None
     seconds: dict[str, float] = field(default_factory=dict)
-    peak_bytes: int | None = None
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
@@ -101,10 +99,9 @@ class PreparedRecord(FileRecord):
     channel : what the images show, if the user said so.
     outputs : the images that were to be made, whether they were or not.
     sites : how many prepared scans each has.
-    finished : whether the run came to all scans.
+    finished : whether the run reached its end.
     prepared, failed : how many scans, with those of other runs to the same folder that the tables
         list; like all that follows, and the sites, known at the end.
-    peak_bytes : the largest resident set of a worker.
     doubts : what to check by eye, by the name of the scan.
     """
 
@@ -120,5 +117,4 @@ class PreparedRecord(FileRecord):
     finished: bool = False
     prepared: int | None = None
     failed: int | None = None
-    peak_bytes: int | None = None
     doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)

@@ -27,8 +27,6 @@ from ndflow.preparation.doubts import preparation_doubts
 from ndflow.preparation.picture import preparation_picture
 from ndflow.preparation.prepare_volume import PreparedVolume, prepare_volume
 from ndflow.scan.results import all_files, hashes
-from ndflow.study.parallel.peak_memory import forget_peak, peak_bytes
-from ndflow.study.parallel.steps_noted import note_step
 from ndflow.study.preparing.copies.copy_job import copied_before, make_copy, refuse_edited_copy
 from ndflow.study.preparing.preparation_plan import PreparedPaths
 from ndflow.study.preparing.preparation_records import PreparationRecord
@@ -75,7 +73,6 @@ class ScanPrepared(NamedTuple):
     doubts : what to check by eye.
     content : the SHA-256 of the files of its image.
     seconds : how long it took now.
-    peak_bytes : the largest resident set of the process that did it now.
     """
 
     kept: bool
@@ -83,14 +80,12 @@ class ScanPrepared(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
     content: tuple[str, ...] = ()
     seconds: float = 0.0
-    peak_bytes: int | None = None
 
 
 class _Clock:
-    """Measures how long each step takes, and notes which one has begun."""
+    """Measures how long each step takes."""
 
-    def __init__(self, notes: Path | None, scan: str) -> None:
-        self._notes, self._scan = notes, scan
+    def __init__(self) -> None:
         self._step, self._since = "", time.perf_counter()
         self.seconds: dict[str, float] = {}
 
@@ -100,7 +95,6 @@ class _Clock:
         if self._step:
             self.seconds[self._step] = round(now - self._since, 2)
         self._step, self._since = step, now
-        note_step(self._notes, self._scan, step or None)
 
 
 def prepare_job(
@@ -110,7 +104,6 @@ def prepare_job(
     *,
     settings: Mapping[str, Any],
     max_bytes: int,
-    notes: Path | None = None,
 ) -> ScanPrepared:
     """Prepare a scan, and make its aligned copy if it has one, unless that was done before.
 
@@ -120,7 +113,6 @@ def prepare_job(
     choices : what is to be done.
     settings : what the user chose, for the record.
     max_bytes : the largest file to read.
-    notes : the folder where the step is noted, see `ndflow.study.parallel.steps_noted`.
     """
     before = prepared_before(scan, paths, choices)
     if before is not None:
@@ -130,18 +122,12 @@ def prepare_job(
         refuse_edited(scan, paths, choices)
     if choices.resolution is not None:
         refuse_edited_copy(paths, choices.resolution)
-    forget_peak()
-    clock = _Clock(notes, scan.name)
-    try:
-        done = own or _prepared(scan, paths, choices, settings, max_bytes, clock)
-        if choices.resolution is None:
-            return done
-        clock.begin("copy")
-        keep = all_files(scan.files(tissues=True))
-        more = make_copy(scan, paths, choices.resolution, max_bytes=max_bytes, keep=keep)
-        return done._replace(kept=False, seconds=done.seconds + more, peak_bytes=peak_bytes())
-    finally:
-        clock.begin("")
+    done = own or _prepared(scan, paths, choices, settings, max_bytes)
+    if choices.resolution is None:
+        return done
+    keep = all_files(scan.files(tissues=True))
+    more = make_copy(scan, paths, choices.resolution, max_bytes=max_bytes, keep=keep)
+    return done._replace(kept=False, seconds=done.seconds + more)
 
 
 def prepared_before(scan: Scan, paths: PreparedPaths, choices: Choices) -> ScanPrepared | None:
@@ -203,8 +189,8 @@ def _prepared(
     choices: Choices,
     settings: Mapping[str, Any],
     max_bytes: int,
-    clock: _Clock,
 ) -> ScanPrepared:
+    clock = _Clock()
     clock.begin("read")
     given = read_raw(scan, choices, max_bytes)
     volume = given.volume
@@ -246,7 +232,7 @@ def _prepared(
         nonlocal record
         clock.begin("")
         hashed = outputs | {"image": written.sha256[0]}
-        record = replace(record, outputs=hashed, seconds=clock.seconds, peak_bytes=peak_bytes())
+        record = replace(record, outputs=hashed, seconds=clock.seconds)
         record.write(paths.sidecar, force=True, inputs=keep, metadata=_metadata(scan, choices))
 
     write_on_grid(paths.image, volume, found.corrected, keep=keep, then=describe)
@@ -257,7 +243,6 @@ def _prepared(
         record.doubts,
         contents(given.files)["image"],
         sum(record.seconds.values()),
-        record.peak_bytes,
     )
 
 

@@ -31,7 +31,6 @@ from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repea
 from ndflow.study.listing.scan_table import named_scans, read_table
 from ndflow.study.parallel.followed import Progress, Silent
 from ndflow.study.parallel.scan_pass import ScanTasks, Work, outcomes_of
-from ndflow.study.parallel.steps_noted import noting
 from ndflow.study.parallel.tasks import Failure, check_jobs, read_failures, record_failures
 from ndflow.study.plan import Study
 from ndflow.study.preparing.copies.copies_in_folder import remove_other_copies
@@ -78,8 +77,6 @@ class PreparationSummary(NamedTuple):
     doubts_of : what to check by eye, by the name of the scan.
     table : the table of the prepared scans, for `ndflow.cohort`; None if all failed.
     seconds : how long a scan took, the median of those prepared now; None if none was.
-    peak_bytes : the largest resident set of a worker; None if it is not known.
-    finished : whether all scans were tried; not if the first failure ended the run.
     aligned : the table of copies in a common space; None if there are none.
     """
 
@@ -89,8 +86,6 @@ class PreparationSummary(NamedTuple):
     doubts_of: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     table: Path | None = None
     seconds: float | None = None
-    peak_bytes: int | None = None
-    finished: bool = True
     aligned: Path | None = None
 
 
@@ -103,12 +98,6 @@ class _Pass:
     failures: list[Failure] = field(default_factory=list)
     doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
-    peaks: list[int] = field(default_factory=list)
-
-    @property
-    def tried(self) -> set[str]:
-        """The names of all scans that were tried."""
-        return {*self.done, *(failure.scan for failure in self.failures)}
 
 
 @documented(Preparing, Reading)
@@ -215,8 +204,7 @@ def run_preparation(
             )
             _record(plan, command)
         try:
-            with noting(folder, plan.scans) as notes:
-                found = _over(plan, progress, notes)
+            found = _over(plan, progress)
         except BaseException:
             remove_leftovers(plan)  # of workers that had to stop at once
             raise
@@ -231,8 +219,6 @@ def run_preparation(
         found.doubts,
         folder / STUDY if found.done else None,
         median(found.seconds) if found.seconds else None,
-        max(found.peaks, default=None),
-        len(found.tried) == len(plan.scans),
         folder / ALIGNED if found.done and plan.preparing.resolution is not None else None,
     )
 
@@ -250,15 +236,14 @@ def prepare_first(
 
     Returns
     -------
-    study : without the scans that failed; without any, if the first failure ends the run.
+    study : without the scans that failed.
     prepared : how the preparation ended; None if there was none.
     """
     if study.preparation is None:
         return study, None
     prepared = run_preparation(study.preparation, progress, command=command)
     failed = {failure.scan for failure in prepared.failures}
-    stopped = failed and study.stop_early
-    ready = [scan for scan in study.scans if not stopped and scan.name not in failed]
+    ready = [scan for scan in study.scans if scan.name not in failed]
     return replace(study, scans=ready), prepared
 
 
@@ -266,10 +251,10 @@ def _source(plan: Preparation) -> dict[str, Any]:
     return {"source_root": plan.source, "any_source": plan.any_source, "force": plan.force}
 
 
-def _over(plan: Preparation, progress: Progress, notes: Path) -> _Pass:
+def _over(plan: Preparation, progress: Progress) -> _Pass:
     result = _Pass()
     chosen: dict[str, Any] = {"settings": plan.own_settings, "max_bytes": plan.reading.max_bytes}
-    job = partial(prepare_job, notes=notes, **chosen)
+    job = partial(prepare_job, **chosen)
     work = Work(STAGE, job, prepared_before, apart=True)  # ANTs computes without a pause
     tasks = ScanTasks(plan, plan.scans, lambda scan: {"choices": choices_for(plan, scan)})
     progress.begin(STAGE, len(tasks))
@@ -278,8 +263,6 @@ def _over(plan: Preparation, progress: Progress, notes: Path) -> _Pass:
             progress.step(STAGE, outcome)
             if outcome.failure is not None:
                 result.failures.append(outcome.failure)
-                if plan.stop_early:
-                    break
                 continue
             done = outcome.result
             result.done.add(scan.name)
@@ -288,35 +271,29 @@ def _over(plan: Preparation, progress: Progress, notes: Path) -> _Pass:
                 result.doubts[scan.name] = done.doubts
             if not done.kept:
                 result.seconds.append(done.seconds)
-                result.peaks += [] if done.peak_bytes is None else [done.peak_bytes]
     return result
 
 
 def _finish(plan: Preparation, command: Sequence[str], found: _Pass) -> None:
     """Write the tables, the list of failures and the record."""
-    tried = [scan for scan in plan.scans if scan.name in found.tried]
     records: dict[str, PreparationRecord] = {}
-    for scan in tried:
+    for scan in plan.scans:
         if scan.name in found.done:
             paths = plan.paths(scan)
             records[scan.output] = with_site(scan, paths, choices_for(plan, scan))
             paths.unfinished.unlink(missing_ok=True)  # of a run that was killed just before its end
-    finished = len(tried) == len(plan.scans)
-    merge = plan.partial or not finished
-    written = write_tables(plan, tried, records, merge=merge)
-    stages = {STAGE: sorted(found.tried)} if merge else None
+    written = write_tables(plan, records)
+    stages = {STAGE: sorted(scan.name for scan in plan.scans)} if plan.partial else None
     record_failures(plan.folder, stages, {STAGE: found.failures})
     known = records_of(plan, written.measured, records)
-    peaks = [one.peak_bytes for one in known.values() if one.peak_bytes is not None]
     _record(
         plan,
         command,
         files={name: sha256_of(plan.folder / name) for name in written.names},
-        finished=finished,
+        finished=True,
         sites=dict(sorted(Counter(one.site for one in known.values() if one.site).items())),
         prepared=len(known),
         failed=len(read_failures(plan.folder)),
-        peak_bytes=max(peaks, default=None),
         doubts={name: one.doubts for name, one in known.items() if one.doubts},
     )
 

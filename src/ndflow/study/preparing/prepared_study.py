@@ -105,7 +105,6 @@ def with_preparation(
         study.writing.force,
         study.jobs,
         study.scheduler,
-        study.stop_early,
         source=source,
         any_source=not dataset,
         within=True,

@@ -32,7 +32,7 @@ _FIRST = ("subject", "site", "image", "mask", "csf", "gm", "wm", "lesion")
 _MEASURED = (
     *("name", "subject", "site", "mask", "bias_field", "tissues", "brain_ml"),
     *("csf_ml", "gm_ml", "wm_ml", "field_min", "field_max", "overlap", "likeness", "agreement"),
-    *("doubts", "seconds", "memory_mb"),
+    *("doubts", "seconds"),
 )
 
 Row = Mapping[str, str | None]
@@ -52,24 +52,15 @@ class WrittenTables(NamedTuple):
     measured: list[Row]
 
 
-def write_tables(
-    plan: Preparation,
-    tried: Sequence[Scan],
-    records: Mapping[str, PreparationRecord],
-    *,
-    merge: bool,
-) -> WrittenTables:
-    """Write all tables.
+def write_tables(plan: Preparation, records: Mapping[str, PreparationRecord]) -> WrittenTables:
+    """Write all tables; rows of other scans stay where the run was about part of a dataset.
 
     Parameters
     ----------
     plan : what was to be prepared.
-    tried : the scans that the run has come to.
-    records : of those that did not fail, by their images.
-    merge : whether the rows of other scans stay, because the run was about part of a dataset, or
-        was stopped.
+    records : of the scans that did not fail, by their images.
     """
-    scans = [scan for scan in tried if scan.output in records]
+    scans = [scan for scan in plan.scans if scan.output in records]
     more = sorted({name for scan in scans for name in scan.covariates})
     listed = _Table(
         (*_FIRST, *more), {scan.output: _listed(plan, plan.prepared(scan)) for scan in scans}
@@ -86,9 +77,9 @@ def write_tables(
             scan.output: _listed(plan, _copy(plan.prepared(scan), resolution)) for scan in scans
         }
         tables[ALIGNED] = _Table(listed.columns, copies)
-    ours = {scan.output for scan in tried}
+    ours = {scan.output for scan in plan.scans}
     for name, table in tables.items():
-        tables[name] = _merged(plan, name, table, ours) if merge else table
+        tables[name] = _merged(plan, name, table, ours) if plan.partial else table
         columns, rows = tables[name]
         write_table(
             plan.folder / name,
@@ -176,7 +167,6 @@ def _measured(scan: Scan, record: PreparationRecord) -> Row:
     known = record.measures
     tissues = known.tissues_ml or (None, None, None)
     field = known.field or (None, None)
-    memory = None if record.peak_bytes is None else f"{record.peak_bytes / 1e6:.0f}"
     return {
         "name": scan.name,
         "subject": scan.subject,
@@ -195,7 +185,6 @@ def _measured(scan: Scan, record: PreparationRecord) -> Row:
         "agreement": _number(known.agreement, 3),
         "doubts": "; ".join(doubt.kind for doubt in record.doubts) or None,
         "seconds": f"{sum(record.seconds.values()):.1f}",
-        "memory_mb": memory,
         "image": scan.output,
     }
 

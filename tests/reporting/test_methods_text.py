@@ -8,7 +8,7 @@ import pytest
 
 from ndflow.image.scans import Scan
 from ndflow.population.balancing import SiteBalance
-from ndflow.reporting.boilerplate import cited, facts, methods_paragraph
+from ndflow.reporting.methods_text import cited, facts, methods_paragraph
 from ndflow.scan.records import StudyRecord
 from ndflow.scan.settings import Averaging, Matching, Writing
 from ndflow.study.finished import FinishedStudy

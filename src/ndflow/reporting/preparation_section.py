@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ndflow.doubt import Doubt
 from ndflow.preparation.picture import OUTLINES
 from ndflow.reporting.content import Column, Numbers, Preparation, PreparedEntry
-from ndflow.reporting.page_data import picture_size
-from ndflow.reporting.scan_summary import ScanSummary
+from ndflow.reporting.page import picture_size
+from ndflow.reporting.scan_section import ScanSummary
 from ndflow.study.preparing.preparation_of import PreparedImage, preparation_of
 from ndflow.study.preparing.preparation_records import PreparationRecord
 from ndflow.study.site_distances import NO_SITE

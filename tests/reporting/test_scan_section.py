@@ -1,4 +1,4 @@
-"""The curves of a scan: densities with unit mass, and the map between them."""
+"""A scan on the page: its curves, which are densities and a map, and its volumes."""
 
 from pathlib import Path
 
@@ -9,8 +9,7 @@ from scipy import stats
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.image.scans import Scan
-from ndflow.reporting.curves import curves_of
-from ndflow.reporting.scan_summary import ScanSummary
+from ndflow.reporting.scan_section import ScanSummary, curves_of, volumes_of
 from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.plan import ResultPaths
 from ndflow.transport import Affine
@@ -51,3 +50,9 @@ def test_the_histogram_is_that_of_the_voxels_not_of_the_mixture() -> None:
     spread = (QUANTILE_LEVELS[-1] - QUANTILE_LEVELS[0]) / 100
     np.testing.assert_allclose(histogram[inner], spread, rtol=1e-3)
     assert np.sum(histogram) * (x[1] - x[0]) == pytest.approx(1, abs=0.02)
+
+
+def test_a_scan_that_has_gone_is_named() -> None:
+    volumes, why = volumes_of(summary(), 1 << 30)
+    assert volumes is None
+    assert why.startswith("x: ")

@@ -1,28 +1,85 @@
-"""Boilerplate: what was done in a study, in words, for its page and for the methods of a paper."""
+"""What was done in a study, in words, for its page and the methods of a paper; what to cite."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ndflow._version import __version__
 from ndflow.image.found_masks import BRAIN
 from ndflow.population.balancing import BIBTEX as BALANCING
 from ndflow.preparation.brain_mask import BIBTEX
-from ndflow.reporting.sections.preparation_words import Steps, prepared_words, works_for
 from ndflow.scan.records import StudyRecord
 from ndflow.scan.target import SCALES
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import ANY_CHANNEL, Study
 from ndflow.values import plural
 
-__all__ = ["cited", "facts", "methods_paragraph", "planned_paragraph"]
-
 _MASKS = {
     "given": "inside its mask",
     "auto": "inside its foreground, found automatically,",
     "brain": "inside its brain mask, found by deepbet (Fisch et al. 2024),",
     "nonzero": "over all voxels but 0",
+}
+Steps = Mapping[str, str]  # of one scan, as its sidecar names them
+
+_N4 = """@article{tustison2010,
+  author  = {Tustison, Nicholas J. and Avants, Brian B. and Cook, Philip A. and Zheng, Yuanjie and
+             Egan, Alexander and Yushkevich, Paul A. and Gee, James C.},
+  title   = {{N4ITK}: Improved {N3} Bias Correction},
+  journal = {IEEE Transactions on Medical Imaging},
+  volume  = {29},
+  number  = {6},
+  pages   = {1310--1320},
+  year    = {2010},
+  doi     = {10.1109/TMI.2010.2046908},
+}"""
+_SYN = """@article{avants2008,
+  author  = {Avants, Brian B. and Epstein, Charles L. and Grossman, Murray and Gee, James C.},
+  title   = {Symmetric Diffeomorphic Image Registration with Cross-Correlation: Evaluating Automated
+             Labeling of Elderly and Neurodegenerative Brain},
+  journal = {Medical Image Analysis},
+  volume  = {12},
+  number  = {1},
+  pages   = {26--41},
+  year    = {2008},
+  doi     = {10.1016/j.media.2007.06.004},
+}"""
+_ICBM152 = """@article{fonov2011,
+  author  = {Fonov, Vladimir and Evans, Alan C. and Botteron, Kelly and Almli, C. Robert and
+             McKinstry, Robert C. and Collins, D. Louis},
+  title   = {Unbiased Average Age-Appropriate Atlases for Pediatric Studies},
+  journal = {NeuroImage},
+  volume  = {54},
+  number  = {1},
+  pages   = {313--327},
+  year    = {2011},
+  doi     = {10.1016/j.neuroimage.2010.07.033},
+}"""
+_UNIFIED = """@article{ashburner2005,
+  author  = {Ashburner, John and Friston, Karl J.},
+  title   = {Unified Segmentation},
+  journal = {NeuroImage},
+  volume  = {26},
+  number  = {3},
+  pages   = {839--851},
+  year    = {2005},
+  doi     = {10.1016/j.neuroimage.2005.02.018},
+}"""
+
+# What was done, by a step and what its record says; and the works that it is built on.
+_DONE = {
+    ("mask", "brain"): ("brains were found by deepbet (Fisch et al. 2024)", (BIBTEX,)),
+    ("bias field", "corrected"): (
+        "bias fields were estimated inside the brain by N4 (Tustison et al. 2010) and divided out",
+        (_N4,),
+    ),
+    ("tissues", "found"): (
+        "probabilities of CSF, GM and WM were estimated from intensities by expectation "
+        "maximisation with tissue priors (Ashburner and Friston 2005), those of the ICBM152 "
+        "template (Fonov et al. 2011), deformed to each scan by ANTs SyN (Avants et al. 2008)",
+        (_UNIFIED, _ICBM152, _SYN),
+    ),
 }
 
 
@@ -79,17 +136,7 @@ def methods_paragraph(
         ``nonzero``.
     prepared : how scans were prepared, for each that was prepared by ndflow.
     """
-    return planned_paragraph(run.study, run.record, sites, masks, prepared)
-
-
-def planned_paragraph(
-    study: Study,
-    record: StudyRecord,
-    sites: Sequence[str],
-    masks: Collection[str],
-    prepared: Sequence[Steps] = (),
-) -> str:
-    """Return such a paragraph for a study that need not be finished; see `methods_paragraph`."""
+    study, record = run.study, run.record
     scans = len(study.scans)
     method, matching = study.method, study.matching
     kind = "" if study.channel == ANY_CHANNEL else f"{study.channel} "
@@ -97,7 +144,7 @@ def planned_paragraph(
     many += f" from {len(sites)} sites" if len(sites) > 1 else ""
     version = record.versions.get("ndflow", __version__)
     first = f"Intensities of {many} were normalised with ndflow {version}."
-    first += prepared_words(prepared, scans)
+    first += _prepared(prepared, scans)
     way = method.description(matching)
     last = f"{method.remarks(matching)}{_preset(study)}{_balance(study, record)}"
     last += f"{_lesions(study)}{_units(study)}"
@@ -129,8 +176,8 @@ def planned_paragraph(
 
 
 def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) -> str:
-    """Return what to cite, as BibTeX; parameters as for `planned_paragraph`."""
-    works = [study.method.bibtex, *([BIBTEX] if BRAIN in masks else []), *works_for(prepared)]
+    """Return what to cite, as BibTeX; parameters as for `methods_paragraph`."""
+    works = [study.method.bibtex, *([BIBTEX] if BRAIN in masks else []), *_works_for(prepared)]
     works += [BALANCING] if study.averaging.balance else []
     return "\n\n".join(dict.fromkeys(works))
 
@@ -208,3 +255,34 @@ def _units(study: Study) -> str:
         f" Results are in units in which the 0.1st and 99.9th percentiles of the reference lie at "
         f"{low:g} and {high:g}."
     )
+
+
+def _prepared(prepared: Sequence[Steps], scans: int) -> str:
+    """Return sentences about how scans were prepared; nothing if nothing was done to any.
+
+    Parameters
+    ----------
+    prepared : how, for each scan that was prepared.
+    scans : how many there are in all.
+
+    Examples
+    --------
+    >>> _prepared([{"mask": "brain", "bias field": "left", "tissues": "none"}], 3)
+    ' Before, scans were prepared: brains were found by deepbet (Fisch et al. 2024) (1 scan).'
+    """
+    parts = []
+    for (step, way), (text, _) in _DONE.items():
+        count = sum(steps.get(step) == way for steps in prepared)
+        if count:
+            parts.append(text if count == scans else f"{text} ({plural(count, 'scan')})")
+    return f" Before, scans were prepared: {'; '.join(parts)}." if parts else ""
+
+
+def _works_for(prepared: Sequence[Steps]) -> list[str]:
+    """Return what to cite for the preparation, as entries of BibTeX."""
+    return [
+        work
+        for (step, way), (_, works) in _DONE.items()
+        if any(steps.get(step) == way for steps in prepared)
+        for work in works
+    ]

@@ -19,7 +19,7 @@ from ndflow.figures.style import colours
 from ndflow.methods.model import DensityModel
 from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.content import Headline, Picture, SiteEntry
-from ndflow.reporting.scan_summary import ScanSummary, densities_by_site
+from ndflow.reporting.scan_section import ScanSummary, densities_by_site
 from ndflow.study.site_distances import SiteDistances, site_distances
 from ndflow.values import plural
 

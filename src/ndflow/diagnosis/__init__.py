@@ -1,1 +1,0 @@
-"""Is this installation sound? What is installed, what the machine offers, and a self-test."""

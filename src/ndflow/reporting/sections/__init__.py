@@ -1,1 +1,0 @@
-"""The sections of a page: each module fills one part of `ndflow.reporting.content`."""
