@@ -119,9 +119,9 @@ def test_drawings_keep_shapes_and_lose_scripts():
     page = read()
     drawn = [(tag, attrs) for tag, attrs, _ in page.elements if tag in ("use", "image")]
     count = len([1 for tag, _, _ in page.elements if tag == "svg"])
-    # Beside drawings there are three legends' lines, the viewer's two frames, and its filters.
-    count -= 6
-    assert count == 5  # two populations, site, preparation, evaluation
+    # Beside drawings there are two legends' lines, the viewer's two frames, and its filters.
+    count -= 5
+    assert count == 4  # two populations, site, evaluation
     assert sum(tag == "use" for tag, _ in drawn) == count
     assert {attrs.get("href") for tag, attrs in drawn if tag == "image"} == {
         "data:image/png;base64,AA==",

@@ -50,7 +50,7 @@ def test_tables_figures_and_record_are_written_and_reproducible(
     assert {row["condition"] for row in read_tsv(out / "tissue.tsv")} == set(made["conditions"])
     whole = first["summary.txt"].decode().splitlines()
     for condition in made["conditions"]:
-        assert sum(line.startswith(f"{condition} ") for line in whole) == 7 + 2 * 3
+        assert sum(line.startswith(f"{condition} ") for line in whole) == 6 + 2 * 3
         assert sum(line.startswith(f"{condition} ") for line in ran.out.splitlines()) == 1
 
     ran = run("evaluate", flow, *QUICK)
