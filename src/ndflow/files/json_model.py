@@ -21,7 +21,6 @@ from ndflow.files.atomic import AnyPath, check_new, new_file
 from ndflow.files.fingerprints import FileHash, is_intact
 from ndflow.files.stream import open_file
 from ndflow.files.text import RIGHT_FILE, decoded, read_bounded
-from ndflow.files.upgrade import upgraded
 
 __all__ = [
     "FORMAT",
@@ -206,11 +205,9 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise FileError(path, "JSON, but not a model of ndflow", RIGHT_FILE)
     version, kind = data.get("version"), data.get("kind")
-    if type(version) is not int or version < 1:
-        raise FileError(path, f"its format version is {version!r}", "the file is damaged")
-    if version > VERSION:
-        cause = f"written in version {version} of the format, but {VERSION} is the newest known"
-        raise FileError(path, cause, "update ndflow")
+    if type(version) is not int or version != VERSION:
+        cause = f"its format version is {version!r}, but this version of ndflow reads {VERSION}"
+        raise FileError(path, cause, "use the version of ndflow that wrote it, or make it again")
     wanted = kinds or KINDS
     if not isinstance(kind, str) or kind not in wanted:
         cause = f"of the kind {kind!r}, where {' or '.join(map(repr, wanted))} is expected"
@@ -220,7 +217,7 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
         cause = "damaged or edited: its content is not what its checksum says"
         raise FileError(path, cause, "make it again, or restore it from a copy")
     file = FileHash(os.fspath(path), hashlib.sha256(content).hexdigest())
-    return ModelFile(kind, payload if version == VERSION else upgraded(kind, payload), file)
+    return ModelFile(kind, payload, file)
 
 
 def _text(path: AnyPath, content: bytes) -> str:

@@ -154,7 +154,7 @@ def read_preview(path: AnyPath) -> Preview:
         widths = tuple(int(width) for width in note["widths"])
         if not (widths and min(widths) > 0 and sum(widths) <= greys.shape[1]):
             raise ValueError("widths")
-        lesion = note.get("lesion", "")  # earlier versions drew none
+        lesion = note["lesion"]
         if not _PATH.fullmatch(lesion):
             raise ValueError("lesion")
     except (KeyError, TypeError, ValueError, OverflowError):

@@ -314,7 +314,7 @@ def _date(path: Path) -> str:
 
 
 def _previews(scans: Sequence[ScanSummary]) -> dict[str, Preview]:
-    """Return the previews of the scans that have one; studies of earlier versions have none."""
+    """Return the previews of the scans that have one."""
     found = {}
     for scan in scans:
         with suppress(FileError):

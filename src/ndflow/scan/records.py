@@ -9,8 +9,8 @@
 | `evaluation` | ``evaluation.json``                       | `EvaluationRecord` |
 
 Each file carries a checksum of its content, so damage is noticed. Records hold mixtures and maps,
-so they live here and not in `ndflow.files`. Files of version 1 are brought up to date when they are
-read (`ndflow.files.upgrade`). For files of several channels, see `ndflow.scan.channels`.
+so they live here and not in `ndflow.files`. For files of several channels, see
+`ndflow.scan.channels`.
 """
 
 from __future__ import annotations

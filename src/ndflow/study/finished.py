@@ -18,7 +18,6 @@ from ndflow.files.json_model import kind_in, read_model
 from ndflow.files.lock import reading
 from ndflow.image.found_masks import AUTO, BRAIN
 from ndflow.image.scans import Scan
-from ndflow.methods.base import method_called
 from ndflow.metrics.statistics import covariate_effect
 from ndflow.scan.presets.preset_rules import GOVERNED
 from ndflow.scan.records import MapRecord, StudyRecord
@@ -143,7 +142,7 @@ def _read(folder: Path, name: str) -> FinishedStudy:
         scans,
         averaging,
         fitting,
-        _with_scale(matching),
+        matching,
         writing=writing,
         preset=record.preset,
         # A reference that was given is in the folder too, even where the original has gone.
@@ -151,14 +150,6 @@ def _read(folder: Path, name: str) -> FinishedStudy:
         channel=record.channel,
     )
     return FinishedStudy(name, study, record, results_fingerprint(study))
-
-
-def _with_scale(matching: Matching) -> Matching:
-    """Return settings with the scale they mean: older versions knew one, and did not record it."""
-    named = matching.scale is not None or matching.range is not None
-    if named or method_called(matching.method).own_units:
-        return matching
-    return replace(matching, scale="standard")
 
 
 def refuse_other_study(study: Study, option: str) -> None:

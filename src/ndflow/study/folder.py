@@ -192,9 +192,9 @@ def head_of_page(path: Path) -> bytes:
 
 
 def is_our_page(path: Path) -> bool:
-    """Return whether the head of a page says that it is ours; early pages did in their title."""
+    """Return whether the head of a page says that it is ours."""
     head = head_of_page(path)
-    return b'<meta name="generator" content="ndflow ' in head or b"<title>ndflow: " in head
+    return b'<meta name="generator" content="ndflow ' in head
 
 
 def remove_leftovers(plan: Plan) -> None:

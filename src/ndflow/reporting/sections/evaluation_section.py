@@ -170,8 +170,6 @@ def _tissue(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str
 
 def _covariate(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
     """Return correlations with their intervals, one row per condition and covariate."""
-    if "correlation_low" not in rows[0]:  # of an earlier version
-        return _plain(rows)
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for row in rows:
         ends = ", ".join(f"{float(row[f'correlation_{end}']):.2f}" for end in ("low", "high"))
