@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 FoundMask = Literal["auto", "brain"]
-Unmasked = Literal["none", "auto", "brain"]  # for scans without a mask; none: all voxels but 0
+Unmasked = Literal["brain", "auto", "nonzero"]  # for scans without a mask
 
 AUTO: FoundMask = "auto"
 BRAIN: FoundMask = "brain"
@@ -43,10 +43,10 @@ def to_be_found(mask: object) -> TypeGuard[FoundMask]:
 def found_for(unmasked: str | None) -> FoundMask | None:
     """Return the mask of scans without one; None for all voxels but 0.
 
-    >>> found_for("brain"), found_for("none"), found_for(None)
+    >>> found_for("brain"), found_for("nonzero"), found_for(None)
     ('brain', None, None)
     """
-    if unmasked in (None, "none"):
+    if unmasked in (None, "nonzero"):
         return None
     if not to_be_found(unmasked):
         words = ", ".join(get_args(Unmasked))

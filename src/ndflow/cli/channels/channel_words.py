@@ -98,4 +98,5 @@ def _one(option: str, files: Sequence[str]) -> str | None:
         raise InvalidValueError(
             f"{option}: {len(files)} given, but channels of one subject share one; give it once"
         )
-    return None if not files or files[0] == "none" else files[0]
+    absent = "nonzero" if option == "--mask" else "none"
+    return None if not files or files[0] == absent else files[0]

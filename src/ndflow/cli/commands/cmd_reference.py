@@ -67,7 +67,7 @@ def reference(
     mask
         The brain mask of each image, in the same order, not counting mixtures; or `brain` to find
         the brains in T1w images (requires pip install 'ndflow[prepare]'), or `auto` to find the
-        foreground. Default: all nonzero voxels.
+        foreground. Default: `nonzero`, all nonzero voxels.
     exclude
         For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
         an image without one. Default: none.
