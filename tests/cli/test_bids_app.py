@@ -77,7 +77,7 @@ def test_queries_for_other_images_are_warned_of_once(
 
 def test_labels_may_be_written_with_an_underscore(run: Run, dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ("--participant_label", "sub-b", "c", "--n_cpus", 2, "-q")
+    words = ("--participant_label", "sub-b", "c", "--jobs", 2, "-q")
     assert run("bids", dataset, out, "group", *words) == (0, "", "")
     assert names(out) == ["sub-b_T1w", "sub-c_T1w"]
 
@@ -104,20 +104,12 @@ def test_the_command_for_the_group_has_the_options_that_matter(
             "--title out --site-column participant",
         ),
         ("--participant_label a --mask auto -d raw -- raw out participant", "--mask auto -d raw"),
-        ("--auto-mask raw --n_cpus 2 out participant", "--auto-mask --n_cpus 2"),
+        ("--mask auto raw --jobs 2 out participant", "--mask auto --jobs 2"),
     ],
 )
 def test_values_of_options_may_be_the_same_words_as_arguments(typed: str, options: str) -> None:
     again = of_the_group(bids, "raw", "out", typed.split())
     assert again == f"ndflow bids raw out group {options}"
-
-
-@pytest.mark.parametrize("option", ["--nprocs", "--n-cpus", "--n_cpus", "--jobs"])
-def test_the_number_of_cores_has_several_names(
-    run: Run, dataset: Path, tmp_path: Path, option: str
-) -> None:
-    ran = run("bids", dataset, tmp_path / "out", "participant", option, 0)
-    assert (ran.code, "jobs must be" in ran.err) == (2, True)
 
 
 # ── several suffixes ─────────────────────────────────────────────────────────────────────────────

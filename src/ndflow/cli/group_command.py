@@ -9,8 +9,6 @@ from typing import Any
 
 from cyclopts import App, CycloptsError, Parameter
 
-from ndflow.cli.spelling import in_our_spelling
-
 __all__ = ["of_the_group"]
 
 
@@ -50,9 +48,8 @@ def _options_of(
 
 def _meaning(command: Callable[..., int], typed: Sequence[str]) -> Mapping[str, Any] | None:
     """Return the values of all arguments and options; None if they make no sense."""
-    words = in_our_spelling(["bids", *typed])[1:]
     app = App(default_command=command, default_parameter=Parameter(negative=()))
     try:
-        return app.parse_args(words, exit_on_error=False, print_error=False)[1].arguments
+        return app.parse_args(typed, exit_on_error=False, print_error=False)[1].arguments
     except CycloptsError:
         return None

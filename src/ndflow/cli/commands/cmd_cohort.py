@@ -87,9 +87,9 @@ def cohort(
     Parameters
     ----------
     table
-        TSV or CSV with one row per scan and a column `image`; optionally `subject`, `site` (or
-        `centre`), `mask`, `lesion` (voxels to leave out of the estimate), `csf`, `gm`, `wm` and
-        covariates. Paths are relative to the table. What was understood is printed first.
+        TSV or CSV with one row per scan and a column `image`; optionally `subject`, `site`, `mask`,
+        `lesion` (voxels to leave out of the estimate), `csf`, `gm`, `wm` and covariates. Paths are
+        relative to the table. What was understood is printed first.
     out
         The folder for the results.
     from_folder

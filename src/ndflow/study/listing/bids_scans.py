@@ -22,7 +22,7 @@ from ndflow.study.preparing.preparation_plan import PREPARED
 __all__ = ["TAKEN", "describe_derivative", "scans_of_dataset"]
 
 # Columns of OUT/scans.tsv, which the tables of a dataset may have too, to mean something else.
-TAKEN = {*FILES, *TEXTS, *OURS, "centre", "center", "exclude"}
+TAKEN = {*FILES, *TEXTS, *OURS}
 _BRAIN = "_desc-brain_mask"
 _NONE: Mapping[str, Path] = MappingProxyType({})
 _DATASET_LOCK = ".ndflow-dataset-lock"
