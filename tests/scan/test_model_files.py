@@ -161,7 +161,7 @@ DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
         "not a valid mixture: .*weights",
     ),
     "a field too many": ({"mixture": ONE.to_dict() | {"more": 1}}, "not a valid"),
-    "a format of the future": ({"version": 3}, "update ndflow"),
+    "a format of the future": ({"version": 3}, "version is 3, but"),
     "another program's": ({"format": "other"}, "not a model of ndflow"),
 }
 
