@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 import ndflow
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.metrics.distribution import empirical_distribution
 from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.population import TISSUES

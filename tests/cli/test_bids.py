@@ -16,7 +16,7 @@ from phantoms import head, save
 from studies import contents, read_json, read_tsv, snapshot
 
 import ndflow
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import folder_lock
 
 VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 SCANS = {"sub-01_run-1_T1w": "Aachen", "sub-01_run-2_T1w": "Aachen"}  # and their sites

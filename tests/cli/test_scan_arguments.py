@@ -6,8 +6,8 @@ import pytest
 
 from ndflow.cli.scan_arguments import typed_scans
 from ndflow.errors import InvalidValueError
-from ndflow.image.found_masks import AUTO
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import AUTO
+from ndflow.image.subject import Scan, TissueMaps
 
 TWO, THREE = ["a", "b"], ["a", "b", "c"]
 

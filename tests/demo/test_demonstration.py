@@ -16,7 +16,7 @@ from ndflow.demo.demonstration import Demonstration, DemoResult, check_demo, run
 from ndflow.demo.recovery import Recovery
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.study.listing.scan_table import read_scans
 from ndflow.study.parallel.tasks import Failure
 from ndflow.study.plan import Study

@@ -5,7 +5,7 @@ import io
 
 import numpy as np
 
-from ndflow.files.gzip import gzip_writer
+from ndflow.files.stream import gzip_writer
 
 
 def packed(*pieces: bytes) -> bytes:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.json_model import read_model, write_model
+from ndflow.files.model_files import read_model, write_model
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 plain = st.recursive(

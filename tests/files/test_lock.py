@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import folder_lock
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such locks")
 
 HOLD = """
 import sys
 from pathlib import Path
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import folder_lock
 with folder_lock(Path(sys.argv[1]), shared=sys.argv[2] == "True"):
     print("held", flush=True)
     sys.stdin.read()
@@ -124,7 +124,7 @@ def test_a_file_system_without_locks_is_tolerated(
     def unable(*_: object) -> None:
         raise OSError(os.strerror(95))
 
-    monkeypatch.setattr("ndflow.files.lock.fcntl.flock", unable)
+    monkeypatch.setattr("ndflow.files.atomic.fcntl.flock", unable)
     assert is_free(tmp_path)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError
-from ndflow.files.text import decoded, read_bounded, read_text
+from ndflow.files.model_files import decoded, read_bounded, read_text
 
 LIMIT = 1 << 20
 

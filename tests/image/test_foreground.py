@@ -7,8 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from ndflow.errors import DegenerateDataError
-from ndflow.image.foreground import foreground
-from ndflow.image.mask import Nonzero
+from ndflow.image.mask import Nonzero, foreground
 from ndflow.image.read import read_volume
 
 N = 48

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ndflow.image.formats import kind_of, pair_names
+from ndflow.image.read import kind_of, pair_names
 
 
 @pytest.mark.parametrize(

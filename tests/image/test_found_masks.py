@@ -4,7 +4,7 @@ from nibabel.freesurfer.mghformat import MGHHeader
 from nibabel.nifti1 import Nifti1Header
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.found_masks import (
+from ndflow.image.mask import (
     found_for,
     holds_found_brain,
     mark_found_brain,

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from ndflow.image.mask_doubts import mask_doubts
-from ndflow.image.mask_figures import MaskFigures
+from ndflow.image.mask_doubts import MaskFigures, mask_doubts
 
 BRAIN = MaskFigures(0.15, 0.0, 0.0, 1.0, 0.03, 1400.0, 9000.0, 0.62)
 

@@ -6,7 +6,7 @@ from nibabel.nifti1 import Nifti1Image
 from numpy.typing import NDArray
 
 from ndflow.image.mask import Nonzero
-from ndflow.image.mask_figures import MaskFigures, measure_mask
+from ndflow.image.mask_doubts import MaskFigures, measure_mask
 from ndflow.image.read import read_volume
 
 SIZES = {"1 mm": (1.0, 1.0, 1.0), "2 mm": (2.0, 2.0, 2.0), "thick slices": (1.0, 1.0, 5.0)}

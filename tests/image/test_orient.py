@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from phantoms import UPRIGHT, UPRIGHT_SPACING, coordinates, save_oriented
 
 from ndflow.image.mask import Nonzero
-from ndflow.image.orient import fullest, slice_at, small_volume, upright
+from ndflow.image.preview import fullest, slice_at, small_volume, upright
 from ndflow.image.read import read_volume
 
 

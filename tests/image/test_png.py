@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from ndflow.errors import FileError
-from ndflow.image.png import decode_png, encode_palette, encode_png, is_ours
+from ndflow.image.preview import decode_png, encode_palette, encode_png, is_ours
 
 GREYS = np.random.default_rng(0).integers(0, 256, (7, 11), np.uint8)
 

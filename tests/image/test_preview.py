@@ -13,8 +13,14 @@ from hypothesis.extra.numpy import arrays
 from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
 
 from ndflow.errors import FileError
-from ndflow.image.png import encode_png
-from ndflow.image.preview import Preview, outline_of, preview_of, read_preview, write_preview
+from ndflow.image.preview import (
+    Preview,
+    encode_png,
+    outline_of,
+    preview_of,
+    read_preview,
+    write_preview,
+)
 from ndflow.image.read import read_volume
 from ndflow.transport import Affine
 

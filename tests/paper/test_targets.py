@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 import ndflow
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.metrics.tissue_quartiles import quartiles
 from ndflow.population import TISSUES, tissues_from_components
 from ndflow.scan.fit import fit_scan

@@ -8,7 +8,7 @@ from phantoms import UPRIGHT, UPRIGHT_SPACING, coordinates, save_oriented
 
 from ndflow.errors import FileError
 from ndflow.files.stream import sha256_of
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.reporting.before_after import before_after
 from ndflow.scan.records import MapRecord
 from ndflow.scan.results import hashes

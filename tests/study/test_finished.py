@@ -12,8 +12,8 @@ import pytest
 from studies import read_json
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.found_masks import AUTO
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import AUTO
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.records import MapRecord
 from ndflow.scan.settings import Matching
 from ndflow.study.finished import (

@@ -12,8 +12,8 @@ from names import ODD
 
 from ndflow.errors import FileError
 from ndflow.files.tables import write_table
-from ndflow.image.found_masks import AUTO
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import AUTO
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.study.listing.scan_table import (
     named_scans,
     read_scans,

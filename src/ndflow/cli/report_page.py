@@ -19,7 +19,7 @@ from typing import NamedTuple
 from ndflow.cli.console import print_error, print_text
 from ndflow.cli.options import Verbosity
 from ndflow.cli.progress import ProgressDisplay
-from ndflow.files.json_model import kind_in
+from ndflow.files.model_files import kind_in
 from ndflow.scan.records import StudyRecord
 from ndflow.study.channels.joint_plan import JointStudyRecord
 from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, our_subject_pages

@@ -14,7 +14,7 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.outputs import make_folder, preview
 from ndflow.study.parallel.tasks import (
     FAILURES,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.found_masks import to_be_found
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import to_be_found
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.reading import check_found_mask
 from ndflow.values import plural
 

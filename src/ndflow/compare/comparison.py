@@ -22,7 +22,7 @@ from ndflow.compare.site_recognition import known_sites, recognise_sites, subjec
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import InvalidValueError
 from ndflow.files.stream import DEFAULT_MAX_BYTES
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.metrics.distribution import EmpiricalDistribution, average_distribution
 from ndflow.metrics.tissue_transfer import TissueSample, TissueTransfer, tissue_transfer
 from ndflow.study.finished import FinishedStudy, SharedScan, check_covariates, shared_scans

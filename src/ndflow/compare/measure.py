@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError
 from ndflow.image.mask import BoolArray
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.metrics.distribution import (
     EmpiricalDistribution,

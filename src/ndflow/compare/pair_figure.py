@@ -15,7 +15,7 @@ from ndflow.compare.comparison import Comparison
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import midpoint_edges
 from ndflow.figures.pair import MapCurve, PairSide
-from ndflow.image.orient import fullest, slice_at, upright
+from ndflow.image.preview import fullest, slice_at, upright
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.metrics.folds import Fold, Indices
 from ndflow.metrics.predictions import Chance, Predictions
 from ndflow.metrics.random_forest import forest_probabilities

@@ -22,7 +22,7 @@ from ndflow.compare.site_classifier import (
     ranks_of,
 )
 from ndflow.errors import InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.metrics.chance_level import SHUFFLED_TREES, chance_level, shuffle_accuracy
 from ndflow.metrics.folds import Fold, folds
 from ndflow.metrics.predictions import Chance, Predictions

@@ -15,7 +15,7 @@ from ndflow.demo.scan_grid import Grid, Voxels
 from ndflow.demo.simulate import MEANS, SimulatedSubject, draw_fields, make_subject, simulate_scan
 from ndflow.errors import FileError
 from ndflow.files.atomic import new_file
-from ndflow.files.gzip import gzip_writer
+from ndflow.files.stream import gzip_writer
 from ndflow.preparation.template import Anatomy
 from ndflow.preparation.working_grid import Map
 from ndflow.transport import PiecewiseLinear

@@ -25,7 +25,7 @@ from ndflow.demo.dataset import Truth, write_demo_study
 from ndflow.demo.demo_scan import check_empty
 from ndflow.demo.recovery import Recovery, recovery_of
 from ndflow.errors import InvalidValueError, NdflowError
-from ndflow.image.scans import TissueMaps
+from ndflow.image.subject import TissueMaps
 from ndflow.metrics.site_distance import distance_between_sites
 from ndflow.reporting.build import check_report, report
 from ndflow.scan.outputs import check_folder, make_folder

@@ -14,7 +14,7 @@ import numpy as np
 
 from ndflow.demo.worlds import World, WorldScan
 from ndflow.density import fit, histogram
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel

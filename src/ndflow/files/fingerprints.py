@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ndflow._version import RESULTS
+from ndflow.files.atomic import AnyPath
 from ndflow.record import Record
-
-__all__ = ["FileHash", "Hashes", "contents", "fingerprint_of", "is_intact", "with_checksum"]
 
 _NOT_HASHED = ("checksum", "command")
 
@@ -62,3 +62,15 @@ def _checksum(payload: Mapping[str, Any]) -> str:
     content = {name: part for name, part in payload.items() if name not in _NOT_HASHED}
     text = json.dumps(content, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def identity_of(path: AnyPath) -> Hashable:
+    """Return what all names of a file have in common: other paths to it, and links of any kind.
+
+    It reads nothing. Of a file that does not exist, or was not fetched, only the path is known.
+    """
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return os.path.abspath(path)  # noqa: PTH100
+    return (found.st_dev, found.st_ino) if found.st_ino else os.path.realpath(path)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ndflow.image.orient import upright
+from ndflow.image.preview import upright
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.reading import read_masked
 from ndflow.scan.records import MapRecord
 from ndflow.study.finished import mask_used

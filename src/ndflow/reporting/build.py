@@ -19,9 +19,8 @@ from pathlib import Path
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath, check_new, new_file
-from ndflow.files.json_model import kind_in
-from ndflow.files.lock import reading
+from ndflow.files.atomic import AnyPath, check_new, new_file, reading
+from ndflow.files.model_files import kind_in
 from ndflow.image.preview import Preview, read_preview
 from ndflow.methods.model import DensityModel
 from ndflow.reporting.boilerplate import cited, facts, methods_paragraph

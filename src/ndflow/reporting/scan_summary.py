@@ -15,7 +15,7 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.integrity import read_results

@@ -9,7 +9,7 @@ from typing import ClassVar
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import check_model, read_model
+from ndflow.files.model_files import check_model, read_model
 from ndflow.population import Reference, ScannerMaps
 from ndflow.scan.channels.channel_records import ReferenceModels, ScanModels
 from ndflow.scan.records import FileRecord, MapRecord, ReferenceModel, ScanModel

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.identity import identity_of
-from ndflow.files.json_model import is_model, kind_in
+from ndflow.files.fingerprints import identity_of
+from ndflow.files.model_files import is_model, kind_in
 from ndflow.files.stream import open_file
-from ndflow.image.found_masks import to_be_found
+from ndflow.image.mask import to_be_found
 from ndflow.image.read import files_of
 from ndflow.scan.records import MapRecord
 

@@ -24,8 +24,8 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.fingerprints import FileHash, with_checksum
-from ndflow.files.json_model import model_bytes, read_model, write_model
-from ndflow.image.mask_figures import MaskFigures
+from ndflow.files.model_files import model_bytes, read_model, write_model
+from ndflow.image.mask_doubts import MaskFigures
 from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import MatchRecord
 from ndflow.population import HealthyCeiling, Landmarks, Reference, TissueModel, Tissues

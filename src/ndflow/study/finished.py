@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import kind_in, read_model
-from ndflow.files.lock import reading
-from ndflow.image.found_masks import AUTO, BRAIN
-from ndflow.image.scans import Scan
+from ndflow.files.atomic import AnyPath, reading
+from ndflow.files.model_files import kind_in, read_model
+from ndflow.image.mask import AUTO, BRAIN
+from ndflow.image.subject import Scan
 from ndflow.metrics.statistics import covariate_effect
 from ndflow.scan.presets.preset_rules import GOVERNED
 from ndflow.scan.records import MapRecord, StudyRecord

@@ -10,10 +10,9 @@ from warnings import warn
 
 from ndflow._version import versions
 from ndflow.errors import FileError
-from ndflow.files.atomic import AnyPath
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import AnyPath, folder_lock
 from ndflow.files.stream import sha256_of
-from ndflow.image.found_masks import Unmasked, found_for
+from ndflow.image.mask import Unmasked, found_for
 from ndflow.methods.matching import Lesions, Matching, Objective, Scale, Solver, TargetKind
 from ndflow.methods.registry import MethodName
 from ndflow.scan.outputs import check_folder, make_folder

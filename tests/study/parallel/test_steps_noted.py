@@ -6,7 +6,7 @@ import numpy as np
 from commands import needs_proc
 
 from ndflow.cli.console import bars
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.study.parallel.peak_memory import forget_peak, peak_bytes
 from ndflow.study.parallel.steps_noted import STEPS, note_step, noting, steps_in
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 
 from ndflow.errors import InvalidValueError
-from ndflow.files.json_model import is_model
-from ndflow.image.scans import TissueMaps
+from ndflow.files.model_files import is_model
+from ndflow.image.subject import TissueMaps
 from ndflow.scan.channels.channel_subject import NAME, Subject
 from ndflow.scan.outputs import refuse_given_twice
 

@@ -138,8 +138,8 @@ def bids(
     from ndflow.cli.group_command import of_the_group
     from ndflow.cli.run_scans import command_line
     from ndflow.errors import InvalidValueError
-    from ndflow.files.json_model import kind_in
-    from ndflow.image.found_masks import found_for
+    from ndflow.files.model_files import kind_in
+    from ndflow.image.mask import found_for
     from ndflow.scan.presets.preset_rules import Choices
     from ndflow.study.channels.channel_studies import check_channel_studies
     from ndflow.study.from_bids import (

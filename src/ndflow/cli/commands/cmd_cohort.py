@@ -117,7 +117,7 @@ def cohort(
     from ndflow.cli.channels.joint_cohort import joint_study_of, run_together, unused_together
     from ndflow.cli.listed_scans import listed_scans
     from ndflow.errors import InvalidValueError
-    from ndflow.image.found_masks import found_for
+    from ndflow.image.mask import found_for
     from ndflow.scan.presets.preset_rules import Choices
     from ndflow.study.listing.scan_table import named_scans
     from ndflow.study.plan import ANY_CHANNEL, Study

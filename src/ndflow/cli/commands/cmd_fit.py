@@ -79,7 +79,7 @@ def fit(
     from ndflow.cli.endings import print_written
     from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
-    from ndflow.files.json_model import check_model
+    from ndflow.files.model_files import check_model
     from ndflow.scan.fit import fit_to_file
     from ndflow.scan.outputs import outputs_for, stem
     from ndflow.study.parallel.tasks import Task

@@ -102,8 +102,8 @@ def reference(
     from ndflow.cli.run_scans import dry_run_scans, inputs_of, run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.errors import InvalidValueError
-    from ndflow.files.json_model import check_model, is_model
-    from ndflow.image.scans import Scan
+    from ndflow.files.model_files import check_model, is_model
+    from ndflow.image.subject import Scan
     from ndflow.methods.base import method_of
     from ndflow.scan.channels.channel_references import holds_channels
     from ndflow.scan.outputs import refuse_given_twice

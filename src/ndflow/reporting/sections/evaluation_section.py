@@ -10,9 +10,9 @@ from ndflow.compare.measure import TISSUE_ROWS
 from ndflow.compare.save import VERDICT
 from ndflow.compare.summary import ABOUT, TISSUES_TITLE
 from ndflow.errors import FileError
+from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
-from ndflow.files.text import read_text
 from ndflow.reporting.content import Numbers, Picture, Verdict
 from ndflow.scan.records import EvaluationRecord
 from ndflow.study.folder import EVALUATION_RECORD

@@ -11,8 +11,7 @@ from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.orient import small_volume
-from ndflow.image.preview import Preview
+from ndflow.image.preview import Preview, small_volume
 from ndflow.methods.model import DensityModel
 from ndflow.methods.targets import chosen_density
 from ndflow.reporting.before_after import before_after

@@ -10,9 +10,9 @@ from ndflow._version import __version__
 from ndflow.bids.derivative import derivative_path, source_uris, write_dataset_files
 from ndflow.bids.query import BidsImage
 from ndflow.errors import FileError
-from ndflow.files.lock import folder_lock
-from ndflow.image.found_masks import FoundMask
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.files.atomic import folder_lock
+from ndflow.image.mask import FoundMask
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.outputs import sidecar_of, stem
 from ndflow.study.listing.columns import FILES, OURS, TEXTS
 from ndflow.study.listing.image_metadata import inherited_metadata

@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.tables import MISSING, Table
-from ndflow.image.formats import kind_of
+from ndflow.image.read import kind_of
 from ndflow.scan.channels.channel_subject import NAME
 
 __all__ = [

@@ -22,8 +22,8 @@ from unicodedata import normalize
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.tables import MISSING, read_delimited, refuse_rows, write_table
-from ndflow.image.found_masks import BRAIN, FoundMask, to_be_found
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import BRAIN, FoundMask, to_be_found
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.outputs import safe_name, stem
 from ndflow.study.listing.columns import (
     FILES,

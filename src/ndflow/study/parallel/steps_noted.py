@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 
 __all__ = ["STEPS", "note_step", "noting", "steps_in"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.preparation.contrasts import T1W
 from ndflow.scan.settings import NoMask, Preparing
 from ndflow.study.plan import ANY_CHANNEL, Study
