@@ -30,6 +30,7 @@ from ndflow.values import FloatArray
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
 IMAGE_KINDS = (".nii", ".hdr", ".img", ".mgh")  # also compressed: .gz, and .mgz for .mgh.gz
 
+_NO_IMAGE = "check that it is the right file, or convert it to NIfTI first"
 _MAX_HEADER_BYTES = 1 << 26  # with extensions
 
 
@@ -75,7 +76,7 @@ def read_volume(
             _refuse_surplus(path, stream.finish())
             header = layout.header
         elif first != MGH_VERSION:
-            raise FileError(path, "neither NIfTI nor MGH", "convert it to NIfTI first")
+            raise FileError(path, "neither NIfTI nor MGH", _NO_IMAGE)
         else:
             block = first + stream.read(MGH_START - 4, "header").tobytes()
             layout = mgh_layout(path, block)
@@ -118,7 +119,7 @@ def read_grid(source: Source, *, called: str = "the image") -> Grid:
         elif first == MGH_VERSION:
             layout = mgh_layout(path, first + stream.read(MGH_START - 4, "header").tobytes())
         else:
-            raise FileError(path, "neither NIfTI nor MGH", "convert it to NIfTI first")
+            raise FileError(path, "neither NIfTI nor MGH", _NO_IMAGE)
     return Grid(path, layout.shape, affine_of(path, layout.header), placed=True)
 
 
