@@ -27,7 +27,7 @@ from measuring import Table
 from ndflow.demo.run import write_demo_study
 from ndflow.density import fit
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import Solution

@@ -66,7 +66,7 @@ from ndflow.demo.simulate import (
 )
 from ndflow.density import fit, histogram
 from ndflow.evaluation.tissues import weighted_quantile
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel

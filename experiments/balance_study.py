@@ -29,7 +29,7 @@ from scipy.interpolate import PchipInterpolator
 
 from ndflow.demo.simulate import MEANS, REACH, draw_fields, grid_over, make_subject, simulate_scan
 from ndflow.density import fit, histogram
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.model import DensityModel
 from ndflow.population import balancing
 from ndflow.preparation.template import load_anatomy

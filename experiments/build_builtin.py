@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.matching import Matching
 from ndflow.population import Reference
 from ndflow.scan.records import ReferenceModel

@@ -27,7 +27,7 @@ import numpy as np
 from ndflow.density import Histogram, fit, histogram
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel

@@ -41,7 +41,7 @@ METHODS = (
 )
 STUDIES: dict[str, tuple[str, ...]] = {
     **{f"method-{name}": ("--method", name) for name in METHODS},
-    "site": ("--mode", "centre"),
+    "site": ("--mode", "site"),
     "two-level": ("--mode", "two-level", "--average", "quantile"),
     "tissue": ("--target", "tissue", "--mode", "two-level"),
     "tissue-individual": ("--target", "tissue"),
@@ -52,7 +52,7 @@ STUDIES: dict[str, tuple[str, ...]] = {
     "range": ("--range", "0", "1000", "--dtype", "int16", "--outside", "zero"),
     "freeze": ("--freeze", "weight<0.05", "--outside", "keep"),
     "nyul-7": ("--method", "nyul", "--landmarks", "7"),
-    "auto-mask": ("--auto-mask", "--effective-count", "3e3"),
+    "auto-mask": ("--mask", "auto", "--effective-count", "3e3"),
     "balance": ("--balance", "sex", "--mode", "two-level"),
 }
 CHANNELS = ("T1w", "FLAIR")
@@ -138,7 +138,7 @@ def run_everything(cohort: Path, out: Path) -> None:
     labels = ("--participant-label", *scans)
     bids = out / "bids"
     ndflow("bids", cohort, bids, "participant", *labels[:5])
-    ndflow("bids", cohort, bids, "group", *labels, "--mode", "centre", "--no-report")
+    ndflow("bids", cohort, bids, "group", *labels, "--mode", "site", "--no-report")
     runs = [out / name for name in ("method-ndflow", "method-nyul", "two-level", "method-affine")]
     words = ("--covariate", "age", "--permutations", "3", "--trees", "20", "-j", "2")
     ndflow("evaluate", *runs, "-o", out / "evaluation", *words)
@@ -294,8 +294,8 @@ def same(one: Any, other: Any) -> bool:
 
 
 def key(folder: Path, path: Path) -> str:
-    """Return the name of a file in the record; sites used to be called centres."""
-    return str(path.relative_to(folder)).replace("centre", "site")
+    """Return the name of a file in the record."""
+    return str(path.relative_to(folder))
 
 
 def plain(item: Any) -> bytes:

@@ -17,8 +17,8 @@ import numpy as np
 from scipy import ndimage
 
 from ndflow.density import GaussianMixture
-from ndflow.image.foreground import foreground
-from ndflow.image.scans import Scan
+from ndflow.image.mask import foreground
+from ndflow.image.subject import Scan
 from ndflow.methods.matching import Matching
 from ndflow.population import reference
 from ndflow.population.plausibility import density_distance, unlike_reference

@@ -23,7 +23,7 @@ import numpy as np
 
 import ndflow
 from ndflow.density import GaussianMixture
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.matching import Matching
 from ndflow.scan.fit import fit_scan
 from ndflow.scan.settings import Fitting, Reading

@@ -17,7 +17,7 @@ import ndflow
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.evaluation.distribution import empirical_distribution
 from ndflow.evaluation.tissues import quartiles
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.population import TISSUES
 from ndflow.scan.reading import read_masked
 from ndflow.scan.settings import Reading

@@ -16,7 +16,7 @@ from phantoms import head, save
 from studies import contents, read_json, read_tsv, snapshot
 
 import ndflow
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import folder_lock
 
 VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 SCANS = {"sub-01_run-1_T1w": "Aachen", "sub-01_run-2_T1w": "Aachen"}  # and their sites
@@ -234,8 +234,8 @@ def test_masks_are_beside_the_images_or_in_a_folder_of_fmriprep(run: Run, desk: 
     save(fmriprep / place("sub-01_space-MNI_desc-brain_mask"), np.ones((9, 9, 9), np.uint8))
     rest = len(SCANS) - 4
     choices = {(): [beside, *[None] * (3 + rest)]}
-    prepared = ("--masks", fmriprep)
-    choices[*prepared, "--auto-mask"] = [both, both, "auto", later, *["auto"] * rest]
+    prepared = ("--derivatives", fmriprep)
+    choices[*prepared, "--mask", "auto"] = [both, both, "auto", later, *["auto"] * rest]
     for options, masks in choices.items():
         assert run(*desk.bids("participant", *options)).code == 0
         used = dict(zip(SCANS, masks, strict=True))
@@ -255,7 +255,7 @@ def test_two_scans_of_one_name_are_refused(run: Run, desk: Desk) -> None:
 def test_other_images_and_sessions_are_chosen_and_the_head_is_found(run: Run, desk: Desk) -> None:
     for session in "ab":  # with a nonzero background
         save(desk.image(f"sub-02_ses-{session}_T2w"), np.maximum(head(7), 9))
-    options = ("--suffix", "T2w", "--session-label", "ses-b", "--auto-mask")
+    options = ("--suffix", "T2w", "--session-label", "ses-b", "--mask", "auto")
     assert run(*desk.bids("group", *options)).code == 0
     assert desk.made() == STUDY | {"reference_Celle.json"} | results("sub-02_ses-b_T2w")
     assert ndflow.load(desk.out / "reference.json").channel_names == ("T2w",)

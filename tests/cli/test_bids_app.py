@@ -73,17 +73,9 @@ def test_queries_for_other_images_are_warned_of_once(
 
 def test_labels_may_be_written_with_an_underscore(run: Run, dataset: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    words = ("--participant_label", "sub-b", "c", "--n_cpus", 2, "-q")
+    words = ("--participant_label", "sub-b", "c", "--jobs", 2, "-q")
     assert run("bids", dataset, out, "group", *words) == (0, "", "")
     assert names(out) == ["sub-b_T1w", "sub-c_T1w"]
-
-
-@pytest.mark.parametrize("option", ["--nprocs", "--n-cpus", "--n_cpus", "--jobs"])
-def test_the_number_of_cores_has_several_names(
-    run: Run, dataset: Path, tmp_path: Path, option: str
-) -> None:
-    ran = run("bids", dataset, tmp_path / "out", "participant", option, 0)
-    assert (ran.code, "jobs must be" in ran.err) == (2, True)
 
 
 # ── several suffixes ─────────────────────────────────────────────────────────────────────────────

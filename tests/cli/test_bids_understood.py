@@ -43,7 +43,7 @@ def about(ran: Ran) -> dict[str, str]:
 @pytest.mark.parametrize("level", ["participant", "group"])
 def test_what_was_understood_is_printed_first(run: Run, raw: Path, level: str) -> None:
     participants(raw, "site\tage\tlesion\tname", "A\t31\tyes\tAnn")
-    ran = run("bids", raw, raw.parent / "out", level, "--auto-mask")
+    ran = run("bids", raw, raw.parent / "out", level, "--mask", "auto")
     assert ran.code == 0
     assert ran.err.startswith(f"{raw}: 3 scans\n")
     said = about(ran)
@@ -53,13 +53,13 @@ def test_what_was_understood_is_printed_first(run: Run, raw: Path, level: str) -
 
 
 def test_a_column_that_may_name_the_sites_is_pointed_out(run: Run, raw: Path) -> None:
-    path = participants(raw, "Scanner", "Prisma")
+    path = participants(raw, "Sites", "Bonn")
     ran = run("bids", raw, raw.parent / "out", "group", "--dry-run")
     assert ran.code == 0
     assert about(ran)["sites"] == "none"
-    assert f"warning: {path}: no site is known, but there is a column 'Scanner'" in ran.err
-    ran = run("bids", raw, raw.parent / "out", "group", "--dry-run", "--site-column", "Scanner")
-    assert about(ran)["sites"] == "1 (Prisma 3)"
+    assert f"warning: {path}: no site is known, but there is a column 'Sites'" in ran.err
+    ran = run("bids", raw, raw.parent / "out", "group", "--dry-run", "--site-column", "Sites")
+    assert about(ran)["sites"] == "1 (Bonn 3)"
     assert "warning" not in ran.err
 
 

@@ -12,7 +12,7 @@ from phantoms import head, save
 from studies import SMALL, SiteStudy, contents, read_json, read_tsv
 
 from ndflow.evaluation import save as evaluating
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import folder_lock
 from ndflow.reporting import build
 from ndflow.study import run as running
 

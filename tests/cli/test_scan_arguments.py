@@ -6,8 +6,8 @@ import pytest
 
 from ndflow.cli.scan_arguments import typed_scans
 from ndflow.errors import InvalidValueError
-from ndflow.image.found_masks import AUTO
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import AUTO
+from ndflow.image.subject import Scan, TissueMaps
 
 TWO, THREE = ["a", "b"], ["a", "b", "c"]
 
@@ -23,7 +23,8 @@ def test_images_alone_are_scans_without_masks() -> None:
 def test_there_is_one_mask_for_each_image() -> None:
     assert masks([], THREE) == [None] * 3
     assert masks([AUTO], THREE) == [AUTO] * 3
-    assert masks(("x", AUTO, "none"), THREE) == ["x", AUTO, None]
+    assert masks(["nonzero"], THREE) == [None] * 3
+    assert masks(("x", AUTO, "nonzero"), THREE) == ["x", AUTO, None]
     assert masks(["x"], ["a"]) == ["x"]
     for given in (["x"], ["x", "y"], [AUTO, AUTO], ["w", "x", "y", "z"]):
         with pytest.raises(InvalidValueError, match=r"--mask: . given for 3 images; give one for"):

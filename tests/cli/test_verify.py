@@ -10,7 +10,7 @@ from phantoms import head, save, tissue_shares
 from studies import SMALL, SiteStudy, sha256
 
 import ndflow
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import folder_lock
 
 
 @pytest.fixture(scope="module")

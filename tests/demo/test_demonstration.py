@@ -15,7 +15,7 @@ from ndflow.demo import run as demonstration
 from ndflow.demo.run import Demonstration, DemoResult, Recovery, check_demo, run_demo
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.study.listing.scan_table import read_scans
 from ndflow.study.parallel.tasks import Failure
 from ndflow.study.plan import Study

@@ -20,17 +20,3 @@ def test_the_page_of_the_command_line_has_every_command_in_the_order_of_the_help
     page = (REFERENCE / "command-line.md").read_text(encoding="utf-8")
     assert re.findall(r"^## ndflow (\w+)$", page, re.MULTILINE) == [*COMMANDS]
     assert re.findall(r"^```\{ndflow-command\} (\w+)$", page, re.MULTILINE) == [*COMMANDS]
-
-
-def test_the_page_of_versions_has_those_of_the_package() -> None:
-    from ndflow._version import PREPARATIONS, RESULTS, __version__
-    from ndflow.files.json_model import VERSION
-
-    page = (REFERENCE / "versions.md").read_text(encoding="utf-8")
-    for row in (
-        f"| the package, `{__version__}` |",
-        f"| the format of model files, `{VERSION}` |",
-        f"| results, `{RESULTS}` |",
-        f"| preparations, `{PREPARATIONS}` |",
-    ):
-        assert row in page

@@ -8,7 +8,7 @@ from compared_runs import Desk, Rows, alike, compared, numbers
 from phantoms import head, save
 from studies import SMALL, Silent
 
-from ndflow.image.foreground import foreground
+from ndflow.image.mask import foreground
 from ndflow.study.listing.scan_table import named_scans, read_scans
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import os
 import tracemalloc
 from pathlib import Path
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.errors import FileError
-from ndflow.files.stream import open_stream, sha256_of
+from ndflow.files.stream import gzip_writer, open_stream, sha256_of
 
 CONTENT = np.random.default_rng(0).integers(0, 60, 200_000).astype(np.int16).tobytes()
 PACKED = gzip.compress(CONTENT, mtime=0)
@@ -49,8 +50,9 @@ def test_gzip_files_are_decompressed(tmp_path: Path, content: bytes, name: str) 
     assert read_bytes(stored(tmp_path, content, name)) == CONTENT
 
 
-def test_uncompressed_files_are_read_as_they_are(tmp_path: Path) -> None:
-    assert read_bytes(stored(tmp_path, CONTENT, "x.nii")) == CONTENT
+@pytest.mark.parametrize("name", ["x.nii", "x.nii.gz"])
+def test_uncompressed_files_are_read_as_they_are(tmp_path: Path, name: str) -> None:
+    assert read_bytes(stored(tmp_path, CONTENT, name)) == CONTENT
 
 
 def flipped(at: int) -> bytes:
@@ -63,7 +65,6 @@ def flipped(at: int) -> bytes:
     ("content", "message"),
     [
         (b"", "an empty file"),
-        (PACKED[:1], "not a gzip file"),
         (PACKED[:5], "cut short"),
         (PACKED[: len(PACKED) // 2], "cut short"),
         (PACKED[:-8], "cut short"),
@@ -71,15 +72,11 @@ def flipped(at: int) -> bytes:
         (flipped(-6), "checksum"),
         (flipped(-2), "length"),
         (flipped(len(PACKED) // 2), "damaged"),
-        (flipped(0), "not a gzip file"),
         (flipped(2), "damaged"),
         (PACKED + b"g", "trailing garbage"),
         (PACKED + b"garbage" * 9, "trailing garbage"),
         (PACKED + bytes(300_000) + b"garbage", "trailing garbage"),
         (PACKED + PACKED[:40], "cut short"),
-        (b"\x5c\x01\x00\x00" + bytes(400), "not compressed.*rename it to x.nii$"),
-        (b"\x00\x00\x02\x1c" + bytes(600), "not compressed.*rename it to x.nii$"),
-        (b"<html>404", "not a gzip file.*<htm"),
     ],
 )
 def test_damage_is_reported(tmp_path: Path, content: bytes, message: str) -> None:
@@ -99,11 +96,6 @@ def test_no_flipped_bit_goes_unnoticed(
     path = stored(tmp_path_factory.mktemp("flip"), bytes(damaged))
     with pytest.raises(FileError):
         read_bytes(path)
-
-
-def test_the_error_for_an_uncompressed_mgz_suggests_a_name(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match=r"rename it to x\.mgh$"):
-        read_bytes(stored(tmp_path, b"\0\0\0\1" + bytes(300), "x.mgz"))
 
 
 def test_a_decompression_bomb_is_stopped_and_costs_no_memory(tmp_path: Path) -> None:
@@ -187,3 +179,28 @@ def test_the_hash_is_that_of_the_compressed_file(tmp_path: Path) -> None:
     assert sha256_of(path) == hashlib.sha256(PACKED).hexdigest()
     with pytest.raises(FileError, match="no such file"):
         sha256_of(tmp_path / "missing")
+
+
+# ── gzip: the same content gives the same bytes ───────────────────────────────────────────────────
+
+
+def packed(*pieces: bytes) -> bytes:
+    file = io.BytesIO()
+    with gzip_writer(file) as writer:
+        for piece in pieces:
+            writer.write(piece)
+    return file.getvalue()
+
+
+def test_compression_does_not_depend_on_how_the_data_are_split() -> None:
+    noise = np.random.default_rng(1).normal(size=700_000).astype(np.float32).tobytes()
+    whole = packed(noise)
+    assert gzip.decompress(whole) == noise
+    for step in (1000, 65_536, 1 << 20, 1_500_001):
+        assert packed(*(noise[i : i + step] for i in range(0, len(noise), step))) == whole
+    # No flags (so no name), no time.
+    assert whole[:8] == b"\x1f\x8b\x08\x00\x00\x00\x00\x00"
+
+
+def test_compressing_nothing_gives_a_valid_gzip_file() -> None:
+    assert gzip.decompress(packed()) == b""

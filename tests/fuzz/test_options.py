@@ -26,6 +26,7 @@ FILES += [
     "auto",
     "brain",
     "none",
+    "nonzero",
     "",
     "-",
     "--",

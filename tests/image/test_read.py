@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import sha256_of
-from ndflow.image.read import read_volume
+from ndflow.image.read import kind_of, pair_names, read_volume
 from ndflow.image.write import write_volume
 
 
@@ -146,3 +146,36 @@ def test_a_nibabel_image_may_be_scaled_and_moved(tmp_path: Path) -> None:
     after = loaded(tmp_path / "moved.nii")
     assert np.allclose(after.affine, image.affine)
     assert np.array_equal(after.get_fdata(), image.get_fdata())
+
+
+# ── names of files ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("x.nii", ".nii"),
+        ("x.NII.GZ", ".nii"),
+        ("a.b/x.mgz", ".mgh"),
+        ("x.mgh.gz", ".mgh"),
+        ("x.img.gz", ".img"),
+        ("x.nii.bz2", ".bz2"),
+        ("nii", ""),
+    ],
+)
+def test_the_kind_is_the_extension_without_that_of_the_compression(name: str, kind: str) -> None:
+    assert kind_of(name) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "pair"),
+    [
+        ("x.hdr", ("x.hdr", "x.img")),
+        ("x.img.gz", ("x.hdr.gz", "x.img.gz")),
+        ("X.IMG", ("X.HDR", "X.IMG")),
+        ("x.nii", None),
+        ("x.mgz", None),
+    ],
+)
+def test_header_and_data_have_the_same_stem(name: str, pair: tuple[str, str] | None) -> None:
+    assert pair_names(name) == pair

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import ndflow
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.population import TISSUES, tissues_from_components
 from ndflow.scan.fit import fit_scan
 from ndflow.scan.settings import Fitting, Matching, Reading

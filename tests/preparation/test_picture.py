@@ -9,7 +9,7 @@ import pytest
 from nibabel.orientations import axcodes2ornt, inv_ornt_aff, ornt_transform
 from PIL import Image
 
-from ndflow.image.png import is_ours
+from ndflow.image.preview import is_ours
 from ndflow.image.read import read_volume
 from ndflow.preparation.picture import OUTLINES, preparation_picture
 from ndflow.preparation.prepare_volume import Measures, PreparedVolume

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
 from ndflow.scan.records import StudyRecord

@@ -7,7 +7,7 @@ import pytest
 
 from ndflow.density import GaussianMixture
 from ndflow.image.preview import Preview
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.reporting.montage import Windows, montage, regreyed, shared_windows, thumbnail
 from ndflow.reporting.scan_section import ScanSummary
 from ndflow.scan.records import MapRecord, ScanModel

@@ -8,7 +8,7 @@ from scipy import stats
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.reporting.scan_section import ScanSummary, curves_of, volumes_of
 from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.plan import ResultPaths

@@ -13,8 +13,8 @@ from phantoms import AFFINE, head, radii, save, tissue_shares
 import ndflow
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.found_masks import mark_found_brain
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import mark_found_brain
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.matching import Matching
 from ndflow.scan.fit import fit_scan, fit_to_file
 from ndflow.scan.records import ScanModel

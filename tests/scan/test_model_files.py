@@ -12,7 +12,7 @@ from studies import edit
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.json_model import is_model
+from ndflow.files.model_files import is_model
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
 
 ONE, OTHER = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
@@ -158,7 +158,7 @@ DAMAGE: dict[str, tuple[dict[str, Any], str]] = {
         "not a valid mixture: .*weights",
     ),
     "a field too many": ({"mixture": ONE.to_dict() | {"more": 1}}, "not a valid"),
-    "a format of the future": ({"version": 3}, "update ndflow"),
+    "a format of the future": ({"version": 3}, "version is 3, but"),
     "another program's": ({"format": "other"}, "not a model of ndflow"),
 }
 

@@ -11,7 +11,7 @@ from phantoms import radii
 import ndflow
 from ndflow.density import trimmed
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.reading import VoxelCounts, error_about, read_scan, selection
 from ndflow.scan.settings import Reading
 

@@ -10,7 +10,7 @@ from phantoms import head, radii, save, tissue_shares
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.matching import Matching
 from ndflow.scan.records import ReferenceModel
 from ndflow.scan.reference_sources import average_models, lacking_tissues, read_source

@@ -112,13 +112,6 @@ def test_numbers_of_numpy_are_numbers() -> None:
     assert Reading(np.int64(500)) == Reading(500)
 
 
-@pytest.mark.parametrize("spelling", ["site", "centre", "center"])
-def test_the_mode_by_site_has_its_older_names_too(spelling: str) -> None:
-    (averaging,) = settings_from({"mode": spelling}, Averaging)
-    assert averaging == Averaging(mode="site")
-    assert flat(averaging)["mode"] == "site"
-
-
 def test_there_is_a_mode_for_each_name_and_a_name_for_each_mode() -> None:
     assert tuple(MODES) == get_args(ModeName)
 

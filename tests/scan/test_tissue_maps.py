@@ -12,7 +12,7 @@ from phantoms import AFFINE, head, radii, save
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError, NdflowError
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.matching import Matching
 from ndflow.population import Reference
 from ndflow.scan.reading import read_scan

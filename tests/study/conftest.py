@@ -13,7 +13,7 @@ from phantoms import head, save
 from studies import Silent
 
 import ndflow
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.settings import Averaging, Matching
 from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import Study

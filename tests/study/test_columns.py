@@ -3,25 +3,17 @@
 import pytest
 
 from ndflow.errors import FileError
-from ndflow.study.listing.columns import in_our_spelling, misunderstood, nearest
+from ndflow.study.listing.columns import column_names, misunderstood, nearest
 
 
 @pytest.mark.parametrize(
     ("name", "meant"),
     [
-        ("brainmask", "mask"),
-        ("Brain Mask", "mask"),
         ("masks", "mask"),
-        ("Scanner", "site"),
-        ("site_id", "site"),
-        ("sites", "site"),
-        ("T1w", "image"),
+        ("Sites", "site"),
         ("images", "image"),
-        ("participant_id", "subject"),
-        ("lesion_mask", "lesion"),
-        ("exclude", "lesion"),
-        ("grey_matter", "gm"),
-        ("WM_prob", "wm"),
+        ("subject_id", "subject"),
+        ("lesions", "lesion"),
         *((name, None) for name in ("age", "sex", "gender", "side", "task", "size", "date", "")),
         *((name, None) for name in ("diagnosis", "wmh", "has_lesion", "脳", "iq", "group")),
     ],
@@ -33,26 +25,19 @@ def test_the_nearest_known_column(name: str, meant: str | None) -> None:
 def test_only_what_holds_images_or_names_sites_is_misunderstood() -> None:
     assert misunderstood("brainmask", ["m.nii.gz"], ["image"])
     assert misunderstood("T2", ["t2.mgz"], ["image"])
-    assert not misunderstood("brainmask", ["yes", "no"], ["image"])
-    assert misunderstood("Scanner", ["Prisma"], ["image"])
-    assert not misunderstood("Scanner", ["Prisma"], ["image", "site"])
+    assert not misunderstood("masks", ["yes", "no"], ["image"])
+    assert misunderstood("Sites", ["Prisma"], ["image"])
+    assert not misunderstood("Sites", ["Prisma"], ["image", "site"])
     assert not misunderstood("lesion_volume", ["3.4"], ["image"])
 
 
-@pytest.mark.parametrize(
-    ("given", "ours"),
-    [
-        (["Image", " centre ", "Exclude"], ["image", "site", "lesion"]),
-        (["IMAGE", "Lesion", "Age"], ["image", "lesion", "Age"]),
-    ],
-)
-def test_known_columns_in_our_spelling(given: list[str], ours: list[str]) -> None:
-    assert in_our_spelling("t.tsv", given) == ours
+def test_known_columns_are_in_lower_case() -> None:
+    assert column_names("t.tsv", ["IMAGE", " Lesion ", "Age"]) == ["image", "lesion", "Age"]
 
 
 def test_a_table_without_images_says_which_column_may_hold_them() -> None:
     with pytest.raises(FileError) as caught:
-        in_our_spelling("t.tsv", ["subject", "T1"])
-    assert caught.value.hint == "rename 'T1' to 'image'"
-    with pytest.raises(FileError, match=r"'lesion' twice \('exclude' is the same\)"):
-        in_our_spelling("t.tsv", ["image", "lesion", "exclude"])
+        column_names("t.tsv", ["subject", "images"])
+    assert caught.value.hint == "rename 'images' to 'image'"
+    with pytest.raises(FileError, match="--channels"):
+        column_names("t.tsv", ["subject", "T1w", "FLAIR"])

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from studies import edit, read_json
+from studies import read_json
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.found_masks import AUTO
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import AUTO
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.records import MapRecord
 from ndflow.scan.settings import Matching
 from ndflow.study.finished import (
@@ -56,17 +56,6 @@ def test_the_scale_of_a_study_is_read_back(study: Runs) -> None:
     for chosen, scale in ((Matching(), "positive"), (Matching(scale="standard"), "standard")):
         (run,) = read_finished([study(matching=chosen).folder])
         assert (run.record.settings["scale"], run.study.matching.scale) == (scale, scale)
-
-
-def test_older_studies_did_not_record_their_only_scale(copied: Path) -> None:
-    settings = read_json(copied / "provenance.json")["settings"]
-    for older, scale in (
-        ({"scale": None}, "standard"),
-        ({"scale": None, "range": [0, 1]}, None),
-    ):
-        edit(copied / "provenance.json", settings=settings | older)
-        (run,) = read_finished([copied])
-        assert run.study.matching.scale == scale
 
 
 def test_a_given_reference_is_found_in_the_folder(study: Runs) -> None:

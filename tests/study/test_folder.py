@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError
-from ndflow.image.found_masks import AUTO
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import AUTO
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.records import StudyRecord
 from ndflow.study.folder import (
     PROVENANCE,

@@ -9,8 +9,8 @@ from files_on_disc import anat, dataset
 
 from ndflow.bids.query import find_scans
 from ndflow.errors import FileError
-from ndflow.image.found_masks import AUTO, FoundMask
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import AUTO, FoundMask
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.records import StudyRecord
 from ndflow.study.folder import PROVENANCE
 from ndflow.study.from_bids import check_derivative

@@ -14,7 +14,7 @@ from studies import Silent, positive
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.settings import Averaging, Matching
 from ndflow.study.parallel.tasks import Outcome
 from ndflow.study.passes import Pass, build_references, check_study, fit_scans, normalise_scans

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.settings import Averaging, Matching
 from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import ResultPaths, Study

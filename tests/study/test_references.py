@@ -15,7 +15,7 @@ from studies import Silent, positive, write_tsv
 
 import ndflow
 from ndflow.errors import FileError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods import modes, nyul
 from ndflow.methods.ndflow import DensityFlow
 from ndflow.scan.records import ScanModel

@@ -41,7 +41,7 @@ CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
     "landmarks": ({"method": "nyul", "landmarks": 7}, ("--method", "nyul", "--landmarks", 7)),
     "writing": (
         {"mask": "auto", "outside": "zero", "dtype": "float64", "effective_count": 500},
-        ("--auto-mask", "--outside", "zero", "--dtype", "float64", "--effective-count", 500),
+        ("--mask", "auto", "--outside", "zero", "--dtype", "float64", "--effective-count", 500),
     ),
 }
 
@@ -122,7 +122,7 @@ def test_a_run_that_stops_is_recorded_as_unfinished(desk: SiteStudy, tmp_path: P
 @pytest.mark.parametrize(
     ("keywords", "error"),
     [
-        ({"mode": "center"}, None),
+        ({"mode": "site"}, None),
         ({"mode": "sites"}, InvalidValueError),
         ({"method": "magic"}, InvalidValueError),
         ({"method": "affine", "solver": "rk4"}, InvalidValueError),

@@ -12,7 +12,7 @@ from studies import edit, read_json, sha256
 
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.scan.records import MapRecord, ScanModel

@@ -12,8 +12,8 @@ from names import ODD
 
 from ndflow.errors import FileError
 from ndflow.files.tables import write_table
-from ndflow.image.found_masks import AUTO
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import AUTO
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.study.listing.scan_table import (
     named_scans,
     read_scans,
@@ -83,12 +83,6 @@ def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
     assert len(read_scans(table(tmp_path, "image\na.nii\nb.nii"))) == 2
 
 
-@pytest.mark.parametrize("name", ["site", "centre", "center", "Site", "CENTRE", " centre "])
-def test_a_site_has_several_names(tmp_path: Path, name: str) -> None:
-    (scan,) = read_scans(table(tmp_path, f"{name}\timage\nBonn\ta.nii\n"))
-    assert (scan.site, scan.covariates) == ("Bonn", {})
-
-
 def test_known_columns_may_be_written_in_capitals(tmp_path: Path) -> None:
     (scan,) = read_scans(table(tmp_path, "Image,Mask,Subject,Age\na.nii,m.nii,01,31\n", "x.csv"))
     assert (scan.mask, scan.subject) == (str(tmp_path / "m.nii"), "01")
@@ -149,7 +143,6 @@ def test_paths_are_relative_to_the_table(tmp_path: Path, monkeypatch: pytest.Mon
         ("a.nii\tX\nb.nii\tY\n", "row 1 names no column 'image' (its columns: a.nii, X)"),
         ("image,site\na.nii,X\n", "row 1 names no column 'image' (its columns: image,site)"),
         ("image\tsite\tsite\na\tX\tX\n", "row 1 names the column 'site' twice"),
-        ("image\tsite\tCenter\na\tX\tX\n", "'site' twice ('centre' is the same)"),
         ("image\tImage\na\tb\n", "row 1 names the column 'image' twice"),
         ("image\tage\tage\na\t1\t2\n", "row 1 names the column 'age' twice"),
         ("image\tsite\na\tX\n\nb\n", "row 4 has 1 cells instead of 2"),
@@ -331,12 +324,12 @@ def test_an_automatic_mask_is_no_file_in_the_list_of_scans(tmp_path: Path) -> No
 
 
 def test_columns_that_are_probably_misnamed_are_reported(tmp_path: Path) -> None:
-    text = "image\tScanner\tbrainmask\tage\tT2\na.nii\tX\tm.nii\t31\tb.nii\n"
+    text = "image\tSites\tmasks\tage\tT2\na.nii\tX\tm.nii\t31\tb.nii\n"
     found = read_table(table(tmp_path, text))
-    assert found.unused == {"Scanner": "site?", "brainmask": "mask?", "T2": "holds images"}
+    assert found.unused == {"Sites": "site?", "masks": "mask?", "T2": "holds images"}
     assert [warning.partition("the column ")[2] for warning in found.warnings] == [
-        "'Scanner' is only a covariate; rename it to 'site' if that is what it is",
-        "'brainmask' holds images, but is not used; rename it to 'mask' if that is what it is",
+        "'Sites' is only a covariate; rename it to 'site' if that is what it is",
+        "'masks' holds images, but is not used; rename it to 'mask' if that is what it is",
         "'T2' holds images, but is not used",
     ]
 
@@ -352,14 +345,14 @@ def test_names_of_our_own_columns_are_reported_and_others_kept(tmp_path: Path) -
     assert scan.covariates == {"record": "3", "age": "31"}
 
 
-@pytest.mark.parametrize("column", ["mask", "lesion", "gm", "exclude"])
+@pytest.mark.parametrize("column", ["mask", "lesion", "gm"])
 def test_a_cell_that_should_be_an_image_but_is_not_is_refused(tmp_path: Path, column: str) -> None:
     cause = refused(table(tmp_path, f"image\t{column}\na.nii\tm.nii\nb.nii\tyes\n"))
-    assert cause == f"row 3 has the {column.replace('exclude', 'lesion')} 'yes', which is no image"
+    assert cause == f"row 3 has the {column} 'yes', which is no image"
 
 
 def test_a_lesion_mask_is_kept_in_the_list_of_scans(tmp_path: Path) -> None:
-    scans = named_scans(read_scans(table(tmp_path, "image\texclude\na.nii\tl.nii\nb.nii\t\n")))
+    scans = named_scans(read_scans(table(tmp_path, "image\tlesion\na.nii\tl.nii\nb.nii\t\n")))
     assert [scan.lesion for scan in scans] == [str(tmp_path / "l.nii"), None]
     write_study_scans(tmp_path / "list.tsv", scans)
     assert [s.lesion for s in read_study_scans(tmp_path / "list.tsv")] == [scans[0].lesion, None]

@@ -16,7 +16,7 @@ from studies import Silent
 import ndflow
 from ndflow import Chain, align
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.population import TISSUES
 from ndflow.scan.settings import Averaging, Matching
 from ndflow.study.listing.scan_table import named_scans

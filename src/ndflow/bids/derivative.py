@@ -21,8 +21,8 @@ from ndflow.bids.names import check_label, without_desc
 from ndflow.bids.query import DESCRIPTION, OURS, BidsImage
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.model_files import read_text
 from ndflow.files.stream import open_file
-from ndflow.files.text import read_text
 
 __all__ = [
     "DATASET_FILES",

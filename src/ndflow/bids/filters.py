@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ndflow.bids.names import ENTITIES, INDICES, Entities, check_label, suffix_of
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.text import read_text
+from ndflow.files.model_files import read_text
 
 __all__ = ["Filter", "FilterFile", "read_filters"]
 

@@ -26,7 +26,6 @@ from cyclopts import (
     CycloptsError,
     MissingArgumentError,
     Parameter,
-    UnknownOptionError,
     UnusedCliTokensError,
 )
 
@@ -46,7 +45,6 @@ from ndflow.cli.commands.cmd_verify import verify
 from ndflow.cli.console import print_error
 from ndflow.cli.options import GroupedApp, shown_default
 from ndflow.cli.signals import Terminated, signals_raised
-from ndflow.cli.spelling import in_our_spelling, meant
 from ndflow.errors import NdflowError
 
 __all__ = ["app", "run"]
@@ -66,6 +64,7 @@ COMMANDS: dict[str, Callable[..., int]] = {
     "doctor": doctor,
 }
 
+_ALIASES = {"normalise": "normalize"}
 _USAGE = {
     "prepare": "Usage: ndflow prepare [OPTIONS] TABLE OUT",
     "cohort": "Usage: ndflow cohort [OPTIONS] TABLE OUT",
@@ -80,7 +79,9 @@ app = GroupedApp(
     suppress_keyboard_interrupt=False,
 )
 for _position, (_name, _command) in enumerate(COMMANDS.items()):
-    app.command(_command, name=_name, sort_key=_position, usage=_USAGE.get(_name))
+    app.command(
+        _command, name=_name, alias=_ALIASES.get(_name), sort_key=_position, usage=_USAGE.get(_name)
+    )
 
 
 def run() -> int:
@@ -89,7 +90,7 @@ def run() -> int:
     # imports together.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _usable_streams()
-    typed = in_our_spelling(sys.argv[1:])
+    typed = sys.argv[1:]
     try:
         with signals_raised():
             code = app(typed, exit_on_error=False, print_error=False)
@@ -142,13 +143,11 @@ def _usage_error(error: CycloptsError, typed: Sequence[str]) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, MissingArgumentError) and "Did you mean" not in text:
         text = _missing(error, text)
-    elif isinstance(error, UnknownOptionError):
-        text = _unknown(error, text)
     elif isinstance(error, UnusedCliTokensError):
         text = f"Unexpected argument: {shlex.join(error.unused_tokens or ())}"
     if not text.endswith("..."):  # of a list that is cut short
         text = text.removesuffix(".")
-    command = f"{typed[0]} " if typed and typed[0] in COMMANDS else ""
+    command = f"{typed[0]} " if typed and typed[0] in [*app] else ""
     see = f"see ndflow {command}--help"
     if text.endswith("?"):
         return f"{text} {see.capitalize()}"
@@ -163,23 +162,10 @@ def _missing(error: MissingArgumentError, text: str) -> str:
     return text.removeprefix(f'Command "{" ".join(error.command_chain or ())}" parameter ')
 
 
-def _unknown(error: UnknownOptionError, text: str) -> str:
-    """Return which option is unknown, and what may be meant."""
-    typed = error.token.keyword or error.token.value
-    names = {name for argument in error.argument_collection for name in argument.names}
-    suggested = meant(typed.partition("=")[0], names)
-    if suggested is None:
-        return text
-    unknown = f"Unknown option: {typed}."
-    if suggested.startswith("-"):
-        return f"{unknown} Did you mean {suggested}?"
-    return f"{unknown} {suggested} is typed without an option, in its place"
-
-
 def _order_hint(error: CycloptsError, typed: Sequence[str]) -> str:
     """Return a hint if an option that takes several values may have swallowed the arguments too."""
     argument = error.argument if isinstance(error, MissingArgumentError) else None
-    if argument is None or argument.name.startswith("-") or typed[0] not in COMMANDS:
+    if argument is None or argument.name.startswith("-") or typed[0] not in [*app]:
         return ""
     given = {word.partition("=")[0] for word in typed}
     known = app[typed[0]].assemble_argument_collection()

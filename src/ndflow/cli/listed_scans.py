@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.outputs import refuse_given_twice
 from ndflow.study.listing.columns import is_image
 from ndflow.study.listing.image_folder import scans_in_folder

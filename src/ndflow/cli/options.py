@@ -125,12 +125,12 @@ Scheduler = Annotated[
     ),
 ]
 UnmaskedScans = Annotated[
-    Literal["none", "auto", "brain", "nonzero"] | None,
+    Literal["brain", "auto", "nonzero"] | None,
     Parameter(
         help="For scans without a mask: find the brain (brain; T1w images only, requires pip "
-        "install 'ndflow[prepare]'), find the foreground (auto), or use all nonzero voxels (none; "
-        "with --prepare nonzero, where scans are skull-stripped already). Default: none, or brain "
-        "with --prepare."
+        "install 'ndflow[prepare]'), find the foreground (auto), or use all nonzero voxels "
+        "(nonzero; with --prepare, for scans that are skull-stripped already). Default: nonzero, "
+        "or brain with --prepare."
     ),
 ]
 NoReport = Annotated[

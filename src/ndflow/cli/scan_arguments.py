@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.found_masks import to_be_found
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import to_be_found
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.reading import check_found_mask
 from ndflow.values import plural
 
 __all__ = ["typed_scans"]
 
-_NONE = "none"
+_NONZERO = "nonzero"  # of --mask
+_NONE = "none"  # of --exclude
 
 
 def typed_scans(
@@ -60,7 +61,8 @@ def _tissue_maps(
 def _one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:
     """Return one file per image, from an option that is given for all images or not at all.
 
-    A mask may be ``auto`` or ``brain``, for one image or for all; ``none`` stands for no file.
+    A mask may be ``auto``, ``brain`` or ``nonzero``, for one image or for all; instead of a lesion
+    mask, ``none`` stands for no file.
 
     Parameters
     ----------
@@ -72,13 +74,13 @@ def _one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[
         return [None] * len(images)
     if not images:
         raise InvalidValueError(f"{option}: there is no image to use it for; leave it out")
-    found = [name for name in given if to_be_found(name)]
-    if found and option != "--mask":
-        raise InvalidValueError(f"{option}: {found[0]} is for --mask only; give a file, or none")
-    if found and len(given) == 1:
-        return [given[0]] * len(images)
-    _check_count(option, given, images)
-    return [None if name == _NONE else name for name in given]
+    words = [name for name in given if to_be_found(name) or name == _NONZERO]
+    if words and option != "--mask":
+        raise InvalidValueError(f"{option}: {words[0]} is for --mask only; give a file, or none")
+    files = [*given] * len(images) if words and len(given) == 1 else given
+    _check_count(option, files, images)
+    absent = _NONZERO if option == "--mask" else _NONE
+    return [None if name == absent else name for name in files]
 
 
 def _check_count(option: str, given: Sequence[str], images: Sequence[str]) -> None:

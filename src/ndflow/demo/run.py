@@ -68,7 +68,7 @@ from ndflow.evaluation.save import add_table, evaluate
 from ndflow.evaluation.sites import distance_between_sites
 from ndflow.files.atomic import check_new
 from ndflow.files.tables import write_table
-from ndflow.image.scans import TissueMaps
+from ndflow.image.subject import TissueMaps
 from ndflow.preparation.template import Anatomy, load_anatomy
 from ndflow.reporting.build import check_report, report
 from ndflow.scan.outputs import check_folder

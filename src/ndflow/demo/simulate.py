@@ -35,7 +35,7 @@ from scipy.interpolate import PchipInterpolator
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import new_file
-from ndflow.files.gzip import gzip_writer
+from ndflow.files.stream import gzip_writer
 from ndflow.preparation.template import Anatomy
 from ndflow.preparation.working_grid import Map
 from ndflow.transport import PiecewiseLinear

@@ -55,7 +55,7 @@ from scipy import special
 
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation.measure import ScanMeasures
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.parallel.followed import Progress
 from ndflow.study.parallel.tasks import Failure, Task, run_tasks

@@ -27,7 +27,7 @@ from ndflow.evaluation.classification import (
 from ndflow.evaluation.distribution import EmpiricalDistribution, average_distribution
 from ndflow.evaluation.measure import ConditionMeasures, ScanMeasures, measure_scan
 from ndflow.files.stream import DEFAULT_MAX_BYTES
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.study.finished import FinishedStudy, SharedScan, check_covariates, shared_scans
 from ndflow.study.parallel.tasks import Failure, Task, check_jobs
 from ndflow.study.passes import Progress

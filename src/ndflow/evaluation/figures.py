@@ -31,7 +31,7 @@ from ndflow.figures.export import png, svg
 from ndflow.figures.pair import MapCurve, PairSide, pair_panels
 from ndflow.figures.tissue_plot import TissueRow, tissue_figure
 from ndflow.figures.violins import ViolinPanel, violin_figure
-from ndflow.image.orient import fullest, slice_at, upright
+from ndflow.image.preview import fullest, slice_at, upright
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel

@@ -22,7 +22,7 @@ from ndflow.evaluation.distribution import (
 from ndflow.evaluation.tissues import quartiles, weighted_moments
 from ndflow.image.mask import BoolArray
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.scan.reading import read_lesion, read_masked
 from ndflow.scan.records import MapRecord

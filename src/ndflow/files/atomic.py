@@ -1,9 +1,12 @@
-"""Atomic writing: a file appears under its name once it is complete, and never before.
+"""Atomic writing, and locks on folders.
 
-A file is written to a temporary file in the same folder, and renamed once its last byte is on the
-disc. The temporary file is locked while it is written, and the lock dies with the process: one
-without a lock was left behind by a process that was killed, and the next writer of the same file
-removes it. (A process id would not do: in containers, the same ids come back.)
+A file appears under its name once it is complete, and never before. It is written to a temporary
+file in the same folder, and renamed once its last byte is on the disc. The temporary file is locked
+while it is written, and the lock dies with the process: one without a lock was left behind by a
+process that was killed, and the next writer of the same file removes it. (A process id would not
+do: in containers, the same ids come back.)
+
+A lock on a folder makes sure that one run at a time writes to it, and none while another reads.
 """
 
 from __future__ import annotations
@@ -15,20 +18,19 @@ import secrets
 import stat
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO, cast
 
 from ndflow.errors import FileError
 
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["AnyPath", "Hashed", "check_new", "new_file", "remove_abandoned", "sync"]
-
 AnyPath = str | os.PathLike[str]
 
 _PREFIX = ".ndflow-"
+_LOCK_NAME = ".ndflow-lock"
 _BINARY = getattr(os, "O_BINARY", 0)
 _NO_ROOM = {
     errno.ENOSPC: "the disc is full",
@@ -206,3 +208,82 @@ def _failure(path: AnyPath, place: Path, error: OSError) -> FileError:
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return _read_only(path, place.parent)
     return FileError(path, f"cannot be written ({error.strerror or error})", "write elsewhere")
+
+
+# ── locks on folders ──────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def folder_lock(
+    folder: Path, *, shared: bool = False, wait: bool = False, name: str = _LOCK_NAME
+) -> Iterator[None]:
+    """Lock a folder while the block runs.
+
+    The lock dies with its process, so nothing has to be cleaned up after a crash. Windows has no
+    such locks: there, runs do not notice each other.
+
+    Parameters
+    ----------
+    folder : the folder, which must exist.
+    shared : whether other runs may hold a shared lock at the same time.
+    wait : whether to wait until another run has released the folder.
+    name : the name of the lock file in it.
+
+    Raises
+    ------
+    FileError : if another run holds the lock, unless `wait` is set.
+    """
+    if sys.platform == "win32":
+        yield
+        return
+    try:
+        file: IO[bytes] = (folder / name).open("ab")
+    except OSError as error:
+        cause = f"you may not write to the folder ({error.strerror})"
+        raise FileError(folder, cause, "check its permissions, or write elsewhere") from None
+    with _locked(folder, file, shared=shared, wait=wait):
+        yield
+
+
+@contextmanager
+def reading(folders: Iterable[Path]) -> Iterator[None]:
+    """Keep runs from writing to some folders while the block reads them.
+
+    A folder that we may not write to is read without a lock if nobody has locked it before: others
+    may not write to it either.
+
+    Raises
+    ------
+    FileError : if another run is writing to one of them.
+    """
+    with ExitStack() as stack:
+        for folder in folders:
+            if (file := _lock_file(folder)) is not None:
+                stack.enter_context(_locked(folder, file, shared=True, wait=False))
+        yield
+
+
+def _lock_file(folder: Path) -> IO[bytes] | None:
+    """Open the lock of a folder that may be read-only; None where there is no lock to open."""
+    for mode in () if sys.platform == "win32" else ("ab", "rb"):
+        with suppress(OSError):
+            return cast(IO[bytes], (folder / _LOCK_NAME).open(mode))
+    return None
+
+
+@contextmanager
+def _locked(folder: Path, file: IO[bytes], *, shared: bool, wait: bool) -> Iterator[None]:
+    with file:
+        operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        try:
+            fcntl.flock(file.fileno(), operation if wait else operation | fcntl.LOCK_NB)
+        except BlockingIOError:
+            hint = "wait until it has ended, or choose another folder"
+            raise FileError(folder, "another run of ndflow is at work in it", hint) from None
+        except OSError:
+            pass  # not every file system supports locks
+        try:
+            yield
+        finally:
+            with suppress(OSError):
+                fcntl.flock(file.fileno(), fcntl.LOCK_UN)

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ndflow._version import RESULTS
+from ndflow.files.atomic import AnyPath
 from ndflow.record import Record
 
-__all__ = ["FileHash", "Hashes", "contents", "fingerprint_of", "is_intact", "with_checksum"]
-
-_SEALS = ("checksum", "seal")  # what it is called, and what version 1 called it
-_UNSEALED = (*_SEALS, "command")
+_NOT_HASHED = ("checksum", "command")
 
 
 @dataclass(frozen=True)
@@ -56,11 +55,22 @@ def with_checksum(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_intact(payload: Mapping[str, Any]) -> bool:
     """Tell whether the content of a file is what its checksum says, if it has one."""
-    sealed = [payload[name] for name in _SEALS if name in payload]
-    return not sealed or sealed == [_checksum(payload)]
+    return "checksum" not in payload or payload["checksum"] == _checksum(payload)
 
 
 def _checksum(payload: Mapping[str, Any]) -> str:
-    content = {name: part for name, part in payload.items() if name not in _UNSEALED}
+    content = {name: part for name, part in payload.items() if name not in _NOT_HASHED}
     text = json.dumps(content, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def identity_of(path: AnyPath) -> Hashable:
+    """Return what all names of a file have in common: other paths to it, and links of any kind.
+
+    It reads nothing. Of a file that does not exist, or was not fetched, only the path is known.
+    """
+    try:
+        found = os.stat(path)  # noqa: PTH116
+    except (OSError, ValueError):
+        return os.path.abspath(path)  # noqa: PTH100
+    return (found.st_dev, found.st_ino) if found.st_ino else os.path.realpath(path)

@@ -5,6 +5,7 @@ refused. So a malicious file costs no more memory than an honest one of its size
 decompression bomb is noticed while it is being decompressed. Checksum and length are verified at
 the end of the stream (`Stream.finish`); no content should be trusted before that. The file is
 hashed while it is read: a record of what was read cannot be about another file of the same name.
+gzip is reproducible when it is written.
 """
 
 from __future__ import annotations
@@ -17,23 +18,27 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 import numpy as np
+from isal import isal_zlib
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError
-from ndflow.files.gzip import BLOCK, GZIP, MOST_INFLATION, decompressed, is_compressed
-
-__all__ = ["DEFAULT_MAX_BYTES", "Stream", "open_file", "open_stream", "sha256_of"]
 
 DEFAULT_MAX_BYTES = 4 << 30  # a volume of 1024³ voxels of 32 bits
 
 # Non-blocking: opening a pipe would otherwise wait for a writer before we could refuse it.
 _FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-_NIFTI_SIZES = {size.to_bytes(4, order) for size in (348, 540) for order in ("little", "big")}
-_MGH_VERSION = b"\0\0\0\1"
-_AGAIN = "the file was cut short, or its header is damaged: copy or download it again"
+_CUT_SHORT = "the file was cut short, or its header is damaged: copy or download it again"
+_AGAIN = "copy or download it again"
+_GZIP = b"\x1f\x8b"
+_MOST_INFLATION = 1032  # at best, two bits (a length code and a distance code) stand for 258 bytes
+_BLOCK = 1 << 20  # decompressed bytes at a time
+_COMPRESSED_BLOCK = 1 << 17  # compressed bytes read at a time
+_WRITE_BLOCK = 1 << 18  # bytes compressed at a time
+_LEVEL = 2
+_GZIP_FORMAT = 31  # zlib's window bits for deflate with gzip's header, checksum and length
 
 
 class _Hashing:
@@ -59,13 +64,13 @@ class Stream:
     """
 
     def __init__(self, path: str, file: BinaryIO, *, max_bytes: int) -> None:
-        compressed = file.read(len(GZIP)) == GZIP
+        compressed = file.read(len(_GZIP)) == _GZIP
         file.seek(0)
         size = os.fstat(file.fileno()).st_size
         self.path, self._max_bytes = path, max_bytes
-        self.capacity = size * MOST_INFLATION if compressed else size
+        self.capacity = size * _MOST_INFLATION if compressed else size
         source = self._source = _Hashing(file)
-        plain = iter(lambda: source.read(BLOCK), b"")
+        plain = iter(lambda: source.read(_BLOCK), b"")
         self._pieces = decompressed(path, source) if compressed else plain
         self._ready, self._taken = memoryview(b""), 0
 
@@ -82,7 +87,7 @@ class Stream:
             raise FileError(
                 self.path,
                 f"holds at most {self.capacity:,} bytes, but its {what} would end at byte {end:,}",
-                _AGAIN,
+                _CUT_SHORT,
             )
         if end > self._max_bytes:
             raise self._too_large(f"{end:,}")
@@ -94,15 +99,15 @@ class Stream:
             piece = self._next(count - filled)
             if not piece:
                 missing = f"ends {count - filled:,} bytes before the end of its {what}"
-                raise FileError(self.path, missing, _AGAIN)
+                raise FileError(self.path, missing, _CUT_SHORT)
             buffer[filled : filled + len(piece)] = piece
             filled += len(piece)
         return buffer
 
-    def finish(self, keep: int = BLOCK) -> bytes:
+    def finish(self, keep: int = _BLOCK) -> bytes:
         """Read and verify the rest of the file; return the first `keep` bytes of the rest."""
         rest = bytearray()
-        while piece := self._next(BLOCK):
+        while piece := self._next(_BLOCK):
             if self._taken > self._max_bytes:
                 raise self._too_large(f"at least {self._taken:,}")
             rest += piece[: keep - len(rest)]
@@ -139,22 +144,17 @@ def open_stream(
 
     Parameters
     ----------
-    path : the file. Whether it is compressed is told by its content, which must agree with a name
-        that ends with ``.gz`` or ``.mgz``.
+    path : the file. Whether it is compressed is told by its content, not by its name.
     max_bytes : the largest content, decompressed, that is accepted.
 
     Raises
     ------
-    FileError : if the file cannot be opened, is empty, or is not compressed although named so.
+    FileError : if the file cannot be opened, or is empty.
     """
     name = os.fspath(path)
     with open_file(name) as file:
-        head = file.read(4)
-        file.seek(0)
-        if not head:
-            raise FileError(name, "an empty file", "copy or download it again")
-        if is_compressed(name) and not head.startswith(GZIP):
-            raise _not_compressed(name, head)
+        if not os.fstat(file.fileno()).st_size:
+            raise FileError(name, "an empty file", _AGAIN)
         yield Stream(name, file, max_bytes=max_bytes)
 
 
@@ -206,10 +206,103 @@ def _reason(error: Exception) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
-def _not_compressed(path: str, head: bytes) -> FileError:
-    if head in _NIFTI_SIZES or head == _MGH_VERSION:
-        plain = path[:-3] if path.lower().endswith(".gz") else path[:-1] + "h"
-        cause = "not compressed, though its name says so"
-        return FileError(path, cause, f"rename it to {Path(plain).name}")
-    cause = f"not a gzip file, though its name says so: it begins with {head!r}"
-    return FileError(path, cause, "check that it is the right file, or copy it again")
+# ── gzip ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def is_compressed(name: str) -> bool:
+    """Return whether a file is compressed, by its name."""
+    return name.lower().endswith((".gz", ".mgz"))
+
+
+def decompressed(path: str, file: Readable) -> Iterator[bytes]:
+    """Yield the content of a gzip file in pieces, and verify it.
+
+    The checksum comes last in the file, so no content is verified before the iterator has ended.
+
+    Parameters
+    ----------
+    path : the name of the file, for messages.
+    file : the file, open for reading.
+
+    Raises
+    ------
+    FileError : if the file is cut short or damaged, or something follows the compressed data.
+    """
+    data = file.read(_COMPRESSED_BLOCK)
+    while data:  # a gzip file may consist of several members
+        member = isal_zlib.decompressobj(_GZIP_FORMAT)
+        while not member.eof:
+            data = data or file.read(_COMPRESSED_BLOCK)
+            if not data:
+                raise FileError(path, "cut short: its compressed data are incomplete", _AGAIN)
+            try:
+                piece = member.decompress(data, _BLOCK)
+            except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub: not a class
+                raise FileError(path, _damage(str(error)), _AGAIN) from None
+            data = member.unconsumed_tail
+            yield piece
+        data = member.unused_data.lstrip(b"\0")
+        while not data and (more := file.read(_COMPRESSED_BLOCK)):
+            data = more.lstrip(b"\0")  # gzip allows padding with zeros
+        if len(data) == 1:
+            data += file.read(1)  # a member begins with a mark of two bytes
+        if data and not data.startswith(_GZIP):
+            raise FileError(path, "trailing garbage: something follows its compressed data", _AGAIN)
+
+
+class Readable(Protocol):
+    """Anything that bytes can be read from."""
+
+    def read(self, most: int, /) -> bytes:
+        """Return the next bytes, none at the end."""
+
+
+class Sink(Protocol):
+    """Anything that bytes can be written to."""
+
+    def write(self, data: bytes, /) -> int:
+        """Write, and return the number of bytes written."""
+
+
+class GzipWriter:
+    """Compresses what is written to it, in blocks of a fixed size; made by `gzip_writer`."""
+
+    def __init__(self, file: Sink) -> None:
+        self._file = file
+        self._block, self._filled = memoryview(bytearray(_WRITE_BLOCK)), 0
+        self._compressor = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP_FORMAT)
+
+    def write(self, data: bytes | memoryview) -> None:
+        """Compress some more data."""
+        rest = memoryview(data).cast("B")
+        while rest:
+            taken = rest[: _WRITE_BLOCK - self._filled]
+            self._block[self._filled : self._filled + len(taken)] = taken
+            self._filled += len(taken)
+            rest = rest[len(taken) :]
+            if self._filled == _WRITE_BLOCK:
+                self._file.write(self._compressor.compress(self._block))
+                self._filled = 0
+
+    def finish(self) -> None:
+        """Write what remains, the checksum and the length."""
+        self._file.write(self._compressor.compress(self._block[: self._filled]))
+        self._file.write(self._compressor.flush())
+
+
+@contextmanager
+def gzip_writer(file: Sink) -> Iterator[GzipWriter]:
+    """Compress into `file`, which stays open.
+
+    The same content gives the same bytes: neither a time nor a name is written, and the compressor,
+    whose output depends on how its input is split, always gets blocks of the same size.
+    """
+    writer = GzipWriter(file)
+    yield writer
+    writer.finish()
+
+
+def _damage(error: str) -> str:
+    if "checksum" in error:
+        return "damaged: its checksum (CRC) or length does not match its content"
+    return f"damaged: its compressed data are invalid ({error})"

@@ -1,11 +1,22 @@
-"""Tables as text, separated by tabs or commas, with the names of the columns in the first row.
+r"""Tables as text, separated by tabs or commas, with the names of the columns in the first row.
 
 Reading is strict, for every table. A quotation mark that is not closed swallows the rows that
 follow, up to the next quotation mark or the end of the file; so a cell that holds a line break is
 an error. So are a row that is shorter or longer than the first, because nobody knows which columns
 its cells belong to, and a column that is named twice. Rows are numbered by the line of the file
-they begin in, as an editor shows it. What was written reads back as it was, whatever text it is
-(`ndflow.files.cells`).
+they begin in, as an editor shows it.
+
+What was written reads back as it was, whatever text it is, and none is run by a spreadsheet. Most
+text is written as it is. Two kinds are marked with an apostrophe, which makes them text in a
+spreadsheet:
+
+- ``'=1+1``: what would be taken for a formula, because it begins with ``=``, ``+``, ``-`` or ``@``
+  and is no number; or begins with an apostrophe that could be taken for a mark;
+- ``'\Site\u2028A``: what is empty, has blanks at its ends, or holds characters that cannot be seen
+  or would end a cell or a line. Such characters, and backslashes, are written as in Python.
+
+Marks are recognised in tables of other people, too, but nothing that they are likely to write:
+``'s-Hertogenbosch`` means itself.
 """
 
 from __future__ import annotations
@@ -20,10 +31,7 @@ from typing import NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, new_file
-from ndflow.files.cells import decoded_cell, encoded_cell
-from ndflow.files.text import read_text
-
-__all__ = ["MISSING", "Table", "read_delimited", "refuse_rows", "write_table"]
+from ndflow.files.model_files import read_text
 
 MISSING = ("", "n/a")  # cells without a value, in lower case
 
@@ -31,6 +39,13 @@ _MAX_BYTES = 256 << 20
 _MAX_LISTED = 5  # faulty rows in one message
 # Programs that split a line at commas or semicolons, too, would find a formula behind these.
 _QUOTED = re.compile(r'"|[,;]\s*[=+\-@]')
+_SIGNS = r"=+@\-＝＋＠－"  # spreadsheets take the full-width ones for the others
+_FORMULA = re.compile(rf"[{_SIGNS}]|'[{_SIGNS}'\\]")
+_MARKED = re.compile(rf"'[{_SIGNS}']")
+_NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|nan)", re.ASCII | re.IGNORECASE)
+_ESCAPED = re.compile(r"\\(?:([\\tnr])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
+_SHORT = {"\\": "\\", "t": "\t", "n": "\n", "r": "\r"}
+_LETTERS = {character: letter for letter, character in _SHORT.items()}
 
 
 class Table(NamedTuple):
@@ -134,3 +149,51 @@ def _delimiter(path: AnyPath, text: str) -> str:
     if "\t" in first or Path(path).suffix.lower() == ".tsv":
         return "\t"
     return ";" if first.count(";") > first.count(",") else ","
+
+
+# ── cells ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def encoded_cell(text: str | None) -> str:
+    r"""Return a cell for a text: one line, without tabs; ``n/a`` for None.
+
+    Examples
+    --------
+    >>> print(*map(encoded_cell, ["Köln", "-1.5", None, "=1+1", "a\tb"]))
+    Köln -1.5 n/a '=1+1 '\a\tb
+    """
+    if text is None:
+        return "n/a"
+    if not text or not text.isprintable() or text != text.strip():
+        body = text.rstrip(" ")
+        return "'\\" + "".join(map(_escaped, body)) + "\\x20" * (len(text) - len(body))
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def decoded_cell(cell: str) -> str:
+    """Return the text of a cell, whoever wrote it.
+
+    Examples
+    --------
+    >>> decoded_cell("'=1+1"), decoded_cell("'s-Hertogenbosch")
+    ('=1+1', "'s-Hertogenbosch")
+    """
+    if cell.startswith("'\\"):
+        return _ESCAPED.sub(_unescaped, cell[2:])
+    return cell[1:] if _MARKED.match(cell) else cell
+
+
+def _escaped(character: str) -> str:
+    if character in _LETTERS:
+        return f"\\{_LETTERS[character]}"
+    if character.isprintable():
+        return character
+    code = ord(character)
+    if code < 1 << 8:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    letter, *codes = found.groups()
+    return _SHORT[letter] if letter else chr(int(next(filter(None, codes)), 16))

@@ -1,23 +1,49 @@
-"""Whether a mask is one of a brain: the bounds, and their reasons.
+"""What is measured about a mask, and when that casts doubt on whether it covers a brain.
 
-They are about human brains. Objects of less than 200 ml, such as phantoms and the brains of most
-animals, are not judged by their size or their rim. What was measured is in
+All figures but the volume of the field of view are measured on a grid of about 2 mm, which finer
+images are sampled on: a mask is judged to a few millimetres, and the cost does not grow with the
+resolution.
+
+Most masks that are wrong are too wide, and most of what they add is bone, which gives no signal in
+any contrast. So we look at the rim, the outermost 4 mm of the mask. With x the intensities of the
+rim and m the median of what lies deeper than 8 mm, its brightness is the mean of min(x, m) / m.
+The minimum leaves out how bright things are: vessels, fat, or CSF in T2w. In T1w, CSF has
+about 0.3 and cortex 0.7 of m, and the rim of a brain is made of both. Where the mask reaches the
+end of the field of view, the brain is cut off, and has no rim. A lesion may be as dark as bone, so
+its voxels do not count.
+
+The bounds are about human brains. Objects of less than 200 ml, such as phantoms and the brains of
+most animals, are not judged by their size or their rim. What was measured on real scans is in
 ``docs/guides/masks.md``.
 """
 
 from __future__ import annotations
 
-from ndflow.doubt import Doubt
-from ndflow.image.mask_figures import MaskFigures
+import math
+from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["LARGEST", "SMALLEST", "TOO_SMALL", "TOO_WIDE", "mask_doubts"]
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow.doubt import Doubt
+from ndflow.image.mask import BoolArray, Inside
+from ndflow.image.volume import Volume
+from ndflow.record import Record
+
+_GRID_MM = 2.0
+_RIM_MM = 4.0  # and as much again to the interior
+_FEWEST = 100  # voxels of rim and interior, to compare them
+_MOST = 1 << 21  # voxels of the grid: for the sake of memory, larger volumes get a coarser one
+_SAMPLE = 1 << 16  # values to look at, at most
+_NEGATIVE = 0.01  # the share of voxels below 0 beyond which 0 does not mean "no signal"
 
 LARGEST = 2000.0  # ml: intracranial volumes of adults are 1000 to 2000, heads 3000 and more
 SMALLEST = 600.0  # ml: that of a child of six months
 _HEAD_FITS = 2000.0  # ml: a field of view that a head would fit into
 _JUDGED = 200.0  # ml
-_RIM = 0.5  # between CSF, 0.3, and cortex, 0.7: darker means more than half CSF, or bone
-_FOUND_RIM = 0.4  # of masks that deepbet found, which hold all CSF: had 0.45 to 0.61
+_DARK_RIM = 0.5  # between CSF, 0.3, and cortex, 0.7: darker means more than half CSF, or bone
+_DARK_FOUND_RIM = 0.4  # of masks that deepbet found, which hold all CSF: had 0.45 to 0.61
 _FACES = 0.1  # of a face: a sphere as large as a brain that lacks 5 mm on one side
 _NOISE = 0.1  # of the voxels outside: 0 where the skull was removed, 0.3 and more around heads
 _ZEROS = 0.03  # 3 % of zeros, 2.5 sd from the mean, move it by 0.08 sd
@@ -48,6 +74,158 @@ _CUT = (
 )
 
 
+@dataclass(frozen=True)
+class MaskFigures(Record):
+    """What was measured about a mask.
+
+    Attributes
+    ----------
+    share : of the voxels of the image that are inside.
+    faces : the largest share of a face of the volume that the mask covers.
+    zeros : the share of the voxels inside whose value is 0.
+    largest : the share of the largest connected component.
+    noise : the share of the voxels outside that differ from their median: where somebody has
+        removed everything but the brain, all are alike; in air, there is noise.
+    volume : in millilitres; None for an array, whose voxels have no size.
+    field_of_view : the volume of the whole image, likewise.
+    rim : the brightness of the rim, see above; None where it means nothing, as in images that hold
+        negative values.
+    """
+
+    share: float
+    faces: float
+    zeros: float
+    largest: float
+    noise: float
+    volume: float | None = None
+    field_of_view: float | None = None
+    rim: float | None = None
+
+
+def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) -> MaskFigures:
+    """Measure the mask of an image.
+
+    Parameters
+    ----------
+    image : the image.
+    inside : which of its voxels are inside, at least one.
+    lesion : which of its voxels are a lesion, whose brightness says nothing about the mask.
+
+    Returns
+    -------
+    MaskFigures
+        What was measured. A mask that the grid of 2 mm misses altogether has a share of 0.
+    """
+    shape = (*image.spatial_shape, 1, 1)[:3]
+    sizes = np.linalg.norm(image.affine[:3, :3], axis=0)
+    sized = image.placed and bool(np.isfinite(sizes).all() and (sizes > 0).all())
+    if not sized:
+        sizes = np.ones(3)
+    steps = [max(1, round(_GRID_MM / size)) if sized else 1 for size in sizes]
+    while math.prod(-(-length // step) for length, step in zip(shape, steps, strict=True)) > _MOST:
+        steps[int(np.argmin(sizes * steps))] *= 2
+    sampled = tuple(slice(None, None, step) for step in steps)
+    stored = image.stored.reshape(shape, order="F")[sampled].T  # symmetric in the axes
+    chosen = _planes(inside, shape, steps)
+    count = int(np.count_nonzero(chosen))
+    if not count:
+        return MaskFigures(0.0, 0.0, 0.0, 0.0, 0.0)
+    share = count / chosen.size
+    faces = max((float(end.mean()) for end in _ends(chosen)), default=0.0)
+    air = _some(image, stored, ~chosen)
+    noise = float(np.mean(air != np.median(air))) if air.size else 0.0
+    box = _box(chosen)
+    stored, chosen = stored[box], chosen[box]
+    counts = chosen if lesion is None else chosen & ~_planes(lesion, shape, steps)[box]
+    values = _some(image, stored, chosen)
+    zeros = np.count_nonzero(image.is_zero(values)) / max(1, values.size)
+    whole = _largest(chosen[::2, ::2, ::2])
+    if not sized:
+        return MaskFigures(share, faces, zeros, whole, noise)
+    field = image.voxel_mm3 * float(np.prod(shape)) / 1000
+    rim = None
+    if np.count_nonzero(values < 0) <= _NEGATIVE * values.size:
+        rim = _brightness(image, stored, chosen, counts, (sizes * steps)[::-1])
+    return MaskFigures(share, faces, zeros, whole, noise, share * field, field, rim)
+
+
+def _planes(inside: Inside, shape: tuple[int, ...], steps: list[int]) -> BoolArray:
+    """Return which voxels of the grid are inside, in C order, last axis first."""
+    plane = shape[0] * shape[1]
+    some = [
+        inside[at * plane : (at + 1) * plane].reshape(shape[1], shape[0])[:: steps[1], :: steps[0]]
+        for at in range(0, shape[2], steps[2])
+    ]
+    return np.stack(some)
+
+
+def _ends(chosen: BoolArray) -> list[BoolArray]:
+    """Return the faces of a volume."""
+    long = [axis for axis in range(chosen.ndim) if chosen.shape[axis] > 1]
+    return [np.moveaxis(chosen, axis, 0)[end] for axis in long for end in (0, -1)]
+
+
+def _box(chosen: BoolArray) -> tuple[slice, ...]:
+    """Return the part of a volume that holds the mask, with one voxel more where there is one."""
+    flat: BoolArray = np.any(chosen, axis=0)
+    within = (np.any(chosen, axis=(1, 2)), np.any(flat, axis=1), np.any(flat, axis=0))
+    ends = [np.flatnonzero(axis)[[0, -1]].tolist() for axis in within]
+    return tuple(slice(max(0, low - 1), high + 2) for low, high in ends)
+
+
+def _largest(chosen: BoolArray) -> float:
+    from scipy import ndimage  # slow to import
+
+    labels, pieces = ndimage.label(chosen)
+    if pieces < 2:
+        return 1.0
+    sizes = np.bincount(labels.reshape(-1))[1:]
+    return float(sizes.max() / sizes.sum())
+
+
+def _brightness(
+    image: Volume,
+    stored: NDArray[Any],
+    chosen: BoolArray,
+    counts: BoolArray,
+    sizes: NDArray[Any],
+) -> float | None:
+    """Return the brightness of the rim, of voxels that count, for voxels of certain sizes."""
+    layers = [round(_RIM_MM / size) for size in sizes]
+    core = chosen
+    for done in range(max(layers)):
+        core = _without_surface(core, [done < number for number in layers])
+    coarse = (slice(None, None, 2),) * 3
+    interior = _without_surface(core[coarse], [number > 0 for number in layers])
+    deep = _some(image, stored[coarse], interior & counts[coarse])
+    rim = _some(image, stored, counts & ~core)
+    if min(deep.size, rim.size) < _FEWEST:
+        return None
+    usual = float(np.median(deep))
+    return float(np.clip(rim, 0, usual).mean() / usual) if usual > 0 else None
+
+
+def _without_surface(chosen: BoolArray, along: list[bool]) -> BoolArray:
+    """Return the voxels whose neighbours along some axes are inside or beyond the volume."""
+    core = chosen.copy()
+    for axis in (axis for axis in range(3) if along[axis]):
+        inner, outer = np.moveaxis(core, axis, 0), np.moveaxis(chosen, axis, 0)
+        inner[1:] &= outer[:-1]
+        inner[:-1] &= outer[1:]
+    return core
+
+
+def _some(image: Volume, stored: NDArray[Any], chosen: BoolArray) -> NDArray[Any]:
+    """Return the finite values of some of the chosen voxels, all of them if they are few."""
+    step = math.ceil((np.count_nonzero(chosen) / _SAMPLE) ** (1 / 3)) or 1
+    thinned = (slice(None, None, step),) * 3
+    values = image.values(stored[thinned][chosen[thinned]])
+    return values[np.isfinite(values)] if values.dtype.kind == "f" else values
+
+
+# ── doubts ────────────────────────────────────────────────────────────────────────────────────────
+
+
 def mask_doubts(figures: MaskFigures, *, given: bool, found: bool = False) -> tuple[Doubt, ...]:
     """Return what is doubtful about a mask.
 
@@ -64,7 +242,7 @@ def mask_doubts(figures: MaskFigures, *, given: bool, found: bool = False) -> tu
     >>> [doubt.kind for doubt in mask_doubts(head, given=False)]
     ['whole head']
     """
-    doubts = [*_size(figures, given, _FOUND_RIM if found else _RIM)]
+    doubts = [*_size(figures, given, _DARK_FOUND_RIM if found else _DARK_RIM)]
     if figures.zeros > _ZEROS:
         doubts.append((_ZERO, f"{figures.zeros:.1%} of the voxels inside the mask are 0"))
     if figures.volume is not None and figures.volume >= _JUDGED and figures.largest < _PIECES:

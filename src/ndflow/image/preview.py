@@ -5,16 +5,25 @@ them did, so the run that writes an image writes a preview of it too: axial, cor
 slices in full resolution, side by side, cropped to what the mask selects; before above after. They
 go through the middle of the brain, or, where a lesion was outlined, through the largest part of it;
 its outline is a path along the edges of pixels, as SVG writes it.
+
+A preview is a PNG file of 8 bits, with a note: a JSON object in a chunk of text, by which the file
+is known to be ours. In grey pictures 0 is transparent, so that whatever grey window a page chooses,
+the background is that of the page. Pictures in colour have a palette.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
 import math
 import re
+import struct
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import nibabel
 import numpy as np
 from nibabel.orientations import apply_orientation, io_orientation
 from numpy.typing import NDArray
@@ -23,17 +32,14 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.stream import open_file
 from ndflow.image.mask import BoolArray, Inside
-from ndflow.image.orient import square
-from ndflow.image.png import Greys, decode_png, encode_png
 from ndflow.image.volume import Volume
 from ndflow.values import FloatArray
 
-__all__ = ["Preview", "Window", "outline_of", "preview_of", "read_preview", "write_preview"]
-
+Greys = NDArray[np.uint8]
 Map = Callable[[FloatArray], FloatArray]  # from intensities to intensities
 Window = tuple[float, float]  # the intensities that are black and white
 
-_SHOWN = (0.5, 99.5)  # percentiles of the slices that are black and white
+_SHOWN = (0.5, 99.5)  # percentiles that are black and white
 _AXES = (2, 1, 0)  # axial, coronal, sagittal
 _GAP, _MARGIN = 2, 2  # pixels between slices, and around each
 _COARSE = 24  # voxels per axis that are counted to find the middle slice
@@ -41,6 +47,15 @@ _LONGEST = 20  # times as long as wide, the longest voxel that is drawn
 _AS_STORED = np.array([[0, 1], [1, 1], [2, 1]])
 _MAX_BYTES = 64 << 20
 _PATH = re.compile(r"(M[0-9]+ [0-9]+[hv][0-9]+)*")
+_MAX_LENGTH = 56  # voxels along each axis of a small volume
+
+_SIGNATURE = b"\x89PNG\r\n\x1a\n"
+_KEYWORD = b"ndflow\0"
+_GREY, _PALETTE = 0, 3  # what the pixels mean
+_SUB, _UP = 1, 2  # the filters: each pixel less its left neighbour, or the one above
+_LEVEL = 1  # of compression of grey pictures: others save a twentieth, and take longer
+_SMALLEST = 9  # of compression of pictures in colour
+_MOST_PIXELS = 1 << 28  # pixels that a file may claim to have
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +169,7 @@ def read_preview(path: AnyPath) -> Preview:
         widths = tuple(int(width) for width in note["widths"])
         if not (widths and min(widths) > 0 and sum(widths) <= greys.shape[1]):
             raise ValueError("widths")
-        lesion = note.get("lesion", "")  # earlier versions drew none
+        lesion = note["lesion"]
         if not _PATH.fullmatch(lesion):
             raise ValueError("lesion")
     except (KeyError, TypeError, ValueError, OverflowError):
@@ -303,3 +318,217 @@ def _beside(planes: Sequence[FloatArray], height: int) -> Greys:
         column[above : above + plane.shape[0], : plane.shape[1]] = levels
         columns.append(column)
     return np.concatenate(columns, axis=1)[:, :-_GAP]
+
+
+# ── upright volumes, in slices of square pixels ───────────────────────────────────────────────────
+
+
+def upright(volume: Volume, inside: Inside) -> tuple[FloatArray, tuple[float, ...]]:
+    """Reorient a volume.
+
+    Parameters
+    ----------
+    volume : the volume, in any orientation.
+    inside : which of its voxels to show, flattened like `Volume.flat`.
+
+    Returns
+    -------
+    picture : the values along axes that point to the right, forward and up (RAS+); NaN outside.
+    spacing : the distance between voxels along each of these axes, in millimetres.
+    """
+    values = np.asarray(volume.values(volume.flat), np.float64)
+    masked = np.where(inside[:] & np.isfinite(values), values, np.nan)
+    shaped = masked.reshape(volume.spatial_shape, order="F")
+    orientation = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
+    picture: FloatArray = apply_orientation(shaped, orientation)  # type: ignore[no-untyped-call]
+    spacing = np.linalg.norm(volume.affine[:3, :3], axis=0)[np.argsort(orientation[:, 0])]
+    return picture, tuple(spacing.tolist())
+
+
+def fullest(picture: FloatArray, axis: int) -> int:
+    """Return the index along an axis of the slice with the most voxels inside (not NaN)."""
+    others = tuple(other for other in range(3) if other != axis)
+    return int(np.argmax(np.isfinite(picture).sum(axis=others)))
+
+
+def slice_at(picture: FloatArray, spacing: tuple[float, ...], axis: int, place: int) -> FloatArray:
+    """Return a slice of an upright volume for display, with square pixels.
+
+    Parameters
+    ----------
+    picture, spacing : as returned by `upright`.
+    axis, place : across which axis, and where along it.
+
+    Returns
+    -------
+    plane : rows from top to bottom. Up (axial: front) is at the top, and right (sagittal: front) is
+        on the right.
+    """
+    first, second = (size for other, size in enumerate(spacing) if other != axis)
+    return np.rot90(square(np.take(picture, place, axis=axis), first, second))
+
+
+def square(plane: FloatArray, first: float, second: float) -> FloatArray:
+    """Resample a plane of this spacing to square pixels, each that of the nearest voxel."""
+    unit = min(first, second)
+    rows, columns = (
+        (np.arange(max(1, round(length * size / unit))) * unit / size).astype(int)
+        for length, size in zip(plane.shape, (first, second), strict=True)
+    )
+    square: FloatArray = plane[np.ix_(rows, columns)]
+    return square
+
+
+def small_volume(picture: FloatArray, spacing: tuple[float, ...]) -> bytes:
+    """Return an upright volume as a small NIfTI file, for a viewer in a web page.
+
+    Parameters
+    ----------
+    picture, spacing : as returned by `upright`.
+
+    Returns
+    -------
+    content : a ``.nii.gz`` file of unsigned bytes, averaged over blocks to at most 56 voxels along
+        each axis. 0 is outside, and 1 to 255 span the 0.5th to the 99.5th percentile.
+    """
+    extent = max(length * size for length, size in zip(picture.shape, spacing, strict=True))
+    steps = [max(1, int(np.ceil(extent / _MAX_LENGTH / size - 1e-9))) for size in spacing]
+    inside = np.isfinite(picture)
+    low, high = np.percentile(picture[inside], _SHOWN).tolist()
+    scaled = np.where(inside, np.clip((picture - low) / max(high - low, 1e-300), 0, 1), 0.0)
+    levels = np.where(inside, 1 + 254 * scaled, 0.0)
+    ends = [(0, -length % step) for length, step in zip(levels.shape, steps, strict=True)]
+    padded = np.pad(levels, ends)
+    parts = [(length // step, step) for length, step in zip(padded.shape, steps, strict=True)]
+    blocks = padded.reshape(*(part for pair in parts for part in pair)).mean(axis=(1, 3, 5))
+    affine = np.diag([*(step * size for step, size in zip(steps, spacing, strict=True)), 1.0])
+    affine[:3, 3] = -0.5 * np.array(blocks.shape) * np.diag(affine)[:3]
+    levels = np.rint(blocks).astype(np.uint8)
+    image = nibabel.Nifti1Image(levels, affine)  # type: ignore[no-untyped-call]
+    return gzip.compress(image.to_bytes(), 9, mtime=0)
+
+
+# ── PNG ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def encode_png(greys: Greys, note: dict[str, Any] | None = None) -> bytes:
+    """Return a picture as a PNG file.
+
+    Parameters
+    ----------
+    greys : (height, width), the grey of each pixel; 0 is transparent.
+    note : to be kept in the file.
+
+    Examples
+    --------
+    >>> decode_png(encode_png(np.array([[0, 9]], np.uint8), {"a": 1}), "a.png")
+    (array([[0, 9]], dtype=uint8), {'a': 1})
+    """
+    rows = _rows(greys, _SUB)
+    np.subtract(greys[:, 1:], greys[:, :-1], out=rows[:, 2:])
+    return _file(
+        greys.shape, _GREY, [(b"tRNS", b"\0\0")], zlib.compress(rows.tobytes(), _LEVEL), note
+    )
+
+
+def encode_palette(
+    numbers: Greys, palette: Sequence[str], note: dict[str, Any] | None = None
+) -> bytes:
+    """Return a picture in colour as a PNG file.
+
+    Parameters
+    ----------
+    numbers : (height, width), the number of the colour of each pixel.
+    palette : the colours, at most 256, each as ``#rrggbb``.
+    note : to be kept in the file.
+    """
+    colours = b"".join(bytes.fromhex(colour.removeprefix("#")) for colour in palette)
+    rows = _rows(numbers, _UP)
+    np.subtract(numbers[1:], numbers[:-1], out=rows[1:, 1:])
+    packed = zlib.compress(rows.tobytes(), _SMALLEST)
+    return _file(numbers.shape, _PALETTE, [(b"PLTE", colours)], packed, note)
+
+
+def decode_png(content: bytes, path: AnyPath) -> tuple[Greys, dict[str, Any]]:
+    """Return the picture and the note in a PNG file that we wrote.
+
+    Parameters
+    ----------
+    content : of the file.
+    path : of the file, for messages.
+
+    Raises
+    ------
+    FileError : if the file is not one of ours, or is damaged.
+    """
+    try:
+        chunks = _chunks(content)
+        width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
+        if not 0 < width * height <= _MOST_PIXELS:
+            raise ValueError("size")
+        unpacker = zlib.decompressobj()
+        data = unpacker.decompress(chunks[b"IDAT"], (width + 1) * height)
+        rows = np.frombuffer(data, np.uint8).reshape(height, width + 1)
+        if not (rows[:, 0] == _SUB).all():
+            raise ValueError("filter")
+        note = json.loads(chunks[b"tEXt"].removeprefix(_KEYWORD))
+        if not isinstance(note, dict):
+            raise ValueError("note")
+    except (KeyError, ValueError, struct.error, zlib.error) as error:
+        cause = "not a picture that ndflow wrote, or damaged"
+        raise FileError(path, cause, "remove it, and run the study again") from error
+    return np.cumsum(rows[:, 1:], axis=1, dtype=np.uint8), note
+
+
+def is_ours(path: AnyPath) -> bool:
+    """Tell whether a file is a picture that we wrote, and complete."""
+    try:
+        with open_file(path) as file:
+            chunks = _chunks(file.read(_MOST_PIXELS))
+    except (FileError, ValueError, struct.error):
+        return False
+    return chunks.get(b"tEXt", b"").startswith(_KEYWORD) and b"IEND" in chunks
+
+
+def _rows(pixels: Greys, kind: int) -> NDArray[np.uint8]:
+    """Return pixels with the filter before each row."""
+    height, width = pixels.shape
+    rows = np.empty((height, width + 1), np.uint8)
+    rows[:, 0] = kind
+    rows[:, 1:] = pixels
+    return rows
+
+
+def _file(
+    shape: tuple[int, ...],
+    colour: int,
+    chunks: list[tuple[bytes, bytes]],
+    packed: bytes,
+    note: dict[str, Any] | None,
+) -> bytes:
+    height, width = shape
+    head = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
+    text = [] if note is None else [(b"tEXt", _KEYWORD + json.dumps(note).encode("ascii"))]
+    parts = [(b"IHDR", head), *text, *chunks, (b"IDAT", packed), (b"IEND", b"")]
+    return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in parts)
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+def _chunks(content: bytes) -> dict[bytes, bytes]:
+    """Return the chunks of a file; those of a kind that occurs repeatedly are joined."""
+    if not content.startswith(_SIGNATURE):
+        raise ValueError("signature")
+    found: dict[bytes, bytes] = {}
+    place = len(_SIGNATURE)
+    while place < len(content):
+        (length,) = struct.unpack_from(">I", content, place)
+        kind, data = content[place + 4 : place + 8], content[place + 8 : place + 8 + length]
+        (checksum,) = struct.unpack_from(">I", content, place + 8 + length)
+        if zlib.crc32(kind + data) != checksum:
+            raise ValueError("checksum")
+        found[kind] = found.get(kind, b"") + data
+        place += 12 + length
+    return found

@@ -1,4 +1,4 @@
-"""Reading volumes: from files, nibabel images and arrays."""
+"""Reading volumes: from files, nibabel images and arrays; and image formats by file name."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.gzip import is_compressed
-from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, open_stream, sha256_of
-from ndflow.image.formats import pair_names
+from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, is_compressed, open_stream, sha256_of
 from ndflow.image.layout import DAMAGED, Header, Layout, affine_of, describes, shape_problem
 from ndflow.image.mgh import (
     MGH_START,
@@ -29,10 +27,10 @@ from ndflow.image.nifti import add_extensions, header_size, nifti_header_for, ni
 from ndflow.image.volume import Volume
 from ndflow.values import FloatArray
 
-__all__ = ["Grid", "Source", "files_of", "read_grid", "read_volume"]
-
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
+IMAGE_KINDS = (".nii", ".hdr", ".img", ".mgh")  # also compressed: .gz, and .mgz for .mgh.gz
 
+_NO_IMAGE = "check that it is the right file, or convert it to NIfTI first"
 _MAX_HEADER_BYTES = 1 << 26  # with extensions
 
 
@@ -78,7 +76,7 @@ def read_volume(
             _refuse_surplus(path, stream.finish())
             header = layout.header
         elif first != MGH_VERSION:
-            raise FileError(path, "neither NIfTI nor MGH", "convert it to NIfTI first")
+            raise FileError(path, "neither NIfTI nor MGH", _NO_IMAGE)
         else:
             block = first + stream.read(MGH_START - 4, "header").tobytes()
             layout = mgh_layout(path, block)
@@ -121,7 +119,7 @@ def read_grid(source: Source, *, called: str = "the image") -> Grid:
         elif first == MGH_VERSION:
             layout = mgh_layout(path, first + stream.read(MGH_START - 4, "header").tobytes())
         else:
-            raise FileError(path, "neither NIfTI nor MGH", "convert it to NIfTI first")
+            raise FileError(path, "neither NIfTI nor MGH", _NO_IMAGE)
     return Grid(path, layout.shape, affine_of(path, layout.header), placed=True)
 
 
@@ -244,3 +242,31 @@ def _fortran(array: NDArray[Any]) -> NDArray[Any]:
     """Return a view in Fortran order; a copy if the order differs or the array maps a file."""
     plain = np.array(array, order="F") if isinstance(array, np.memmap) else np.asarray(array)
     return np.asfortranarray(plain.view(np.uint8) if plain.dtype == bool else plain).view()
+
+
+# ── names of files ────────────────────────────────────────────────────────────────────────────────
+
+
+def kind_of(name: str) -> str:
+    """Return the extension of a file without that of its compression, in lower case.
+
+    >>> kind_of("T1.NII.GZ"), kind_of("T1.mgz")
+    ('.nii', '.mgh')
+    """
+    plain = name.lower().removesuffix(".gz")
+    return ".mgh" if plain.endswith(".mgz") else Path(plain).suffix
+
+
+def pair_names(name: str) -> tuple[str, str] | None:
+    """Return the names of header and data if a file is one of such a pair, or None.
+
+    >>> pair_names("T1.img.gz")
+    ('T1.hdr.gz', 'T1.img.gz')
+    """
+    if kind_of(name) not in (".hdr", ".img"):
+        return None
+    compression = name[-3:] if is_compressed(name) else ""
+    base = name.removesuffix(compression)
+    upper = base[-4:].isupper()
+    header, data = (base[:-4] + (kind.upper() if upper else kind) for kind in (".hdr", ".img"))
+    return header + compression, data + compression

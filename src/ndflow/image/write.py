@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, Hashed, check_new, new_file, sync
-from ndflow.files.gzip import GzipWriter, gzip_writer, is_compressed
-from ndflow.image.formats import IMAGE_KINDS, kind_of, pair_names
+from ndflow.files.stream import GzipWriter, gzip_writer, is_compressed
 from ndflow.image.mgh import MGH_TYPES, mgh_ends, mgh_header
 from ndflow.image.nifti import nifti_head, nifti_header
+from ndflow.image.read import IMAGE_KINDS, kind_of, pair_names
 from ndflow.image.volume import PIECE, Volume
 
 __all__ = [

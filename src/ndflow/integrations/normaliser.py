@@ -35,7 +35,7 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.image.mask import MIN_VOXELS, BoolArray, read_mask
 from ndflow.image.read import read_grid, read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import MatchingChoices, Scale
 from ndflow.methods.model import DensityModel

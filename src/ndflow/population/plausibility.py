@@ -9,7 +9,7 @@ T2w image is 0.45 away. Among the scans of a site, what is usual can be seen: th
 scans from the median of their quantiles, which a few wrong scans hardly change.
 
 A mask that is a little too wide changes the density by less than the differences between scanners,
-0.06 on average: it is found by its rim (`ndflow.image.mask_figures`), not here.
+0.06 on average: it is found by its rim (`ndflow.image.mask_doubts`), not here.
 """
 
 from __future__ import annotations

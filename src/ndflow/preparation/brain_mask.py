@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import BoolArray
-from ndflow.image.mask_figures import MaskFigures, measure_mask
+from ndflow.image.mask_doubts import MaskFigures, measure_mask
 from ndflow.image.volume import Volume
 from ndflow.preparation.contrasts import ending_of, is_other_contrast
 

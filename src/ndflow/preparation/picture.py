@@ -19,7 +19,7 @@ from nibabel.orientations import apply_orientation, io_orientation
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from ndflow.image.png import Greys, encode_palette
+from ndflow.image.preview import Greys, encode_palette
 from ndflow.image.volume import Volume
 from ndflow.preparation.prepare_volume import PreparedVolume
 from ndflow.preparation.working_grid import Bools, Map, voxel_sizes

@@ -18,9 +18,8 @@ from pathlib import Path
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath, check_new, new_file
-from ndflow.files.json_model import kind_in
-from ndflow.files.lock import reading
+from ndflow.files.atomic import AnyPath, check_new, new_file, reading
+from ndflow.files.model_files import kind_in
 from ndflow.image.preview import Preview, read_preview
 from ndflow.methods.model import DensityModel
 from ndflow.reporting.channels.joint_page import joint_page
@@ -289,7 +288,7 @@ def _date(path: Path) -> str:
 
 
 def _previews(scans: Sequence[ScanSummary]) -> dict[str, Preview]:
-    """Return the previews of the scans that have one; studies of earlier versions have none."""
+    """Return the previews of the scans that have one."""
     found = {}
     for scan in scans:
         with suppress(FileError):

@@ -10,9 +10,9 @@ from ndflow.errors import FileError
 from ndflow.evaluation.measure import TISSUE_ROWS
 from ndflow.evaluation.save import VERDICT
 from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE
+from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
-from ndflow.files.text import read_text
 from ndflow.reporting.content import Numbers, Picture, Verdict
 from ndflow.scan.records import EvaluationRecord
 from ndflow.study.folder import EVALUATION_RECORD
@@ -170,8 +170,6 @@ def _tissue(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str
 
 def _covariate(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
     """Return correlations with their intervals, one row per condition and covariate."""
-    if "correlation_low" not in rows[0]:  # of an earlier version
-        return _plain(rows)
     cells: dict[tuple[str, str], dict[str, str]] = {}
     for row in rows:
         ends = ", ".join(f"{float(row[f'correlation_{end}']):.2f}" for end in ("low", "high"))

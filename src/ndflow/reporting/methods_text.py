@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 
 from ndflow._version import __version__
-from ndflow.image.found_masks import BRAIN
+from ndflow.image.mask import BRAIN
 from ndflow.population.balancing import BIBTEX as BALANCING
 from ndflow.preparation.brain_mask import BIBTEX
 from ndflow.scan.records import StudyRecord

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ndflow.density import GaussianMixture
-from ndflow.image.png import Greys, encode_png
-from ndflow.image.preview import Preview, Window
+from ndflow.image.preview import Greys, Preview, Window, encode_png
 from ndflow.reporting.content import Grey, Montage
 from ndflow.study.site_distances import NO_SITE
 

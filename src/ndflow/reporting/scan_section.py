@@ -18,10 +18,9 @@ from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.orient import small_volume, upright
-from ndflow.image.preview import Preview
+from ndflow.image.preview import Preview, small_volume, upright
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.model import DensityModel
 from ndflow.methods.targets import chosen_density
 from ndflow.reporting.content import Column, Curves, ScanEntry, Slices, Volumes

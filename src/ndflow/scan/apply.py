@@ -9,9 +9,9 @@ from typing import Unpack, overload
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import Hashes
-from ndflow.files.json_model import read_model
+from ndflow.files.model_files import read_model
 from ndflow.image.read import Source
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.channels.channel_outputs import channel_outputs
 from ndflow.scan.channels.channel_subject import Subject
 from ndflow.scan.channels.joint_apply import apply_jointly

@@ -17,11 +17,10 @@ from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import Hashes, contents
-from ndflow.files.json_model import check_model
-from ndflow.image.mask_doubts import mask_doubts
-from ndflow.image.mask_figures import MaskFigures, measure_mask
+from ndflow.files.model_files import check_model
+from ndflow.image.mask_doubts import MaskFigures, mask_doubts, measure_mask
 from ndflow.image.read import Source
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ndflow.density import Fit, GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import check_model, read_model
+from ndflow.files.model_files import check_model, read_model
 from ndflow.population import Reference
 from ndflow.scan.channels.channel_records import ReferenceModels, ScanModels
 from ndflow.scan.records import FileRecord, MapRecord, ReferenceModel, ScanModel

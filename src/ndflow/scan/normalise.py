@@ -8,7 +8,7 @@ from typing import NamedTuple, Unpack, overload
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.image.read import Source
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import (
     Matching,

@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.identity import identity_of
-from ndflow.files.json_model import is_model, kind_in
+from ndflow.files.fingerprints import identity_of
+from ndflow.files.model_files import is_model, kind_in
 from ndflow.scan.records import MapRecord
 
 __all__ = [

@@ -14,11 +14,20 @@ from numpy.typing import NDArray
 from ndflow.density import Histogram, tally, trimmed
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
-from ndflow.image.foreground import foreground
-from ndflow.image.found_masks import AUTO, BRAIN, FoundMask, to_be_found
-from ndflow.image.mask import MIN_VOXELS, BoolArray, Inside, Nonzero, read_mask
+from ndflow.image.mask import (
+    AUTO,
+    BRAIN,
+    MIN_VOXELS,
+    BoolArray,
+    FoundMask,
+    Inside,
+    Nonzero,
+    foreground,
+    read_mask,
+    to_be_found,
+)
 from ndflow.image.read import Source, read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.preparation.brain_mask import (
     brain_mask,

@@ -9,8 +9,8 @@
 | `evaluation` | ``evaluation.json``                       | `EvaluationRecord` |
 
 Each file carries a checksum of its content, so damage is noticed. Records hold mixtures and maps,
-so they live here and not in `ndflow.files`. Files of version 1 are brought up to date when they are
-read (`ndflow.files.upgrade`). For files of several channels, see `ndflow.scan.channels`.
+so they live here and not in `ndflow.files`. For files of several channels, see
+`ndflow.scan.channels`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.fingerprints import FileHash, with_checksum
-from ndflow.files.json_model import model_bytes, read_model, write_model
-from ndflow.image.mask_figures import MaskFigures
+from ndflow.files.model_files import model_bytes, read_model, write_model
+from ndflow.image.mask_doubts import MaskFigures
 from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import MatchRecord
 from ndflow.population import Landmarks, Reference, TissueModel, Tissues

@@ -15,9 +15,9 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.json_model import check_model, is_model, kind_in, read_model
+from ndflow.files.model_files import check_model, is_model, kind_in, read_model
 from ndflow.image.read import Source
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.build_reference import build_reference
 from ndflow.methods.matching import Matching

@@ -21,10 +21,10 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash, Hashes
-from ndflow.files.json_model import check_new_model
+from ndflow.files.model_files import check_new_model
 from ndflow.files.stream import sha256_of
 from ndflow.image.read import files_of
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
 from ndflow.scan.outputs import sidecar_of

@@ -50,8 +50,6 @@ Space = Literal["own", "MNI"]
 _RESOLUTION = 2.0  # mm, of copies
 _RESOLUTIONS = (0.5, 8.0)  # the least and the largest
 
-_SPELLINGS: dict[str, ModeName] = {"centre": "site", "center": "site"}
-
 
 @dataclass(frozen=True)
 class Reading:
@@ -142,7 +140,6 @@ class AveragingChoices:
 
     def __post_init__(self) -> None:
         """Validate."""
-        object.__setattr__(self, "mode", _SPELLINGS.get(str(self.mode), self.mode))
         check_choice("mode", self.mode, ModeName, *self._open)
         check_choice("average", self.average, Average, *self._open)
         names = None if isinstance(self.balance, str) else tuple(self.balance)

@@ -14,9 +14,9 @@ from ndflow.density import Fit, GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
-from ndflow.files.json_model import is_model, kind_in, read_model
+from ndflow.files.model_files import is_model, kind_in, read_model
 from ndflow.image.read import Source
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_called, method_of
 from ndflow.methods.matching import Matching
 from ndflow.methods.model import DensityModel

@@ -12,7 +12,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.image.mask import BoolArray, misalignment_warnings
 from ndflow.image.read import Source, read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.methods.matching import Matching
 from ndflow.methods.targets import target_rule

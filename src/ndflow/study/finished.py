@@ -14,11 +14,10 @@ from typing import NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation.statistics import covariate_effect
-from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import kind_in, read_model
-from ndflow.files.lock import reading
-from ndflow.image.found_masks import AUTO, BRAIN
-from ndflow.image.scans import Scan
+from ndflow.files.atomic import AnyPath, reading
+from ndflow.files.model_files import kind_in, read_model
+from ndflow.image.mask import AUTO, BRAIN
+from ndflow.image.subject import Scan
 from ndflow.scan.records import MapRecord, StudyRecord
 from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from
 from ndflow.study.channels.joint_plan import JointStudyRecord
@@ -140,7 +139,7 @@ def _read(folder: Path, name: str) -> FinishedStudy:
         scans,
         averaging,
         fitting,
-        _with_scale(matching),
+        matching,
         writing=writing,
         preset=record.preset,
         # A reference that was given is in the folder too, even where the original has gone.
@@ -148,13 +147,6 @@ def _read(folder: Path, name: str) -> FinishedStudy:
         channel=record.channel,
     )
     return FinishedStudy(name, study, record, results_fingerprint(study))
-
-
-def _with_scale(matching: Matching) -> Matching:
-    """Return settings with the scale they mean: older versions knew one, and did not record it."""
-    if matching.scale is not None or matching.range is not None:
-        return matching
-    return replace(matching, scale="standard")
 
 
 def results_fingerprint(study: Study) -> str:

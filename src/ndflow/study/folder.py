@@ -26,8 +26,8 @@ from pathlib import Path
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
-from ndflow.files.json_model import kind_in
-from ndflow.image.found_masks import to_be_found
+from ndflow.files.model_files import kind_in
+from ndflow.image.mask import to_be_found
 from ndflow.scan.records import StudyRecord
 from ndflow.study.listing.scan_table import read_study_scans
 from ndflow.study.parallel.tasks import Failure

@@ -15,7 +15,7 @@ from ndflow.bids.derivative import check_dataset
 from ndflow.bids.names import check_label
 from ndflow.bids.query import DESCRIPTION, BidsImage
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import folder_lock
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.study.folder import PROVENANCE, refuse_foreign
 from ndflow.study.listing.bids_scans import TAKEN, describe_derivative

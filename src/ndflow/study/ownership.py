@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ndflow.errors import FileError
-from ndflow.files.json_model import kind_in
+from ndflow.files.model_files import kind_in
 from ndflow.files.tables import read_delimited
-from ndflow.image.png import is_ours
+from ndflow.image.preview import is_ours
 from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel, StudyRecord
 from ndflow.scan.results import is_result
 from ndflow.study.folder import PROVENANCE, SCANS

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ndflow._version import __version__
 from ndflow.errors import FileError
-from ndflow.files.json_model import read_model
+from ndflow.files.model_files import read_model
 from ndflow.files.stream import sha256_of
 from ndflow.record import JSON
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD, PROVENANCE, REPORT, head_of_page

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.json_model import read_model
-from ndflow.image.scans import Scan
+from ndflow.files.model_files import read_model
+from ndflow.image.subject import Scan
 from ndflow.methods.build_reference import build_reference
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal, SiteMap

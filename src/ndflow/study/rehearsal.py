@@ -14,8 +14,8 @@ from typing import NamedTuple
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
 from ndflow.files.stream import open_file, sha256_of
-from ndflow.image.png import is_ours
-from ndflow.image.scans import Scan
+from ndflow.image.preview import is_ours
+from ndflow.image.subject import Scan
 from ndflow.methods.modes import Goal
 from ndflow.record import JSON
 from ndflow.scan.reading import selection

@@ -10,10 +10,9 @@ from warnings import warn
 
 from ndflow._version import versions
 from ndflow.errors import FileError
-from ndflow.files.atomic import AnyPath
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import AnyPath, folder_lock
 from ndflow.files.stream import sha256_of
-from ndflow.image.found_masks import Unmasked, found_for
+from ndflow.image.mask import Unmasked, found_for
 from ndflow.methods.matching import Matching, Objective, Scale, Solver, TargetKind
 from ndflow.methods.registry import MethodName
 from ndflow.scan.outputs import check_folder, make_folder
@@ -80,7 +79,7 @@ def cohort(
     *,
     reference: AnyPath | None = None,
     channel: str = ANY_CHANNEL,
-    mask: Unmasked = "none",
+    mask: Unmasked | None = None,
     prepare: bool = False,
     preset: PresetName = "auto",
     mode: ModeName | None = None,
@@ -113,7 +112,8 @@ def cohort(
     reference : a reference instead of one made from these scans: its path, or ``"builtin:T1w"``.
     channel : what the images show, for example ``"T1w"``.
     mask : of scans without one: ``"brain"``, to be found in T1w images (OUT/masks); ``"auto"``, the
-        foreground; or ``"none"``, all voxels but 0.
+        foreground; or ``"nonzero"``, all voxels but 0. By default ``"nonzero"``, or ``"brain"``
+        with `prepare`.
     prepare : whether the scans are raw, and first prepared to OUT/prepared, with all steps; to
         leave some out, call `ndflow.prepare` before.
     preset : what decides the settings below that are None: ``"auto"``, by what the study has; or
@@ -143,7 +143,7 @@ def cohort(
     listed = read_table(table)
     for text in listed.warnings:
         warn(text, stacklevel=2)
-    preparing = preparing_for(prepare, None if mask == "none" else mask)
+    preparing = preparing_for(prepare, mask)
     study = Study(
         Path(out).absolute(),
         named_scans(listed.scans, unmasked=None if prepare else found_for(mask)),

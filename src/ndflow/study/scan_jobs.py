@@ -15,9 +15,8 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash, Hashes, contents, fingerprint_of
 from ndflow.files.stream import sha256_of
-from ndflow.image.png import is_ours
-from ndflow.image.preview import preview_of, write_preview
-from ndflow.image.scans import Scan
+from ndflow.image.preview import is_ours, preview_of, write_preview
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal

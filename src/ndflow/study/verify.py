@@ -13,11 +13,10 @@ from pathlib import Path
 
 from ndflow.bids.derivative import DATASET_FILES
 from ndflow.errors import FileError
-from ndflow.files.atomic import AnyPath
+from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.lock import reading
 from ndflow.files.tables import read_delimited
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.builtin.builtin_references import builtin_file, is_builtin
 from ndflow.scan.records import EvaluationRecord, MapRecord, ScanModel, StudyRecord
 from ndflow.study.channels.verify_joint import is_joint_study, verify_joint_study

@@ -36,8 +36,7 @@ AGAIN = "; .*copy or download it again$"
         (PACKED + b"garbage", f"trailing garbage.*{AGAIN}"),
         (gzip.compress(nifti(HEAD)[:-1]), f"ends 1 bytes? before the end of its voxels.*{AGAIN}"),
         (gzip.compress(nifti(HEAD) + b"garbage"), "more than the voxels.*; its header is damaged"),
-        (nifti(HEAD), "not compressed, though its name says so; rename it to bad.nii$"),
-        (b"<html>404</html>", "not a gzip file, .*<htm.*; check that it is the right file"),
+        (b"<html>404</html>", "neither NIfTI nor MGH; check that it is the right file"),
         (b"", f"an empty file{AGAIN}"),
     ],
 )

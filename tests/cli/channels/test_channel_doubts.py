@@ -10,7 +10,7 @@ from deepbet_stand_in import StandIn
 from phantoms import AFFINE, head, save, voxels_of
 
 import ndflow
-from ndflow.files.json_model import read_model
+from ndflow.files.model_files import read_model
 
 
 def test_a_channel_that_is_unlike_its_reference_is_named(

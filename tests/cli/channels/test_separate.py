@@ -8,7 +8,7 @@ from commands import Run
 from phantoms import save, voxels_of
 
 import ndflow
-from ndflow.files.json_model import read_model
+from ndflow.files.model_files import read_model
 
 
 def test_each_channel_becomes_what_it_becomes_alone(run: Run, desk: Desk, tmp_path: Path) -> None:

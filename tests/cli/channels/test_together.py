@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from phantoms import save, voxels_of
 
 import ndflow
-from ndflow.files.json_model import read_model
+from ndflow.files.model_files import read_model
 from ndflow.files.stream import sha256_of
 
 

@@ -13,7 +13,7 @@ import pytest
 from commands import Run, typed
 from pages import QUOTED, SCRIPT, ReportPage, report_of
 from phantoms import voxels_of
-from studies import SiteStudy, edit
+from studies import SiteStudy
 
 from ndflow._version import __version__
 from ndflow.errors import FileError
@@ -210,13 +210,6 @@ def test_effects_and_reliability_have_one_row_per_condition(tmp_path: Path) -> N
     assert effects.head == ["condition", "covariate", "WM", "GM"]
     cells = [cell.replace("\N{NO-BREAK SPACE}", " ") for cell in effects.rows[0]]
     assert cells == ["a", "age", "0.50* [−0.25, 0.75]", "0.50 [−0.25, 0.75]"]
-    # An evaluation of an earlier version is shown as it is.
-    (tmp_path / "covariate.tsv").write_text("condition\ttissue\tslope\na\tWM\t0.123456\n")
-    old = "condition tissue subjects scans icc model\na WM 3 6 0.91234 ICC(1,1)\n"
-    (tmp_path / "reliability.tsv").write_text(old.replace(" ", "\t"))
-    agree, former = evaluation_section(tmp_path, "abc").tables
-    assert former.rows == [["a", "WM", "0.123"]]
-    assert agree.rows == [["a", "3", "0.912"]]
 
 
 TABLES = {
@@ -249,17 +242,6 @@ def test_the_command_names_the_table_that_was_cut_short(run: Run, flow: Path) ->
     assert ran.code == 2
     assert ran.err.startswith(f"error: {table}: cut short")
     assert len(ran.err.splitlines()) == 1
-
-
-def test_a_study_of_an_earlier_version_gets_a_report(run: Run, flow: Path) -> None:
-    for model in (flow / "models").iterdir():  # earlier versions stored no quantiles of the voxels
-        edit(model, quantiles=...)
-    assert run("report", flow, "--sample", 0).code == 0
-    came, aligned, result = (
-        float(report_of(flow).facts[name])
-        for name in ("unnormalised", "aligned in mean and sd", "normalised")
-    )
-    assert came > aligned > result > 0
 
 
 def test_a_report_can_be_regenerated_byte_for_byte(run: Run, full: Path) -> None:

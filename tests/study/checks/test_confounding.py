@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.population.balancing import SiteBalance
 from ndflow.study.checks.confounding import (
     NOT_BALANCED,

@@ -7,8 +7,8 @@ import pytest
 
 from ndflow.density import GaussianMixture
 from ndflow.doubt import Doubt
-from ndflow.image.mask_figures import MaskFigures
-from ndflow.image.scans import Scan
+from ndflow.image.mask_doubts import MaskFigures
+from ndflow.image.subject import Scan
 from ndflow.scan.records import ScanModel
 from ndflow.study.checks.odd_scans import odd_scans
 

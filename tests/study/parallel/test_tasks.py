@@ -11,7 +11,7 @@ from phantoms import head, save
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.normalise import normalise_scan
 from ndflow.scan.settings import Fitting, Matching, Reading, Writing
 from ndflow.scan.target import read_target

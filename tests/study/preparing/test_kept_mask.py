@@ -107,7 +107,7 @@ def test_finished_studies_need_no_network(
 
 def test_masks_that_are_no_longer_to_be_found_are_removed(table: Path, deepbet: StandIn) -> None:
     out = cohort(table)
-    typed("cohort", table, out, "--mask", "none", "--no-report", "-q")
+    typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q")
     assert read_json(out / "maps" / "a_T1w.json")["settings"]["mask"] == "nonzero"
     assert not list((out / "masks").iterdir())
     typed("verify", out, "-q")
@@ -191,7 +191,7 @@ def test_in_python_it_is_the_same_word(table: Path, deepbet: StandIn) -> None:
     assert (result.record.setting("mask"), result.record.setting("deepbet")) == ("brain", VERSION)
     assert deepbet.calls == 2
     assert ndflow.cohort(table, table.parent / "out", mask="brain").done == 2
-    with pytest.raises(InvalidValueError, match="one of none, auto, brain"):
+    with pytest.raises(InvalidValueError, match="one of brain, auto, nonzero"):
         ndflow.cohort(table, table.parent / "new", mask="head")  # type: ignore[arg-type]
 
 

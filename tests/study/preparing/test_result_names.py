@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.preparing.result_names import contrast_of, scans_to_prepare
 

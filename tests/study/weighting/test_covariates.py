@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.study.weighting.covariates import columns_of, known_in
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.settings import Averaging, settings_from
 from ndflow.study.plan import Study
 from ndflow.study.weighting.scan_weights import check_balance, scan_weights

@@ -12,7 +12,7 @@ from ndflow.cli.endings import print_written
 from ndflow.cli.options import Verbosity
 from ndflow.cli.run_scans import command_line, run_scans
 from ndflow.errors import FileError
-from ndflow.files.json_model import check_model
+from ndflow.files.model_files import check_model
 from ndflow.scan.channels.channel_outputs import channel_outputs
 from ndflow.scan.channels.channel_references import read_channel_sources, write_channel_reference
 from ndflow.scan.channels.channel_subject import Subject, check_grids, listed

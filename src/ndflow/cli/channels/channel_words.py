@@ -10,8 +10,8 @@ import re
 from collections.abc import Sequence
 
 from ndflow.errors import InvalidValueError
-from ndflow.files.json_model import is_model
-from ndflow.image.scans import TissueMaps
+from ndflow.files.model_files import is_model
+from ndflow.image.subject import TissueMaps
 from ndflow.scan.channels.channel_subject import NAME, Subject
 from ndflow.scan.outputs import refuse_given_twice
 
@@ -98,4 +98,5 @@ def _one(option: str, files: Sequence[str]) -> str | None:
         raise InvalidValueError(
             f"{option}: {len(files)} given, but channels of one subject share one; give it once"
         )
-    return None if not files or files[0] == "none" else files[0]
+    absent = "nonzero" if option == "--mask" else "none"
+    return None if not files or files[0] == absent else files[0]

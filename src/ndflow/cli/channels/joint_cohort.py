@@ -11,8 +11,8 @@ from ndflow.cli.progress import ProgressDisplay
 from ndflow.cli.report_page import PageOutcome, write_page
 from ndflow.cli.run_scans import command_line, print_rehearsed
 from ndflow.cli.understood import print_understood
-from ndflow.image.found_masks import FoundMask
-from ndflow.image.scans import TissueMaps
+from ndflow.image.mask import FoundMask
+from ndflow.image.subject import TissueMaps
 from ndflow.scan.channels.channel_subject import listed
 from ndflow.scan.presets.preset_rules import Choices
 from ndflow.study.channels.joint_checks import check_joint_study

@@ -59,7 +59,7 @@ def apply(
     from ndflow.cli.endings import print_written
     from ndflow.cli.run_scans import command_line, run_scans
     from ndflow.errors import InvalidValueError
-    from ndflow.image.scans import Scan
+    from ndflow.image.subject import Scan
     from ndflow.scan.apply import apply_map
     from ndflow.scan.outputs import outputs_for
     from ndflow.study.parallel.tasks import Task

@@ -118,8 +118,8 @@ def bids(
     from ndflow.cli.datasets.dataset_run import DatasetRun, run_dataset
     from ndflow.cli.datasets.joint_dataset_run import check_joint_options, run_dataset_together
     from ndflow.errors import InvalidValueError
-    from ndflow.files.json_model import kind_in
-    from ndflow.image.found_masks import found_for
+    from ndflow.files.model_files import kind_in
+    from ndflow.image.mask import found_for
     from ndflow.scan.presets.preset_rules import Choices
     from ndflow.study.channels.channel_studies import check_channel_studies
     from ndflow.study.from_bids import (

@@ -78,9 +78,9 @@ def cohort(
     Parameters
     ----------
     table
-        TSV or CSV with one row per scan and a column `image`; optionally `subject`, `site` (or
-        `centre`), `mask`, `lesion` (voxels to leave out of the estimate), `csf`, `gm`, `wm` and
-        covariates. Paths are relative to the table. What was understood is printed first.
+        TSV or CSV with one row per scan and a column `image`; optionally `subject`, `site`, `mask`,
+        `lesion` (voxels to leave out of the estimate), `csf`, `gm`, `wm` and covariates. Paths are
+        relative to the table. What was understood is printed first.
     out
         The folder for the results.
     from_folder
@@ -108,7 +108,7 @@ def cohort(
     from ndflow.cli.channels.joint_cohort import joint_study_of, run_together, unused_together
     from ndflow.cli.listed_scans import listed_scans
     from ndflow.errors import InvalidValueError
-    from ndflow.image.found_masks import found_for
+    from ndflow.image.mask import found_for
     from ndflow.scan.presets.preset_rules import Choices
     from ndflow.study.listing.scan_table import named_scans
     from ndflow.study.plan import ANY_CHANNEL, Study

@@ -56,8 +56,8 @@ def fit(
         The file to write (.json); or a folder, for several scans. Channels go to one file.
     mask
         The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
-        (requires pip install 'ndflow[prepare]'), or `auto` to find the foreground. Default: all
-        nonzero voxels.
+        (requires pip install 'ndflow[prepare]'), or `auto` to find the foreground. Default:
+        `nonzero`, all nonzero voxels.
     exclude
         For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
         a scan without one. Default: none.

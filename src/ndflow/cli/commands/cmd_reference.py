@@ -62,7 +62,7 @@ def reference(
     mask
         The brain mask of each image, in the same order, not counting mixtures; or `brain` to find
         the brains in T1w images (requires pip install 'ndflow[prepare]'), or `auto` to find the
-        foreground. Default: all nonzero voxels.
+        foreground. Default: `nonzero`, all nonzero voxels.
     exclude
         For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
         an image without one. Default: none.
@@ -94,8 +94,8 @@ def reference(
     from ndflow.cli.run_scans import run_scans
     from ndflow.cli.scan_arguments import typed_scans
     from ndflow.errors import InvalidValueError
-    from ndflow.files.json_model import check_model, is_model
-    from ndflow.image.scans import Scan
+    from ndflow.files.model_files import check_model, is_model
+    from ndflow.image.subject import Scan
     from ndflow.methods.base import method_of
     from ndflow.scan.channels.channel_references import holds_channels
     from ndflow.scan.outputs import refuse_given_twice

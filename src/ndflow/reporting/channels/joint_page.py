@@ -18,7 +18,7 @@ from ndflow.errors import FileError
 from ndflow.figures.export import svg
 from ndflow.figures.style import colours
 from ndflow.image.preview import Preview, read_preview
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.reporting.content import Column, Headline, Page, Picture, ScanEntry, SiteEntry, Slices
 from ndflow.reporting.montage import thumbnail
 from ndflow.scan.channels.channel_records import JointMapRecord

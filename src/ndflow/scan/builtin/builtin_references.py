@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 from ndflow.errors import InvalidValueError
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.json_model import ModelFile, read_model
+from ndflow.files.model_files import ModelFile, read_model
 from ndflow.population import Reference, TissueModel
 from ndflow.record import JSON
 from ndflow.scan.records import ReferenceModel

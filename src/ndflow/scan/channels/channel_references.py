@@ -8,7 +8,7 @@ from typing import NamedTuple
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.json_model import is_model, kind_in, read_model
+from ndflow.files.model_files import is_model, kind_in, read_model
 from ndflow.methods.base import method_called
 from ndflow.methods.matching import Matching
 from ndflow.scan.channels.channel_records import JointModel, ReferenceModels, ScanModels

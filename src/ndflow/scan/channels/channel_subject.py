@@ -9,10 +9,9 @@ from types import MappingProxyType
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.found_masks import BRAIN, to_be_found
-from ndflow.image.mask import ALIGNED, TOLERATED, voxels_apart
+from ndflow.image.mask import ALIGNED, BRAIN, TOLERATED, to_be_found, voxels_apart
 from ndflow.image.read import Grid, Source, read_grid
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.values import short
 
 __all__ = ["NAME", "Subject", "check_channels", "check_grids", "listed", "said"]

@@ -12,8 +12,8 @@ from ndflow.density import Fit, GaussianMixture
 from ndflow.density.projections import marginal
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
-from ndflow.files.json_model import is_model, read_model
-from ndflow.image.scans import Scan
+from ndflow.files.model_files import is_model, read_model
+from ndflow.image.subject import Scan
 from ndflow.methods.base import method_of
 from ndflow.methods.matching import Matching, MatchingChoices
 from ndflow.methods.model import DensityModel

@@ -17,8 +17,7 @@ import numpy as np
 from ndflow.density import Histogram, trimmed
 from ndflow.density.joint_histogram import joint_histogram
 from ndflow.files.fingerprints import Hashes
-from ndflow.image.found_masks import to_be_found
-from ndflow.image.mask import BoolArray, read_mask
+from ndflow.image.mask import BoolArray, read_mask, to_be_found
 from ndflow.image.read import read_volume
 from ndflow.image.volume import PIECE, Volume
 from ndflow.scan.channels.channel_subject import Subject, check_grids

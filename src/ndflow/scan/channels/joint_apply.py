@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import Hashes
-from ndflow.files.json_model import read_model
+from ndflow.files.model_files import read_model
 from ndflow.scan.channels.channel_records import JointMapRecord
 from ndflow.scan.channels.channel_results import SubjectResults
 from ndflow.scan.channels.channel_subject import Subject, check_channels, listed

@@ -8,7 +8,7 @@ from ndflow import density
 from ndflow.density import Fit
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import contents
-from ndflow.files.json_model import check_model
+from ndflow.files.model_files import check_model
 from ndflow.methods.matching import Matching
 from ndflow.scan.channels.channel_records import JointModel, ScanModels
 from ndflow.scan.channels.channel_subject import Subject, check_grids, said

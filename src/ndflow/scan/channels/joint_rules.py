@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.found_masks import BRAIN, to_be_found
+from ndflow.image.mask import BRAIN, to_be_found
 from ndflow.methods.base import method_called, method_of
 from ndflow.methods.matching import Matching, MatchingChoices
 from ndflow.methods.targets import target_rule

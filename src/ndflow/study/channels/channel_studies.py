@@ -17,8 +17,8 @@ from pathlib import Path
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import kind_in
-from ndflow.image.scans import Scan
+from ndflow.files.model_files import kind_in
+from ndflow.image.subject import Scan
 from ndflow.scan.channels.channel_records import ReferenceModels
 from ndflow.scan.records import ReferenceModel
 from ndflow.study.folder import PROVENANCE, REPORT, refuse_foreign_page

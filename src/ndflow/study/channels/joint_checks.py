@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ndflow.errors import FileError
-from ndflow.files.json_model import kind_in
+from ndflow.files.model_files import kind_in
 from ndflow.scan.channels.channel_records import JointModel
 from ndflow.scan.channels.channel_subject import listed
 from ndflow.scan.outputs import check_folder

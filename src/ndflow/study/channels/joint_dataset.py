@@ -9,8 +9,8 @@ from pathlib import Path
 from ndflow.bids.derivative import check_dataset
 from ndflow.bids.query import DESCRIPTION
 from ndflow.errors import FileError
-from ndflow.image.found_masks import FoundMask
-from ndflow.image.scans import Scan
+from ndflow.image.mask import FoundMask
+from ndflow.image.subject import Scan
 from ndflow.scan.outputs import make_folder
 from ndflow.scan.presets.preset_rules import Choices
 from ndflow.study.channels.joint_checks import check_joint_study, refuse_foreign_study

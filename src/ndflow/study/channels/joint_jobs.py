@@ -15,10 +15,9 @@ from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
 from ndflow.files.stream import sha256_of
 from ndflow.image.mask import BoolArray, read_mask
-from ndflow.image.png import is_ours
-from ndflow.image.preview import preview_of, write_preview
+from ndflow.image.preview import is_ours, preview_of, write_preview
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.record import JSON
 from ndflow.scan.channels.channel_records import JointMapRecord, JointModel
 from ndflow.scan.channels.channel_results import SubjectResults

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.found_masks import FoundMask
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import FoundMask
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.modes import MODES
 from ndflow.scan.channels.channel_subject import Subject
 from ndflow.scan.outputs import safe_name

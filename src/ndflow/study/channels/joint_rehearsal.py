@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ndflow.errors import FileError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.channels.channel_targets import JointTarget
 from ndflow.study.channels.joint_jobs import fitted_jointly_before, normalised_jointly_before
 from ndflow.study.channels.joint_plan import JointStudy

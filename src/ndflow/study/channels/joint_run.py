@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ndflow._version import versions
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import folder_lock
 from ndflow.files.stream import sha256_of
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.channels.channel_targets import JointTarget
 from ndflow.scan.outputs import make_folder
 from ndflow.scan.settings import flat

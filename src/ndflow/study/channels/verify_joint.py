@@ -12,8 +12,8 @@ from typing import NamedTuple
 from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.json_model import kind_in
-from ndflow.image.scans import Scan
+from ndflow.files.model_files import kind_in
+from ndflow.image.subject import Scan
 from ndflow.scan.channels.channel_records import JointMapRecord, JointModel
 from ndflow.study.channels.joint_plan import JointStudyRecord
 from ndflow.study.findings import Checked, Finding, broken, compared

@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 
 from ndflow.doubt import Doubt
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.study.weighting.covariates import number_of
 from ndflow.study.weighting.scan_weights import ScanWeights
 from ndflow.values import FloatArray, plural

@@ -18,7 +18,7 @@ import numpy as np
 from ndflow.density import GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.population.plausibility import (
     FEWEST,
     UNLIKE,

@@ -10,9 +10,9 @@ from ndflow._version import __version__
 from ndflow.bids.derivative import derivative_path, source_uris, write_dataset_files
 from ndflow.bids.query import BidsImage
 from ndflow.errors import FileError
-from ndflow.files.lock import folder_lock
-from ndflow.image.found_masks import FoundMask
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.files.atomic import folder_lock
+from ndflow.image.mask import FoundMask
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.outputs import sidecar_of, stem
 from ndflow.study.listing.columns import FILES, OURS, TEXTS
 from ndflow.study.listing.image_metadata import inherited_metadata
@@ -22,7 +22,7 @@ from ndflow.study.preparing.preparation_plan import PREPARED
 __all__ = ["TAKEN", "describe_derivative", "scans_of_dataset"]
 
 # Columns of OUT/scans.tsv, which the tables of a dataset may have too, to mean something else.
-TAKEN = {*FILES, *TEXTS, *OURS, "centre", "center", "exclude"}
+TAKEN = {*FILES, *TEXTS, *OURS}
 _BRAIN = "_desc-brain_mask"
 _NONE: Mapping[str, Path] = MappingProxyType({})
 _DATASET_LOCK = ".ndflow-dataset-lock"

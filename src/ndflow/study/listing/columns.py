@@ -1,9 +1,9 @@
 """The columns of a table of scans: those that are known, and what others may have been meant to be.
 
-``image`` is required; ``subject``, ``site`` (or ``centre``, ``center``), ``mask``, ``lesion`` (or
-``exclude``), ``gm``, ``wm`` and ``csf`` are known. Any other column is a covariate; but one that is
-named almost like a known column, or that holds images, was probably meant to be used. A table with
-several channels has one column of images per channel instead of ``image``, called like the channel.
+``image`` is required; ``subject``, ``site``, ``mask``, ``lesion``, ``gm``, ``wm`` and ``csf`` are
+known, in upper or lower case. Any other column is a covariate; but one that is named almost like a
+known column, or that holds images, was probably meant to be used. A table with several channels has
+one column of images per channel instead of ``image``, called like the channel.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from difflib import get_close_matches
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.tables import MISSING, Table
-from ndflow.image.formats import kind_of
+from ndflow.image.read import kind_of
 from ndflow.scan.channels.channel_subject import NAME
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "OURS",
     "TEXTS",
     "check_channel_names",
-    "in_our_spelling",
+    "column_names",
     "is_image",
     "misunderstood",
     "nearest",
@@ -34,30 +34,14 @@ FILES = ("image", "mask", "lesion", "gm", "wm", "csf")
 TEXTS = ("subject", "site")
 OURS = ("name", "output", "sidecar")  # columns of OUT/scans.tsv that we add
 
-_ACCEPTED = {"centre": "site", "center": "site", "exclude": "lesion"}
-_OTHER_MEANING = ({*FILES, *TEXTS, *OURS} | {*_ACCEPTED}) - {"image"}  # no names of channels
+_OTHER_MEANING = {*FILES, *TEXTS, *OURS} - {"image"}  # no names of channels
 _FEWEST = 2  # channels
 _IMAGES = (".nii", ".mgh", ".hdr", ".img")
 _CLOSE = 0.84  # "masks" is near "mask", but "task", "side" and "age" are near nothing
-# What people call these columns elsewhere, in lower case, letters and digits only.
-_ELSEWHERE = {
-    "image": "img file filename filepath path scan nifti volume t1 t1w t2 t2w flair imagepath",
-    "mask": "brainmask brain maskpath maskfile brainmaskpath bet skullstrip",
-    "lesion": "lesionmask lesionpath exclusion excluded excludemask roi wmhmask tumour tumor",
-    "gm": "greymatter graymatter grey gray gmmap gmprob gmpath gmmask c1 p1",
-    "wm": "whitematter white wmmap wmprob wmpath wmmask c2 p2",
-    "csf": "csfmap csfprob csfpath csfmask c3 p3",
-    "subject": "sub subj subjectid participant participantid patient patientid id sid",
-    "site": "scanner scannerid siteid sitename centreid centerid centrename hospital institution "
-    "location studysite acquisitionsite",
-}
-_MEANT = {
-    word: name for name, words in _ELSEWHERE.items() for word in (name, *words.split())
-} | _ACCEPTED
 
 
-def in_our_spelling(path: AnyPath, first: Sequence[str]) -> list[str]:
-    """Return the names of the columns, in our spelling.
+def column_names(path: AnyPath, first: Sequence[str]) -> list[str]:
+    """Return the names of the columns; those that are known in lower case.
 
     Parameters
     ----------
@@ -65,42 +49,32 @@ def in_our_spelling(path: AnyPath, first: Sequence[str]) -> list[str]:
     first : the cells of its first row.
     """
     given = [name.strip() for name in first]
-    known = (*FILES, *TEXTS)
-    names = [
-        _ACCEPTED.get(name.lower(), name.lower() if name.lower() in known else name)
-        for name in given
-    ]
+    names = [name.lower() if name.lower() in (*FILES, *TEXTS) else name for name in given]
     if "image" not in names:
         found = ", ".join(name for name in given if name) or "none"
         cause = f"row 1 names no column 'image' (its columns: {found})"
-        meant = [name for name in given if nearest(name) == "image"]
+        close = next((name for name in given if nearest(name) == "image"), None)
         hint = (
-            f"give --channels {' '.join(meant)} if these are channels, or rename one to 'image'"
-            if len(meant) > 1
-            else f"rename {meant[0]!r} to 'image'"
-            if meant
-            else "name the columns in the first row, tab- or comma-separated"
+            "rename the column of images, or name the columns of several channels with --channels"
+            if close is None
+            else f"rename {close!r} to 'image'"
         )
         raise FileError(path, cause, hint)
     for name in names:
         if name and names.count(name) > 1:
-            same = [other for other in _ACCEPTED if _ACCEPTED[other] == name]
-            also = f" ({same[0]!r} is the same)" if same else ""
-            raise FileError(path, f"row 1 names the column {name!r} twice{also}", "remove one")
+            raise FileError(path, f"row 1 names the column {name!r} twice", "remove one")
     return names
 
 
 def nearest(name: str) -> str | None:
     """Return the known column that another may have been meant to be; None if there is none.
 
-    >>> nearest("Brain_Mask"), nearest("Scanner"), nearest("age")
+    >>> nearest("Masks"), nearest("sites"), nearest("age")
     ('mask', 'site', None)
     """
     word = re.sub(r"[\W_]", "", name.lower())
-    close = [word] if word in _MEANT else []
-    if not close and len(word) > 3:
-        close = get_close_matches(word, [one for one in _MEANT if len(one) > 3], 1, _CLOSE)
-    return _MEANT[close[0]] if close else None
+    known = [one for one in (*FILES, *TEXTS) if len(one) > 3]
+    return next(iter(get_close_matches(word, known, 1, _CLOSE)), None)
 
 
 def is_image(cell: str) -> bool:

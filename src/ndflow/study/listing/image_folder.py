@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from ndflow.bids.derivative import is_our_derivative
 from ndflow.errors import FileError
-from ndflow.files.json_model import kind_in
-from ndflow.image.scans import Scan
+from ndflow.files.model_files import kind_in
+from ndflow.image.subject import Scan
 from ndflow.scan.outputs import sidecar_of, stem
 from ndflow.scan.records import MapRecord, StudyRecord
 from ndflow.study.folder import PROVENANCE

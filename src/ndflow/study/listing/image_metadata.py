@@ -9,7 +9,7 @@ from typing import Any
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.text import read_text
+from ndflow.files.model_files import read_text
 from ndflow.scan.outputs import sidecar_of
 
 __all__ = ["inherited_metadata"]

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ndflow.image.found_masks import AUTO, BRAIN, to_be_found
-from ndflow.image.scans import Scan
+from ndflow.image.mask import AUTO, BRAIN, to_be_found
+from ndflow.image.subject import Scan
 from ndflow.study.plan import Study
 from ndflow.study.preparing.preparation_plan import Preparation
 from ndflow.values import plural

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from ndflow.errors import FileError
-from ndflow.files.identity import identity_of
-from ndflow.image.scans import Scan
+from ndflow.files.fingerprints import identity_of
+from ndflow.image.subject import Scan
 from ndflow.study.listing.scan_table import alike
 from ndflow.study.parallel.tasks import Failure, Outcome
 

@@ -22,14 +22,14 @@ from unicodedata import normalize
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.tables import MISSING, read_delimited, refuse_rows, write_table
-from ndflow.image.found_masks import BRAIN, FoundMask, to_be_found
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.mask import BRAIN, FoundMask, to_be_found
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.outputs import safe_name, stem
 from ndflow.study.listing.columns import (
     FILES,
     OURS,
     TEXTS,
-    in_our_spelling,
+    column_names,
     is_image,
     misunderstood,
     nearest,
@@ -49,7 +49,6 @@ __all__ = [
 
 _OUR_NAME = "names of ours; rename them to keep them"
 _ONLY = "is only a covariate"
-_EARLIER = "record"  # what the sidecar was called in version 1
 
 Cells = Mapping[str, str]  # of a row, by column, without those that have no value
 
@@ -112,11 +111,11 @@ def read_table(
 def _read(
     path: AnyPath, channel: str | None = None, channels: Sequence[str] = ()
 ) -> tuple[list[str], list[tuple[int, Cells]]]:
-    """Return the columns of a table in our spelling, and the number and cells of each row."""
+    """Return the columns of a table, and the number and cells of each row."""
     table = read_delimited(path)
     if channel is not None:
         table = table_of_channel(path, table, channel, channels)
-    columns = in_our_spelling(path, table.columns)
+    columns = column_names(path, table.columns)
     folder = Path(path).absolute().parent
     rows: list[tuple[int, Cells]] = []
     faults: list[str] = []
@@ -215,14 +214,13 @@ def write_study_scans(path: Path, scans: Sequence[Scan]) -> None:
 
 def read_study_scans(path: Path) -> list[Scan]:
     """Read the list of a study's scans."""
-    columns, rows = _read(path)
-    sidecar = "sidecar" if "sidecar" in columns else _EARLIER
+    _, rows = _read(path)
     return [
         replace(
-            _scan(path, number, {name: cells[name] for name in cells if name != sidecar}),
+            _scan(path, number, cells),
             name=cells.get("name", ""),
             output=cells.get("output", ""),
-            sidecar=cells.get(sidecar, ""),
+            sidecar=cells.get("sidecar", ""),
         )
         for number, cells in rows
     ]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.study.listing.repeats import without_repeats
 from ndflow.study.parallel.tasks import Outcome, Task, run_task, run_tasks
 from ndflow.study.plan import Plan

@@ -16,9 +16,9 @@ from pathlib import Path
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
 from ndflow.files.stream import sha256_of
-from ndflow.image.found_masks import BRAIN, holds_found_brain
+from ndflow.image.mask import BRAIN, holds_found_brain
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.preparation.brain_mask import brain_mask, deepbet_version
 from ndflow.scan.reading import selection
 from ndflow.scan.records import ScanModel

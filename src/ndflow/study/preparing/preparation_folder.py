@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ndflow.errors import FileError
-from ndflow.files.json_model import kind_in
+from ndflow.files.model_files import kind_in
 from ndflow.files.stream import sha256_of
 from ndflow.study.folder import PROVENANCE
 from ndflow.study.parallel.tasks import FAILURES, Failure

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.json_model import kind_in
-from ndflow.image.png import is_ours
+from ndflow.files.model_files import kind_in
+from ndflow.image.preview import is_ours
 from ndflow.scan.outputs import sidecar_of, stem
 from ndflow.study.preparing.preparation_plan import FIGURES
 from ndflow.study.preparing.preparation_records import AlignedRecord, PreparationRecord

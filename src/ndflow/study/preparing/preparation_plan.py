@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ndflow.image.scans import Scan, TissueMaps, count_by_site
+from ndflow.image.subject import Scan, TissueMaps, count_by_site
 from ndflow.scan.settings import Preparing, Reading, flat
 
 __all__ = ["FIGURES", "PREPARED", "Preparation", "PreparedPaths"]

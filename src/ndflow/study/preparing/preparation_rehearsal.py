@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.scan.results import hashes
 from ndflow.study.plan import Study
 from ndflow.study.preparing.copies.copy_job import refuse_edited_copy

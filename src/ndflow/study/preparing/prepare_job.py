@@ -20,8 +20,8 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import new_file
 from ndflow.files.fingerprints import contents, fingerprint_of
 from ndflow.files.stream import sha256_of
-from ndflow.image.found_masks import BRAIN
-from ndflow.image.scans import Scan
+from ndflow.image.mask import BRAIN
+from ndflow.image.subject import Scan
 from ndflow.preparation.brain_mask import deepbet_version
 from ndflow.preparation.doubts import preparation_doubts
 from ndflow.preparation.picture import preparation_picture

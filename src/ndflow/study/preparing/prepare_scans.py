@@ -20,8 +20,7 @@ from warnings import warn
 from ndflow._version import __version__, versions
 from ndflow.bids import derivative
 from ndflow.doubt import Doubt
-from ndflow.files.atomic import AnyPath
-from ndflow.files.lock import folder_lock
+from ndflow.files.atomic import AnyPath, folder_lock
 from ndflow.files.stream import sha256_of
 from ndflow.scan.outputs import check_folder, make_folder
 from ndflow.scan.parameters import documented

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ndflow.image.found_masks import mark_found_brain
+from ndflow.image.mask import mark_found_brain
 from ndflow.image.nifti import nifti_header
 from ndflow.image.volume import Volume
 from ndflow.image.write import Written, write_volume

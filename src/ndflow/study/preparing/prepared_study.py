@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.preparation.contrasts import T1W
 from ndflow.scan.settings import NoMask, Preparing
 from ndflow.study.plan import ANY_CHANNEL, Study
@@ -59,19 +59,10 @@ def preparing_for(
             raise InvalidValueError(
                 f"{given[0]} is about --prepare; add --prepare, or leave it out"
             )
-        if mask == _NONZERO:
-            raise InvalidValueError(
-                "--mask nonzero is about --prepare; without it, --mask none takes all voxels but 0"
-            )
         return None
     if mask == "auto":
         raise InvalidValueError(
             "--prepare finds brain masks, and --mask auto the foreground; leave out one of them"
-        )
-    if mask == "none":
-        raise InvalidValueError(
-            "--prepare needs masks; instead of --mask none, use --mask nonzero if scans are "
-            "skull-stripped already, or leave it out to find brains"
         )
     where: NoMask = _NONZERO if mask == _NONZERO else "brain"
     return Preparing(where, no_bias_field, no_tissues, new_tissues)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.tables import read_delimited, write_table
-from ndflow.image.scans import Scan, TissueMaps
+from ndflow.image.subject import Scan, TissueMaps
 from ndflow.scan.outputs import sidecar_of
 from ndflow.study.preparing.copies.copy_paths import copy_paths
 from ndflow.study.preparing.preparation_plan import Preparation

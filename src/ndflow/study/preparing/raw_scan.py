@@ -11,7 +11,7 @@ from ndflow.errors import FileError
 from ndflow.files.fingerprints import Hashes
 from ndflow.image.mask import BoolArray, Nonzero, misalignment_warnings, read_mask
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.preparation.brain_mask import brain_mask
 from ndflow.preparation.prepare_volume import PreparedVolume, tissue_volumes

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.util import find_spec
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.preparation.brain_mask import refuse_other_contrasts
 from ndflow.preparation.contrasts import T1W
 from ndflow.study.preparing.preparation_plan import Preparation

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from ndflow.bids.masks import RAW
 from ndflow.bids.names import Entities, check_label, entities_of
 from ndflow.errors import FileError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.preparation.contrasts import T1W, contrast_called, contrast_in_name, ending_of
 from ndflow.scan.outputs import sidecar_of, stem
 from ndflow.study.listing.image_metadata import inherited_metadata

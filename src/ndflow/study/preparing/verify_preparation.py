@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from ndflow.bids.derivative import DATASET_FILES
 from ndflow.errors import FileError
+from ndflow.files.atomic import reading
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.json_model import kind_in
-from ndflow.files.lock import reading
-from ndflow.image.scans import Scan
+from ndflow.files.model_files import kind_in
+from ndflow.image.subject import Scan
 from ndflow.scan.outputs import sidecar_of
 from ndflow.study.findings import Checked, Finding, broken, compared, foreign
 from ndflow.study.folder import PROVENANCE, REPORT

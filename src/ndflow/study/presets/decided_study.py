@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.methods.model import DensityModel
 from ndflow.population import Reference, Tissues
 from ndflow.preparation.contrasts import contrast_in_name, is_other_contrast

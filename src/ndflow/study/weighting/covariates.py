@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.values import FloatArray
 
 __all__ = ["Columns", "columns_of", "known_in", "number_of"]

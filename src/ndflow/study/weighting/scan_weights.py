@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.population.balancing import SiteBalance, balance
 from ndflow.study.plan import Study
 from ndflow.study.weighting.covariates import columns_of, known_in

@@ -10,7 +10,7 @@ from pathlib import Path
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import sha256_of
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.preparation.rigid import TEMPLATE_SPACE
 from ndflow.study.findings import Checked, broken, compared
 from ndflow.study.preparing.copies.copy_paths import CopyPaths, copy_paths

@@ -23,7 +23,7 @@ from ndflow.files.fingerprints import fingerprint_of
 from ndflow.files.stream import sha256_of
 from ndflow.image.nifti import nifti_header_for
 from ndflow.image.read import read_volume
-from ndflow.image.scans import Scan
+from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.preparation.aligned_copies import AlignedCopy, aligned_copy
 from ndflow.preparation.rigid import TEMPLATE_SPACE, TemplateGrid

@@ -10,10 +10,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.found_masks import AUTO, to_be_found
+from ndflow.image.mask import AUTO, to_be_found
 from ndflow.image.read import Source, files_of
-
-__all__ = ["Scan", "TissueMaps", "count_by_site"]
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})  # shared, because there may be many scans
 

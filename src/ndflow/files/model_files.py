@@ -2,7 +2,9 @@
 
 ``{"format": "ndflow", "version": 2, "kind": "mixture", "ndflow": "0.2.0", …}``, where the rest is
 the model. Files may come from other hospitals, so nothing in them is taken on trust: they are read
-as data, never run, and refused unless they are exactly what JSON and this format allow.
+as data, never run, and refused unless they are exactly what JSON and this format allow. Every text
+file that a user gives us is read here (`read_text`), so that one that is too large, binary or in
+another encoding is refused with the same message everywhere.
 """
 
 from __future__ import annotations
@@ -20,24 +22,9 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file
 from ndflow.files.fingerprints import FileHash, is_intact
 from ndflow.files.stream import open_file
-from ndflow.files.text import RIGHT_FILE, decoded, read_bounded
-from ndflow.files.upgrade import upgraded
-
-__all__ = [
-    "FORMAT",
-    "KINDS",
-    "VERSION",
-    "ModelFile",
-    "check_model",
-    "check_new_model",
-    "is_model",
-    "kind_in",
-    "model_bytes",
-    "read_model",
-    "write_model",
-]
 
 FORMAT, VERSION = "ndflow", 2
+RIGHT_FILE = "check that it is the right file"
 KINDS = (
     *("mixture", "mixtures", "reference", "references", "map", "study", "evaluation"),
     *("preparation", "aligned", "prepared", "joint-study"),
@@ -46,13 +33,7 @@ KINDS = (
 _MAX_BYTES = 64 << 20
 _MAX_DEPTH = 64
 _ENVELOPE = ("format", "version", "kind", "ndflow")
-_PICKLES = tuple(bytes([0x80, protocol]) for protocol in range(2, 8))
-_MAGIC = {
-    b"\x1f\x8b": "a gzip file, perhaps an image",
-    b"PK\x03\x04": "a zip archive (.npz, .pt or the like)",
-    b"\x93NUMPY": "a NumPy array",
-    b"\x89HDF": "an HDF5 file",
-}
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-32 begins with the first of them, too
 
 
 def write_model(
@@ -144,8 +125,6 @@ def _peek(path: AnyPath) -> dict[str, Any] | None:
 
 def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
     """Return the content of a model file; NaN and infinity are refused."""
-    if kind not in KINDS:
-        raise InvalidValueError(f"kind must be one of {', '.join(KINDS)}, not {kind!r}")
     if taken := sorted(payload.keys() & set(_ENVELOPE)):
         raise InvalidValueError(f"payload must not use the names {', '.join(taken)}")
     envelope = dict(zip(_ENVELOPE, (FORMAT, VERSION, kind, __version__), strict=True))
@@ -202,15 +181,13 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
     FileError : if the file cannot be read, is not such a model, or has been changed since.
     """
     content = read_bounded(path, max_bytes=_MAX_BYTES)
-    data = _parsed(path, _text(path, content))
+    data = _parsed(path, decoded(path, content, hint=RIGHT_FILE))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise FileError(path, "JSON, but not a model of ndflow", RIGHT_FILE)
     version, kind = data.get("version"), data.get("kind")
-    if type(version) is not int or version < 1:
-        raise FileError(path, f"its format version is {version!r}", "the file is damaged")
-    if version > VERSION:
-        cause = f"written in version {version} of the format, but {VERSION} is the newest known"
-        raise FileError(path, cause, "update ndflow")
+    if type(version) is not int or version != VERSION:
+        cause = f"its format version is {version!r}, but this version of ndflow reads {VERSION}"
+        raise FileError(path, cause, "use the version of ndflow that wrote it, or make it again")
     wanted = kinds or KINDS
     if not isinstance(kind, str) or kind not in wanted:
         cause = f"of the kind {kind!r}, where {' or '.join(map(repr, wanted))} is expected"
@@ -220,20 +197,7 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
         cause = "damaged or edited: its content is not what its checksum says"
         raise FileError(path, cause, "make it again, or restore it from a copy")
     file = FileHash(os.fspath(path), hashlib.sha256(content).hexdigest())
-    return ModelFile(kind, payload if version == VERSION else upgraded(kind, payload), file)
-
-
-def _text(path: AnyPath, content: bytes) -> str:
-    if not content:
-        raise FileError(path, "an empty file", RIGHT_FILE)
-    # Before protocol 2, pickles were text; they end with a full stop, which JSON never does.
-    if content.startswith(_PICKLES) or (content[:1] in b"(c]}lid" and content.endswith(b".")):
-        cause = "a Python pickle, which could run arbitrary code and is not opened"
-        raise FileError(path, cause, "ask for a model as JSON, written by ndflow")
-    for magic, name in _MAGIC.items():
-        if content.startswith(magic):
-            raise FileError(path, f"{name}, not a model of ndflow", RIGHT_FILE)
-    return decoded(path, content, hint=RIGHT_FILE)
+    return ModelFile(kind, payload, file)
 
 
 def _parsed(path: AnyPath, text: str) -> Any:
@@ -284,3 +248,49 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"it holds {name[:40]!r} twice")
         data[name] = part
     return data
+
+
+# ── text: UTF-8, of bounded size ──────────────────────────────────────────────────────────────────
+
+
+def read_text(path: AnyPath, *, max_bytes: int, hint: str = "save it as UTF-8") -> str:
+    """Read a text file.
+
+    Parameters
+    ----------
+    path : the file.
+    max_bytes : the largest size that is accepted.
+    hint : what to try where the file is not UTF-8.
+
+    Returns
+    -------
+    text : the content, without a byte order mark.
+
+    Raises
+    ------
+    FileError : if the file cannot be read, is too large, or is not UTF-8.
+    """
+    return decoded(path, read_bounded(path, max_bytes=max_bytes), hint=hint)
+
+
+def read_bounded(path: AnyPath, *, max_bytes: int) -> bytes:
+    """Return the content of a file as it is; refuse one of more than `max_bytes`."""
+    with open_file(path) as file:
+        content = file.read(max_bytes + 1)
+    if len(content) > max_bytes:
+        raise FileError(path, f"larger than {max_bytes >> 20} MB", RIGHT_FILE)
+    return content
+
+
+def decoded(path: AnyPath, content: bytes, *, hint: str = "save it as UTF-8") -> str:
+    """Return the content of a file as text; name the first line that is not UTF-8.
+
+    Parameters as for `read_text`, and the content.
+    """
+    if content.startswith(_UTF16_MARKS) or b"\0" in content:
+        raise FileError(path, "not text in UTF-8, but in UTF-16 or not text at all", hint)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content[: error.start].count(b"\n") + 1
+        raise FileError(path, f"line {line} is not text in UTF-8", hint) from None
