@@ -73,10 +73,9 @@ from ndflow.demo.simulate import (
 from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.joint_histogram import joint_histogram
 from ndflow.evaluation.tissues import weighted_quantile
-from ndflow.preparation.template import Anatomy, load_anatomy
+from ndflow.preparation.registration import Anatomy, load_anatomy
 from ndflow.transport import Affine, IntensityMap, PiecewiseLinear
-from ndflow.transport.joint import JointMap, joint_map
-from ndflow.transport.joint.joint_map import EFFECTIVE_COUNT
+from ndflow.transport.joint import EFFECTIVE_COUNT, JointMap, joint_map
 from ndflow.values import FloatArray
 
 # ── worlds ────────────────────────────────────────────────────────────────────────────────────────

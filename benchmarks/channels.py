@@ -26,9 +26,8 @@ from worlds import world_grid
 
 from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.joint_histogram import joint_histogram
-from ndflow.preparation.template import load_anatomy
-from ndflow.transport.joint import joint_map
-from ndflow.transport.joint.joint_map import EFFECTIVE_COUNT
+from ndflow.preparation.registration import load_anatomy
+from ndflow.transport.joint import EFFECTIVE_COUNT, joint_map
 
 AIMS = {2: (10.0, 1500.0), 3: (60.0, None)}  # seconds to map all voxels, and megabytes
 SEED = 0

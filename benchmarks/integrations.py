@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from ndflow.demo.simulate import REACH, SCANNERS, draw_scan, grid_over
 from ndflow.integrations.normaliser import VolumeNormaliser, apply_recorded, record_map
-from ndflow.preparation.template import load_anatomy
+from ndflow.preparation.registration import load_anatomy
 
 SHAPE = (182, 218, 182)
 KNOWN, NEW = 50.0, 120.0  # milliseconds beyond the copy that we allow

@@ -25,7 +25,7 @@ ENVIRONMENT.pop("PYTHONDONTWRITEBYTECODE", None)  # modules are compiled once, a
 COMMANDS = """
 import json, re, resource, sys, time
 from pathlib import Path
-import ndflow.study.run, ndflow.scan.normalise
+import ndflow.study.run, ndflow.subject.normalise
 from ndflow.cli import main
 for words in json.loads(sys.argv[1]):
     sys.argv[1:] = words

@@ -28,13 +28,13 @@ from ndflow.demo.run import write_demo_study
 from ndflow.density import fit
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
-from ndflow.methods.base import method_of
-from ndflow.methods.model import DensityModel
+from ndflow.methods.base import DensityModel, method_of
+from ndflow.methods.matching import Matching
 from ndflow.methods.solution import Solution
 from ndflow.population import reference as reference_of
-from ndflow.scan.map_voxels import mapped
-from ndflow.scan.reading import ScanVoxels, read_scan
-from ndflow.scan.settings import Fitting, Matching, Reading
+from ndflow.subject.map_voxels import mapped
+from ndflow.subject.settings import Fitting, Reading
+from ndflow.subject.voxels import ScanVoxels, read_scan
 
 MATHEMATICS = ("fit", "match and map")
 AIM = 25.0  # milliseconds for the mathematics

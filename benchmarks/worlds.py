@@ -67,18 +67,16 @@ from ndflow.demo.simulate import (
 from ndflow.density import fit, histogram
 from ndflow.evaluation.tissues import weighted_quantile
 from ndflow.image.subject import Scan
-from ndflow.methods.base import method_called
+from ndflow.methods.base import DensityModel, method_called
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.population import Tissues
-from ndflow.preparation.template import Anatomy, load_anatomy
-from ndflow.preparation.working_grid import Map
-from ndflow.scan.presets.preset_facts import StudyFacts
-from ndflow.scan.presets.preset_rules import Choices, settled_study
-from ndflow.scan.settings import Averaging
+from ndflow.preparation.grid import Map
+from ndflow.preparation.registration import Anatomy, load_anatomy
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references
+from ndflow.subject.presets import Choices, StudyFacts, settled_study
+from ndflow.subject.settings import Averaging
 from ndflow.transport import IntensityMap, PiecewiseLinear
 from ndflow.values import FloatArray
 

@@ -30,14 +30,15 @@ from scipy.interpolate import PchipInterpolator
 from ndflow.demo.simulate import MEANS, REACH, draw_fields, grid_over, make_subject, simulate_scan
 from ndflow.density import fit, histogram
 from ndflow.image.subject import Scan
-from ndflow.methods.model import DensityModel
+from ndflow.methods.base import DensityModel
+from ndflow.methods.matching import Matching
 from ndflow.population import balancing
-from ndflow.preparation.template import load_anatomy
-from ndflow.scan.settings import Averaging, Matching
-from ndflow.study.checks.confounding import age_doubts
+from ndflow.preparation.registration import load_anatomy
 from ndflow.study.finished import read_finished
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_models
+from ndflow.study.weights import age_doubts
+from ndflow.subject.settings import Averaging
 from ndflow.transport import PiecewiseLinear, align
 
 PEOPLE, PER_SITE = 140, 20

@@ -2,11 +2,11 @@
 
     python experiments/build_builtin.py [COHORT]
 
-writes src/ndflow/scan/builtin/T1w_1.json, the same bytes each time. COHORT is the folder of the
+writes src/ndflow/subject/builtin/T1w_1.json, the same bytes each time. COHORT is the folder of the
 prepared cohort of docs/study.md. Only healthy people count, of two sites whose licences ask for
 nothing in return (CC0 and PDDL); the third, under CC BY-SA, is left out. Both sites weigh the
 same. A version that was published never changes: build another, and list it in
-`ndflow.scan.builtin.builtin_references`.
+`ndflow.subject.target`.
 """
 
 import csv
@@ -18,9 +18,9 @@ from typing import Any
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.matching import Matching
 from ndflow.population import Reference
-from ndflow.scan.records import ReferenceModel
-from ndflow.scan.reference_sources import average_models, read_source
-from ndflow.scan.settings import Fitting, Reading
+from ndflow.subject.records import ReferenceModel
+from ndflow.subject.reference import average_models, read_source
+from ndflow.subject.settings import Fitting, Reading
 
 ROOT = Path(__file__).resolve().parents[1]
 COHORT = Path(os.environ.get("NDFLOW_COHORT", ROOT.parent / "shared" / "cohort"))

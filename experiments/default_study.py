@@ -28,16 +28,14 @@ from ndflow.density import Histogram, fit, histogram
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
-from ndflow.methods.base import method_called
+from ndflow.methods.base import DensityModel, method_called
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.population import Tissues
-from ndflow.scan.presets.preset_facts import StudyFacts
-from ndflow.scan.presets.preset_rules import Choices, settled_study
-from ndflow.scan.settings import Averaging
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references
+from ndflow.subject.presets import Choices, StudyFacts, settled_study
+from ndflow.subject.settings import Averaging
 
 TISSUES = ("CSF", "GM", "WM")
 NYUL = Matching(method="nyul")

@@ -26,7 +26,7 @@ MAIN = {  # packages of the main column
     "reporting": "the page of a study",
     "evaluation": "finished studies, measured",
     "study": "many scans: plan, passes, results",
-    "scan": "one scan: read it, map it, write it",
+    "subject": "one scan: read it, map it, write it",
     "methods": "one contract, one module per method",
     "population": "references, tissues",
     "transport": "one density to another",
@@ -34,8 +34,7 @@ MAIN = {  # packages of the main column
 }
 BESIDE = {  # packages beside it: description, and the row of the main column they stand at
     "figures": ("drawn with matplotlib", "demo"),
-    "bids": ("datasets and derivatives", "study"),
-    "preparation": ("masks, bias fields, tissues", "scan"),
+    "preparation": ("masks, bias fields, tissues", "subject"),
     "image": ("NIfTI, MGH, masks", "methods"),
     "files": ("JSON, tables, locks", "transport"),
 }
@@ -48,7 +47,7 @@ DATA = (  # how data flow, from the bottom up: package, column, word
     ("transport", 1, "match"),
     ("transport", 2, "flow"),
     ("transport", 3, "map"),
-    ("scan", 3, "image"),
+    ("subject", 3, "image"),
     ("evaluation", 3, "comparison"),
     ("reporting", 3, "report"),
 )

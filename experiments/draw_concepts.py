@@ -13,7 +13,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import ndflow
-from ndflow.figures import export, style
+from ndflow.figures import style
+from ndflow.figures import style as export
 from ndflow.population import TissueModel
 from ndflow.transport import Flow
 

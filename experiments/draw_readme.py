@@ -25,7 +25,7 @@ from ndflow.reporting.content import Grey, Montage
 from ndflow.reporting.montage import montage, shared_windows
 from ndflow.reporting.scan_section import scan_summaries
 from ndflow.study.finished import read_finished
-from ndflow.study.passes import Silent
+from ndflow.study.tasks import Silent
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
 LARGEST = 300_000  # bytes of a picture

@@ -3,7 +3,7 @@
     python experiments/labeller_study.py COHORT
 
 COHORT is a BIDS folder of brains with masks and tissue probability maps made by one recipe, whose
-participants.tsv has site and age. How often does `ndflow.study.checks.labellers` warn,
+participants.tsv has site and age. How often does `ndflow.study.checks` warn,
 
 - where it should not: of the sites as they are, of people of all sites drawn into sites of their
   own at random, and of such sites of different ages;
@@ -23,7 +23,7 @@ import nibabel
 import numpy as np
 from scipy import ndimage
 
-from ndflow.study.checks.labellers import labeller_doubts
+from ndflow.study.checks import labeller_doubts
 
 DRAWS = 2000
 SIZES = (2, 5, 10, 20)  # scans of a site

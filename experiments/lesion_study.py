@@ -24,9 +24,8 @@ from ndflow.density import GaussianMixture, Histogram, fit, histogram
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.mask import read_mask
 from ndflow.image.read import read_volume
-from ndflow.methods.base import method_of
+from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.population import Landmarks, reference
 from ndflow.transport import IntensityMap, align, align_and_match, flow_map
 

@@ -22,10 +22,10 @@ from ndflow.image.subject import Scan
 from ndflow.methods.matching import Matching
 from ndflow.population import reference
 from ndflow.population.plausibility import density_distance, unlike_reference
-from ndflow.scan.fit import fit_scan
-from ndflow.scan.records import ScanModel
-from ndflow.scan.settings import Fitting, Reading
-from ndflow.study.checks.odd_scans import odd_scans
+from ndflow.study.checks import odd_scans
+from ndflow.subject.fit import fit_scan
+from ndflow.subject.records import ScanModel
+from ndflow.subject.settings import Fitting, Reading
 
 CHANGES = {"two smaller": -2, "one smaller": -1, "as it is": 0, "one wider": 1, "two wider": 2}
 RIGHT, WIDE = "as it is", "two wider"

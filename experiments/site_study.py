@@ -25,8 +25,8 @@ import ndflow
 from ndflow.density import GaussianMixture
 from ndflow.image.subject import Scan
 from ndflow.methods.matching import Matching
-from ndflow.scan.fit import fit_scan
-from ndflow.scan.settings import Fitting, Reading
+from ndflow.subject.fit import fit_scan
+from ndflow.subject.settings import Fitting, Reading
 from ndflow.transport import IntensityMap, align
 
 LEVELS = (np.arange(199) + 0.5) / 199

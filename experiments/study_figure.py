@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from study_intervals import Interval
 
-from ndflow.figures.export import svg
-from ndflow.figures.style import ACCENT, FAINT, INK, new_figure
+from ndflow.figures.style import ACCENT, FAINT, INK, new_figure, svg
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,11 +19,11 @@ from ndflow.evaluation.distribution import empirical_distribution
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.subject import Scan
 from ndflow.population import TISSUES
-from ndflow.scan.reading import read_masked
-from ndflow.scan.settings import Reading
-from ndflow.scan.tissue_maps import probabilities
 from ndflow.study.finished import FinishedStudy, read_finished
 from ndflow.study.references import make_references, read_models
+from ndflow.subject.settings import Reading
+from ndflow.subject.tissue_maps import probabilities
+from ndflow.subject.voxels import read_masked
 from ndflow.transport import IntensityMap
 
 FOLDS, REPEATS = 5, 5

@@ -13,11 +13,12 @@ from studies import SITES, SMALL, Silent
 
 from ndflow.evaluation.comparison import Comparison, compare
 from ndflow.evaluation.tables import tables
-from ndflow.scan.settings import Averaging, DType, Matching, Writing
+from ndflow.methods.matching import Matching
 from ndflow.study.finished import read_finished
-from ndflow.study.listing.scan_table import named_scans, read_scans
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort
+from ndflow.study.table import named_scans, read_scans
+from ndflow.subject.settings import Averaging, DType, Writing
 
 NAMES = [f"s{number:02}" for number in range(12)]
 SITE = [site for site in SITES for _ in range(4)]

@@ -82,7 +82,7 @@ def standing_in(folder: Path) -> Iterator[StandIn]:
 
     from joblib.externals.loky import get_reusable_executor
 
-    from ndflow.preparation import brain_mask
+    from ndflow.preparation import brain as brain_mask
 
     get_reusable_executor().shutdown(wait=True)
     (folder / "deepbet").mkdir(parents=True)

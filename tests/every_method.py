@@ -4,10 +4,8 @@ from importlib import import_module
 from typing import Any
 
 from ndflow import Histogram, Landmarks
-from ndflow.methods.base import Method
-from ndflow.methods.landmark_method import Joined, LandmarkMethod
-from ndflow.methods.matching import Matching
-from ndflow.methods.registry import METHODS
+from ndflow.methods.base import Joined, LandmarkMethod, Method
+from ndflow.methods.matching import METHODS, Matching
 
 EVERY_METHOD: dict[str, Method] = {
     method.name: method

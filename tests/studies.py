@@ -10,7 +10,7 @@ from typing import Any
 from commands import typed
 from phantoms import head, save
 
-from ndflow.study.parallel.tasks import Outcome
+from ndflow.study.tasks import Outcome
 
 # ── files ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -14,7 +14,7 @@ from phantoms import head, save, voxels_of
 from studies import SITES, SMALL, positive, write_tsv
 
 import ndflow
-from ndflow.methods.registry import METHODS
+from ndflow.methods.matching import METHODS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ndflow.__path__[0], copy, ignore=shutil.ignore_patterns("__pycache__", ".mypy_cache")
     )
     (copy / "methods" / f"{NAME}.py").write_text(module, encoding="utf-8")
-    registry = copy / "methods" / "registry.py"
+    registry = copy / "methods" / "matching.py"
     table = "METHODS = {  # name: module\n"
     before = registry.read_text(encoding="utf-8")
     assert table in before

@@ -14,7 +14,7 @@ import pytest
 
 import ndflow
 from ndflow.methods.matching import Matching, MatchingChoices
-from ndflow.scan.settings import (
+from ndflow.subject.settings import (
     Averaging,
     AveragingChoices,
     Fitting,

@@ -11,17 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import mixtures
 
-import ndflow.scan.records as records
+import ndflow.subject.records as records
 from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError, Landmarks
 from ndflow.methods.solution import MatchRecord
-from ndflow.record import Record
-from ndflow.scan.channels.channel_records import ReferenceModels, ScanModels
-from ndflow.study.channels.joint_plan import JointStudyRecord
-from ndflow.study.preparing.preparation_records import (
-    AlignedRecord,
-    PreparationRecord,
-    PreparedRecord,
-)
+from ndflow.study.joint_plan import JointStudyRecord
+from ndflow.study.prepare_records import AlignedRecord, PreparationRecord, PreparedRecord
+from ndflow.subject.records import ReferenceModels, ScanModels
+from ndflow.values import Record
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from studies import SITES, SiteStudy
 
 from ndflow._version import RESULTS
-from ndflow.scan.records import MapRecord
+from ndflow.subject.records import MapRecord
 
 STORED = Path(__file__).parent / "data" / "results.json"
 BUILT_IN = ("ndflow", "affine", "zscore", "nyul", "quantile", "hellier")

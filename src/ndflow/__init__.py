@@ -44,16 +44,17 @@ if TYPE_CHECKING:
         tissue_model,
     )
     from ndflow.reporting.build import report
-    from ndflow.scan.apply import apply
-    from ndflow.scan.builtin.builtin_references import builtin_reference
-    from ndflow.scan.fit import fit
-    from ndflow.scan.model_files import load, save
-    from ndflow.scan.normalise import normalise, normalize
-    from ndflow.scan.reference_sources import reference
-    from ndflow.scan.results import Result
-    from ndflow.study.preparing.prepare_scans import PreparationSummary, prepare
-    from ndflow.study.run import Summary, cohort
+    from ndflow.study.passes import Summary
+    from ndflow.study.prepare_run import PreparationSummary, prepare
+    from ndflow.study.run import cohort
     from ndflow.study.verify import Verification, verify
+    from ndflow.subject.apply import apply
+    from ndflow.subject.fit import fit
+    from ndflow.subject.model_files import load, save
+    from ndflow.subject.normalise import normalise, normalize
+    from ndflow.subject.reference import reference
+    from ndflow.subject.results import Result
+    from ndflow.subject.target import builtin_reference
     from ndflow.transport import (
         Affine,
         Chain,
@@ -77,9 +78,23 @@ if TYPE_CHECKING:
 # Where each public name lives. It is imported when it is first used, so that a program that needs
 # no files, or a command that needs no mathematics, does not wait for them.
 _HOMES = {
-    "evaluation.save": ("Evaluation", "evaluate"),
-    "density": ("Fit", "GaussianMixture", "Histogram", "histogram", "stack"),
-    "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
+    "density": (
+        "Fit",
+        "GaussianMixture",
+        "Histogram",
+        "histogram",
+        "stack",
+    ),
+    "errors": (
+        "DegenerateDataError",
+        "FileError",
+        "InvalidValueError",
+        "NdflowError",
+    ),
+    "evaluation.save": (
+        "Evaluation",
+        "evaluate",
+    ),
     "population": (
         "Landmarks",
         "Reference",
@@ -90,16 +105,29 @@ _HOMES = {
         "tissue_model",
     ),
     "reporting.build": ("report",),
-    "scan.apply": ("apply",),
-    "scan.builtin.builtin_references": ("builtin_reference",),
-    "scan.fit": ("fit",),
-    "scan.model_files": ("load", "save"),
-    "scan.normalise": ("normalise", "normalize"),
-    "scan.reference_sources": ("reference",),
-    "scan.results": ("Result",),
-    "study.preparing.prepare_scans": ("PreparationSummary", "prepare"),
-    "study.run": ("Summary", "cohort"),
-    "study.verify": ("Verification", "verify"),
+    "study.passes": ("Summary",),
+    "study.prepare_run": (
+        "PreparationSummary",
+        "prepare",
+    ),
+    "study.run": ("cohort",),
+    "study.verify": (
+        "Verification",
+        "verify",
+    ),
+    "subject.apply": ("apply",),
+    "subject.fit": ("fit",),
+    "subject.model_files": (
+        "load",
+        "save",
+    ),
+    "subject.normalise": (
+        "normalise",
+        "normalize",
+    ),
+    "subject.reference": ("reference",),
+    "subject.results": ("Result",),
+    "subject.target": ("builtin_reference",),
     "transport": (
         "Affine",
         "Chain",

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-__all__ = ["PREPARATIONS", "RESULTS", "__version__", "versions"]
-
 __version__ = "0.2.0"
 
 # Raise this with every change that gives any voxel, map or mixture another value: studies made

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ndflow.record import Record
-
-__all__ = ["Doubt"]
+from ndflow.values import Record
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,6 @@
 Every message names the argument or the file, and says what is wrong with it and what to try.
 """
 
-__all__ = ["DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"]
-
 
 class NdflowError(Exception):
     """Base class of every error that ndflow raises deliberately."""

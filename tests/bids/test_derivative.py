@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from phantoms import head, save
 
-from ndflow.bids.derivative import derivative_path, source_uris, write_dataset_files
-from ndflow.bids.query import BidsImage, find_scans
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.study.bids_derivative import derivative_path, source_uris, write_dataset_files
+from ndflow.study.bids_query import BidsImage, find_scans
 
 VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 RAW = {"Name": "Three hospitals", "BIDSVersion": "1.8.0", "DatasetDOI": "doi:10.1/x"}

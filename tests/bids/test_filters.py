@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from files_on_disc import anat, dataset
 
-from ndflow.bids.filters import read_filters
-from ndflow.bids.query import find_scans
 from ndflow.errors import FileError
+from ndflow.study.bids_names import read_filters
+from ndflow.study.bids_query import find_scans
 
 NAMES = [
     "sub-1_ses-a_T1w",

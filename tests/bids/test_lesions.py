@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from files_on_disc import anat, dataset
 
-from ndflow.bids.lesions import lesion_entities
-from ndflow.bids.query import find_scans
 from ndflow.errors import FileError
+from ndflow.study.bids_masks import lesion_entities
+from ndflow.study.bids_query import find_scans
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from files_on_disc import anat, dataset
 
-from ndflow.bids.query import find_scans
 from ndflow.errors import FileError
+from ndflow.study.bids_query import find_scans
 
 
 def masks(root: Path, stored: Path | None = None) -> list[str | None]:

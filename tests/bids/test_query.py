@@ -9,9 +9,9 @@ from files_on_disc import ANNEXED, anat, dataset
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndflow.bids.query import BidsImage, find_scans
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.stream import open_file
+from ndflow.study.bids_query import BidsImage, find_scans
 
 LABELS = st.text("0123456789abcXYZ+", min_size=1, max_size=5)
 

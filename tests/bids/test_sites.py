@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from files_on_disc import ANNEXED, anat, dataset
 
-from ndflow.bids.query import find_scans
 from ndflow.errors import FileError
+from ndflow.study.bids_query import find_scans
 
 
 @pytest.fixture

@@ -14,12 +14,7 @@ from studies import SiteStudy, read_json
 
 import ndflow
 from ndflow.errors import InvalidValueError
-from ndflow.scan.builtin.builtin_references import (
-    builtin_card,
-    builtin_file,
-    builtin_tissues,
-    full_name,
-)
+from ndflow.subject.target import builtin_card, builtin_file, builtin_tissues, full_name
 
 NAME = "builtin:T1w@1"
 SHA256 = "77c130ed554ba78b060115cf4a438d9a0e552bba17903004475a272c2f387358"

@@ -13,7 +13,7 @@ from phantoms import head, save
 from studies import SMALL
 
 import ndflow
-from ndflow.study.listing.scan_table import read_scans
+from ndflow.study.table import read_scans
 
 GAINS = {"Aachen": 1.0, "Bonn": 2.5, "Celle": 0.6}
 
@@ -382,7 +382,7 @@ def test_a_reference_of_other_images_is_refused(run: Run, desk: Desk) -> None:
 def test_progress_is_printed_in_a_line_now_and_then(
     run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ndflow.cli.progress._INTERVAL", -1.0)  # after every scan
+    monkeypatch.setattr("ndflow.cli.run._INTERVAL", -1.0)  # after every scan
     lines = run("cohort", desk.table, desk.out).err.splitlines()
     for stage in ("fit", "normalise"):
         said = [line for line in lines if line.startswith(f"{stage}: ")]

@@ -20,7 +20,7 @@ from studies import SITES, SMALL, read_json, read_tsv, write_tsv
 import ndflow
 from ndflow.evaluation.comparison import compare
 from ndflow.study.finished import read_finished
-from ndflow.study.passes import Silent
+from ndflow.study.tasks import Silent
 
 COUNT = 6
 CONTENTS = {"dark": (40, "csf"), "bright": (2400, "wm")}

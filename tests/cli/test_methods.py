@@ -14,10 +14,8 @@ from studies import positive
 
 import ndflow
 from ndflow import Landmarks, PiecewiseLinear
-from ndflow.methods.base import method_of
-from ndflow.methods.landmark_method import LandmarkMethod
-from ndflow.methods.matching import Matching
-from ndflow.methods.registry import METHODS
+from ndflow.methods.base import LandmarkMethod, method_of
+from ndflow.methods.matching import METHODS, Matching
 
 SHAPE = (14, 16, 12)
 HEADS = {

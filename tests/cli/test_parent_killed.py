@@ -111,7 +111,7 @@ def test_nohup_keeps_a_run_alive(table: Path, tmp_path: Path) -> None:
 COUNTED = """
 import os
 from pathlib import Path
-from ndflow.study.parallel.workers import run_in_workers
+from ndflow.study.workers import run_in_workers
 
 def workers(_):
     found = []

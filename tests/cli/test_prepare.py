@@ -287,7 +287,7 @@ def test_missing_packages_are_named_before_any_work(
     mask: str | None,
     needed: str,
 ) -> None:
-    monkeypatch.setattr("ndflow.study.preparing.requirements.find_spec", lambda _: None)
+    monkeypatch.setattr("ndflow.study.raw_scan.find_spec", lambda _: None)
     row = {"image": undisturbed.folder / "sub-03_T1w.nii.gz"}
     if mask:
         row["mask"] = undisturbed.folder / mask
@@ -338,8 +338,8 @@ def test_an_unchanged_run_does_nothing_and_starts_no_worker(
         raise AssertionError("workers were started")
 
     before = times(desk.out)
-    monkeypatch.setattr("ndflow.study.parallel.workers.run_in_workers", refuse)
-    monkeypatch.setattr("ndflow.study.parallel.scan_pass._ALONE", float("inf"))
+    monkeypatch.setattr("ndflow.study.workers.run_in_workers", refuse)
+    monkeypatch.setattr("ndflow.study.scan_pass._ALONE", float("inf"))
     ran = run(*desk.words())
     assert lines_of(ran.out)["scans"] == (
         "3 prepared (3 kept from an earlier run), 0 failed: nothing to do"
@@ -392,7 +392,7 @@ def test_another_version_of_a_package_that_was_used_prepares_again(
     words = ("prepare", desk.table, desk.folder / "out2", "--no-tissues")
     assert run(*words, "-q").code == 0
     monkeypatch.setattr(
-        "ndflow.study.preparing.prepare_job.versions", lambda *names: dict.fromkeys(names, "99")
+        "ndflow.study.prepare_job.versions", lambda *names: dict.fromkeys(names, "99")
     )
     assert run(*words, "--dry-run").out.count("prepare  changed: antspyx") == 3
     assert run(*desk.words("--dry-run")).out.count("keep  up to date") == 3  # it was not used

@@ -18,7 +18,7 @@ from scipy.ndimage import center_of_mass
 from studies import contents, read_json, read_tsv, write_tsv
 
 import ndflow
-from ndflow.study.preparing.preparation_of import preparation_of
+from ndflow.study.finished import preparation_of
 
 pytest.importorskip("ants")
 

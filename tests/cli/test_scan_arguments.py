@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ndflow.cli.scan_arguments import typed_scans
+from ndflow.cli.arguments import typed_scans
 from ndflow.errors import InvalidValueError
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Scan, TissueMaps

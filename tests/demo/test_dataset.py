@@ -13,8 +13,8 @@ from studies import contents
 from ndflow.demo.run import DemoStudy, write_demo_study
 from ndflow.demo.simulate import MEANS, grid_over
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.preparation.template import load_anatomy
-from ndflow.study.listing.scan_table import read_scans
+from ndflow.preparation.registration import load_anatomy
+from ndflow.study.table import read_scans
 
 SUBJECTS = 3
 

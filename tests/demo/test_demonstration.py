@@ -16,11 +16,11 @@ from ndflow.demo.run import Demonstration, DemoResult, Recovery, check_demo, run
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
-from ndflow.study.listing.scan_table import read_scans
-from ndflow.study.parallel.tasks import Failure
+from ndflow.study.distances import SiteDistances
+from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
-from ndflow.study.run import Summary
-from ndflow.study.site_distances import SiteDistances
+from ndflow.study.table import read_scans
+from ndflow.study.tasks import Failure
 
 FIRST = "auto"
 RUNS = (FIRST, "auto-without-maps", "site", "paper", "nyul", "affine")

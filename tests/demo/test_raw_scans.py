@@ -8,7 +8,7 @@ import pytest
 from commands import typed
 
 from ndflow.demo import run as raw_scans
-from ndflow.study.listing.scan_table import read_scans
+from ndflow.study.table import read_scans
 
 SITES = ["Ashford", "Brindle", "Corley"]
 

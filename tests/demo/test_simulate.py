@@ -21,7 +21,7 @@ from ndflow.demo.simulate import (
     make_subject,
     simulate_scan,
 )
-from ndflow.preparation.template import Anatomy
+from ndflow.preparation.registration import Anatomy
 from ndflow.transport import PiecewiseLinear
 
 LENGTH = 72

@@ -15,7 +15,7 @@ from scipy import special, stats
 
 import ndflow
 from ndflow import Histogram
-from ndflow.density.anderson import sweep
+from ndflow.density.climb import sweep
 from ndflow.density.variational import Data, Moments, Prior, expectation, posterior
 
 seeds = st.integers(0, 2**32 - 1)

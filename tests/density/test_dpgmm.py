@@ -10,7 +10,7 @@ from scipy import stats
 import ndflow
 from ndflow import DegenerateDataError, GaussianMixture, Histogram, InvalidValueError
 from ndflow.density import initialise as start
-from ndflow.density.anderson import sweep
+from ndflow.density.climb import sweep
 
 
 def gaussian_counts(width: float, sd: float = 1.0, total: float = 1e6) -> Histogram:

@@ -7,7 +7,7 @@ from mixtures import mixtures
 
 import ndflow
 from ndflow import GaussianMixture, Histogram
-from ndflow.density.anderson import sweep
+from ndflow.density.climb import sweep
 from ndflow.density.variational import Data, Moments, Prior
 
 seeds = st.integers(0, 2**32 - 1)

@@ -5,7 +5,7 @@ import pytest
 from mixtures import random_mixture
 
 from ndflow import GaussianMixture, InvalidValueError
-from ndflow.density.projections import marginal, projected
+from ndflow.density.mixture import marginal, projected
 
 
 def test_a_marginal_is_the_density_summed_over_the_other_channel():

@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 
 import ndflow
-from ndflow.density.tally import tally
+from ndflow.density.histogram import tally
 
 TYPES = [*(kind + size for kind in "iu" for size in "1248"), "?", "f2", "f4", "f8", ">i2", ">f4"]
 scales = st.sampled_from([(1.0, 0.0), (0.25, -3.0), (-0.37, 1024.0), (1e-3, 7.0)])
@@ -71,7 +71,7 @@ def test_a_table_is_really_used(monkeypatch: pytest.MonkeyPatch) -> None:
         assert "weights" in options, "voxels were sorted"
         return by_level(voxels, **options)
 
-    monkeypatch.setattr(import_module("ndflow.density.tally"), "histogram", refused)
+    monkeypatch.setattr(import_module("ndflow.density.histogram"), "histogram", refused)
     for voxels, truth in zip((floats, integers, integers.astype("f4")), expected, strict=True):
         assert counted(voxels, 3000) == truth
 

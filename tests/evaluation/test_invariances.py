@@ -9,9 +9,9 @@ from phantoms import head, save
 from studies import SMALL, Silent
 
 from ndflow.image.mask import foreground
-from ndflow.study.listing.scan_table import named_scans, read_scans
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort
+from ndflow.study.table import named_scans, read_scans
 
 
 def test_units_do_not_matter(desk: Desk) -> None:

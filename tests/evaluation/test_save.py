@@ -15,8 +15,8 @@ from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.evaluation import save
 from ndflow.evaluation.figures import Drawing
 from ndflow.evaluation.save import check_evaluation, write_evaluation
-from ndflow.scan.records import EvaluationRecord
-from ndflow.study.parallel.tasks import Outcome
+from ndflow.study.tasks import Outcome
+from ndflow.subject.records import EvaluationRecord
 
 # Save.
 

@@ -7,8 +7,7 @@ from matplotlib.figure import Figure
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.evaluation import QuantileRow, histogram_and_quantile_figure
 from ndflow.figures.pair import MapCurve, PairSide, pair_panels
-from ndflow.figures.tissue_plot import TissueRow, tissue_figure
-from ndflow.figures.violins import ViolinPanel, violin_figure
+from ndflow.figures.tissues import TissueRow, ViolinPanel, tissue_figure, violin_figure
 
 Maker = Callable[[str], Figure]
 

@@ -16,8 +16,8 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from ndflow.errors import InvalidValueError
-from ndflow.figures.export import png, svg
-from ndflow.figures.violins import ViolinPanel, violin_figure
+from ndflow.figures.style import png, svg
+from ndflow.figures.tissues import ViolinPanel, violin_figure
 
 AWKWARD = "_a$b$ 100% <&> \\alpha \x01 北京 {0}"
 LONG = "Universitätsklinikum_Hamburg-Eppendorf 3T"
@@ -107,7 +107,7 @@ def test_characters_missing_from_the_font_raise_no_warning():
 SCRIPT = """
 import hashlib, sys
 from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.export import png, svg
+from ndflow.figures.style import png, svg
 x = [0.0, 1.0, 2.0, 3.0]
 panel = DensityPanel("t", x, {c: [[0, 1, 2, i]] for i, c in enumerate("cafebd")})
 figure = density_figure([panel])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ndflow import InvalidValueError
-from ndflow.figures.export import svg
-from ndflow.figures.joint_densities import JointVoxels, joint_figure
+from ndflow.figures.joint import JointVoxels, joint_figure
+from ndflow.figures.style import svg
 
 
 def voxels(d, names=None):

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from ndflow.errors import InvalidValueError
-from ndflow.figures.export import png, svg
 from ndflow.figures.scan_panels import ScanPanel, scan_figure
+from ndflow.figures.style import png, svg
 
 X = np.linspace(0, 100, 200)
 Y = np.linspace(-4, 4, 200)

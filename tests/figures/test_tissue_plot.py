@@ -5,9 +5,8 @@ import pytest
 
 from ndflow.errors import InvalidValueError
 from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.export import svg
-from ndflow.figures.style import colours
-from ndflow.figures.tissue_plot import TissueRow, tissue_figure
+from ndflow.figures.style import colours, svg
+from ndflow.figures.tissues import TissueRow, tissue_figure
 
 
 def quartiles(scans: int, tissue_count: int = 2, seed: int = 0, shift: float = 0.0) -> np.ndarray:

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from ndflow.errors import InvalidValueError
-from ndflow.figures.export import svg
-from ndflow.figures.violins import ViolinPanel, violin_figure
+from ndflow.figures.style import svg
+from ndflow.figures.tissues import ViolinPanel, violin_figure
 
 GENERATOR = np.random.default_rng(4)
 SOME = GENERATOR.normal(size=41)

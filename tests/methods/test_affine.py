@@ -5,9 +5,8 @@ import pytest
 from mixtures import moved, random_mixture
 
 from ndflow import align, match
-from ndflow.methods.base import method_of
+from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 
 SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 

@@ -7,10 +7,8 @@ from phantoms import head
 
 import ndflow
 from ndflow import Tissues
-from ndflow.methods.base import method_of
-from ndflow.methods.build_reference import build_reference
+from ndflow.methods.base import DensityModel, build_reference, method_of
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.population import tissue_model
 
 SCANS = [head(seed, gain=1 + seed) for seed in range(3)]

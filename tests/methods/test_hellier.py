@@ -13,7 +13,7 @@ from scipy import optimize, stats
 
 import ndflow
 from ndflow import Affine, DegenerateDataError, Landmarks, Tabulated
-from ndflow.methods.hellier import class_means, through_classes
+from ndflow.methods.baselines import class_means, through_classes
 
 seeds = st.integers(0, 10**6)
 

@@ -13,8 +13,8 @@ from phantoms import head
 
 import ndflow
 from ndflow import Affine, DegenerateDataError, GaussianMixture, InvalidValueError, Landmarks
+from ndflow.methods.base import DensityModel
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.values import Value
 
 OF_EACH: dict[str, list[float]] = {

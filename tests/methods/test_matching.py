@@ -7,9 +7,8 @@ import pytest
 
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import method_of
-from ndflow.methods.matching import Matching
-from ndflow.methods.nyul import landmark_levels
-from ndflow.methods.registry import METHODS
+from ndflow.methods.baselines import landmark_levels
+from ndflow.methods.matching import METHODS, Matching
 
 WRONG: list[dict[str, Any]] = [
     *({"regularisation": value} for value in (-1e-9, np.nan, np.inf, None, False)),

@@ -9,9 +9,8 @@ from every_method import EVERY_METHOD
 
 import ndflow
 from ndflow import Chain, GaussianMixture, InvalidValueError, align, stack
-from ndflow.methods.base import method_of
+from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import MODES, Goal, SiteMap
 from ndflow.population import TissueModel, Tissues
 

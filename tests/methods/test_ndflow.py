@@ -8,9 +8,8 @@ from mixtures import random_mixture
 
 import ndflow
 from ndflow import Affine, GaussianMixture, InvalidValueError, TissueModel, Tissues, stack
-from ndflow.methods.base import method_of
+from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import Solution
 
 SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))

@@ -16,8 +16,8 @@ from scipy import stats
 
 import ndflow
 from ndflow import Affine, GaussianMixture, Landmarks
+from ndflow.methods.baselines import landmark_levels, percentiles, through_points
 from ndflow.methods.matching import Matching
-from ndflow.methods.nyul import landmark_levels, percentiles, through_points
 
 FIVE = [
     head(0),

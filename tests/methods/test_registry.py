@@ -13,11 +13,8 @@ from phantoms import head
 
 import ndflow
 from ndflow import Histogram, IntensityMap, InvalidValueError, Reference
-from ndflow.methods.base import Method, method_of
-from ndflow.methods.build_reference import build_reference
-from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
-from ndflow.methods.registry import METHODS
+from ndflow.methods.base import DensityModel, Method, build_reference, method_of
+from ndflow.methods.matching import METHODS, Matching
 from ndflow.methods.solution import Solution
 
 every_method = pytest.mark.parametrize("name", METHODS)

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 import ndflow
 from ndflow import GaussianMixture, stack
 from ndflow.errors import InvalidValueError
-from ndflow.methods.base import method_of
+from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import Solution, TargetChoice
 from ndflow.methods.targets import chosen_density, target_rule
 from ndflow.population import (

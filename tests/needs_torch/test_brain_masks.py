@@ -13,7 +13,7 @@ from studies import read_json, read_tsv, record_of, write_tsv
 
 from ndflow.errors import FileError
 from ndflow.image.read import read_volume
-from ndflow.preparation.brain_mask import brain_mask, deepbet_version
+from ndflow.preparation.brain import brain_mask, deepbet_version
 
 BoolArray = NDArray[np.bool_]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ndflow.study.checks.labellers import labeller_doubts
+from ndflow.study.checks import labeller_doubts
 
 Sites = dict[str, NDArray[np.float64]]
 

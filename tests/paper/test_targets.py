@@ -11,9 +11,10 @@ import ndflow
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan, TissueMaps
+from ndflow.methods.matching import Matching
 from ndflow.population import TISSUES, tissues_from_components
-from ndflow.scan.fit import fit_scan
-from ndflow.scan.settings import Fitting, Matching, Reading
+from ndflow.subject.fit import fit_scan
+from ndflow.subject.settings import Fitting, Reading
 
 SUBJECTS = [f"{site}{n:03d}" for site in ("HH", "NSK", "UCLA") for n in (1, 2, 3, 4)]
 

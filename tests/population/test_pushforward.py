@@ -9,7 +9,7 @@ from scipy import stats
 
 from ndflow import Affine, Chain, GaussianMixture, PiecewiseLinear, QuantileMap, align
 from ndflow.population import pushforward
-from ndflow.population.pushforward import Pushforward
+from ndflow.population.averaging import Pushforward
 
 GRID = np.linspace(-4, 4, 801)
 SCORES = np.linspace(-4, 4, 81)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize
 
-from ndflow.population.tilting import tilt
+from ndflow.population.balancing import tilt
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -13,7 +13,7 @@ from phantoms import AFFINE, head
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
 from ndflow.image.volume import Volume
-from ndflow.preparation.brain_mask import brain_mask, check_deepbet, refuse_other_contrasts
+from ndflow.preparation.brain import brain_mask, check_deepbet, refuse_other_contrasts
 
 LARGE = AFFINE @ np.diag([3.0, 3.0, 3.0, 1.0])  # a phantom as large as a brain
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ndflow.preparation.doubts import preparation_doubts
-from ndflow.preparation.prepare_volume import Measures
+from ndflow.preparation.volume import Measures, preparation_doubts
 
 # What `prepare_volume` measured in raw heads with masks of deepbet, all steps done.
 HEAD = Measures(1466.2, (297.0, 696.8, 472.4), (0.755, 1.322), 0.976, 0.742, 0.612)

@@ -12,7 +12,7 @@ from PIL import Image
 from ndflow.image.preview import is_ours
 from ndflow.image.read import read_volume
 from ndflow.preparation.picture import OUTLINES, preparation_picture
-from ndflow.preparation.prepare_volume import Measures, PreparedVolume
+from ndflow.preparation.volume import Measures, PreparedVolume
 
 SHAPE = (330, 24, 20)  # voxels of 0.5 mm, as large as the pixels of a picture
 GAP = 6

@@ -16,9 +16,9 @@ from scipy import ndimage
 from ndflow._version import PREPARATIONS, versions
 from ndflow.errors import FileError
 from ndflow.image.read import read_volume
-from ndflow.preparation.prepare_volume import prepare_volume
-from ndflow.preparation.template import halved_anatomy
-from ndflow.preparation.working_grid import interpolated
+from ndflow.preparation.grid import interpolated
+from ndflow.preparation.registration import halved_anatomy
+from ndflow.preparation.volume import prepare_volume
 
 pytest.importorskip("ants")
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import integrate, stats
 
 from ndflow.errors import DegenerateDataError
-from ndflow.preparation.tissue_em import TissueClasses, class_priors, fit_tissues
+from ndflow.preparation.segmentation import TissueClasses, class_priors, fit_tissues
 
 CLASSES = TissueClasses(
     means=np.array([30.0, 50.0, 80.0, 110.0]),

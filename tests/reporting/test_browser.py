@@ -16,8 +16,7 @@ from PIL import Image
 
 from ndflow.doubt import Doubt
 from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.export import svg
-from ndflow.figures.style import colours
+from ndflow.figures.style import colours, svg
 from ndflow.reporting.content import (
     Column,
     Curves,

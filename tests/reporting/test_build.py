@@ -13,7 +13,7 @@ from studies import SMALL, SiteStudy
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.study.page_fingerprint import page_is_current
-from ndflow.study.preparing.preparation_records import PreparedRecord
+from ndflow.study.prepare_records import PreparedRecord
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from ndflow.image.subject import Scan
+from ndflow.methods.matching import Matching
 from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
-from ndflow.scan.records import StudyRecord
-from ndflow.scan.settings import Averaging, Matching, Writing
 from ndflow.study.finished import FinishedStudy
-from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import Study
+from ndflow.study.table import named_scans
+from ndflow.subject.records import StudyRecord
+from ndflow.subject.settings import Averaging, Writing
 
 SCANS = named_scans([Scan(f"/s{number}.nii", site="AB"[number % 2]) for number in range(4)])
 

@@ -10,8 +10,8 @@ from ndflow.image.preview import Preview
 from ndflow.image.subject import Scan
 from ndflow.reporting.montage import Windows, montage, regreyed, shared_windows, thumbnail
 from ndflow.reporting.scan_section import ScanSummary
-from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.plan import ResultPaths
+from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.transport import Affine
 
 PLACE = ResultPaths(*[Path("x")] * 4)

@@ -19,7 +19,7 @@ from pages import a_page as made_page
 from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.export import svg
+from ndflow.figures.style import svg
 from ndflow.reporting import page as page_module
 from ndflow.reporting.content import (
     Column,

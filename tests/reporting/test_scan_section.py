@@ -10,8 +10,8 @@ from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.image.subject import Scan
 from ndflow.reporting.scan_section import ScanSummary, curves_of, volumes_of
-from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.plan import ResultPaths
+from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.transport import Affine
 
 RAW, TARGET = stats.norm(300, 40), stats.norm(500, 125)

@@ -16,9 +16,9 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import mark_found_brain
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.matching import Matching
-from ndflow.scan.fit import fit_scan, fit_to_file
-from ndflow.scan.records import ScanModel
-from ndflow.scan.settings import Fitting, Reading
+from ndflow.subject.fit import fit_scan, fit_to_file
+from ndflow.subject.records import ScanModel
+from ndflow.subject.settings import Fitting, Reading
 
 INSIDE = SCAN != 0
 COUNTED = ndflow.histogram(SCAN, INSIDE)

@@ -13,9 +13,9 @@ from phantoms import AFFINE, SHAPE
 
 import ndflow
 from ndflow.image.read import read_volume
-from ndflow.scan import map_voxels as module
-from ndflow.scan.map_voxels import mapped
-from ndflow.scan.reading import VoxelCounts
+from ndflow.subject import map_voxels as module
+from ndflow.subject.map_voxels import mapped
+from ndflow.subject.voxels import VoxelCounts
 
 NOISE = np.random.default_rng(3).random(SHAPE)
 KINDS: dict[str, NDArray[Any]] = {

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
+from ndflow.methods.base import DensityModel
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.methods.solution import Solution
-from ndflow.scan.match_doubts import VoxelQuantiles, fit_doubts, match_doubts
-from ndflow.scan.records import ScanModel
+from ndflow.subject.doubts import VoxelQuantiles, fit_doubts, match_doubts
+from ndflow.subject.records import ScanModel
 from ndflow.transport import Affine, PiecewiseLinear
 
 MEAN, SD = 500.0, 100.0

@@ -13,7 +13,7 @@ from studies import edit
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.model_files import is_model
-from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
+from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel
 
 ONE, OTHER = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 CHAIN = ndflow.normalising_map(ONE, OTHER)

@@ -18,7 +18,7 @@ from phantoms import AFFINE, SHAPE, radii, save
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError, NdflowError
-from ndflow.scan.records import MapRecord
+from ndflow.subject.records import MapRecord
 
 INSIDE = SCAN != 0
 FITS = [fitted(voxels) for voxels in (SCAN, OTHER)]

@@ -12,8 +12,8 @@ import ndflow
 from ndflow.density import trimmed
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.scan.reading import VoxelCounts, error_about, read_scan, selection
-from ndflow.scan.settings import Reading
+from ndflow.subject.settings import Reading
+from ndflow.subject.voxels import VoxelCounts, error_about, read_scan, selection
 
 INNER, LESION = radii() < 0.8, radii() < 0.3
 

@@ -12,9 +12,9 @@ import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.matching import Matching
-from ndflow.scan.records import ReferenceModel
-from ndflow.scan.reference_sources import average_models, lacking_tissues, read_source
-from ndflow.scan.settings import Fitting, Reading
+from ndflow.subject.records import ReferenceModel
+from ndflow.subject.reference import average_models, lacking_tissues, read_source
+from ndflow.subject.settings import Fitting, Reading
 
 SCANS = [head(seed, gain=1 + seed) for seed in range(3)]
 FITS = [ndflow.fit(scan) for scan in SCANS]

@@ -48,7 +48,7 @@ def test_without_a_density_or_matplotlib_a_notebook_shows_the_line(
     assert "<svg" not in applied._repr_html_()
     with pytest.raises(InvalidValueError, match="no density was estimated"):
         applied.plot()
-    monkeypatch.setattr("ndflow.scan.plot.find_spec", lambda _: None)
+    monkeypatch.setattr("ndflow.subject.plot.find_spec", lambda _: None)
     assert "<svg" not in RESULT._repr_html_()
     with pytest.raises(
         InvalidValueError, match=r"needs matplotlib.*pip install 'ndflow\[report\]'"

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from ndflow.errors import InvalidValueError
+from ndflow.methods.matching import Matching
 from ndflow.methods.modes import MODES
-from ndflow.scan.settings import (
+from ndflow.subject.settings import (
     Averaging,
     Fitting,
-    Matching,
     ModeName,
     Reading,
     Writing,

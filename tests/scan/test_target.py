@@ -16,8 +16,8 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import sha256_of
 from ndflow.methods.matching import Matching, MatchingChoices
-from ndflow.scan.settings import Fitting, Reading, Writing
-from ndflow.scan.target import SCALES, Target, check_units, in_units, read_target, with_scale
+from ndflow.subject.settings import Fitting, Reading, Writing
+from ndflow.subject.target import SCALES, Target, check_units, in_units, read_target, with_scale
 
 FIT = fitted(OTHER)
 REFERENCE = ndflow.reference([FIT.mixture])

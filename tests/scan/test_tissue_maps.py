@@ -15,9 +15,9 @@ from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.matching import Matching
 from ndflow.population import Reference
-from ndflow.scan.reading import read_scan
-from ndflow.scan.settings import Fitting, Reading
-from ndflow.scan.tissue_maps import ScanTissues, check_maps, tissues_of
+from ndflow.subject.settings import Fitting, Reading
+from ndflow.subject.tissue_maps import ScanTissues, check_maps, tissues_of
+from ndflow.subject.voxels import read_scan
 
 SCAN = head(1)
 KINDS = head(1, tissues=((1, 0), (2, 0), (3, 0)))  # the same head: 1 is CSF, 2 GM, 3 WM

@@ -14,10 +14,12 @@ from studies import Silent
 
 import ndflow
 from ndflow.image.subject import Scan
-from ndflow.scan.settings import Averaging, Matching
-from ndflow.study.listing.scan_table import named_scans
+from ndflow.methods.matching import Matching
+from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
-from ndflow.study.run import Summary, run_cohort
+from ndflow.study.run import run_cohort
+from ndflow.study.table import named_scans
+from ndflow.subject.settings import Averaging
 
 SITES = {  # contrasts that no affine map makes equal, and a gain
     "Aachen": (((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0)), 1.0),

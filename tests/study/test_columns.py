@@ -3,7 +3,7 @@
 import pytest
 
 from ndflow.errors import FileError
-from ndflow.study.listing.columns import column_names, misunderstood, nearest
+from ndflow.study.table import column_names, misunderstood, nearest
 
 
 @pytest.mark.parametrize(

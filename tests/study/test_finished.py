@@ -14,8 +14,7 @@ from studies import read_json
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.scan.records import MapRecord
-from ndflow.scan.settings import Matching
+from ndflow.methods.matching import Matching
 from ndflow.study.finished import (
     FinishedStudy,
     check_covariates,
@@ -26,6 +25,7 @@ from ndflow.study.finished import (
     results_fingerprint,
     shared_scans,
 )
+from ndflow.subject.records import MapRecord
 
 Runs = Callable[..., Any]
 

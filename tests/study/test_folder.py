@@ -9,7 +9,6 @@ import pytest
 from ndflow.errors import FileError
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.scan.records import StudyRecord
 from ndflow.study.folder import (
     PROVENANCE,
     REPORT,
@@ -24,9 +23,10 @@ from ndflow.study.folder import (
     remove_page,
     signed,
 )
-from ndflow.study.listing.scan_table import named_scans, write_study_scans
-from ndflow.study.parallel.tasks import Failure
 from ndflow.study.plan import Study
+from ndflow.study.table import named_scans, write_study_scans
+from ndflow.study.tasks import Failure
+from ndflow.subject.records import StudyRecord
 
 OURS = (
     f'<head><meta name="generator" content="ndflow 9">'

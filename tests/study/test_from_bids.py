@@ -7,15 +7,14 @@ from typing import Any
 import pytest
 from files_on_disc import anat, dataset
 
-from ndflow.bids.query import find_scans
 from ndflow.errors import FileError
 from ndflow.image.mask import AUTO, FoundMask
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.scan.records import StudyRecord
+from ndflow.study.bids_query import find_scans
 from ndflow.study.folder import PROVENANCE
-from ndflow.study.from_bids import check_derivative
-from ndflow.study.listing.bids_scans import scans_of_dataset
+from ndflow.study.from_bids import check_derivative, scans_of_dataset
 from ndflow.study.plan import Study
+from ndflow.subject.records import StudyRecord
 
 PARTICIPANTS = "participant_id\tsite\tage\tmask\nsub-01\tBonn\t31\tx\nsub-02\tn/a\tn/a\ty\n"
 

@@ -7,8 +7,8 @@ import pytest
 
 import ndflow
 from ndflow.errors import FileError
-from ndflow.scan.records import StudyRecord
-from ndflow.study.listing.image_folder import scans_in_folder
+from ndflow.study.image_folder import scans_in_folder
+from ndflow.subject.records import StudyRecord
 
 
 def touched(folder: Path, *names: str) -> Path:

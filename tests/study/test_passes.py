@@ -15,10 +15,11 @@ from studies import Silent, positive
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.scan.settings import Averaging, Matching
-from ndflow.study.parallel.tasks import Outcome
+from ndflow.methods.matching import Matching
 from ndflow.study.passes import Pass, build_references, check_study, fit_scans, normalise_scans
 from ndflow.study.plan import Study
+from ndflow.study.tasks import Outcome
+from ndflow.subject.settings import Averaging
 from ndflow.transport import Chain, align
 
 Runs = Callable[..., Any]

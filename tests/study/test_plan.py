@@ -6,9 +6,10 @@ import pytest
 
 from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.scan.settings import Averaging, Matching
-from ndflow.study.listing.scan_table import named_scans
+from ndflow.methods.matching import Matching
 from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.table import named_scans
+from ndflow.subject.settings import Averaging
 
 SCANS = named_scans(
     [Scan("/in/a.nii", site="B"), Scan("/in/b.nii", site="A"), Scan("/in/c.nii", site="B")]

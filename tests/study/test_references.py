@@ -16,15 +16,17 @@ from studies import Silent, positive, write_tsv
 import ndflow
 from ndflow.errors import FileError
 from ndflow.image.subject import Scan
-from ndflow.methods import modes, nyul
+from ndflow.methods import baselines as nyul
+from ndflow.methods import modes
+from ndflow.methods.matching import Matching
 from ndflow.methods.ndflow import DensityFlow
-from ndflow.scan.records import ScanModel
-from ndflow.scan.settings import Averaging, Fitting, Matching
-from ndflow.study.listing.scan_table import named_scans, read_scans
-from ndflow.study.parallel.tasks import Outcome
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_models, read_reference, reference_name
 from ndflow.study.run import run_cohort
+from ndflow.study.table import named_scans, read_scans
+from ndflow.study.tasks import Outcome
+from ndflow.subject.records import ScanModel
+from ndflow.subject.settings import Averaging, Fitting
 from ndflow.transport import align
 
 Runs = Callable[..., Any]

@@ -10,7 +10,7 @@ from studies import SMALL, SiteStudy, read_json, read_tsv, results_of
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.study.parallel.tasks import Outcome
+from ndflow.study.tasks import Outcome
 
 
 @pytest.fixture(scope="module")

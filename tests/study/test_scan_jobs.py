@@ -13,14 +13,15 @@ from studies import edit, read_json, sha256
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.methods.model import DensityModel
+from ndflow.methods.base import DensityModel
+from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
-from ndflow.scan.records import MapRecord, ScanModel
-from ndflow.scan.results import hashes
-from ndflow.scan.settings import Fitting, Matching, Reading, Writing, flat
-from ndflow.study.listing.scan_table import named_scans
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.scan_jobs import ScanDone, fit_job, normalise_job
+from ndflow.study.table import named_scans
+from ndflow.subject.records import MapRecord, ScanModel
+from ndflow.subject.results import hashes
+from ndflow.subject.settings import Fitting, Reading, Writing, flat
 
 SHAPE = (14, 16, 12)
 

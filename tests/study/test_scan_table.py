@@ -14,14 +14,14 @@ from ndflow.errors import FileError
 from ndflow.files.tables import write_table
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.study.listing.scan_table import (
+from ndflow.study.plan import Study
+from ndflow.study.table import (
     named_scans,
     read_scans,
     read_study_scans,
     read_table,
     write_study_scans,
 )
-from ndflow.study.plan import Study
 
 
 def table(folder: Path, content: str | bytes, name: str = "scans.tsv") -> Path:

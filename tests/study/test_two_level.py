@@ -17,11 +17,13 @@ import ndflow
 from ndflow import Chain, align
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan, TissueMaps
+from ndflow.methods.matching import Matching
 from ndflow.population import TISSUES
-from ndflow.scan.settings import Averaging, Matching
-from ndflow.study.listing.scan_table import named_scans
+from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
-from ndflow.study.run import Summary, run_cohort
+from ndflow.study.run import run_cohort
+from ndflow.study.table import named_scans
+from ndflow.subject.settings import Averaging
 
 SHAPE = (16, 18, 14)
 LOOKS = {

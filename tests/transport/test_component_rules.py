@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from mixtures import mixtures, random_mixture
 
 from ndflow import GaussianMixture, InvalidValueError
-from ndflow.transport.component_rules import components_by_rule
+from ndflow.transport.match import components_by_rule
 
 MIXTURE = GaussianMixture([0.01, 0.49, 0.3, 0.2], [-20.0, 100.0, 950.0, 1200.0], [1.0] * 4)
 

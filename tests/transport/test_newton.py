@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndflow.transport.newton import settle
+from ndflow.transport.optimise import settle
 
 ROUNDING = 1e-15  # by which the last step may rise
 

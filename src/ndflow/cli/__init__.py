@@ -2,8 +2,6 @@
 
 from ndflow.cli.console import print_error
 
-__all__ = ["main"]
-
 
 def main() -> int:
     """Run the command that was typed, and return its exit code."""

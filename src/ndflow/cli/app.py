@@ -30,24 +30,20 @@ from cyclopts import (
 )
 
 from ndflow._version import __version__
-from ndflow.cli.commands.cmd_apply import apply
-from ndflow.cli.commands.cmd_bids import bids
-from ndflow.cli.commands.cmd_cohort import cohort
-from ndflow.cli.commands.cmd_demo import demo
-from ndflow.cli.commands.cmd_doctor import doctor
-from ndflow.cli.commands.cmd_evaluate import evaluate
-from ndflow.cli.commands.cmd_fit import fit
-from ndflow.cli.commands.cmd_normalise import normalise
-from ndflow.cli.commands.cmd_prepare import prepare
-from ndflow.cli.commands.cmd_reference import reference
-from ndflow.cli.commands.cmd_report import report
-from ndflow.cli.commands.cmd_verify import verify
+from ndflow.cli.commands.apply import apply
+from ndflow.cli.commands.bids import bids
+from ndflow.cli.commands.cohort import cohort
+from ndflow.cli.commands.demo import demo
+from ndflow.cli.commands.doctor import doctor
+from ndflow.cli.commands.evaluate import evaluate, report, verify
+from ndflow.cli.commands.fit import fit
+from ndflow.cli.commands.normalise import normalise
+from ndflow.cli.commands.prepare import prepare
+from ndflow.cli.commands.reference import reference
 from ndflow.cli.console import print_error
 from ndflow.cli.options import GroupedApp, shown_default
 from ndflow.cli.signals import Terminated, signals_raised
 from ndflow.errors import NdflowError
-
-__all__ = ["app", "run"]
 
 COMMANDS: dict[str, Callable[..., int]] = {
     "normalise": normalise,

@@ -6,16 +6,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
-__all__ = [
-    "bars",
-    "print_error",
-    "print_line",
-    "print_result",
-    "print_text",
-    "print_warning",
-    "progress",
-]
-
 T = TypeVar("T")
 
 

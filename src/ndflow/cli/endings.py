@@ -25,31 +25,20 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.report_page import PageOutcome
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
-from ndflow.scan.outputs import Outputs, sidecar_of
-from ndflow.scan.records import EvaluationRecord
-from ndflow.study.checks.study_doubts import doubt_counts
+from ndflow.study.checks import doubt_counts
+from ndflow.study.distances import NO_SITE, SiteDistances
 from ndflow.study.finished import results_fingerprint
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
-from ndflow.study.parallel.tasks import FAILURES, Outcome
-from ndflow.study.plan import Plan, Study
-from ndflow.study.preparing.preparation_plan import FIGURES, Preparation
-from ndflow.study.preparing.prepare_scans import PreparationSummary
-from ndflow.study.run import Summary
-from ndflow.study.site_distances import NO_SITE, SiteDistances
+from ndflow.study.passes import Summary
+from ndflow.study.plan import FIGURES, Plan, Preparation, Study
+from ndflow.study.prepare_run import PreparationSummary
+from ndflow.study.tasks import FAILURES, Outcome
+from ndflow.subject.outputs import Outputs, sidecar_of
+from ndflow.subject.records import EvaluationRecord
 from ndflow.values import plural
 
 if TYPE_CHECKING:
     from ndflow.evaluation.save import Evaluation
-
-__all__ = [
-    "conclude",
-    "conclude_fits",
-    "conclude_preparation",
-    "print_evaluation",
-    "print_summary",
-    "print_written",
-    "shown_path",
-]
 
 Ended = Summary | PreparationSummary
 

@@ -1,19 +1,22 @@
-"""The scans of a table or a folder, as the arguments of a command name them."""
+"""The scans that a table or a folder lists, and what was understood of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from textwrap import wrap
 from typing import NamedTuple
 
+from ndflow.cli.console import print_line, print_warning
+from ndflow.cli.options import Verbosity
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.scan.outputs import refuse_given_twice
-from ndflow.study.listing.columns import is_image
-from ndflow.study.listing.image_folder import scans_in_folder
-from ndflow.study.listing.scan_table import ScanTable, read_table
-
-__all__ = ["ListedScans", "listed_images", "listed_scans"]
+from ndflow.study.image_folder import scans_in_folder
+from ndflow.study.overview import overview
+from ndflow.study.plan import Preparation, Study
+from ndflow.study.table import ScanTable, is_image, read_table
+from ndflow.subject.outputs import refuse_given_twice
+from ndflow.values import plural
 
 
 class ListedScans(NamedTuple):
@@ -74,3 +77,40 @@ def listed_images(images: Sequence[str], out: str) -> ListedScans:
     ]
     source = images[0] if len(images) == 1 else f"{len(images)} images"
     return ListedScans(Path(out).absolute(), source, Path.cwd(), None, ScanTable(scans))
+
+
+# ── understood ────────────────────────────────────────────────────────────────────────────────────
+
+_COLUMN, _WIDTH = 14, 100
+
+
+def print_understood(
+    study: Study | Preparation,
+    source: str,
+    *,
+    verbosity: Verbosity,
+    unused: Mapping[str, str] | None = None,
+    skipped: Mapping[str, int] | None = None,
+    warnings: Sequence[str] = (),
+) -> None:
+    """Print what is known about the scans of a plan, unless the user wants no words.
+
+    Parameters
+    ----------
+    study : what is to be done.
+    source : the table, folder or dataset.
+    verbosity : how much to print.
+    unused : columns of a table that are not used, and why.
+    skipped : how many images of a folder were left out, by reason.
+    warnings : about what may have been misunderstood.
+    """
+    if verbosity.quiet:
+        return
+    print_line(f"{source}: {plural(len(study.scans), 'scan')}")
+    for name, text in overview(study, unused or {}, skipped or {}).items():
+        margin = f"  {name:<{_COLUMN}}"
+        for line in wrap(text, _WIDTH - len(margin), break_on_hyphens=False) or [""]:
+            print_line(margin + line)
+            margin = " " * len(margin)
+    for warning in warnings:
+        print_warning(warning)

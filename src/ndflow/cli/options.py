@@ -10,46 +10,15 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, ArgumentCollection, Group, Parameter
 
-from ndflow.scan.settings import (
+from ndflow.methods.matching import MatchingChoices
+from ndflow.subject.settings import (
     AveragingChoices,
     Fitting,
-    MatchingChoices,
     Preparing,
     PresetName,
     Reading,
     Writing,
 )
-
-__all__ = [
-    "COMMON",
-    "AveragingOptions",
-    "DryRun",
-    "Excludes",
-    "FittingOptions",
-    "Force",
-    "GroupedApp",
-    "Images",
-    "Jobs",
-    "Joint",
-    "Masks",
-    "MatchingOptions",
-    "NewTissues",
-    "NoBiasField",
-    "NoReport",
-    "NoTissues",
-    "Output",
-    "Prepare",
-    "PreparingOptions",
-    "Preset",
-    "ReadingOptions",
-    "Scheduler",
-    "TissueFiles",
-    "UnmaskedScans",
-    "Verbosity",
-    "VerbosityOptions",
-    "WritingOptions",
-    "shown_default",
-]
 
 # What most people need, in the order of the help; all other options of a command are advanced.
 COMMON: dict[str, tuple[str, ...]] = {

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ndflow.cli.console import print_error
-from ndflow.cli.progress import ProgressDisplay
+from ndflow.cli.run import ProgressDisplay
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.study.folder import EVALUATION, REPORT
 from ndflow.study.page_fingerprint import page_is_current
-
-__all__ = ["PageOutcome", "page_of_evaluation", "write_page"]
 
 
 class PageOutcome(NamedTuple):

@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
-__all__ = ["Terminated", "raise_if_signalled", "signals_raised"]
-
 _received: list[int] = []
 _MOMENT = 0.5  # seconds by which a signal may reach us later than our workers
 

@@ -69,19 +69,20 @@ from ndflow.evaluation.sites import distance_between_sites
 from ndflow.files.atomic import check_new
 from ndflow.files.tables import write_table
 from ndflow.image.subject import TissueMaps
-from ndflow.preparation.template import Anatomy, load_anatomy
+from ndflow.methods.matching import MatchingChoices
+from ndflow.preparation.registration import Anatomy, load_anatomy
 from ndflow.reporting.build import check_report, report
-from ndflow.scan.outputs import check_folder
-from ndflow.scan.presets.preset_rules import Choices
-from ndflow.scan.records import MapRecord
-from ndflow.scan.settings import AveragingChoices, MatchingChoices, PresetName
 from ndflow.study.folder import EVALUATION, REPORT
-from ndflow.study.listing.scan_table import named_scans, read_scans
-from ndflow.study.parallel.tasks import Outcome
-from ndflow.study.passes import Progress
+from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
-from ndflow.study.presets.planned_study import with_choices
-from ndflow.study.run import Summary, run_cohort
+from ndflow.study.references import with_choices
+from ndflow.study.run import run_cohort
+from ndflow.study.table import named_scans, read_scans
+from ndflow.study.tasks import Outcome, Progress
+from ndflow.subject.outputs import check_folder
+from ndflow.subject.presets import Choices
+from ndflow.subject.records import MapRecord
+from ndflow.subject.settings import AveragingChoices, PresetName
 from ndflow.transport import IntensityMap, PiecewiseLinear
 from ndflow.values import FloatArray, real, whole
 

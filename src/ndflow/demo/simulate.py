@@ -36,8 +36,8 @@ from scipy.interpolate import PchipInterpolator
 from ndflow.errors import FileError
 from ndflow.files.atomic import new_file
 from ndflow.files.stream import gzip_writer
-from ndflow.preparation.template import Anatomy
-from ndflow.preparation.working_grid import Map
+from ndflow.preparation.grid import Map
+from ndflow.preparation.registration import Anatomy
 from ndflow.transport import PiecewiseLinear
 from ndflow.values import FloatArray
 

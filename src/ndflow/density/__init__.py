@@ -2,10 +2,9 @@
 
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.density.condense import condensed, trimmed
-from ndflow.density.dpgmm import Fit, fit
-from ndflow.density.histogram import Histogram, histogram
+from ndflow.density.fit import Fit, fit
+from ndflow.density.histogram import Histogram, histogram, tally
 from ndflow.density.mixture import GaussianMixture, stack
-from ndflow.density.tally import tally
 
 __all__ = [
     "QUANTILE_LEVELS",

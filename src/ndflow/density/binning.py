@@ -13,18 +13,6 @@ from numpy.typing import NDArray
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray
 
-__all__ = [
-    "QUANTILE_LEVELS",
-    "TAIL_LEVELS",
-    "bounding_widths",
-    "capacity",
-    "common",
-    "counted",
-    "joined",
-    "midpoint_edges",
-    "snapped",
-]
-
 QUANTILE_LEVELS: FloatArray = np.arange(1, 200) / 200  # at which distributions are compared
 QUANTILE_LEVELS.flags.writeable = False
 _TAIL = np.array([0, 1e-4, 2e-4, 5e-4, 1e-3, 2e-3, 3e-3, 4e-3])

@@ -13,8 +13,6 @@ import numpy as np
 from ndflow.density.histogram import Histogram
 from ndflow.values import FloatArray
 
-__all__ = ["condensed", "trimmed"]
-
 _OUTSIDE = 0.005  # share of the voxels on either side of the bulk
 _REACH = 3.0  # in widths of the bulk: about 18 standard deviations of a Gaussian
 _LEVELS = 1024  # most levels across the bulk, in each channel

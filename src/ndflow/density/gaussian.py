@@ -17,34 +17,6 @@ import numpy as np
 
 from ndflow.values import FloatArray, einsum
 
-__all__ = [
-    "cholesky",
-    "coefficients",
-    "diagonals",
-    "displacements",
-    "inner",
-    "inverse",
-    "kernel",
-    "log",
-    "log_det",
-    "log_pdf",
-    "log_sum_exp",
-    "main_coordinate",
-    "moment_basis",
-    "monge",
-    "monomials",
-    "outer",
-    "product",
-    "quadratic",
-    "quadratic_at",
-    "softmax",
-    "sqrt",
-    "symmetric",
-    "times",
-    "trace",
-    "weighted_moments",
-]
-
 _LOG_2PI = float(np.log(2 * np.pi))
 
 

@@ -19,11 +19,9 @@ from numpy.typing import NDArray
 from scipy import special
 
 from ndflow.density import gaussian
-from ndflow.density.anderson import sweep
+from ndflow.density.climb import sweep
 from ndflow.density.variational import Data, Moments, Prior, expectation, moments_under, posterior
 from ndflow.values import FloatArray
-
-__all__ = ["by_mass", "divided", "merged", "padded"]
 
 _SETTLING = 1  # sweeps after a merge, before the next is considered
 _TRIAL = 20  # sweeps in which a merge must prove itself

@@ -18,8 +18,6 @@ from ndflow.density.histogram import Histogram
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.values import FloatArray, real_array, whole
 
-__all__ = ["MOST_CELLS", "joint_histogram"]
-
 MOST_CELLS = 50_000  # that a joint histogram occupies
 _FINEST = 512  # bins across the bulk of a channel, to begin with
 _BULK = (0.005, 0.995)  # its percentiles

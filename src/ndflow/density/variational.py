@@ -21,7 +21,7 @@ and given those, the responsibilities are ``r ∝ ρ`` with
 Right after (4) the lower bound on the evidence is ``Σ_n c_n ln Σ_t ρ_nt`` minus the
 Kullback–Leibler divergences of the posterior from the prior: of the sticks (6), of the components
 (7) and, if the concentration has a Gamma prior of its own, of the concentration (8). The bound is
-thus a function of the moments alone, which is what lets `ndflow.density.anderson` extrapolate them
+thus a function of the moments alone, which is what lets `ndflow.density.climb` extrapolate them
 safely.
 
 The points are bins: x is the centre of a bin, and B the covariance within it, ``diag(h²/12)`` for
@@ -45,16 +45,6 @@ from scipy import special
 
 from ndflow.density import gaussian
 from ndflow.values import FloatArray
-
-__all__ = [
-    "Data",
-    "Moments",
-    "Posterior",
-    "Prior",
-    "expectation",
-    "moments_under",
-    "posterior",
-]
 
 _LOG_2 = float(np.log(2.0))
 _LOG_2PI = float(np.log(2 * np.pi))

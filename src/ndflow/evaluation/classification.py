@@ -57,10 +57,9 @@ from ndflow.errors import InvalidValueError
 from ndflow.evaluation.measure import ScanMeasures
 from ndflow.image.subject import Scan
 from ndflow.study.finished import FinishedStudy
-from ndflow.study.parallel.followed import Progress
-from ndflow.study.parallel.tasks import Failure, Task, run_tasks
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_models, read_reference
+from ndflow.study.tasks import Failure, Progress, Task, run_tasks
 from ndflow.values import FloatArray
 
 # ── predictions ───────────────────────────────────────────────────────────────────────────────────

@@ -29,9 +29,8 @@ from ndflow.evaluation.measure import ConditionMeasures, ScanMeasures, measure_s
 from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.subject import Scan
 from ndflow.study.finished import FinishedStudy, SharedScan, check_covariates, shared_scans
-from ndflow.study.parallel.tasks import Failure, Task, check_jobs
-from ndflow.study.passes import Progress
 from ndflow.study.plan import Study
+from ndflow.study.tasks import Failure, Progress, Task, check_jobs
 from ndflow.values import FloatArray
 
 UNNORMALISED, AFFINE = "unnormalised", "affine"

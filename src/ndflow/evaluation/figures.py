@@ -27,17 +27,15 @@ from ndflow.evaluation.distribution import (
 from ndflow.evaluation.measure import TISSUE_ROWS
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.evaluation import QuantileRow, histogram_and_quantile_figure
-from ndflow.figures.export import png, svg
 from ndflow.figures.pair import MapCurve, PairSide, pair_panels
-from ndflow.figures.tissue_plot import TissueRow, tissue_figure
-from ndflow.figures.violins import ViolinPanel, violin_figure
+from ndflow.figures.style import png, svg
+from ndflow.figures.tissues import TissueRow, ViolinPanel, tissue_figure, violin_figure
 from ndflow.image.preview import fullest, slice_at, upright
-from ndflow.methods.base import method_of
+from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
-from ndflow.scan.reading import read_lesion, read_masked
 from ndflow.study.finished import SharedScan, mask_used
 from ndflow.study.integrity import read_results, refuse_other_inputs
+from ndflow.subject.voxels import read_lesion, read_masked
 from ndflow.transport import IntensityMap, align
 from ndflow.values import FloatArray
 

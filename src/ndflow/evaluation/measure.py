@@ -24,12 +24,12 @@ from ndflow.image.mask import BoolArray
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
-from ndflow.scan.reading import read_lesion, read_masked
-from ndflow.scan.records import MapRecord
-from ndflow.scan.tissue_maps import probabilities
 from ndflow.study.finished import SharedScan, mask_used
 from ndflow.study.integrity import read_results, refuse_other_image, refuse_other_inputs
 from ndflow.study.plan import ResultPaths
+from ndflow.subject.records import MapRecord
+from ndflow.subject.tissue_maps import probabilities
+from ndflow.subject.voxels import read_lesion, read_masked
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
 

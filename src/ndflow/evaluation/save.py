@@ -27,15 +27,13 @@ from ndflow.evaluation.tables import TABLES, Part, tables
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import write_table
-from ndflow.record import JSON
-from ndflow.scan.outputs import check_folder, make_folder
-from ndflow.scan.records import EvaluationRecord
-from ndflow.scan.settings import Reading
 from ndflow.study.finished import unchanging
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
-from ndflow.study.parallel.tasks import Task, record_failures, run_tasks
-from ndflow.study.passes import Progress, Silent
-from ndflow.values import whole
+from ndflow.study.tasks import Progress, Silent, Task, record_failures, run_tasks
+from ndflow.subject.outputs import check_folder, make_folder
+from ndflow.subject.records import EvaluationRecord
+from ndflow.subject.settings import Reading
+from ndflow.values import JSON, whole
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
 

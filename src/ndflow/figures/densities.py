@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["DensityPanel", "density_figure", "density_picture"]
-
 _LINES = 40  # thin lines per site, at most
 _LINES_IN_ALL = 300  # per figure, for the size of its file
 _BAND = 100  # points of a band, which matplotlib does not simplify as it does lines
@@ -80,7 +78,7 @@ def density_figure(panels: Sequence[DensityPanel], *, sites: Iterable[str] = ())
 
     Returns
     -------
-    A matplotlib figure, which `ndflow.figures.export` turns into a file.
+    A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
     if not panels:
         raise InvalidValueError("panels must hold at least one panel")

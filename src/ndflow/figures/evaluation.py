@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["QuantileRow", "histogram_and_quantile_figure"]
 
 _WIDTH, _HEIGHT = 4.8, 2.0  # inches, of a cell
 _LETTERS = 12  # per inch
@@ -85,7 +84,7 @@ def histogram_and_quantile_figure(
 
     Returns
     -------
-    A matplotlib figure, which `ndflow.figures.export` turns into a file.
+    A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
     if not rows:
         raise InvalidValueError("rows must hold at least one cell")

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["MapCurve", "PairSide", "pair_panels"]
-
 _WIDTH, _HEIGHT = 10.4, 4.4  # inches
 _WINDOW = (1, 99.5)  # percentiles of a slice, from black to white
 
@@ -103,7 +101,7 @@ def pair_panels(source: PairSide, target: PairSide, result: PairSide, imap: MapC
 
     Returns
     -------
-    A matplotlib figure, which `ndflow.figures.export` turns into a file.
+    A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
     with style.new_figure(_WIDTH, _HEIGHT) as figure:
         grid = figure.add_gridspec(2, 4, height_ratios=(1.25, 1))

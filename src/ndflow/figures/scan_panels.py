@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["ScanPanel", "scan_figure"]
-
 _WIDTH, _HEIGHT = 9.0, 2.4  # inches
 _POINTS = 160
 _SPIKE = 1.6  # times the height of the curve to compare with: higher bins are cut off
@@ -112,7 +110,7 @@ def scan_figure(panel: ScanPanel, *, colour: str = style.ACCENT) -> Figure:
 
     Returns
     -------
-    A matplotlib figure, which `ndflow.figures.export` turns into a file.
+    A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
     with style.new_figure(_WIDTH, _HEIGHT) as figure:
         grid = figure.add_gridspec(2, 3, height_ratios=(1.7, 1), width_ratios=(1.1, 1, 1.1))

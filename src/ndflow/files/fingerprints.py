@@ -17,7 +17,7 @@ from typing import Any
 
 from ndflow._version import RESULTS
 from ndflow.files.atomic import AnyPath
-from ndflow.record import Record
+from ndflow.values import Record
 
 _NOT_HASHED = ("checksum", "command")
 

@@ -16,17 +16,6 @@ from nibabel.spatialimages import HeaderDataError
 from ndflow.errors import FileError
 from ndflow.values import FloatArray
 
-__all__ = [
-    "CONVERT",
-    "DAMAGED",
-    "Header",
-    "Layout",
-    "affine_of",
-    "describes",
-    "refuse_shape",
-    "shape_problem",
-]
-
 Header = Any  # nibabel's headers are not typed
 
 DAMAGED = "its header is damaged: copy or download it again"

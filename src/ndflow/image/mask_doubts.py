@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from ndflow.doubt import Doubt
 from ndflow.image.mask import BoolArray, Inside
 from ndflow.image.volume import Volume
-from ndflow.record import Record
+from ndflow.values import Record
 
 _GRID_MM = 2.0
 _RIM_MM = 4.0  # and as much again to the interior

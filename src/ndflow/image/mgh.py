@@ -20,18 +20,6 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.layout import CONVERT, DAMAGED, Header, Layout, affine_of, refuse_shape
 from ndflow.values import FloatArray
 
-__all__ = [
-    "MGH_START",
-    "MGH_TAIL",
-    "MGH_TYPES",
-    "MGH_VERSION",
-    "mgh_ends",
-    "mgh_header",
-    "mgh_header_with_tail",
-    "mgh_layout",
-    "refuse_other_type",
-]
-
 MGH_VERSION = b"\0\0\0\1"  # the only one; every file begins with it
 MGH_START = 284  # the offset of the first voxel, in every file
 MGH_TAIL = 1 << 20  # no file has as many bytes after its voxels; a colour table takes 100,000

@@ -35,15 +35,6 @@ from ndflow.image.layout import (
 )
 from ndflow.values import FloatArray
 
-__all__ = [
-    "add_extensions",
-    "header_size",
-    "nifti_head",
-    "nifti_header",
-    "nifti_header_for",
-    "nifti_layout",
-]
-
 _SIZES = {348: Nifti1Header, 540: Nifti2Header}  # of the fixed part, with which it begins
 _CLASSES: dict[tuple[bool, bool], Any] = {  # by version 2 or 1, and by single file or pair
     (False, True): Nifti1Header,

@@ -13,8 +13,6 @@ from ndflow.files.fingerprints import FileHash
 from ndflow.image.layout import Header
 from ndflow.values import FloatArray
 
-__all__ = ["PIECE", "Volume"]
-
 PIECE = 1 << 18  # voxels at a time: few enough to fit the processor's cache
 
 _ZERO_TOLERANCE = 1e-2  # in steps of scaled integers: the rounding error of a header

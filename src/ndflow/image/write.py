@@ -25,16 +25,6 @@ from ndflow.image.nifti import nifti_head, nifti_header
 from ndflow.image.read import IMAGE_KINDS, kind_of, pair_names
 from ndflow.image.volume import PIECE, Volume
 
-__all__ = [
-    "DTYPES",
-    "Written",
-    "cast_to",
-    "check_output",
-    "make_array",
-    "make_image",
-    "write_volume",
-]
-
 _INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 DTYPES = ("float32", "float64", *_INTEGERS)
 

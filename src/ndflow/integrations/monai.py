@@ -32,7 +32,7 @@ from ndflow.integrations.normaliser import (
     record_map,
 )
 from ndflow.methods.matching import Scale
-from ndflow.scan.target import AnyTarget
+from ndflow.subject.target import AnyTarget
 from ndflow.values import plural
 
 try:
@@ -53,8 +53,6 @@ except ImportError as error:
         f"ndflow.integrations.monai needs MONAI, which cannot be imported ({error}); "
         "try pip install 'ndflow[monai]'"
     ) from error
-
-__all__ = ["NDFlow", "NDFlowd"]
 
 _MAPS = "ndflow_maps"  # in the record of an applied operation
 # Nothing is interpolated here, but `Invertd` sets the mode of interpolation to "nearest" if it

@@ -36,16 +36,13 @@ from ndflow.files.atomic import AnyPath
 from ndflow.image.mask import MIN_VOXELS, BoolArray, read_mask
 from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import Scan
-from ndflow.methods.base import method_of
+from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.matching import MatchingChoices, Scale
-from ndflow.methods.model import DensityModel
-from ndflow.scan.map_voxels import map_array
-from ndflow.scan.presets.preset_facts import TargetFacts
-from ndflow.scan.presets.preset_rules import settled_match
-from ndflow.scan.reading import MaskedVolume, count_voxels, error_about, read_scan
-from ndflow.scan.records import MapRecord
-from ndflow.scan.settings import Fitting, Reading, Writing, flat
-from ndflow.scan.target import (
+from ndflow.subject.map_voxels import map_array
+from ndflow.subject.presets import TargetFacts, settled_match
+from ndflow.subject.records import MapRecord
+from ndflow.subject.settings import Fitting, Reading, Writing, flat
+from ndflow.subject.target import (
     AnyTarget,
     check_units,
     in_units,
@@ -53,9 +50,8 @@ from ndflow.scan.target import (
     read_target,
     with_scale,
 )
+from ndflow.subject.voxels import MaskedVolume, count_voxels, error_about, read_scan
 from ndflow.transport import IntensityMap
-
-__all__ = ["NormalisedVolume", "RecordedMap", "VolumeNormaliser", "apply_recorded", "record_map"]
 
 RecordedMap = dict[str, Any]
 

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.binning import joined
-from ndflow.density.projections import marginal
+from ndflow.density.mixture import marginal
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.transport import Affine, Channelwise, IntensityMap, QuantileMap, tabulate
 from ndflow.transport.normalising_map import DETERMINED_RANGE
@@ -33,8 +33,6 @@ except ImportError as error:
         "ndflow.integrations.sklearn needs scikit-learn 1.6 or later, which cannot be imported "
         f"({error}); try pip install 'ndflow[sklearn]'"
     ) from error
-
-__all__ = ["DensityFlowTransformer"]
 
 _FLOATS = (np.float64, np.float32)
 _EXTREME = 1e100  # values between its inverse and it can be squared

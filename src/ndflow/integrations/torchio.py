@@ -21,7 +21,7 @@ from ndflow.integrations.normaliser import (
     record_map,
 )
 from ndflow.methods.matching import Scale
-from ndflow.scan.target import AnyTarget
+from ndflow.subject.target import AnyTarget
 
 try:
     import torch
@@ -34,8 +34,6 @@ except ImportError as error:
         f"ndflow.integrations.torchio needs TorchIO, which cannot be imported ({error}); "
         "try pip install 'ndflow[torchio]'"
     ) from error
-
-__all__ = ["MapIntensities", "NDFlow"]
 
 Masking = str | Callable[[torch.Tensor], torch.Tensor] | int | Sequence[int] | None
 

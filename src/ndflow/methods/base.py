@@ -5,27 +5,84 @@ from many scans (`Method.average`), and finds the map from a scan to a target (`
 is all that the rest of the program asks of it; modes (`ndflow.methods.modes`) compose its maps.
 
 Every method knows the density of a scan, a Gaussian mixture, and most need no more. Those that look
-at a few intensities instead derive from `ndflow.methods.landmark_method.LandmarkMethod`.
+at a few intensities instead derive from `LandmarkMethod`.
+
+LandmarkMethod: methods that look at a few intensities of a scan, not at its whole density.
+
+They all work alike. Landmarks of a scan are measured; those of a target are measured in the same
+way, or averaged over the scans of a study; and a map joins the two.
+
+| method        | landmarks                                              | joined by               |
+|---------------|--------------------------------------------------------|-------------------------|
+| `zscore`      | mean of the voxels, and one standard deviation above   | a straight line         |
+| `nyul`        | percentiles                                            | linear interpolation    |
+| `quantile`    | the whole distribution                                 | the same                |
+| `hellier`     | means of five classes                                  | a polynomial            |
+
+Landmarks are averaged over scans of zero mean and unit standard deviation, so results are in the
+space of a reference.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import fields
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
 
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.errors import InvalidValueError
-from ndflow.methods.matching import Matching, Scale
-from ndflow.methods.model import DensityModel
-from ndflow.methods.registry import METHODS
+from ndflow.methods.matching import METHODS, Matching, Scale
 from ndflow.methods.solution import Solution
-from ndflow.population import Landmarks
-from ndflow.transport import Affine
+from ndflow.population import Landmarks, Reference, TissueModel, Tissues, reference
+from ndflow.transport import Affine, IntensityMap, align
+from ndflow.values import FloatArray
 
-__all__ = ["Method", "method_called", "method_of"]
+# ── models ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class DensityModel:
+    """A density, and whatever else is known about the same intensities.
+
+    Attributes
+    ----------
+    mixture : the density.
+    landmarks : the intensities that some methods look at instead of the density.
+    tissues : the tissues of a scan, or of the population that a target represents.
+    through_site : of a scan, whether the map of its site has removed the scanner's contrast.
+    """
+
+    mixture: GaussianMixture
+    landmarks: Landmarks | None = None
+    tissues: Tissues | TissueModel | None = None
+    through_site: bool = False
+
+    @classmethod
+    def of_reference(cls, reference: Reference) -> DensityModel:
+        """Return what a reference knows about its population."""
+        return cls(reference.mixture, reference.landmarks, reference.tissues)
+
+    def transformed(self, affine: Affine) -> DensityModel:
+        """Return the model of the same intensities in other units."""
+        return DensityModel(
+            self.mixture.transformed(affine.matrix, affine.offset),
+            self.landmarks and self.landmarks.transformed(affine),
+            self.tissues and self.tissues.transformed(affine),
+            self.through_site,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the parts that are known, as JSON can hold them."""
+        parts = {field.name: getattr(self, field.name) for field in fields(self)}
+        del parts["through_site"]  # only on the way through a site, never of what is kept
+        return {name: part.to_dict() for name, part in parts.items() if part is not None}
+
+
+# ── methods ───────────────────────────────────────────────────────────────────────────────────────
 
 _EVERY_METHOD = {"method", "scale", "range"}  # options that no method needs to list
 _PAPER = """@inproceedings{castro2018,
@@ -158,3 +215,184 @@ def method_called(name: str) -> Method:
     module = import_module(f"ndflow.methods.{METHODS[name]}")
     found: Method = next(method for method in module.METHODS if method.name == name)
     return found
+
+
+# ── methods with landmarks ────────────────────────────────────────────────────────────────────────
+
+
+class Joined(NamedTuple):
+    """A map between landmarks.
+
+    Attributes
+    ----------
+    imap : the map.
+    message : how it was made.
+    as_intended : whether the method could do what it is meant to.
+    """
+
+    imap: IntensityMap
+    message: str
+    as_intended: bool = True
+
+
+class LandmarkMethod(Method):
+    """A method that joins landmarks of a scan to those of a target.
+
+    Attributes
+    ----------
+    count : how many landmarks there are; 0 for any number from two.
+    fixed : the average over any scans, where it is known beforehand.
+    """
+
+    count: ClassVar[int] = 0
+    fixed: ClassVar[tuple[float, ...] | None] = None
+
+    @abstractmethod
+    def landmarks_of(self, histogram: Histogram, matching: Matching) -> FloatArray:
+        """Return the landmarks of a scan, (n,)."""
+
+    @abstractmethod
+    def join(self, own: FloatArray, target: FloatArray) -> Joined:
+        """Return the map from landmarks to as many others."""
+
+    def landmarks_of_density(
+        self, mixture: GaussianMixture, matching: Matching
+    ) -> FloatArray | None:
+        """Return the landmarks of a density; None where a density does not determine them."""
+        return None
+
+    def check_landmarks(self, landmarks: Landmarks) -> Landmarks:
+        """Return landmarks, if they can be those of this method."""
+        if landmarks.method != self.name:
+            raise InvalidValueError(
+                f"landmarks of {landmarks.method} cannot be used for {self.name}; "
+                f"use a reference made with the same method"
+            )
+        size = landmarks.values.size
+        if size != self.count if self.count else size < 2:
+            wanted = self.count or "two or more"
+            raise InvalidValueError(f"{self.name} needs {wanted} landmarks, not {size}")
+        return landmarks
+
+    def measure(self, histogram: Histogram, matching: Matching) -> Landmarks:
+        """Return the landmarks of a scan."""
+        if histogram.channels != 1:
+            raise InvalidValueError(f"landmarks need one channel, not {histogram.channels}")
+        return self._landmarks(self.landmarks_of(histogram, matching))
+
+    def measure_options(self, matching: Matching) -> dict[str, str | int]:
+        """Return the method, and how many landmarks it was asked for."""
+        return {"method": self.name, "landmarks": matching.landmarks}
+
+    def average(self, scans: Iterable[tuple[Landmarks, Affine, float]]) -> Landmarks:
+        """Return the average of the landmarks of a study's scans."""
+        total, weights = np.zeros(0), 0.0
+        for own, aligned, weight in scans:
+            self.check_landmarks(own)
+            values = aligned(own.values)
+            if (total.size or values.size) != values.size:
+                raise InvalidValueError("scans must all have the same number of landmarks")
+            total = (total if total.size else np.zeros(values.size)) + weight * values
+            weights += weight
+        if not weights > 0:
+            raise InvalidValueError("there are no landmarks to average")
+        return self._landmarks(total / weights if self.fixed is None else np.array(self.fixed))
+
+    def target_landmarks(
+        self,
+        saved: Landmarks | None,
+        mixture: GaussianMixture,
+        matching: Matching,
+        *,
+        averaged: bool,
+    ) -> Landmarks:
+        """Return the landmarks saved with a target, or else those of its density.
+
+        The landmarks of an average density are not the average landmarks, so they are not used.
+        """
+        if saved is not None and saved.method == self.name:
+            if "landmarks" in self.uses and saved.values.size != matching.landmarks:
+                raise InvalidValueError(
+                    f"holds {saved.values.size} landmarks, not {matching.landmarks}; "
+                    f"use --landmarks {saved.values.size}"
+                )
+            return self.check_landmarks(saved)
+        values = self.landmarks_of_density(mixture, matching)
+        if values is None or (averaged and self.fixed is None):
+            raise InvalidValueError(
+                f"holds no landmarks of {self.name}; give the file of a reference made with "
+                f"'ndflow reference --method {self.name}'"
+            )
+        return self._landmarks(values)
+
+    def solve(self, source: DensityModel, target: DensityModel, matching: Matching) -> Solution:
+        """Return the map that joins the landmarks of a scan to those of a target."""
+        if source.landmarks is None or target.landmarks is None:
+            raise InvalidValueError(f"the method {self.name!r} needs landmarks")
+        own, other = (self.check_landmarks(model.landmarks) for model in (source, target))  # type: ignore[arg-type]
+        if own.values.size != other.values.size:
+            raise InvalidValueError(
+                f"{own.values.size} landmarks cannot be joined to {other.values.size}; "
+                f"use a reference made in the same way"
+            )
+        joined = self.join(own.values, other.values)
+        affine = align(source.mixture, target.mixture)
+        return Solution(joined.imap, affine, joined.message, joined.as_intended)
+
+    def _landmarks(self, values: FloatArray) -> Landmarks:
+        return self.check_landmarks(Landmarks(self.name, values))
+
+
+def straight_line(own: FloatArray, target: FloatArray) -> Joined:
+    """Return the affine map through two pairs of landmarks."""
+    factor = (target[1] - target[0]) / (own[1] - own[0])
+    affine = Affine(np.array([[factor]]), np.array([target[0] - factor * own[0]]))
+    return Joined(affine, "aligned")
+
+
+# ── references ────────────────────────────────────────────────────────────────────────────────────
+
+
+def build_reference(
+    models: Sequence[DensityModel],
+    method: Method,
+    *,
+    names: Sequence[str] | None = None,
+    channel_names: Sequence[str] | str | None = None,
+    average: str = "density",
+    weights: Sequence[float] | None = None,
+    tissues: TissueModel | None = None,
+    truncation: int = 20,
+    effective_count: float = 3e4,
+) -> Reference:
+    """Average the models of some scans.
+
+    Parameters
+    ----------
+    models : one per scan, in an order that does not depend on how they were given: sums of
+        landmarks depend on it in the last digit.
+    method : what the reference is for.
+    names, channel_names, average, weights, truncation, effective_count : see
+        `ndflow.population.reference`.
+    tissues : of the population, where they are known.
+    """
+    made = reference(
+        [model.mixture for model in models],
+        weights=weights,
+        average=average,
+        names=names,
+        channel_names=channel_names,
+        truncation=truncation,
+        effective_count=effective_count,
+    )
+    heavy = [1.0] * len(models) if weights is None else weights
+    known = [
+        (model.landmarks, align(model.mixture), weight)
+        for model, weight in zip(models, heavy, strict=True)
+        if model.landmarks is not None
+    ]
+    return replace(
+        made,
+        landmarks=method.average(known) if known else None,
+        tissues=tissues,
+    )

@@ -2,7 +2,7 @@
 
 The command line shows `MatchingChoices` as its options, and Python functions take its fields as
 keywords, so each choice has one name, one default and one explanation. What a user leaves open, a
-preset decides (`ndflow.scan.presets`); `Matching` is the same with nothing left open.
+preset decides (`ndflow.subject.presets`); `Matching` is the same with nothing left open.
 """
 
 from __future__ import annotations
@@ -10,21 +10,34 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from ndflow.errors import InvalidValueError
-from ndflow.methods.registry import MethodName
 
-__all__ = [
-    "Matching",
-    "MatchingChoices",
-    "Objective",
-    "Scale",
-    "Solver",
-    "TargetKind",
-    "check_choice",
-    "is_number",
-]
+# ── the table of methods ──────────────────────────────────────────────────────────────────────────
+# The available methods: one line each.
+#
+# A method lives in a module of this package and keeps to the contract of `ndflow.methods.base`. To
+# add one, write the module and its test, and add a line here; commands, studies, evaluations and
+# reports find it by its name and never ask which one it is. (Nothing is imported before a method is
+# used, so that ``ndflow --help`` does not wait for numpy.)
+
+METHODS = {  # name: module
+    "ndflow": "ndflow",
+    "affine": "baselines",
+    "zscore": "baselines",
+    "nyul": "baselines",
+    "quantile": "baselines",
+    "hellier": "baselines",
+}
+
+if TYPE_CHECKING:
+    MethodName = str
+else:
+    MethodName = Literal[tuple(METHODS)]
+
+
+# ── matching ──────────────────────────────────────────────────────────────────────────────────────
 
 Objective = Literal["l2", "cramer"]
 Scale = Literal["positive", "standard", "target"]

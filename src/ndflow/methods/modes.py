@@ -16,15 +16,12 @@ from typing import Any
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.methods.base import method_of
+from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import Solution
 from ndflow.methods.targets import chosen_density, target_rule
 from ndflow.population import pushforward
 from ndflow.transport import Affine, Chain, align
-
-__all__ = ["MODES", "Goal", "Mode", "SiteMap"]
 
 
 @dataclass(frozen=True)

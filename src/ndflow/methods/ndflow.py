@@ -14,9 +14,8 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.methods.base import Method
+from ndflow.methods.base import DensityModel, Method
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import Divergence, PlainTarget, Solution
 from ndflow.methods.targets import target_rule
 from ndflow.population import MIDPOINT_LEVELS
@@ -28,8 +27,6 @@ from ndflow.transport import (
     flow_map,
     tabulate,
 )
-
-__all__ = ["METHODS", "DensityFlow"]
 
 _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
 _SHORTCOMINGS = {

@@ -7,17 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ndflow.density import GaussianMixture
-from ndflow.record import Record
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap
-
-__all__ = [
-    "Divergence",
-    "MatchRecord",
-    "PlainTarget",
-    "SlopeRange",
-    "Solution",
-    "TargetChoice",
-]
+from ndflow.values import Record
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
+from ndflow.methods.base import DensityModel
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.solution import TargetChoice
 from ndflow.population import (
     TISSUES,
@@ -24,8 +24,6 @@ from ndflow.population import (
     tissues_from_components,
 )
 from ndflow.values import FloatArray
-
-__all__ = ["TargetRule", "chosen_density", "target_rule"]
 
 # How strongly proportions are held to those of the population, see `adapted_proportions`: more, as
 # long as the contrast of a scanner could be taken for proportions; less, once a site's map has

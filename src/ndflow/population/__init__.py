@@ -1,19 +1,16 @@
 """Cohorts: references and tissues, learned from the densities of many scans."""
 
-from ndflow.population.landmarks import Landmarks
-from ndflow.population.pushforward import pushforward
-from ndflow.population.reference import Reference, reference
-from ndflow.population.tissue_model import (
+from ndflow.population.averaging import pushforward
+from ndflow.population.reference import Landmarks, Reference, reference
+from ndflow.population.tissues import (
+    MIDPOINT_LEVELS,
     TISSUES,
+    AdaptedProportions,
     TissueModel,
     Tissues,
+    adapted_proportions,
     tissue_model,
     tissues_from_components,
-)
-from ndflow.population.tissue_proportions import (
-    MIDPOINT_LEVELS,
-    AdaptedProportions,
-    adapted_proportions,
 )
 
 __all__ = [

@@ -22,8 +22,6 @@ from ndflow.density import QUANTILE_LEVELS, GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.values import FloatArray
 
-__all__ = ["FEWEST", "UNLIKE", "density_distance", "far_from", "unlike_others", "unlike_reference"]
-
 FEWEST = 6  # scans, to know what is usual among them
 UNLIKE = ("unlike the reference", "unlike the others")  # kinds of doubt
 _FAR = 0.3  # standard deviations, from a reference

@@ -21,11 +21,9 @@ from scipy import ndimage
 
 from ndflow.image.preview import Greys, encode_palette
 from ndflow.image.volume import Volume
-from ndflow.preparation.prepare_volume import PreparedVolume
-from ndflow.preparation.working_grid import Bools, Map, voxel_sizes
+from ndflow.preparation.grid import Bools, Map, voxel_sizes
+from ndflow.preparation.volume import PreparedVolume
 from ndflow.values import FloatArray
-
-__all__ = ["OUTLINES", "preparation_picture"]
 
 # Colours of Okabe and Ito, which are distinguishable with any type of colour vision. Yellow, which
 # is faint on paper, is the clearest of them on a dark picture.

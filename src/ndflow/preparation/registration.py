@@ -1,24 +1,204 @@
-"""The template brain, deformed to that of a scan: where to expect which tissue.
+"""What ANTs does: correct the bias field, and deform the template to a scan.
 
-The ICBM152 average [fonov2011] is registered by ANTs (SyN) [avants2008] on the working grid, where
-it takes about ten seconds.
+Registration samples voxels at random, and adds up what its threads find in the order in which they
+finish. With one thread and a fixed seed the same scan gives the same bytes; scans are processed in
+parallel instead.
 """
 
 from __future__ import annotations
 
+import os
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import ndimage
 
-from ndflow.errors import DegenerateDataError
-from ndflow.preparation.ants_images import SEED, ants_image, import_ants
-from ndflow.preparation.template import halved_anatomy
-from ndflow.preparation.working_grid import RESOLUTION, Bools, Map, WorkingGrid
+from ndflow.errors import DegenerateDataError, InvalidValueError
+from ndflow.preparation.grid import RESOLUTION, Bools, Map, WorkingGrid
+from ndflow.values import FloatArray
 
-__all__ = ["WarpedTemplate", "register_template"]
+SEED = 1
+
+_ENVIRONMENT = {
+    "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS": "1",
+    "ANTS_RANDOM_SEED": str(SEED),
+}
+
+
+def import_ants() -> Any:
+    """Return the module ``ants``.
+
+    Raises
+    ------
+    InvalidValueError
+        Where it is not installed.
+    """
+    os.environ.update(_ENVIRONMENT)  # ITK reads it once, when it is first used
+    try:
+        return import_module("ants")
+    except ImportError:
+        raise InvalidValueError(
+            "the bias field and the tissue maps need antspyx, which is not installed; "
+            "try pip install 'ndflow[prepare]'"
+        ) from None
+
+
+def ants_image(array: NDArray[Any], affine: FloatArray) -> Any:
+    """Return an image for ANTs.
+
+    Parameters
+    ----------
+    array : its voxels.
+    affine : (4, 4), from voxel indices to millimetres; diagonal but for the origin. ANTs would
+        count millimetres to the left and to the back; all that matters is that images agree.
+    """
+    return import_ants().from_numpy(
+        np.ascontiguousarray(array, np.float32),
+        origin=affine[:3, 3].tolist(),
+        spacing=np.diag(affine)[:3].tolist(),
+    )
+
+
+# ── the bias field ────────────────────────────────────────────────────────────────────────────────
+# The bias field of a scan: a smooth change of brightness, caused by the coils and not by tissue.
+#
+# It is estimated by N4 [tustison2010] from the brain on the working grid. Its geometric mean over
+# the brain is made 1, so a corrected scan keeps its units.
+
+_SPLINE = 160.0  # mm between the knots of the first level
+_CONVERGENCE = {"iters": [30, 30, 25], "tol": 1e-5}
+_SHRINK = 2
+
+
+def log_bias_field(coarse: WorkingGrid, lesion: Bools | None = None) -> Map:
+    """Estimate the logarithm of the bias field.
+
+    Parameters
+    ----------
+    coarse : the brain on the working grid.
+    lesion : voxels that the estimate does not see.
+
+    Returns
+    -------
+    Map
+        On the same grid, with a mean of 0 over the brain. Outside the brain it stays within the
+        range that it has inside.
+
+    Raises
+    ------
+    DegenerateDataError
+        Where nothing is left to estimate it from.
+    """
+    inner = ndimage.binary_erosion(coarse.brain) & (coarse.values > 0)
+    if lesion is not None:
+        inner &= ~lesion
+    if not inner.any():
+        raise DegenerateDataError("the brain is too small for a bias field, or has no signal")
+    field = (
+        import_ants()
+        .n4_bias_field_correction(
+            ants_image(coarse.values, coarse.affine),
+            mask=ants_image(inner, coarse.affine),
+            shrink_factor=_SHRINK,
+            spline_param=_SPLINE,
+            convergence=_CONVERGENCE,
+            return_bias_field=True,
+        )
+        .numpy()
+    )
+    log = np.log(np.maximum(field, 1e-3))
+    inside = log[coarse.brain]
+    limited: Map = np.clip(log, inside.min(), inside.max()) - inside.mean()
+    return limited.astype(np.float32)
+
+
+# ── the template ──────────────────────────────────────────────────────────────────────────────────
+# Real anatomy that is available wherever nilearn is: the ICBM152 average brain in its wheel.
+#
+# That template [fonov2011] consists of a skull-stripped T1-weighted image and tissue probability
+# maps of GM and WM, all on one grid of 1 mm. What is inside the brain and neither GM nor WM is CSF.
+
+
+class Anatomy(NamedTuple):
+    """A template brain.
+
+    Attributes
+    ----------
+    t1 : intensities between 0 and 1; 0 outside the brain.
+    gm, wm : the probabilities of GM and WM; they extend a little beyond the brain.
+    brain : the share of each voxel that is inside the brain.
+    affine : (4, 4), from voxel indices to millimetres; diagonal but for the origin.
+    """
+
+    t1: Map
+    gm: Map
+    wm: Map
+    brain: Map
+    affine: FloatArray
+
+
+def load_anatomy() -> Anatomy:
+    """Read the template brain.
+
+    Returns
+    -------
+    Anatomy
+        The ICBM152 average brain, from nilearn, on a grid of 1 mm.
+
+    Raises
+    ------
+    InvalidValueError
+        Where nilearn is not installed.
+    """
+    try:
+        datasets = import_module("nilearn.datasets")
+    except ImportError:
+        raise InvalidValueError(
+            "the template brain is that of nilearn, which is not installed; "
+            "try pip install 'ndflow[report]'"
+        ) from None
+    image = datasets.load_mni152_template(resolution=1)
+    t1 = _map(image)
+    gm = _map(datasets.load_mni152_gm_template(resolution=1))
+    wm = _map(datasets.load_mni152_wm_template(resolution=1))
+    brain = (t1 > 0).astype(np.float32)
+    return Anatomy(t1, gm, wm, brain, np.asarray(image.affine, np.float64))
+
+
+@cache
+def halved_anatomy() -> Anatomy:
+    """Return the template brain on a grid of 2 mm, each voxel the mean of eight."""
+    full = load_anatomy()
+    brain = _halved(full.brain)
+    mean = _halved(full.t1) / np.maximum(brain, 1e-3)
+    affine = full.affine @ np.diag([2.0, 2.0, 2.0, 1.0])
+    affine[:3, 3] += np.diag(full.affine)[:3] / 2  # the centre of eight voxels
+    t1 = np.where(brain > 0.5, mean, 0).astype(np.float32)
+    return Anatomy(t1, _halved(full.gm), _halved(full.wm), brain, affine)
+
+
+def _map(image: Any) -> Map:
+    return np.ascontiguousarray(image.dataobj, dtype=np.float32)
+
+
+def _halved(array: Map) -> Map:
+    half = [length // 2 for length in array.shape]
+    even = array[: 2 * half[0], : 2 * half[1], : 2 * half[2]]
+    blocks = even.reshape(half[0], 2, half[1], 2, half[2], 2)
+    mean: Map = blocks.mean(axis=(1, 3, 5), dtype=np.float32)
+    return mean
+
+
+# ── registration ──────────────────────────────────────────────────────────────────────────────────
+# The template brain, deformed to that of a scan: where to expect which tissue.
+#
+# The ICBM152 average [fonov2011] is registered by ANTs (SyN) [avants2008] on the working grid,
+# where it takes about ten seconds.
 
 _TRANSFORM = "antsRegistrationSyNQuick[s]"
 _COARSE = 10.0  # mm: the standard deviation of what counts as coarse

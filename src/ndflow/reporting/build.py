@@ -21,7 +21,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, check_new, new_file, reading
 from ndflow.files.model_files import kind_in
 from ndflow.image.preview import Preview, read_preview
-from ndflow.methods.model import DensityModel
+from ndflow.methods.base import DensityModel
 from ndflow.reporting.channels.joint_page import joint_page
 from ndflow.reporting.content import Page, Volumes
 from ndflow.reporting.density_section import headline, populations, site_entries
@@ -44,19 +44,16 @@ from ndflow.reporting.scan_section import (
     scan_summaries,
     volumes_of,
 )
-from ndflow.scan.settings import Reading
-from ndflow.scan.target import in_units, target_of
-from ndflow.study.channels.joint_plan import JointStudyRecord
 from ndflow.study.finished import FinishedStudy, unchanging
 from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, refuse_foreign_page, signed
+from ndflow.study.joint_plan import JointStudyRecord
 from ndflow.study.page_fingerprint import page_fingerprint
-from ndflow.study.parallel.tasks import Outcome, read_failures
-from ndflow.study.passes import Progress, Silent
-from ndflow.study.preparing.preparation_records import PreparedRecord
+from ndflow.study.prepare_records import PreparedRecord
 from ndflow.study.references import read_reference, reference_name
+from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
+from ndflow.subject.settings import Reading
+from ndflow.subject.target import in_units, target_of
 from ndflow.values import path_like, whole
-
-__all__ = ["check_report", "report"]
 
 SAMPLE, VIEWER = 20, 9  # how many scans a page shows with figures, and in its viewer
 

@@ -11,24 +11,6 @@ from dataclasses import dataclass
 
 from ndflow.doubt import Doubt
 
-__all__ = [
-    "Column",
-    "Curves",
-    "Grey",
-    "Headline",
-    "Montage",
-    "Numbers",
-    "Page",
-    "Picture",
-    "Preparation",
-    "PreparedEntry",
-    "ScanEntry",
-    "SiteEntry",
-    "Slices",
-    "Verdict",
-    "Volumes",
-]
-
 
 @dataclass(frozen=True)
 class Picture:

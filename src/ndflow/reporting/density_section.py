@@ -14,16 +14,13 @@ import numpy as np
 
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.figures.densities import DensityPanel, density_picture
-from ndflow.figures.export import svg
-from ndflow.figures.style import colours
-from ndflow.methods.model import DensityModel
+from ndflow.figures.style import colours, svg
+from ndflow.methods.base import DensityModel
 from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.content import Headline, Picture, SiteEntry
 from ndflow.reporting.scan_section import ScanSummary, densities_by_site
-from ndflow.study.site_distances import SiteDistances, site_distances
+from ndflow.study.distances import SiteDistances, site_distances
 from ndflow.values import plural
-
-__all__ = ["headline", "populations", "site_entries"]
 
 _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
 _CONDITIONS = {"raw": "unnormalised", "aligned": "aligned", "result": "normalised"}

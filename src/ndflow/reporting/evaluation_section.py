@@ -14,10 +14,8 @@ from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.reporting.content import Numbers, Picture, Verdict
-from ndflow.scan.records import EvaluationRecord
 from ndflow.study.folder import EVALUATION_RECORD
-
-__all__ = ["EvaluationSection", "evaluation_section", "rows_of"]
+from ndflow.subject.records import EvaluationRecord
 
 _ABOUT = {
     "recovery": (  # of the demonstration

@@ -8,11 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from ndflow._version import __version__
 from ndflow.image.mask import BRAIN
 from ndflow.population.balancing import BIBTEX as BALANCING
-from ndflow.preparation.brain_mask import BIBTEX
-from ndflow.scan.records import StudyRecord
-from ndflow.scan.target import SCALES
+from ndflow.preparation.brain import BIBTEX
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.subject.records import StudyRecord
+from ndflow.subject.target import SCALES
 from ndflow.values import plural
 
 _MASKS = {

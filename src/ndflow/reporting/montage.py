@@ -15,18 +15,10 @@ import numpy as np
 from ndflow.density import GaussianMixture
 from ndflow.image.preview import Greys, Preview, Window, encode_png
 from ndflow.reporting.content import Grey, Montage
-from ndflow.study.site_distances import NO_SITE
+from ndflow.study.distances import NO_SITE
 
 if TYPE_CHECKING:
     from ndflow.reporting.scan_section import ScanSummary
-
-__all__ = [
-    "Windows",
-    "montage",
-    "regreyed",
-    "shared_windows",
-    "thumbnail",
-]
 
 _SITES = 8  # in a montage
 _ENDS = (0.005, 0.995)  # quantiles of the target that are black and white

@@ -36,7 +36,7 @@ from ndflow._version import __version__
 from ndflow.errors import InvalidValueError
 from ndflow.reporting.content import Curves, Page, Picture, ScanEntry, SiteEntry, Slices
 from ndflow.reporting.svg import inline
-from ndflow.study.checks.study_doubts import doubt_counts
+from ndflow.study.checks import doubt_counts
 from ndflow.study.folder import UNSIGNED
 
 if TYPE_CHECKING:

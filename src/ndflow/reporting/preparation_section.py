@@ -13,12 +13,10 @@ from ndflow.preparation.picture import OUTLINES
 from ndflow.reporting.content import Column, Numbers, Preparation, PreparedEntry
 from ndflow.reporting.page import picture_size
 from ndflow.reporting.scan_section import ScanSummary
-from ndflow.study.preparing.preparation_of import PreparedImage, preparation_of
-from ndflow.study.preparing.preparation_records import PreparationRecord
-from ndflow.study.site_distances import NO_SITE
+from ndflow.study.distances import NO_SITE
+from ndflow.study.finished import PreparedImage, preparation_of
+from ndflow.study.prepare_records import PreparationRecord
 from ndflow.values import plural
-
-__all__ = ["COLUMNS", "PreparedScan", "cells", "preparation_section", "prepared_scans"]
 
 COLUMNS = (
     Column("brain", "Volume of the brain mask, in millilitres", True),

@@ -21,15 +21,13 @@ from ndflow.reporting.preparation_section import (
     cells,
     preparation_section,
 )
+from ndflow.study.distances import NO_SITE
+from ndflow.study.finished import preparation_of
 from ndflow.study.folder import PROVENANCE
-from ndflow.study.parallel.tasks import read_failures
-from ndflow.study.preparing.preparation_of import preparation_of
-from ndflow.study.preparing.preparation_records import PreparedRecord
-from ndflow.study.preparing.prepared_tables import MEASURES
-from ndflow.study.site_distances import NO_SITE
+from ndflow.study.prepare_folder import MEASURES
+from ndflow.study.prepare_records import PreparedRecord
+from ndflow.study.tasks import read_failures
 from ndflow.values import plural
-
-__all__ = ["prepared_page"]
 
 
 def prepared_page(

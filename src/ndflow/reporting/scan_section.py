@@ -21,16 +21,16 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.preview import Preview, small_volume, upright
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
-from ndflow.methods.model import DensityModel
+from ndflow.methods.base import DensityModel
 from ndflow.methods.targets import chosen_density
 from ndflow.reporting.content import Column, Curves, ScanEntry, Slices, Volumes
 from ndflow.reporting.montage import Windows, thumbnail
-from ndflow.scan.reading import read_masked
-from ndflow.scan.records import MapRecord, ScanModel
+from ndflow.study.distances import NO_SITE
 from ndflow.study.finished import FinishedStudy, mask_used
 from ndflow.study.integrity import read_results, refuse_other_image, refuse_other_inputs
 from ndflow.study.plan import ResultPaths
-from ndflow.study.site_distances import NO_SITE
+from ndflow.subject.records import MapRecord, ScanModel
+from ndflow.subject.voxels import read_masked
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap, align
 from ndflow.values import FloatArray, plural
 

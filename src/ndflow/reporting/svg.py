@@ -21,8 +21,6 @@ from xml.etree import ElementTree
 from ndflow.errors import InvalidValueError
 from ndflow.reporting.content import Picture
 
-__all__ = ["inline"]
-
 _SVG = "{http://www.w3.org/2000/svg}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _KEPT = {

@@ -17,30 +17,18 @@ from ndflow.evaluation.statistics import covariate_effect
 from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.model_files import kind_in, read_model
 from ndflow.image.mask import AUTO, BRAIN
+from ndflow.image.preview import is_ours
 from ndflow.image.subject import Scan
-from ndflow.scan.records import MapRecord, StudyRecord
-from ndflow.scan.settings import Averaging, Fitting, Matching, Writing, settings_from
-from ndflow.study.channels.joint_plan import JointStudyRecord
+from ndflow.methods.matching import Matching
 from ndflow.study.folder import PROVENANCE, SCANS, studies_in
-from ndflow.study.listing.scan_table import read_study_scans
-from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.joint_plan import JointStudyRecord
+from ndflow.study.plan import FIGURES, ResultPaths, Study
+from ndflow.study.prepare_records import AlignedRecord, PreparationRecord
 from ndflow.study.references import reference_name
-
-__all__ = [
-    "Covariate",
-    "FinishedStudy",
-    "SharedScan",
-    "check_covariates",
-    "covariate_of",
-    "covariate_values",
-    "mask_used",
-    "read_finished",
-    "read_joint_record",
-    "results_fingerprint",
-    "shared_scans",
-    "unchanging",
-]
-
+from ndflow.study.table import read_study_scans
+from ndflow.subject.outputs import sidecar_of, stem
+from ndflow.subject.records import MapRecord, StudyRecord
+from ndflow.subject.settings import Averaging, Fitting, Writing, settings_from
 
 _STOPPED = "holds a study that was stopped"
 _UNFINISHED = "run the same command again to finish it"
@@ -304,3 +292,50 @@ def covariate_of(scan: Scan, name: str) -> float:
         cause = f"{name} of {scan.name} is {text!r}, which is not a number"
         raise InvalidValueError(f"{cause}; choose a covariate with numbers, or with two values")
     return number
+
+
+# ── how a scan was prepared ───────────────────────────────────────────────────────────────────────
+
+_DEPTH = 4  # folders above an image: anat, session, subject, and that of the preparation
+
+
+class PreparedImage(NamedTuple):
+    """What is known about an image that ndflow has prepared.
+
+    Attributes
+    ----------
+    record : its sidecar.
+    picture : for quality control; None if it is not there.
+    """
+
+    record: PreparationRecord
+    picture: Path | None
+
+
+def preparation_of(image: AnyPath, sha256: str | None = None) -> PreparedImage | None:
+    """Return how an image was prepared; None if ndflow has not prepared it.
+
+    That of an aligned copy is that of the image which it is a copy of.
+
+    Parameters
+    ----------
+    image : the file.
+    sha256 : its hash. Somebody may have changed it after it was prepared; then the sidecar is about
+        another image.
+    """
+    path = Path(image)
+    sidecar = sidecar_of(path)
+    if not sidecar.is_file():
+        return None
+    try:
+        if kind_in(sidecar) == AlignedRecord.kind:
+            copy = AlignedRecord.read(sidecar)
+            same = sha256 is None or copy.outputs.get("image") == sha256
+            return preparation_of(path.with_name(copy.copy_of)) if same else None
+        record = PreparationRecord.read(sidecar)
+    except FileError:  # that of somebody else
+        return None
+    if sha256 is not None and record.outputs.get("image") != sha256:
+        return None
+    places = (folder / FIGURES / f"{stem(path)}.png" for folder in path.parents[:_DEPTH])
+    return PreparedImage(record, next((place for place in places if is_ours(place)), None))

@@ -8,39 +8,134 @@ are not there yet it estimates itself.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from ndflow.bids.derivative import check_dataset
-from ndflow.bids.names import check_label
-from ndflow.bids.query import DESCRIPTION, BidsImage
+from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import folder_lock
-from ndflow.scan.outputs import check_folder, make_folder
-from ndflow.study.folder import PROVENANCE, refuse_foreign
-from ndflow.study.listing.bids_scans import TAKEN, describe_derivative
-from ndflow.study.listing.columns import nearest
-from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
-from ndflow.study.ownership import refuse_replacing
-from ndflow.study.parallel.tasks import check_jobs, record_failures
-from ndflow.study.passes import Progress, check_study, fit_scans
-from ndflow.study.plan import Study
-from ndflow.study.preparing.prepare_scans import STAGE, check_preparation, prepare_first
-from ndflow.study.run import Summary, run_cohort
+from ndflow.image.mask import FoundMask
+from ndflow.image.subject import Scan, TissueMaps
+from ndflow.study.bids_derivative import (
+    check_dataset,
+    derivative_path,
+    source_uris,
+    write_dataset_files,
+)
+from ndflow.study.bids_names import check_label
+from ndflow.study.bids_query import DESCRIPTION, BidsImage, JointVisits
+from ndflow.study.folder import PROVENANCE, refuse_foreign, refuse_replacing
+from ndflow.study.joint_plan import JointStudy, joint_study
+from ndflow.study.joint_reference import check_joint_study, refuse_foreign_study
+from ndflow.study.joint_run import fit_joint_study, run_joint_study
+from ndflow.study.passes import Summary, check_study, fit_scans
+from ndflow.study.plan import PREPARED, Study
+from ndflow.study.prepare_run import STAGE, check_preparation, prepare_first
+from ndflow.study.prepared_study import inherited_metadata
+from ndflow.study.run import run_cohort
+from ndflow.study.table import (
+    FILES,
+    OURS,
+    TEXTS,
+    nearest,
+    refuse_almost_equal_sites,
+    refuse_repeats,
+)
+from ndflow.study.tasks import Progress, check_jobs, record_failures
+from ndflow.subject.outputs import check_folder, make_folder, sidecar_of, stem
+from ndflow.subject.presets import Choices
 
-__all__ = [
-    "check_derivative",
-    "folders_of_suffixes",
-    "lacking_masks",
-    "run_group",
-    "run_participants",
-    "site_hints",
-    "unused_columns",
-    "unused_derivatives",
-    "unused_lesions",
-]
+# ── the scans of a dataset ────────────────────────────────────────────────────────────────────────
 
+# Columns of OUT/scans.tsv, which the tables of a dataset may have too, to mean something else.
+TAKEN = {*FILES, *TEXTS, *OURS}
+_BRAIN = "_desc-brain_mask"
 _NONE: Mapping[str, Path] = MappingProxyType({})
+_DATASET_LOCK = ".ndflow-dataset-lock"
+
+
+def scans_of_dataset(
+    found: Sequence[BidsImage],
+    *,
+    unmasked: FoundMask | None,
+    derivatives: Mapping[str, Path] = _NONE,
+) -> list[Scan]:
+    """Return the images of a dataset as the scans of a study.
+
+    Parameters
+    ----------
+    found : the images, see `ndflow.study.bids_query.find_scans`.
+    unmasked : what to find in scans without a mask; None for nothing.
+    derivatives : the folders in which masks and tissue probability maps were looked up, by name.
+    """
+    scans: dict[str, Scan] = {}
+    for one in found:
+        name = stem(one.relative)
+        if name in scans:
+            cause = f"called like {scans[name].origin}"
+            raise FileError(one.image, cause, "one of them is in a folder that is not of BIDS")
+        output = derivative_path(one)
+        mask = str(Path(one.mask).absolute()) if one.mask else None
+        scans[name] = Scan(
+            str(Path(one.image).absolute()),
+            mask or unmasked,
+            str(Path(one.lesion).absolute()) if one.lesion else None,
+            _tissue_maps(one, mask),
+            subject=f"sub-{one.entities['sub']}",
+            site=one.site,
+            name=name,
+            origin=one.relative,
+            covariates={n: cell for n, cell in one.more.items() if n.lower() not in TAKEN},
+            output=output,
+            sidecar=str(sidecar_of(output)),
+            metadata={
+                "Sources": source_uris(one, derivatives),
+                "SkullStripped": False,  # unless the sidecar of the scan says so
+                **inherited_metadata(one.image),
+            },
+        )
+    return list(scans.values())
+
+
+def _tissue_maps(scan: BidsImage, mask: str | None) -> TissueMaps:
+    """Return the tissue probability maps in derivatives, or beside the mask and named like it."""
+    if scan.tissues:
+        return TissueMaps(**{t: str(Path(path).absolute()) for t, path in scan.tissues.items()})
+    if mask is None or _BRAIN not in Path(mask).name:
+        return TissueMaps()
+    beside = {
+        tissue: Path(mask).with_name(
+            Path(mask).name.replace(_BRAIN, f"_label-{tissue.upper()}_probseg")
+        )
+        for tissue in TissueMaps._fields
+    }
+    return TissueMaps(**{t: str(path) for t, path in beside.items() if path.exists()})
+
+
+def describe_derivative(
+    study: Study, root: Path, derivatives: Mapping[str, Path], *, force: bool
+) -> None:
+    """Make the folder of a study a BIDS derivative; many runs may start at the same time.
+
+    Parameters
+    ----------
+    study : whose folder it is.
+    root, derivatives, force : as for `run_participants`.
+    """
+    prepared = {} if study.preparation is None else {PREPARED: study.preparation.folder}
+    with folder_lock(study.folder, name=_DATASET_LOCK, wait=True):
+        write_dataset_files(
+            study.folder,
+            source_root=root,
+            version=__version__,
+            derivatives={**derivatives, **prepared},
+            force=force,
+        )
+
+
+# ── a study of a dataset ──────────────────────────────────────────────────────────────────────────
+
 _LIST_LOCK = ".ndflow-failures-lock"
 
 
@@ -199,3 +294,84 @@ def check_derivative(study: Study, root: Path, *, force: bool) -> None:
         # Densities of participants may be there before there is a study; other runs may start, too.
         if (folder / PROVENANCE).exists() or not (folder / DESCRIPTION).exists():
             raise
+
+
+# ── a joint study of a dataset ────────────────────────────────────────────────────────────────────
+
+
+def joint_study_of_dataset(
+    study: Study,
+    visits: JointVisits,
+    choices: Choices,
+    *,
+    unmasked: FoundMask | None,
+    derivatives: Mapping[str, Path],
+) -> JointStudy:
+    """Return the plan of a joint study of a dataset.
+
+    The first channel that has a mask, or a lesion mask, gives it to all.
+
+    Parameters
+    ----------
+    study : how, and where to; its scans do not count.
+    visits : the images.
+    choices : what the user chose.
+    unmasked, derivatives : see `scans_of_dataset`.
+    """
+    scans = {
+        channel: scans_of_dataset(images, unmasked=None, derivatives=derivatives)
+        for channel, images in visits.images.items()
+    }
+    rows = [_shared(row, unmasked) for row in zip(*scans.values(), strict=True)]
+    named = {channel: [row[place] for row in rows] for place, channel in enumerate(scans)}
+    return joint_study(study, named, visits.names, choices)
+
+
+def _shared(row: Sequence[Scan], unmasked: FoundMask | None) -> list[Scan]:
+    mask = next((scan.mask for scan in row if scan.mask is not None), unmasked)
+    lesion = next((scan.lesion for scan in row if scan.lesion is not None), None)
+    return [replace(scan, mask=mask, lesion=lesion) for scan in row]
+
+
+def check_joint_dataset(plan: JointStudy, root: Path, *, force: bool) -> None:
+    """Raise an error, before any work, if the study cannot be run; see `run_joint_dataset`."""
+    check_dataset(plan.folder, source_root=root, force=force)
+    check_joint_study(plan, force=force, ours=True)
+    if force:
+        return
+    try:
+        refuse_foreign_study(plan)
+    except FileError:
+        # Densities of participants may be there before there is a study.
+        if (plan.folder / PROVENANCE).exists() or not (plan.folder / DESCRIPTION).exists():
+            raise
+
+
+def run_joint_dataset(
+    plan: JointStudy,
+    root: Path,
+    progress: Progress,
+    *,
+    group: bool,
+    command: Sequence[str] = (),
+    derivatives: Mapping[str, Path],
+    force: bool,
+) -> Summary:
+    """Run a joint study of a dataset.
+
+    Parameters
+    ----------
+    plan : what to do.
+    root : the dataset.
+    progress : follows how far the run has come.
+    group : whether references are made and images written; otherwise only densities are estimated.
+    command : what the user typed, for the record.
+    derivatives : the folders in which masks were looked up, by name.
+    force : whether the folder of the results may hold something else.
+    """
+    check_joint_dataset(plan, root, force=force)
+    make_folder(plan.folder)
+    describe_derivative(plan.study, root, derivatives, force=force)
+    if not group:
+        return fit_joint_study(plan, progress)
+    return run_joint_study(plan, progress, command=command, force=True)

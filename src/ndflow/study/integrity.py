@@ -1,4 +1,4 @@
-"""Whether the files of a scan still belong together: what was read, the model, map and image.
+"""Whether files are still what they were: checks of single files and scans, and what they find.
 
 The sidecar of a result holds the hashes of the files that were read and written, and the density
 that its map was made for. So a file that was replaced, or that belongs to another scan, is noticed.
@@ -6,23 +6,19 @@ that its map was made for. So a file that was replaced, or that belongs to anoth
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Literal, NamedTuple
 
 from ndflow.errors import FileError
-from ndflow.files.fingerprints import Hashes, contents
+from ndflow.files.atomic import AnyPath
+from ndflow.files.fingerprints import FileHash, Hashes, contents
+from ndflow.files.stream import sha256_of
 from ndflow.image.volume import Volume
-from ndflow.scan.records import MapRecord, ScanModel
 from ndflow.study.plan import ResultPaths
-
-__all__ = [
-    "MAPPED",
-    "Results",
-    "read_results",
-    "refuse_other_image",
-    "refuse_other_inputs",
-    "refuse_other_model",
-]
+from ndflow.study.tasks import Progress, Task, run_tasks
+from ndflow.subject.records import MapRecord, ScanModel
 
 MAPPED = ("image", "mask")  # the files that the image of a result is made from
 
@@ -82,3 +78,88 @@ def refuse_other_image(record: MapRecord, image: Volume) -> None:
 
 def _mapped(files: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
     return {what: files[what] for what in MAPPED if files.get(what)}
+
+
+# ── findings ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Finding(NamedTuple):
+    """A file that is not as it should be.
+
+    Attributes
+    ----------
+    problem : ``"missing"``, ``"changed"`` or ``"foreign"``.
+    path : the file.
+    cause : what is wrong with it, in words.
+    """
+
+    problem: Literal["missing", "changed", "foreign"]
+    path: str
+    cause: str
+
+
+class Checked(NamedTuple):
+    """The files of one or more scans that were checked, and what is wrong with them."""
+
+    files: list[str]
+    findings: list[Finding]
+    warnings: tuple[str, ...] = ()
+
+
+def compared(files: Iterable[FileHash], otherwise: str) -> Iterator[Finding]:
+    """Yield the files that are gone or hold something else, with the words for the latter."""
+    for file in files:
+        try:
+            if sha256_of(file.file) != file.sha256:
+                yield Finding("changed", file.file, otherwise)
+        except FileError as error:
+            yield broken(file.file, error)
+
+
+def broken(path: AnyPath, error: FileError) -> Finding:
+    """Return the finding about a file that cannot be read."""
+    return Finding("changed" if Path(path).exists() else "missing", str(path), error.cause)
+
+
+def foreign(folder: Path, known: Collection[Path], what: str) -> Iterator[Finding]:
+    """Yield the files in a folder that are not known there.
+
+    Parameters
+    ----------
+    folder : where to look.
+    known : the files that belong there.
+    what : the folder is of, for the message.
+    """
+    for path in sorted(folder.rglob("*")):
+        ours = any(part.startswith(".ndflow-") for part in path.relative_to(folder).parts)
+        if path.is_file() and path not in known and not ours:
+            yield Finding("foreign", str(path), f"not a file of this {what}")
+
+
+# ── many scans ────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_scans(
+    check: Callable[..., Checked], tasks: Sequence[Task], jobs: int, follow: Progress
+) -> Checked:
+    """Check the files of many scans.
+
+    Parameters
+    ----------
+    check : checks those of one.
+    tasks : one per scan.
+    jobs : how many scans at a time.
+    follow : follows how far the work has come.
+    """
+    everything = Checked([], [])
+    follow.begin("verify", len(tasks))
+    with closing(run_tasks(check, tasks, jobs=jobs)) as outcomes:
+        for outcome in outcomes:
+            follow.step("verify", outcome)
+            if outcome.failure is not None:
+                found = Finding("changed", outcome.scan, outcome.failure.cause)
+                everything.findings.append(found)
+                continue
+            everything.files.extend(outcome.result.files)
+            everything.findings.extend(outcome.result.findings)
+    return everything

@@ -18,12 +18,10 @@ from ndflow._version import __version__
 from ndflow.errors import FileError
 from ndflow.files.model_files import read_model
 from ndflow.files.stream import sha256_of
-from ndflow.record import JSON
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD, PROVENANCE, REPORT, head_of_page
-from ndflow.study.parallel.tasks import FAILURES
-from ndflow.study.preparing.preparation_plan import PREPARED
-
-__all__ = ["page_fingerprint", "page_is_current"]
+from ndflow.study.plan import PREPARED
+from ndflow.study.tasks import FAILURES
+from ndflow.values import JSON
 
 
 def page_fingerprint(folder: Path) -> str:

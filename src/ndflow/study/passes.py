@@ -22,24 +22,23 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.image.subject import Scan
+from ndflow.methods.base import DensityModel
 from ndflow.methods.matching import Matching
-from ndflow.methods.model import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.population.balancing import SiteBalance
-from ndflow.preparation.contrasts import is_other_contrast
-from ndflow.scan.presets.preset_rules import PresetRecord
-from ndflow.scan.reading import check_found_mask
-from ndflow.scan.records import ScanModel
-from ndflow.study.checks.confounding import age_doubts, ages_by_site, balance_doubts
-from ndflow.study.checks.labellers import labeller_doubts
-from ndflow.study.checks.odd_scans import Doubts, odd_scans
-from ndflow.study.checks.study_doubts import Compared, compared_doubts, doubt_counts
-from ndflow.study.parallel.followed import Progress, Silent
-from ndflow.study.parallel.scan_pass import ScanTasks, Work, outcomes_of
-from ndflow.study.parallel.tasks import Failure, Outcome, check_jobs
+from ndflow.preparation.brain import is_other_contrast
+from ndflow.study.checks import (
+    Compared,
+    Doubts,
+    compared_doubts,
+    doubt_counts,
+    labeller_doubts,
+    odd_scans,
+)
+from ndflow.study.distances import ScanQuantiles, SiteDistances, site_distances
 from ndflow.study.plan import Plan, Study
-from ndflow.study.preparing.kept_mask import keeps_mask
-from ndflow.study.presets.decided_study import proportions_by_site
+from ndflow.study.prepared_images import keeps_mask
+from ndflow.study.presets import proportions_by_site
 from ndflow.study.references import (
     References,
     check_references,
@@ -54,25 +53,15 @@ from ndflow.study.scan_jobs import (
     normalise_job,
     normalised_before,
 )
-from ndflow.study.site_distances import ScanQuantiles, SiteDistances, site_distances
+from ndflow.study.scan_pass import ScanTasks, Work, outcomes_of
+from ndflow.study.tasks import Failure, Outcome, Progress, check_jobs
+from ndflow.study.weights import age_doubts, ages_by_site, balance_doubts
+from ndflow.subject.presets import PresetRecord
+from ndflow.subject.records import ScanModel
+from ndflow.subject.voxels import check_found_mask
 
 if TYPE_CHECKING:
-    from ndflow.study.preparing.prepare_scans import PreparationSummary
-
-__all__ = [
-    "Pass",
-    "Passes",
-    "Progress",
-    "ReferencePass",
-    "Silent",
-    "Summary",
-    "build_references",
-    "check_study",
-    "fit_matching",
-    "fit_scans",
-    "normalise_scans",
-    "over_scans",
-]
+    from ndflow.study.prepare_run import PreparationSummary
 
 Arguments = dict[str, Any]
 

@@ -15,32 +15,28 @@ from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.model_files import read_model
 from ndflow.image.subject import Scan
-from ndflow.methods.build_reference import build_reference
-from ndflow.methods.model import DensityModel
+from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
-from ndflow.scan.builtin.builtin_references import is_builtin, read_builtin
-from ndflow.scan.channels.channel_records import ReferenceModels
-from ndflow.scan.channels.channel_subject import listed
-from ndflow.scan.outputs import safe_name
-from ndflow.scan.reading import error_about
-from ndflow.scan.records import MapRecord, ReferenceModel, ScanModel
-from ndflow.scan.target import Target, check_units, in_units, target_of, units_of
 from ndflow.study.plan import ANY_CHANNEL, Study
-from ndflow.study.presets.decided_study import by_one_labeller, decided
-from ndflow.study.weighting.scan_weights import EQUAL, ScanWeights, check_balance, scan_weights
+from ndflow.study.presets import by_one_labeller, decided, settled, study_facts
+from ndflow.study.weights import EQUAL, ScanWeights, check_balance, scan_weights
+from ndflow.subject.channels import listed
+from ndflow.subject.outputs import safe_name
+from ndflow.subject.presets import Choices
+from ndflow.subject.records import MapRecord, ReferenceModel, ReferenceModels, ScanModel
+from ndflow.subject.target import (
+    Target,
+    check_units,
+    full_name,
+    in_units,
+    is_builtin,
+    read_builtin,
+    target_of,
+    units_of,
+)
+from ndflow.subject.voxels import error_about
 from ndflow.transport import Chain, IntensityMap
-
-__all__ = [
-    "References",
-    "check_references",
-    "make_references",
-    "read_fits",
-    "read_models",
-    "read_reference",
-    "reference_name",
-    "write_references",
-]
 
 _OWN = "the reference of these scans"
 
@@ -317,3 +313,25 @@ def _tissues(
 
     maps = [to_reference(scan) for scan in known]
     return tissue_model(tissues, maps.__getitem__, weights=weights.for_scans(known))
+
+
+# ── what the preset decides before any work ───────────────────────────────────────────────────────
+
+
+def with_choices(study: Study, choices: Choices) -> Study:
+    """Return a study in which nothing is left open, and a reference in the package has a version.
+
+    Parameters
+    ----------
+    study : its scans, and the reference that was given, if any.
+    choices : what the user chose.
+
+    Raises
+    ------
+    FileError : if a reference was given that cannot be read.
+    InvalidValueError : for choices that the method does not use.
+    """
+    if is_builtin(study.given):
+        study = replace(study, given=full_name(study.given))
+    given = None if study.given is None else read_reference(study.given, study.channel)
+    return settled(replace(study, choices=choices), study_facts(study, given))

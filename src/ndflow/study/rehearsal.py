@@ -17,32 +17,30 @@ from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.preview import is_ours
 from ndflow.image.subject import Scan
 from ndflow.methods.modes import Goal
-from ndflow.record import JSON
-from ndflow.scan.reading import selection
-from ndflow.scan.records import MapRecord, ScanModel
-from ndflow.scan.results import hashes
-from ndflow.study.checks.odd_scans import Doubts, odd_scans
+from ndflow.study.checks import Doubts, odd_scans
 from ndflow.study.integrity import MAPPED
+from ndflow.study.joint_jobs import fitted_jointly_before, normalised_jointly_before
+from ndflow.study.joint_plan import JointStudy
+from ndflow.study.joint_reference import make_joint_reference
 from ndflow.study.passes import fit_matching
-from ndflow.study.plan import ResultPaths, Study
-from ndflow.study.preparing.kept_mask import with_kept_mask
+from ndflow.study.plan import Preparation, ResultPaths, Study
+from ndflow.study.prepare_copies import copy_paths, refuse_edited_copy
+from ndflow.study.prepare_job import (
+    package_versions,
+    prepared_before,
+    prepared_on_own_grid,
+    refuse_edited,
+)
+from ndflow.study.prepare_records import PreparationRecord
+from ndflow.study.prepared_images import with_kept_mask
+from ndflow.study.raw_scan import choices_for
 from ndflow.study.references import make_references, read_fits
 from ndflow.study.scan_jobs import image_fingerprint, model_settings, uses_tissue_maps
-
-__all__ = [
-    "FIT",
-    "FIT_AND_WRITE",
-    "KEEP",
-    "NEW",
-    "OTHERWISE",
-    "PERHAPS",
-    "UP_TO_DATE",
-    "WRITE",
-    "Rehearsed",
-    "changed_since",
-    "rehearse",
-    "unreadable",
-]
+from ndflow.subject.joint_target import JointTarget
+from ndflow.subject.records import MapRecord, ScanModel
+from ndflow.subject.results import hashes
+from ndflow.subject.voxels import selection
+from ndflow.values import JSON
 
 FIT, FIT_AND_WRITE, WRITE, KEEP = "fit", "fit and write", "write", "keep"
 PERHAPS = "keep or write"
@@ -211,3 +209,161 @@ def changed_since(
 def _plain(value: JSON) -> JSON:
     """Return a setting as it is read back from JSON."""
     return list(value) if isinstance(value, tuple) else value
+
+
+# ── joint studies ─────────────────────────────────────────────────────────────────────────────────
+
+_CHANGED = "its files or settings have changed"
+
+
+def rehearse_joint_study(plan: JointStudy, *, images: bool = True) -> list[Rehearsed]:
+    """Return what a run would do for each subject.
+
+    Parameters
+    ----------
+    plan : what is to be done.
+    images : whether images would be written; otherwise only densities.
+    """
+    stale: dict[str, str] = {}
+    errors: dict[str, FileError] = {}
+    for scan in plan.scans:
+        subject, results = plan.subjects[scan.name], plan.results(scan)
+        error = unreadable(scan, subject.channels.files())
+        if error is not None:
+            errors[scan.name] = error
+            continue
+        before = fitted_jointly_before(
+            scan, (), subject, results=results, fitting=plan.study.fitting
+        )
+        if before is None:
+            stale[scan.name] = _CHANGED if results[0].model.exists() else NEW
+    given = plan.study.given is not None
+    target = None
+    if images and (given or not (stale or errors)):
+        target = make_joint_reference(plan, [scan.name for scan in plan.scans], write=False)
+    return [
+        _joint_rehearsed(
+            plan, scan, stale.get(scan.name), errors.get(scan.name), target, images=images
+        )
+        for scan in plan.scans
+    ]
+
+
+def _joint_rehearsed(
+    plan: JointStudy,
+    scan: Scan,
+    stale: str | None,
+    error: FileError | None,
+    target: JointTarget | None,
+    *,
+    images: bool,
+) -> Rehearsed:
+    if not images or stale or error:
+        todo = FIT_AND_WRITE if images else FIT
+        return Rehearsed(scan, todo if stale else KEEP, stale or UP_TO_DATE, error)
+    results = plan.results(scan)
+    if not all(one.image.exists() and one.sidecar.exists() for one in results):
+        return Rehearsed(scan, WRITE, "fitted already")
+    if target is None:
+        return Rehearsed(scan, PERHAPS, "depends on the reference, which may change")
+    study = plan.study
+    before = normalised_jointly_before(
+        scan,
+        (),
+        plan.subjects[scan.name],
+        results=results,
+        target=target,
+        fitting=study.fitting,
+        writing=study.writing,
+    )
+    if before is not None:
+        return Rehearsed(scan, KEEP, UP_TO_DATE)
+    return Rehearsed(scan, WRITE, "the reference or the settings have changed")
+
+
+# ── preparations ──────────────────────────────────────────────────────────────────────────────────
+
+PREPARE, ALIGN = "prepare", "align"
+
+_OTHER_SITE = "up to date; its sidecar will name the other site"
+_DEPENDS_ON_OTHERS = "prepared already; the rest depends on the other scans"
+
+
+def rehearse_preparation(plan: Preparation) -> list[Rehearsed]:
+    """Return what a run would do for each scan."""
+    return [_preparation_rehearsed(plan, scan) for scan in plan.scans]
+
+
+def rehearse_all(study: Study, *, images: bool = True) -> list[Rehearsed]:
+    """Return what a run would do for each scan of a study, from the preparation on.
+
+    Parameters
+    ----------
+    study : what is to be done.
+    images : whether images would be written; otherwise only densities.
+    """
+    raw = study.preparation
+    before = [] if raw is None else rehearse_preparation(raw)
+    if all(one.action == KEEP and one.error is None for one in before):
+        return rehearse(study, images=images)
+    then = FIT_AND_WRITE if images else FIT
+    return [
+        one._replace(action=f"{PREPARE}, {then}")
+        if one.action == PREPARE
+        else one._replace(action=PERHAPS, why=_DEPENDS_ON_OTHERS)
+        for one in before
+    ]
+
+
+def _preparation_rehearsed(plan: Preparation, scan: Scan) -> Rehearsed:
+    choices, paths = choices_for(plan, scan), plan.paths(scan)
+    files = scan.files(tissues=choices.tissues == "given")
+    if (error := unreadable(scan, files)) is not None:
+        return Rehearsed(scan, PREPARE, NEW, error)
+    if not paths.sidecar.exists():
+        return Rehearsed(scan, PREPARE, NEW)
+    if prepared_before(scan, paths, choices) is not None:
+        same = PreparationRecord.read(paths.sidecar).site == scan.site
+        return Rehearsed(scan, KEEP, UP_TO_DATE if same else _OTHER_SITE)
+    if (error := _edited_copy(plan, scan)) is not None:
+        return Rehearsed(scan, ALIGN, "", error)
+    if prepared_on_own_grid(scan, paths, choices) is not None:
+        return Rehearsed(scan, ALIGN, _why_aligned(plan, scan))
+    try:
+        before = PreparationRecord.read(paths.sidecar)
+    except FileError:
+        return Rehearsed(scan, PREPARE, "its sidecar is damaged")
+    try:
+        refuse_edited(scan, paths, choices)
+    except FileError as edited:
+        return Rehearsed(scan, PREPARE, "", edited)
+    now = contents(hashes(files))
+    packages = package_versions(choices)
+    known = {name: before.versions.get(name) for name in packages}
+    changed = changed_since(
+        before.steps | known, choices.steps | packages, contents(before.inputs), now
+    )
+    gone = [path.name for path in paths.named(before.outputs).values() if not path.exists()]
+    missing = f"missing: {', '.join(gone)}" if gone else None
+    return Rehearsed(scan, PREPARE, changed or missing or OTHERWISE)
+
+
+def _edited_copy(plan: Preparation, scan: Scan) -> FileError | None:
+    """Return what would prevent a copy that somebody has changed from being replaced."""
+    resolution = plan.preparing.resolution
+    if resolution is None:
+        return None
+    try:
+        refuse_edited_copy(plan.paths(scan), resolution)
+    except FileError as edited:
+        return edited
+    return None
+
+
+def _why_aligned(plan: Preparation, scan: Scan) -> str:
+    """Return why the copy of a scan that is prepared already would be made."""
+    resolution = plan.preparing.resolution
+    if resolution is None:
+        return OTHERWISE
+    there = copy_paths(plan.paths(scan).image, resolution).sidecar.exists()
+    return "its copy is out of date" if there else f"prepared already; no copy of {resolution:g} mm"

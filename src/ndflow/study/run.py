@@ -13,23 +13,14 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, folder_lock
 from ndflow.files.stream import sha256_of
 from ndflow.image.mask import Unmasked, found_for
-from ndflow.methods.matching import Matching, Objective, Scale, Solver, TargetKind
-from ndflow.methods.registry import MethodName
-from ndflow.scan.outputs import check_folder, make_folder
-from ndflow.scan.parameters import documented
-from ndflow.scan.presets.preset_rules import Choices
-from ndflow.scan.records import StudyRecord
-from ndflow.scan.settings import (
-    Average,
-    AveragingChoices,
-    DType,
-    Fitting,
+from ndflow.methods.matching import (
+    Matching,
     MatchingChoices,
-    ModeName,
-    Outside,
-    PresetName,
-    Reading,
-    Writing,
+    MethodName,
+    Objective,
+    Scale,
+    Solver,
+    TargetKind,
 )
 from ndflow.study.folder import (
     PROVENANCE,
@@ -37,21 +28,16 @@ from ndflow.study.folder import (
     refuse_foreign,
     refuse_inputs_inside,
     refuse_other_scans,
+    refuse_replacing,
     remove_failed,
     remove_leftovers,
     remove_page,
     remove_unused_masks,
 )
-from ndflow.study.listing.repeats import refuse_almost_equal_sites, refuse_repeats
-from ndflow.study.listing.scan_table import named_scans, read_table, write_study_scans
-from ndflow.study.ownership import refuse_replacing
-from ndflow.study.parallel.tasks import read_failures, record_failures
 from ndflow.study.passes import (
     Pass,
     Passes,
-    Progress,
     ReferencePass,
-    Silent,
     Summary,
     build_references,
     check_study,
@@ -59,17 +45,34 @@ from ndflow.study.passes import (
     normalise_scans,
 )
 from ndflow.study.plan import ANY_CHANNEL, Study
-from ndflow.study.preparing.kept_mask import found_with, keeps_mask
-from ndflow.study.preparing.prepare_scans import (
-    STAGE,
-    check_preparation,
-    prepare_first,
+from ndflow.study.prepare_run import STAGE, check_preparation, prepare_first
+from ndflow.study.prepared_images import found_with, keeps_mask
+from ndflow.study.prepared_study import preparing_for, with_preparation
+from ndflow.study.references import with_choices
+from ndflow.study.table import (
+    named_scans,
+    read_table,
+    refuse_almost_equal_sites,
+    refuse_repeats,
+    write_study_scans,
 )
-from ndflow.study.preparing.prepared_study import preparing_for, with_preparation
-from ndflow.study.presets.planned_study import with_choices
+from ndflow.study.tasks import Progress, Silent, read_failures, record_failures
+from ndflow.subject.outputs import check_folder, make_folder
+from ndflow.subject.parameters import documented
+from ndflow.subject.presets import Choices
+from ndflow.subject.records import StudyRecord
+from ndflow.subject.settings import (
+    Average,
+    AveragingChoices,
+    DType,
+    Fitting,
+    ModeName,
+    Outside,
+    PresetName,
+    Reading,
+    Writing,
+)
 from ndflow.values import path_like
-
-__all__ = ["Summary", "check_cohort", "cohort", "run_cohort"]
 
 
 @documented(AveragingChoices, MatchingChoices, Fitting, Writing, Reading)

@@ -17,36 +17,24 @@ from ndflow.files.fingerprints import FileHash, Hashes, contents, fingerprint_of
 from ndflow.files.stream import sha256_of
 from ndflow.image.preview import is_ours, preview_of, write_preview
 from ndflow.image.subject import Scan
-from ndflow.methods.base import method_of
-from ndflow.methods.model import DensityModel
+from ndflow.methods.base import DensityModel, method_of
+from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
 from ndflow.methods.targets import target_rule
-from ndflow.record import JSON
-from ndflow.scan.channels.channel_subject import Subject, check_grids
-from ndflow.scan.fit import fit_scan
-from ndflow.scan.map_voxels import mapped
-from ndflow.scan.match_doubts import VoxelQuantiles, match_doubts
-from ndflow.scan.reading import read_lesion, read_masked, selection
-from ndflow.scan.records import MapRecord, ScanModel
-from ndflow.scan.results import Files, deliver, hashes
-from ndflow.scan.settings import Fitting, Matching, Reading, Writing, flat
-from ndflow.study.checks.study_doubts import Compared
+from ndflow.study.checks import Compared
+from ndflow.study.distances import ScanQuantiles, scan_quantiles
 from ndflow.study.integrity import MAPPED
 from ndflow.study.plan import ResultPaths
-from ndflow.study.preparing.kept_mask import find_mask, keeps_mask, with_kept_mask
-from ndflow.study.site_distances import ScanQuantiles, scan_quantiles
-
-__all__ = [
-    "ScanDone",
-    "fit_job",
-    "fitted_before",
-    "image_fingerprint",
-    "lacks_tissue_maps",
-    "model_settings",
-    "normalise_job",
-    "normalised_before",
-    "uses_tissue_maps",
-]
+from ndflow.study.prepared_images import find_mask, keeps_mask, with_kept_mask
+from ndflow.subject.channels import Subject, check_grids
+from ndflow.subject.doubts import VoxelQuantiles, match_doubts
+from ndflow.subject.fit import fit_scan
+from ndflow.subject.map_voxels import mapped
+from ndflow.subject.records import MapRecord, ScanModel
+from ndflow.subject.results import Files, deliver, hashes
+from ndflow.subject.settings import Fitting, Reading, Writing, flat
+from ndflow.subject.voxels import read_lesion, read_masked, selection
+from ndflow.values import JSON
 
 _SHOWN_ELSEWHERE = ("average", "balance", "mode", "effective_count")  # in the goal and in the model
 _NO_RESULT = ("force", "max_bytes")  # settings that change no result
@@ -62,7 +50,7 @@ class ScanDone(NamedTuple):
     doubts : what to check by eye.
     content : the SHA-256 of the files of its image, where they were hashed.
     compared : what is compared with the other scans of the study.
-    quantiles : of the scan and of its result, see `ndflow.study.site_distances`.
+    quantiles : of the scan and of its result, see `ndflow.study.distances`.
     """
 
     kept: bool

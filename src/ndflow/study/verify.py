@@ -7,38 +7,295 @@ can be made again, and lists for people, such as ``failures.tsv``, are not hashe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
-from ndflow.bids.derivative import DATASET_FILES
+from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.fingerprints import FileHash
+from ndflow.files.model_files import kind_in
 from ndflow.files.tables import read_delimited
 from ndflow.image.subject import Scan
-from ndflow.scan.builtin.builtin_references import builtin_file, is_builtin
-from ndflow.scan.records import EvaluationRecord, MapRecord, ScanModel, StudyRecord
-from ndflow.study.channels.verify_joint import is_joint_study, verify_joint_study
-from ndflow.study.findings import Checked, Finding, broken, compared, foreign
+from ndflow.study.bids_derivative import DATASET_FILES
 from ndflow.study.finished import read_finished, read_joint_record, results_fingerprint
-from ndflow.study.folder import (
-    EVALUATION,
-    EVALUATION_RECORD,
-    PROVENANCE,
-    REPORT,
-    SCANS,
+from ndflow.study.folder import EVALUATION, EVALUATION_RECORD, PROVENANCE, REPORT, SCANS
+from ndflow.study.integrity import (
+    Checked,
+    Finding,
+    broken,
+    check_scans,
+    compared,
+    foreign,
+    refuse_other_model,
 )
-from ndflow.study.integrity import refuse_other_model
-from ndflow.study.listing.scan_table import read_study_scans
-from ndflow.study.parallel.check_scans import check_scans
-from ndflow.study.parallel.tasks import FAILURES, Task
-from ndflow.study.passes import Progress, Silent
-from ndflow.study.plan import ResultPaths, Study
-from ndflow.study.preparing.preparation_plan import PREPARED
-from ndflow.study.preparing.verify_preparation import is_preparation, verify_preparation
+from ndflow.study.joint_plan import JointStudyRecord
+from ndflow.study.plan import PREPARED, Preparation, PreparedPaths, ResultPaths, Study
+from ndflow.study.prepare_copies import CopyPaths, check_copy, copy_paths
+from ndflow.study.prepare_folder import STUDY
+from ndflow.study.prepare_records import PreparationRecord, PreparedRecord
+from ndflow.study.table import read_scans, read_study_scans
+from ndflow.study.tasks import FAILURES, Progress, Silent, Task, read_failures
+from ndflow.subject.outputs import sidecar_of
+from ndflow.subject.records import (
+    EvaluationRecord,
+    JointMapRecord,
+    JointModel,
+    MapRecord,
+    ScanModel,
+    StudyRecord,
+)
+from ndflow.subject.target import builtin_file, is_builtin
 
-__all__ = ["Finding", "Verification", "verify"]
+# ── joint studies ─────────────────────────────────────────────────────────────────────────────────
+# Whether a finished joint study is still what it was.
+#
+# A subject's density is that of all of its sidecars, by which its file in OUT/models is recognised.
+
+
+class JointVerification(NamedTuple):
+    """What was checked of a joint study.
+
+    Attributes
+    ----------
+    images : how many images it has.
+    checked : the files, and what is wrong with them.
+    known : the files in its folder that belong to its images.
+    """
+
+    images: int
+    checked: Checked
+    known: set[Path]
+
+
+def is_joint_study(folder: Path) -> bool:
+    """Tell whether a folder holds a joint study."""
+    return kind_in(folder / PROVENANCE) == JointStudyRecord.kind
+
+
+def verify_joint_study(
+    folder: Path, record: JointStudyRecord, jobs: int, follow: Progress
+) -> JointVerification:
+    """Check the files of all images of a joint study, and the densities of its subjects.
+
+    Parameters
+    ----------
+    folder, record : of the study.
+    jobs, follow : as for `ndflow.study.integrity.check_scans`.
+
+    Raises
+    ------
+    FileError
+        Where its list of scans cannot be read.
+    """
+    scans = read_study_scans(folder / SCANS)
+    failed = {name for name, _, _ in read_failures(folder)}
+    count = len(record.channel_names)
+    subjects = [scans[start : start + count] for start in range(0, len(scans), count)]
+    done = [
+        subject
+        for subject in subjects
+        if any((folder / scan.sidecar).exists() for scan in subject)
+        or failed.isdisjoint({subject[0].name, subject[0].subject or ""})
+    ]
+    tasks = []
+    for subject in done:
+        images = dict(zip(record.channel_names, subject, strict=False))
+        tasks += [
+            Task(scan.name, {"scan": scan, "folder": folder, "images": images}) for scan in subject
+        ]
+    checked = check_scans(_check_image, tasks, jobs, follow)
+    models = _check_models(folder, done)
+    known = {path for scan in scans for path in _places(folder, scan)}
+    known |= {Path(name) for name in models.files}
+    return JointVerification(
+        len(scans),
+        Checked([*checked.files, *models.files], [*checked.findings, *models.findings]),
+        known,
+    )
+
+
+def _places(folder: Path, scan: Scan) -> tuple[Path, Path, Path]:
+    """Return where the image, the sidecar and the preview of a scan are."""
+    return folder / scan.output, folder / scan.sidecar, folder / "figures" / f"{scan.name}.png"
+
+
+def _check_image(scan: Scan, folder: Path, images: dict[str, Scan]) -> Checked:
+    image, sidecar, preview = _places(folder, scan)
+    files = [str(image), str(sidecar), *([str(preview)] if preview.exists() else [])]
+    try:
+        record = JointMapRecord.read(sidecar)
+    except FileError as error:
+        return Checked(files, [broken(sidecar, error)])
+    written = [FileHash(str(image), sha256) for sha256 in record.outputs or ()]
+    found = [*compared(written, "not what the study wrote")]
+    for what, known in (record.inputs or {}).items():
+        # The study may have moved together with its scans: names are those of its list.
+        own = images[what].files()["image"] if what in images else scan.files().get(what)
+        names = own or tuple(file.file for file in known)
+        files += names
+        read = [FileHash(n, file.sha256) for n, file in zip(names, known, strict=False)]
+        found += compared(read, f"not the {what} that the study read")
+    return Checked(files, found)
+
+
+def _check_models(folder: Path, subjects: Sequence[Sequence[Scan]]) -> Checked:
+    """Check that there is the file of a density for each subject."""
+    files: list[str] = []
+    found: list[Finding] = []
+    models: list[GaussianMixture] = []
+    expected = [_mixture(folder / scans[0].sidecar) for scans in subjects]
+    for path in sorted((folder / "models").glob("*.json")):
+        try:
+            model = JointModel.read(path)
+        except FileError as error:
+            files.append(str(path))
+            found.append(broken(path, error))
+            continue
+        if any(model.mixture == mixture for mixture in expected):
+            files.append(str(path))
+            models.append(model.mixture)
+    missing = [
+        scans[0]
+        for scans, mixture in zip(subjects, expected, strict=True)
+        if mixture is not None and not any(mixture == model for model in models)
+    ]
+    for scan in missing if not found else ():
+        place = folder / "models" / f"{scan.subject or scan.name}.json"
+        found.append(Finding("missing", str(place), "the density of its subject"))
+    return Checked(files, found)
+
+
+def _mixture(sidecar: Path) -> GaussianMixture | None:
+    try:
+        return JointMapRecord.read(sidecar).mixture
+    except FileError:
+        return None
+
+
+# ── preparations ──────────────────────────────────────────────────────────────────────────────────
+
+
+class CheckedFolder(NamedTuple):
+    """How many prepared scans there are, which files were checked, and what is wrong with them."""
+
+    scans: int
+    files: list[str]
+    findings: list[Finding]
+
+
+def is_preparation(folder: Path) -> bool:
+    """Tell whether a folder is that of a preparation."""
+    return kind_in(folder / PROVENANCE) == PreparedRecord.kind
+
+
+def verify_preparation(folder: Path, jobs: int, follow: Progress) -> CheckedFolder:
+    """Hash again all that was read and written.
+
+    Parameters
+    ----------
+    folder : of the preparation.
+    jobs : how many scans at a time.
+    follow : follows how far the work has come.
+
+    Raises
+    ------
+    FileError
+        Where the preparation was not finished, or none of its scans is left.
+    """
+    with reading([folder]):
+        record = PreparedRecord.read(folder / PROVENANCE)
+        if not record.finished or not record.files:
+            cause = "holds a preparation that was stopped"
+            raise FileError(folder, cause, "run the same command again to finish it")
+        scans, found = _prepared_scans(folder, record)
+        plan = Preparation(folder, scans)
+        copies = _copies(plan, record)
+        tasks = [
+            Task(one.name, {"paths": plan.paths(one), "copy": copies.get(one.name)}, one.origin)
+            for one in plan.scans
+        ]
+        written = [FileHash(str(folder / name), sha256) for name, sha256 in record.files.items()]
+        files = [str(folder / PROVENANCE), *(file.file for file in written)]
+        told = {one.path for one in found}
+        differ = compared(written, "not what the preparation wrote")
+        found += [one for one in differ if one.path not in told]
+        checked = check_scans(_check_prepared, tasks, jobs, follow)
+        files, found = [*files, *checked.files], [*found, *checked.findings]
+        ours = (PROVENANCE, FAILURES, REPORT, *DATASET_FILES, *record.files)
+        known = {folder / name for name in ours}
+        known |= {path for scan in plan.scans for path in plan.paths(scan)}
+        known |= {path for copy in copies.values() for path in copy}
+        found += foreign(folder, known, "preparation")
+    return CheckedFolder(len(tasks), files, found)
+
+
+def _prepared_scans(folder: Path, record: PreparedRecord) -> tuple[list[Scan], list[Finding]]:
+    """Return the scans that the table of a preparation lists, and what is wrong with it.
+
+    If it cannot be read, those of the record are returned that have sidecars.
+    """
+    table = folder / STUDY
+    found: list[Finding] = []
+    try:
+        listed = [Path(scan.path) for scan in read_scans(table)]
+    except FileError as error:
+        if not record.prepared:  # all have failed
+            return [], []
+        found.append(broken(table, error))
+        known = [folder.absolute() / name for name in record.outputs]
+        listed = [path for path in known if sidecar_of(path).exists()]
+    names: list[str] = []
+    for path in listed:
+        try:
+            names.append(_absolute(path).relative_to(_absolute(folder)).as_posix())
+        except ValueError:
+            cause = f"lists {_absolute(path)}, which is not in this folder"
+            found.append(Finding("changed", str(table), cause))
+    scans = [
+        Scan(str(folder / name), name=name, output=name, sidecar=str(sidecar_of(name)))
+        for name in names
+    ]
+    return scans, found
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100 (without "..", and links as they are)
+
+
+def _copies(plan: Preparation, record: PreparedRecord) -> dict[str, CopyPaths]:
+    """Return where the aligned copies of scans are, by their names, if they were asked for."""
+    resolution = record.settings.get("resolution")
+    if not isinstance(resolution, float):
+        return {}
+    return {scan.name: copy_paths(plan.paths(scan).image, resolution) for scan in plan.scans}
+
+
+def _check_prepared(paths: PreparedPaths, copy: CopyPaths | None) -> Checked:
+    own = _check_own(paths)
+    if copy is None:
+        return own
+    more = check_copy(copy)
+    return own._replace(files=own.files + more.files, findings=own.findings + more.findings)
+
+
+def _check_own(paths: PreparedPaths) -> Checked:
+    try:
+        record = PreparationRecord.read(paths.sidecar)
+    except FileError as error:
+        return Checked([str(paths.sidecar)], [broken(paths.sidecar, error)])
+    named = paths.named(record.outputs)
+    written = [FileHash(str(path), record.outputs[what]) for what, path in named.items()]
+    found = [*compared(written, "not what the preparation wrote")]
+    read = [file for files in record.inputs.values() for file in files]
+    found += compared(read, "not what the preparation read")
+    return Checked([str(paths.sidecar), *(file.file for file in (*written, *read))], found)
+
+
+# ── studies ───────────────────────────────────────────────────────────────────────────────────────
 
 _LISTS = (PROVENANCE, SCANS, FAILURES, REPORT, *DATASET_FILES)  # which are not hashed
 

@@ -1,13 +1,10 @@
 """From one density to another: alignment, matching, flows, and intensity maps."""
 
-from ndflow.transport.alignment import Affine, align
-from ndflow.transport.component_rules import check_rules, components_by_rule
 from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
 from ndflow.transport.flow import Flow
-from ndflow.transport.joint import Channelwise, Meshed
-from ndflow.transport.linear_interpolant import LinearInterpolant, linear_interpolant
-from ndflow.transport.maps import Chain, IntensityMap
-from ndflow.transport.match import Match, match
+from ndflow.transport.maps import Affine, Chain, Channelwise, IntensityMap, PiecewiseLinear, align
+from ndflow.transport.match import Match, check_rules, components_by_rule, match
+from ndflow.transport.meshed import Meshed
 from ndflow.transport.normalising_map import (
     DETERMINED_RANGE,
     AlignedMatch,
@@ -16,9 +13,15 @@ from ndflow.transport.normalising_map import (
     flow_map,
     normalising_map,
 )
-from ndflow.transport.piecewise import PiecewiseLinear
 from ndflow.transport.quantile_map import LinearTails, QuantileMap
-from ndflow.transport.tabulated import InverseTabulated, Tabulated, smooth_table, tabulate
+from ndflow.transport.tabulated import (
+    InverseTabulated,
+    LinearInterpolant,
+    Tabulated,
+    linear_interpolant,
+    smooth_table,
+    tabulate,
+)
 
 __all__ = [
     "DETERMINED_RANGE",

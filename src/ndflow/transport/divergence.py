@@ -31,8 +31,6 @@ from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray
 
-__all__ = ["Energy", "Gradient", "divergence", "divergence_gradient"]
-
 _Kernel = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 _Seconds = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
 

@@ -31,12 +31,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndflow.density import GaussianMixture, gaussian
+from ndflow.density import GaussianMixture, gaussian, stack
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
 from ndflow.values import FloatArray, einsum, instance, points, whole
-
-__all__ = ["Flow"]
 
 _BLOCK = 4096  # points at a time, so that arrays over components stay in the cache
 _FARTHEST = 1e100  # beyond, squares overflow: points move along with the last one that is followed
@@ -234,3 +232,46 @@ def _linear(r: FloatArray, fields: FloatArray, basis: FloatArray) -> FloatArray:
 
 def _blocks(count: int) -> list[slice]:
     return [slice(start, start + _BLOCK) for start in range(0, count, _BLOCK)]
+
+
+# ── far from all voxels ───────────────────────────────────────────────────────────────────────────
+# Flows that fade out: far from all components, intensities stay where the alignment put them.
+#
+# The velocity of a flow is the average of the affine velocities of its components under their
+# posteriors. Far out, the posterior of the broadest component in that direction is 1, whatever the
+# component: what it happens to do near its mean would be extrapolated without end. So both ends of
+# a flow are given one more component, of little weight, much broader than all others, which does
+# not move. Where there are voxels, it has next to no share; far out it has all of it, so that the
+# velocity, which grows linearly at most, vanishes there, and the flow becomes the identity. It is
+# still the flow of a density (that of the components and of the broad one), and so it conserves
+# mass and is one-to-one everywhere.
+
+_WEIGHT = 1e-3
+_WIDTH = 4.0  # standard deviations of the target
+
+
+def with_far_field(
+    source: GaussianMixture, target: GaussianMixture
+) -> tuple[GaussianMixture, GaussianMixture]:
+    """Return both ends of a flow with the same broad component added to each.
+
+    Parameters
+    ----------
+    source, target : the ends, with the same weights; the source is aligned with the target.
+
+    Examples
+    --------
+    >>> one = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
+    >>> two = GaussianMixture([1.0], [[0.0, 0.0]], [2 * np.eye(2)])
+    >>> from ndflow.transport import Flow
+    >>> flow = Flow(*with_far_field(one, two))
+    >>> flow([[1.0, 0.0], [50.0, 0.0]]).round(2)
+    array([[ 0.71,  0.  ],
+           [50.  ,  0.  ]])
+    """
+    variances = _WIDTH**2 * np.diagonal(target.covariance())
+    broad = GaussianMixture(
+        np.ones(1), target.mean()[np.newaxis], np.diag(1 / variances)[np.newaxis]
+    )
+    shares = (1 - _WEIGHT, _WEIGHT)
+    return stack([source, broad], shares), stack([target, broad], shares)

@@ -10,15 +10,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
-from ndflow.values import FloatArray, Value, instance, points
-
-__all__ = ["Chain", "IntensityMap"]
+from ndflow.values import FloatArray, Value, einsum, instance, points, real_array
 
 _SHOWN = 6  # maps of a chain in its repr
 
@@ -147,3 +147,256 @@ class Chain(IntensityMap):
             x, log_det = part._with_log_det(x)
             total = total + log_det
         return x, total
+
+
+# ── alignment ─────────────────────────────────────────────────────────────────────────────────────
+# Moment alignment: the affine map that precedes any matching.
+#
+# It is not optional: the L2 divergence is nearly flat where two densities hardly overlap, so a
+# match of densities that are not aligned goes nowhere.
+
+_SINGULAR = 1e13  # condition number beyond which an inverse would consist of rounding errors
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Affine(IntensityMap):
+    """The affine map ``y = M x + b``.
+
+    Attributes
+    ----------
+    matrix : M, (d, d), invertible; may be given as a number for one channel.
+    offset : b, (d,); may be given as a number for one channel.
+
+    Raises
+    ------
+    InvalidValueError : the matrix is singular, or shapes do not fit.
+
+    Examples
+    --------
+    >>> affine = Affine(2.0, -1.0)
+    >>> affine
+    Affine(matrix=2, offset=-1)
+    >>> affine([0.0, 10.0])
+    array([-1., 19.])
+    >>> affine.inverse()(19.0)
+    array(10.)
+    """
+
+    matrix: FloatArray
+    offset: FloatArray
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        offset = real_array(self.offset, "offset", None)
+        matrix = real_array(self.matrix, "matrix", offset.size, offset.size)
+        rows = np.abs(matrix).max(axis=1, initial=0.0)
+        if (
+            not rows.size
+            or not rows.all()
+            or not np.linalg.cond(matrix / rows[:, np.newaxis]) < _SINGULAR
+        ):
+            raise InvalidValueError("matrix must be invertible")
+        object.__setattr__(self, "offset", offset)
+        object.__setattr__(self, "matrix", matrix)
+
+    def __repr__(self) -> str:
+        """Return the two numbers for one channel, and the number of channels for several."""
+        if self.channels > 1:
+            return f"Affine(channels={self.channels})"
+        return f"Affine(matrix={self.matrix.item():g}, offset={self.offset.item():g})"
+
+    @property
+    def channels(self) -> int:
+        """The number d of channels."""
+        return self.offset.size
+
+    def inverse(self) -> Affine:
+        """Return ``x = M⁻¹ (y − b)``."""
+        back = np.linalg.inv(self.matrix).astype(np.float64, copy=False)
+        return Affine(back, -einsum("ij,j->i", back, self.offset))
+
+    def _mapped(self, x: FloatArray) -> FloatArray:
+        y: FloatArray = gaussian.times(self.matrix[np.newaxis], x[np.newaxis])[0] + self.offset
+        return y
+
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._mapped(x), np.full(len(x), np.linalg.slogdet(self.matrix)[1])
+
+
+def align(
+    source: GaussianMixture, target: GaussianMixture | None = None, *, whiten: bool = False
+) -> Affine:
+    """Return the affine map that gives `source` the mean and standard deviation of `target`.
+
+    Parameters
+    ----------
+    source : a density.
+    target : a density with the same channels. By default, zero mean and unit variance.
+    whiten : align the whole covariance, with the symmetric matrix of optimal transport, instead of
+        the variance of each channel. With one channel there is no difference.
+
+    Raises
+    ------
+    InvalidValueError : the numbers of channels differ.
+
+    Examples
+    --------
+    >>> scan = GaussianMixture([1.0], [100.0], [1 / 400])
+    >>> align(scan)([80.0, 100.0, 120.0])
+    array([-1.,  0.,  1.])
+    """
+    d = source.channels
+    mean, covariance = np.zeros(d), np.eye(d)
+    if target is not None:
+        if target.channels != d:
+            raise InvalidValueError(f"source has {d} channels, but target {target.channels}")
+        mean, covariance = target.mean(), target.covariance()
+    own = source.covariance()
+    if whiten:
+        matrix = gaussian.monge(own[np.newaxis], covariance[np.newaxis])[0]
+    else:
+        matrix = np.diag(np.sqrt(np.diagonal(covariance) / np.diagonal(own)))
+    return Affine(matrix, mean - einsum("ij,j->i", matrix, source.mean()))
+
+
+# ── piecewise linear maps ─────────────────────────────────────────────────────────────────────────
+
+_LARGEST = 1e150  # bound of knots and values, so that products of them are finite
+_STEEPEST = 1e100  # largest slope, and inverse of the smallest
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PiecewiseLinear(IntensityMap):
+    """A piecewise linear map of one channel; its outer pieces continue beyond the outer knots.
+
+    Attributes
+    ----------
+    knots : (n,), at least two intensities, strictly increasing.
+    values : (n,), what they are mapped to, strictly increasing.
+
+    Raises
+    ------
+    InvalidValueError : knots or values that do not increase, or slopes beyond 1e100 or 1e-100.
+
+    Examples
+    --------
+    >>> imap = PiecewiseLinear([0.0, 1.0, 3.0], [0.0, 10.0, 12.0])
+    >>> imap([-1.0, 0.5, 2.0, 4.0])
+    array([-10.,   5.,  11.,  13.])
+    >>> imap.inverse()
+    PiecewiseLinear(3 points from 0 to 12)
+    """
+
+    knots: FloatArray
+    values: FloatArray
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        knots = real_array(self.knots, "knots", None)
+        if knots.size < 2:
+            raise InvalidValueError(f"knots must number at least 2, not {knots.size}")
+        values = real_array(self.values, "values", knots.size)
+        for name, array in (("knots", knots), ("values", values)):
+            if not (array[1:] > array[:-1]).all():
+                raise InvalidValueError(f"{name} must be strictly increasing")
+            if np.abs(array).max() > _LARGEST:
+                raise InvalidValueError(f"{name} must lie within ±{_LARGEST:g}")
+            object.__setattr__(self, name, array)
+        with np.errstate(over="ignore", under="ignore", divide="ignore"):
+            slopes = np.diff(values) / np.diff(knots)
+        if slopes.max() > _STEEPEST or slopes.min() < 1 / _STEEPEST:
+            raise InvalidValueError(
+                f"slopes from knots to values must lie between {1 / _STEEPEST:g} and {_STEEPEST:g}"
+            )
+
+    def __repr__(self) -> str:
+        """Return the number and range of the knots."""
+        first, last = self.knots[0], self.knots[-1]
+        return f"PiecewiseLinear({self.knots.size} points from {first:g} to {last:g})"
+
+    @property
+    def channels(self) -> int:
+        """One."""
+        return 1
+
+    def inverse(self) -> PiecewiseLinear:
+        """Return the map with knots and values exchanged."""
+        return PiecewiseLinear(self.values, self.knots)
+
+    @cached_property
+    def _slopes(self) -> FloatArray:
+        slopes: FloatArray = np.diff(self.values) / np.diff(self.knots)
+        return slopes
+
+    def _cell(self, x: FloatArray) -> NDArray[np.intp]:
+        return np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, self.knots.size - 2)
+
+    def _mapped(self, x: FloatArray) -> FloatArray:
+        cell = self._cell(x)
+        y: FloatArray = self.values[cell] + self._slopes[cell] * (x - self.knots[cell])
+        return y
+
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        return self._mapped(x), np.log(self._slopes[self._cell(x)])[:, 0]
+
+
+# ── maps of each channel ──────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Channelwise(IntensityMap):
+    """Maps of one channel each, the first for the first channel and so on.
+
+    Attributes
+    ----------
+    maps : one map of one channel for each channel.
+
+    Examples
+    --------
+    >>> from ndflow.transport import Affine
+    >>> both = Channelwise((Affine(2.0, 0.0), Affine(1.0, 3.0)))
+    >>> both
+    Channelwise(Affine, Affine)
+    >>> both([[1.0, 1.0]])
+    array([[2., 4.]])
+    >>> both.inverse()([[2.0, 4.0]])
+    array([[1., 1.]])
+    """
+
+    maps: tuple[IntensityMap, ...]
+
+    def __post_init__(self) -> None:
+        """Check that each map has one channel."""
+        instance(self.maps, "maps", tuple | list)
+        for part in self.maps:
+            instance(part, "each of maps", IntensityMap)
+        if not self.maps or any(part.channels != 1 for part in self.maps):
+            raise InvalidValueError("maps must hold one map of one channel for each channel")
+        object.__setattr__(self, "maps", tuple(self.maps))
+
+    def __repr__(self) -> str:
+        """Return the types of the maps in order."""
+        return f"Channelwise({', '.join(type(part).__name__ for part in self.maps)})"
+
+    @property
+    def channels(self) -> int:
+        """The number d of channels."""
+        return len(self.maps)
+
+    def inverse(self) -> Channelwise:
+        """Return the inverse of each map."""
+        return Channelwise(tuple(part.inverse() for part in self.maps))
+
+    def _mapped(self, x: FloatArray) -> FloatArray:
+        y = np.empty_like(x)
+        for channel, part in enumerate(self.maps):
+            y[:, channel] = part._mapped(x[:, [channel]])[:, 0]
+        return y
+
+    def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        y, total = np.empty_like(x), np.zeros(len(x))
+        for channel, part in enumerate(self.maps):
+            mapped, log_det = part._with_log_det(x[:, [channel]])
+            y[:, channel] = mapped[:, 0]
+            total = total + log_det
+        return y, total

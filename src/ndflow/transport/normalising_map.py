@@ -9,21 +9,10 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.transport.alignment import Affine, align
-from ndflow.transport.far_field import with_far_field
-from ndflow.transport.flow import Flow
-from ndflow.transport.maps import Chain
+from ndflow.transport.flow import Flow, with_far_field
+from ndflow.transport.maps import Affine, Chain, align
 from ndflow.transport.match import Match, match
 from ndflow.transport.quantile_map import LinearTails, QuantileMap, without_gaps
-
-__all__ = [
-    "DETERMINED_RANGE",
-    "AlignedMatch",
-    "HasMixture",
-    "align_and_match",
-    "flow_map",
-    "normalising_map",
-]
 
 DETERMINED_RANGE = (0.0005, 0.9995)  # beyond these quantiles the data do not determine a map
 
@@ -68,7 +57,7 @@ def normalising_map(
     the source are matched to the target. With one channel, the map increases strictly, also across
     gaps where there are no intensities, and it continues in straight lines below the 0.05th and
     above the 99.95th percentile of the source. With several channels, it becomes the alignment
-    alone far from all components (`ndflow.transport.far_field`); `ndflow.transport.joint.joint_map`
+    alone far from all components (`ndflow.transport.flow`); `ndflow.transport.joint.joint_map`
     gets closer to the target, but needs the voxels.
 
     Parameters

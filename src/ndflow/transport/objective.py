@@ -28,8 +28,6 @@ from ndflow.density import GaussianMixture, gaussian
 from ndflow.transport.divergence import Energy
 from ndflow.values import FloatArray
 
-__all__ = ["Objective", "Point"]
-
 
 class Point(NamedTuple):
     """The objective at some means and precisions of the moving components."""

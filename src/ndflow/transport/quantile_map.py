@@ -25,8 +25,6 @@ from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
 from ndflow.values import FloatArray, instance, real
 
-__all__ = ["LinearTails", "QuantileMap", "without_gaps"]
-
 _TRACE = 1e-6  # share of the mass that bridges gaps: a voxel or two of a brain
 _GRID = 257  # places at which gaps are looked for, besides those between components
 

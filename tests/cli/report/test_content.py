@@ -17,9 +17,9 @@ from studies import SiteStudy
 
 from ndflow._version import __version__
 from ndflow.errors import FileError
-from ndflow.record import JSON
 from ndflow.reporting.evaluation_section import evaluation_section
-from ndflow.scan.records import EvaluationRecord
+from ndflow.subject.records import EvaluationRecord
+from ndflow.values import JSON
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from channel_phantoms import NAMES, channels, save_channels
 from phantoms import AFFINE
 
 import ndflow
-from ndflow.scan.channels import joint_match
+from ndflow.subject import joint_normalise as joint_match
 from ndflow.transport.joint import JointMap, joint_map
 
 ONE, TWO = channels(0), channels(1, gains=(1.3, 0.7), correlation=0.6)

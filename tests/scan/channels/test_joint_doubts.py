@@ -3,7 +3,7 @@
 import numpy as np
 
 import ndflow
-from ndflow.scan.channels.joint_doubts import joint_doubts
+from ndflow.subject.doubts import joint_doubts
 
 
 def test_a_channel_whose_contrast_is_reversed_is_doubted() -> None:

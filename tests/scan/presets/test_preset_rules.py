@@ -6,17 +6,19 @@ import pytest
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.methods.registry import METHODS
+from ndflow.methods.matching import METHODS, Matching, MatchingChoices
 from ndflow.population import Reference, TissueModel
-from ndflow.scan.presets.preset_facts import StudyFacts, TargetFacts, can_split
-from ndflow.scan.presets.preset_rules import (
+from ndflow.subject.presets import (
     AUTO,
     Choices,
     PresetRecord,
+    StudyFacts,
+    TargetFacts,
+    can_split,
     settled_match,
     settled_study,
 )
-from ndflow.scan.settings import Averaging, AveragingChoices, Matching, MatchingChoices
+from ndflow.subject.settings import Averaging, AveragingChoices
 
 MANY = 3 * AUTO.scans
 SITES = {"Aachen": AUTO.per_site, "Bonn": MANY - AUTO.per_site}

@@ -8,15 +8,15 @@ import pytest
 
 from ndflow.image.subject import Scan
 from ndflow.population.balancing import SiteBalance
-from ndflow.study.checks.confounding import (
+from ndflow.study.weights import (
     NOT_BALANCED,
     NOT_KNOWN,
     OTHER_AGES,
+    ScanWeights,
     age_doubts,
     ages_by_site,
     balance_doubts,
 )
-from ndflow.study.weighting.scan_weights import ScanWeights
 
 
 def drawn(seed: int, *means: float, sd: float = 12.0, scans: int = 15) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from ndflow.study.checks.labellers import OTHER_LABELS, labeller_doubts
+from ndflow.study.checks import OTHER_LABELS, labeller_doubts
 
 MEAN = np.array([0.25, 0.45, 0.30])  # CSF, GM, WM
 SD, CORRELATION = np.array([0.0308, 0.0145]), -0.465  # of CSF and WM among people of a site

@@ -9,8 +9,8 @@ from ndflow.density import GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.image.mask_doubts import MaskFigures
 from ndflow.image.subject import Scan
-from ndflow.scan.records import ScanModel
-from ndflow.study.checks.odd_scans import odd_scans
+from ndflow.study.checks import odd_scans
+from ndflow.subject.records import ScanModel
 
 BRAIN = GaussianMixture([0.2, 0.45, 0.35], [30.0, 70.0, 100.0], [0.02, 0.02, 0.05])
 INVERTED = BRAIN.transformed([[-1.0]], [200.0])

@@ -3,7 +3,7 @@
 import pytest
 
 from ndflow.doubt import Doubt
-from ndflow.study.checks.study_doubts import Compared, compared_doubts, doubt_counts
+from ndflow.study.checks import Compared, compared_doubts, doubt_counts
 
 
 def alone(scan: Compared) -> list[Doubt]:

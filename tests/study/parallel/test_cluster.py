@@ -17,7 +17,7 @@ from phantoms import head, save
 from studies import results_of
 
 from ndflow.errors import FileError
-from ndflow.study.parallel.tasks import Task, run_tasks
+from ndflow.study.tasks import Task, run_tasks
 
 pytest.importorskip("distributed")
 

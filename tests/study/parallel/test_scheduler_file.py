@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError
-from ndflow.study.parallel.workers import connect
+from ndflow.study.workers import connect
 
 pytest.importorskip("distributed")
 

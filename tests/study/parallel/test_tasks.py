@@ -12,10 +12,11 @@ from phantoms import head, save
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.scan.normalise import normalise_scan
-from ndflow.scan.settings import Fitting, Matching, Reading, Writing
-from ndflow.scan.target import read_target
-from ndflow.study.parallel.tasks import Failure, Outcome, Task, record_failures, run_tasks
+from ndflow.methods.matching import Matching
+from ndflow.study.tasks import Failure, Outcome, Task, record_failures, run_tasks
+from ndflow.subject.normalise import normalise_scan
+from ndflow.subject.settings import Fitting, Reading, Writing
+from ndflow.subject.target import read_target
 
 
 def worker() -> Callable[[int], int]:

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from ndflow.errors import InvalidValueError
-from ndflow.study.parallel.tasks import Task, run_tasks
-from ndflow.study.parallel.workers import run_in_workers
+from ndflow.study.tasks import Task, run_tasks
+from ndflow.study.workers import run_in_workers
 
 
 def tasks(*numbers: int) -> list[Task]:
@@ -86,7 +86,7 @@ def test_a_worker_that_is_killed_takes_no_other_scan_with_it() -> None:
 
 LEAKS = """
 from joblib.externals.loky.backend import resource_tracker
-from ndflow.study.parallel.tasks import Task, run_tasks
+from ndflow.study.tasks import Task, run_tasks
 assert [outcome.result for outcome in run_tasks(dict, [Task("scan", {"a": 1})] * 2, jobs=2)]
 resource_tracker.register("/loky-of-a-worker-that-was-killed", "semlock")
 """
@@ -160,7 +160,7 @@ def test_workers_are_killed_when_nobody_wants_their_results(
 INTERRUPTED = """
 import os, signal, sys, threading, time
 from pathlib import Path
-from ndflow.study.parallel.workers import run_in_workers
+from ndflow.study.workers import run_in_workers
 folder, dies = Path(sys.argv[1]), sys.argv[2] == "alone"
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 

@@ -13,7 +13,7 @@ from phantoms import AFFINE, head, save
 from ndflow.errors import FileError
 from ndflow.image.read import read_volume
 from ndflow.image.write import write_volume
-from ndflow.study.preparing.prepared_images import copy_map, in_steps, write_probabilities
+from ndflow.study.prepared_images import copy_map, in_steps, write_probabilities
 
 SHARES = arrays(np.float32, (3, 5), elements=st.floats(0, 1, width=32))
 

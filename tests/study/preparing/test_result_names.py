@@ -6,8 +6,8 @@ import pytest
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.study.listing.scan_table import named_scans
-from ndflow.study.preparing.result_names import contrast_of, scans_to_prepare
+from ndflow.study.prepared_study import contrast_of, scans_to_prepare
+from ndflow.study.table import named_scans
 
 HERE = Path("/data")
 

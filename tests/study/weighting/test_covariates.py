@@ -7,7 +7,7 @@ import pytest
 
 from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.study.weighting.covariates import columns_of, known_in
+from ndflow.study.weights import columns_of, known_in
 
 
 def scans(*covariates: Mapping[str, str]) -> list[Scan]:

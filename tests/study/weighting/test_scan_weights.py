@@ -9,9 +9,9 @@ import pytest
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.scan.settings import Averaging, settings_from
 from ndflow.study.plan import Study
-from ndflow.study.weighting.scan_weights import check_balance, scan_weights
+from ndflow.study.weights import check_balance, scan_weights
+from ndflow.subject.settings import Averaging, settings_from
 
 AGES = {"A": [20, 30, 40, 50, 60, 70, 35, 45], "B": [40, 50, 60, 70, 80, 65, 30, 55]}
 

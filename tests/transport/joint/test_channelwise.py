@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ndflow import Affine, Chain, IntensityMap, InvalidValueError, Tabulated
-from ndflow.transport.joint import Channelwise
+from ndflow.transport.maps import Channelwise
 
 TABLE = Tabulated([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0], [1.0, 0.5, 0.5])
 BOTH = Channelwise((TABLE, Affine(3.0, 1.0)))

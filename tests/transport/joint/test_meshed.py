@@ -7,8 +7,8 @@ import pytest
 from mixtures import regularised_match
 
 from ndflow import Flow, IntensityMap, InvalidValueError
-from ndflow.transport.far_field import with_far_field
-from ndflow.transport.joint import Meshed, meshed
+from ndflow.transport.flow import with_far_field
+from ndflow.transport.meshed import Meshed, meshed
 
 
 def flow_of(seed, d):

@@ -11,14 +11,12 @@ from urllib.parse import quote
 from ndflow._version import __version__
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import new_file
-from ndflow.scan.channels.channel_subject import listed
-from ndflow.scan.records import StudyRecord
-from ndflow.study.checks.study_doubts import doubt_counts
+from ndflow.study.checks import doubt_counts
 from ndflow.study.folder import PROVENANCE, REPORT, UNSIGNED, refuse_foreign_page, signed
-from ndflow.study.parallel.tasks import read_failures
+from ndflow.study.tasks import read_failures
+from ndflow.subject.channels import listed
+from ndflow.subject.records import StudyRecord
 from ndflow.values import plural
-
-__all__ = ["write_channel_index"]
 
 
 class _Failed(NamedTuple):

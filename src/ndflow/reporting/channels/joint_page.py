@@ -15,24 +15,21 @@ from typing import NamedTuple
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
-from ndflow.figures.export import svg
-from ndflow.figures.style import colours
+from ndflow.figures.style import colours, svg
 from ndflow.image.preview import Preview, read_preview
 from ndflow.image.subject import Scan
 from ndflow.reporting.content import Column, Headline, Page, Picture, ScanEntry, SiteEntry, Slices
 from ndflow.reporting.montage import thumbnail
-from ndflow.scan.channels.channel_records import JointMapRecord
-from ndflow.scan.channels.channel_subject import listed
-from ndflow.scan.channels.joint_plot import plot_joint_density
-from ndflow.study.channels.joint_plan import JointStudyRecord
+from ndflow.study.distances import NO_SITE
 from ndflow.study.finished import read_joint_record
 from ndflow.study.folder import SCANS
-from ndflow.study.listing.scan_table import read_study_scans
-from ndflow.study.parallel.tasks import read_failures
-from ndflow.study.site_distances import NO_SITE
+from ndflow.study.joint_plan import JointStudyRecord
+from ndflow.study.table import read_study_scans
+from ndflow.study.tasks import read_failures
+from ndflow.subject.channels import listed
+from ndflow.subject.plot import plot_joint_density
+from ndflow.subject.records import JointMapRecord
 from ndflow.values import plural
-
-__all__ = ["joint_page"]
 
 _COLUMNS = (
     Column("channel", "What the image shows", True),

@@ -1,1 +1,0 @@
-"""BIDS datasets: finding their scans, and writing derivatives."""

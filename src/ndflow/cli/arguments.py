@@ -1,0 +1,184 @@
+"""The scans that were typed: images, their masks, and channels as ``NAME=IMAGE``."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+
+from ndflow.errors import InvalidValueError
+from ndflow.files.model_files import is_model
+from ndflow.image.mask import to_be_found
+from ndflow.image.subject import Scan, TissueMaps
+from ndflow.subject.channels import NAME, Subject
+from ndflow.subject.outputs import refuse_given_twice
+from ndflow.subject.voxels import check_found_mask
+from ndflow.values import plural
+
+_NONZERO = "nonzero"  # of --mask
+_NONE = "none"  # of --exclude
+
+
+def typed_scans(
+    images: Sequence[str],
+    *,
+    mask: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    csf: Sequence[str] = (),
+    gm: Sequence[str] = (),
+    wm: Sequence[str] = (),
+) -> list[Scan]:
+    """Return the scans on a command line.
+
+    Parameters
+    ----------
+    images : the images.
+    mask, exclude : their masks and lesion masks, in the same order; or nothing.
+    csf, gm, wm : their tissue probability maps, in the same order; or nothing.
+    """
+    masks = _one_each(mask, images, "--mask")
+    excluded = _one_each(exclude, images, "--exclude")
+    tissues = _tissue_maps(images, csf, gm, wm)
+    scans = [Scan(*files) for files in zip(images, masks, excluded, tissues, strict=True)]
+    for scan in scans:
+        check_found_mask(scan)
+    return scans
+
+
+def _tissue_maps(
+    images: Sequence[str], csf: Sequence[str], gm: Sequence[str], wm: Sequence[str]
+) -> list[TissueMaps]:
+    """Return the tissue probability maps of each image."""
+    given = {"--csf": csf, "--gm": gm, "--wm": wm}
+    if not any(given.values()):
+        return [TissueMaps()] * len(images)
+    if missing := [option for option, files in given.items() if not files]:
+        raise InvalidValueError(
+            f"tissue probability maps of all three tissues are needed; give {missing[0]} too"
+        )
+    for option, files in given.items():
+        _check_count(option, files, images)
+    return [TissueMaps(*files) for files in zip(csf, gm, wm, strict=True)]
+
+
+def _one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:
+    """Return one file per image, from an option that is given for all images or not at all.
+
+    A mask may be ``auto``, ``brain`` or ``nonzero``, for one image or for all; instead of a lesion
+    mask, ``none`` stands for no file.
+
+    Parameters
+    ----------
+    given : the values of the option, in the order of the images.
+    images : the images.
+    option : the name of the option, for messages.
+    """
+    if not given:
+        return [None] * len(images)
+    if not images:
+        raise InvalidValueError(f"{option}: there is no image to use it for; leave it out")
+    words = [name for name in given if to_be_found(name) or name == _NONZERO]
+    if words and option != "--mask":
+        raise InvalidValueError(f"{option}: {words[0]} is for --mask only; give a file, or none")
+    files = [*given] * len(images) if words and len(given) == 1 else given
+    _check_count(option, files, images)
+    absent = _NONZERO if option == "--mask" else _NONE
+    return [None if name == absent else name for name in files]
+
+
+def _check_count(option: str, given: Sequence[str], images: Sequence[str]) -> None:
+    if len(given) != len(images):
+        scans = plural(len(images), "image")
+        raise InvalidValueError(
+            f"{option}: {len(given)} given for {scans}; give one for each, in the same order"
+        )
+
+
+# ── channels ──────────────────────────────────────────────────────────────────────────────────────
+# ``T1w=a.nii.gz FLAIR=b.nii.gz``: the channels of one subject as command-line arguments.
+#
+# A word that is the name of an existing file is that file, whatever it looks like.
+
+_WORD = re.compile(rf"({NAME})=(.+)", re.DOTALL)
+
+
+def channel_file(word: str) -> tuple[str, str] | None:
+    """Return the channel and the file that a word names; None for a plain path.
+
+    >>> channel_file("T1w=scans/a.nii.gz")
+    ('T1w', 'scans/a.nii.gz')
+    >>> channel_file("scans/desc=x.nii.gz") is None
+    True
+    """
+    found = _WORD.fullmatch(word)
+    return None if found is None or os.path.lexists(word) else (found[1], found[2])
+
+
+def are_channels(words: Sequence[str], *, joint: bool = False) -> bool:
+    """Tell whether images are the channels of one subject.
+
+    Parameters
+    ----------
+    words : as they were typed.
+    joint : whether ``--joint`` was given, which needs channels.
+
+    Raises
+    ------
+    InvalidValueError : if some words name a channel and others do not, or none of them does and
+        ``--joint`` was given.
+    """
+    plain = [word for word in words if channel_file(word) is None]
+    if plain and len(plain) < len(words):
+        raise InvalidValueError(
+            f"{plain[0]}: without the name of a channel, among others with one; give all images "
+            f"of the subject as NAME=FILE, for example T1w={plain[0]}, or all without"
+        )
+    if plain and joint:
+        example = f"T1w={plain[0]} FLAIR={plain[1] if len(plain) > 1 else 'FILE'}"
+        raise InvalidValueError(
+            f"--joint: needs the channels of one subject by their names, for example {example}"
+        )
+    return bool(words) and not plain
+
+
+def typed_subject(
+    words: Sequence[str],
+    *,
+    mask: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    csf: Sequence[str] = (),
+    gm: Sequence[str] = (),
+    wm: Sequence[str] = (),
+) -> Subject:
+    """Return the channels on a command line.
+
+    Parameters
+    ----------
+    words : the channels, each as ``NAME=FILE``.
+    mask, exclude, csf, gm, wm : one file for all of them; or nothing.
+    """
+    images: dict[str, str] = {}
+    for word in words:
+        name, file = channel_file(word) or ("", word)
+        if name in images:
+            raise InvalidValueError(
+                f"{name}: two images of one channel, {images[name]} and {file}; one subject at a "
+                f"time, with one image per channel"
+            )
+        if is_model(file):
+            raise InvalidValueError(f"{file}: a model, where an image is expected; give an image")
+        images[name] = file
+    refuse_given_twice([*images.values()])
+    given = {"--mask": mask, "--exclude": exclude, "--csf": csf, "--gm": gm, "--wm": wm}
+    shared = [_one(option, files) for option, files in given.items()]
+    return Subject(images, shared[0], shared[1], TissueMaps(*shared[2:]).check_complete())
+
+
+def _one(option: str, files: Sequence[str]) -> str | None:
+    """Return the one file that an option gives for all channels."""
+    if len(files) > 1:
+        raise InvalidValueError(
+            f"{option}: {len(files)} given, but channels of one subject share one; give it once"
+        )
+    absent = "nonzero" if option == "--mask" else "none"
+    return None if not files or files[0] == absent else files[0]

@@ -1,1 +1,0 @@
-"""Several channels of one subject on the command line."""

@@ -1,0 +1,95 @@
+"""``ndflow apply``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from ndflow.cli.options import Output, ReadingOptions, Verbosity, VerbosityOptions, WritingOptions
+from ndflow.subject.settings import Reading, Writing
+
+
+def apply(
+    image: Annotated[tuple[str, ...], Parameter(metavar="IMAGE|NAME=IMAGE...")],
+    /,
+    *,
+    map: Annotated[str, Parameter(metavar="FILE")],
+    output: Output,
+    inverse: bool = False,
+    other_image: bool = False,
+    mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain")] = None,
+    writing: WritingOptions = Writing(),
+    reading: ReadingOptions = Reading(),
+    verbosity: VerbosityOptions = Verbosity(),
+) -> int:
+    """Apply a saved intensity map to an image, or undo it.
+
+    Example: `ndflow apply out.nii.gz --map out.json --inverse -o back.nii.gz`
+
+    A joint map: `ndflow apply T1w=a.nii.gz FLAIR=b.nii.gz --map OUT/a.json --inverse -o BACK/`
+
+    Parameters
+    ----------
+    image
+        The image: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or, for a joint map, all its channels,
+        each as NAME=IMAGE.
+    map
+        The intensity map (.json), such as the sidecar of a normalised image.
+    output
+        The image to write; or a folder, for channels.
+    inverse
+        Undo the map. Default: apply it.
+    other_image
+        With --inverse: undo the map even in an image that it did not make, such as an edited copy.
+    mask
+        The brain mask that --outside refers to; or `brain` or `auto` to find it. Default: all
+        nonzero voxels.
+    """
+    from ndflow.cli.arguments import are_channels, typed_subject
+    from ndflow.cli.endings import print_written
+    from ndflow.cli.run import command_line, run_scans
+    from ndflow.errors import InvalidValueError
+    from ndflow.image.subject import Scan
+    from ndflow.study.tasks import Task
+    from ndflow.subject.apply import apply_map
+    from ndflow.subject.outputs import outputs_for
+
+    if other_image and not inverse:
+        raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
+    if are_channels(image):
+        from ndflow.cli.channel_runs import apply_channels
+
+        return apply_channels(
+            typed_subject(image, mask=() if mask is None else (mask,)),
+            map,
+            output,
+            inverse=inverse,
+            other_image=other_image,
+            reading=reading,
+            writing=writing,
+            verbosity=verbosity,
+        )
+    if len(image) != 1:
+        raise InvalidValueError(
+            f"{len(image)} images: a map is applied to one at a time, or to the channels of one "
+            f"subject, each as NAME=IMAGE"
+        )
+    outputs = outputs_for(image, output, lambda image: Path(image).name)
+    (file,) = outputs.files
+    arguments = {
+        "scan": Scan(image[0], mask),
+        "imap": map,
+        "inverse": inverse,
+        "other_image": other_image,
+        "output": file,
+        "reading": reading,
+        "writing": writing,
+        "command": command_line(),
+    }
+    code, outcomes = run_scans(
+        "apply", apply_map, [Task(image[0], arguments)], verbosity=verbosity, folder=outputs.folder
+    )
+    print_written(outputs, outcomes, verbosity)
+    return code

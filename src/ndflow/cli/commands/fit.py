@@ -1,0 +1,100 @@
+"""``ndflow fit``."""
+
+from __future__ import annotations
+
+from ndflow.cli.options import (
+    Excludes,
+    FittingOptions,
+    Force,
+    Images,
+    Jobs,
+    Joint,
+    Masks,
+    Output,
+    ReadingOptions,
+    TissueFiles,
+    Verbosity,
+    VerbosityOptions,
+)
+from ndflow.subject.settings import Fitting, Reading
+
+
+def fit(
+    images: Images,
+    /,
+    *,
+    output: Output,
+    mask: Masks = (),
+    exclude: Excludes = (),
+    csf: TissueFiles = (),
+    gm: TissueFiles = (),
+    wm: TissueFiles = (),
+    joint: Joint = False,
+    fitting: FittingOptions = Fitting(),
+    force: Force = False,
+    reading: ReadingOptions = Reading(),
+    jobs: Jobs = 1,
+    verbosity: VerbosityOptions = Verbosity(),
+) -> int:
+    """Estimate the densities of scans, as Gaussian mixtures.
+
+    A mixture is about 5 kB of JSON. It contains neither file names nor voxels, so it can go where
+    the scan may not: `ndflow reference` averages mixtures from several hospitals.
+
+    Example: `ndflow fit scan1.nii.gz scan2.nii.gz --mask brain1.nii.gz brain2.nii.gz -o mixtures`
+
+    Several channels of one subject: `ndflow fit T1w=a.nii.gz FLAIR=b.nii.gz -o subject.json`
+
+    Parameters
+    ----------
+    images
+        The scans: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or two to four channels of one subject,
+        each as NAME=IMAGE, which share a grid and one --mask.
+    output
+        The file to write (.json); or a folder, for several scans. Channels go to one file.
+    mask
+        The brain mask of each scan, in the same order; or `brain` to find the brains in T1w images
+        (requires pip install 'ndflow[prepare]'), or `auto` to find the foreground. Default:
+        `nonzero`, all nonzero voxels.
+    exclude
+        For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
+        a scan without one. Default: none.
+    csf
+        The tissue probability map of CSF of each scan. With --gm and --wm, the densities and
+        proportions of the tissues are saved too, for references with tissues. Default: none.
+    gm
+        The tissue probability map of GM of each scan. Default: none.
+    wm
+        The tissue probability map of WM of each scan. Default: none.
+    joint
+        Estimate one joint density of all channels. Default: one of each channel.
+    """
+    from ndflow.cli.arguments import are_channels, typed_scans, typed_subject
+    from ndflow.cli.endings import print_written
+    from ndflow.cli.run import run_scans
+    from ndflow.study.tasks import Task
+    from ndflow.subject.fit import fit_to_file
+    from ndflow.subject.outputs import outputs_for, stem
+
+    if are_channels(images, joint=joint):
+        from ndflow.cli.channel_runs import fit_channels
+
+        return fit_channels(
+            typed_subject(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm),
+            output,
+            joint=joint,
+            force=force,
+            reading=reading,
+            fitting=fitting,
+            verbosity=verbosity,
+        )
+    outputs = outputs_for(images, output, lambda image: f"{stem(image)}.json")
+    scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
+    files = list(zip(scans, outputs.files, strict=True))
+    shared = {"force": force, "reading": reading, "fitting": fitting}
+    tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
+    code, outcomes = run_scans(
+        "fit", fit_to_file, tasks, verbosity=verbosity, jobs=jobs, folder=outputs.folder
+    )
+    print_written(outputs, outcomes, verbosity, what="mixture", sidecars=False)
+    return code

@@ -1,0 +1,180 @@
+"""``ndflow reference``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from ndflow.cli.options import (
+    Excludes,
+    FittingOptions,
+    Force,
+    Jobs,
+    Joint,
+    Masks,
+    Output,
+    ReadingOptions,
+    TissueFiles,
+    Verbosity,
+    VerbosityOptions,
+)
+from ndflow.methods.matching import Matching, MethodName
+from ndflow.subject.settings import Average, Fitting, Reading
+
+
+def reference(
+    sources: Annotated[tuple[str, ...], Parameter(metavar="MODEL_OR_IMAGE...")],
+    /,
+    *,
+    output: Output,
+    mask: Masks = (),
+    exclude: Excludes = (),
+    csf: TissueFiles = (),
+    gm: TissueFiles = (),
+    wm: TissueFiles = (),
+    weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=1)] = (),
+    joint: Joint = False,
+    channel: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    average: Average | None = None,
+    method: MethodName = Matching.method,
+    landmarks: int = Matching.landmarks,
+    fitting: FittingOptions = Fitting(),
+    force: Force = False,
+    reading: ReadingOptions = Reading(),
+    jobs: Jobs = 1,
+    verbosity: VerbosityOptions = Verbosity(),
+) -> int:
+    """Average the densities of scans into a reference, to which others can be normalised.
+
+    Example: `ndflow reference mixtures/*.json --channel T1w -o reference.json`
+
+    Parameters
+    ----------
+    sources
+        Mixtures (.json) from `ndflow fit`, or images, or both. Files of several channels give a
+        reference of these channels, joint if they are joint.
+    output
+        The file to write (.json).
+    mask
+        The brain mask of each image, in the same order, not counting mixtures; or `brain` to find
+        the brains in T1w images (requires pip install 'ndflow[prepare]'), or `auto` to find the
+        foreground. Default: `nonzero`, all nonzero voxels.
+    exclude
+        For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
+        an image without one. Default: none.
+    csf
+        The tissue probability map of CSF of each image. With --gm and --wm, and if all mixtures
+        include their tissues too, the reference includes tissues, as --target tissue requires.
+        Default: none.
+    gm
+        The tissue probability map of GM of each image. Default: none.
+    wm
+        The tissue probability map of WM of each image. Default: none.
+    weights
+        The weight of each scan, in the same order. Default: equal weights.
+    joint
+        Accept nothing but joint mixtures, from `ndflow fit --joint`. Default: what the files are.
+    channel
+        The contrast of the images, such as T1w, which the reference records. Default: intensity;
+        files of several channels know theirs.
+    average
+        Average the densities, as in the paper (density); or their quantiles, which keeps peaks
+        sharp (quantile). Default: quantile; density for joint densities, which have no quantiles.
+    method
+        The method that the reference is for; some need landmarks besides the density.
+    landmarks
+        How many percentiles nyul matches, from the 1st to the 99th.
+    """
+    from ndflow.cli.arguments import channel_file, typed_scans
+    from ndflow.cli.console import print_error, print_result, print_warning
+    from ndflow.cli.run import run_scans
+    from ndflow.errors import InvalidValueError
+    from ndflow.files.model_files import check_model, is_model
+    from ndflow.image.subject import Scan
+    from ndflow.methods.base import method_of
+    from ndflow.study.tasks import Task
+    from ndflow.subject.outputs import refuse_given_twice
+    from ndflow.subject.reference import (
+        holds_channels,
+        lacking_tissues,
+        read_source,
+        write_reference,
+    )
+    from ndflow.values import plural
+
+    if weights and len(weights) != len(sources):
+        raise InvalidValueError(
+            f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
+        )
+    refuse_given_twice(sources)
+    matching = Matching(method=method, landmarks=landmarks)
+    method_of(matching)
+    if word := next(filter(channel_file, sources), None):
+        raise InvalidValueError(
+            f"{word}: a reference of several channels is made from one file per subject; first run "
+            f"ndflow fit T1w=FILE FLAIR=FILE -o subject.json for each"
+        )
+    if sources and holds_channels(sources[0]):
+        from ndflow.cli.channel_runs import average_channels
+
+        of_images_only = {
+            "--mask": mask,
+            "--exclude": exclude,
+            "--csf": csf,
+            "--gm": gm,
+            "--wm": wm,
+            "--channel": channel,
+            "--effective-count": fitting != Fitting(),
+        }
+        for option, given in of_images_only.items():
+            if given:
+                raise InvalidValueError(
+                    f"{option}: the files of several channels say this themselves; leave it out"
+                )
+        return average_channels(
+            sources,
+            output,
+            joint=joint,
+            matching=matching,
+            weights=weights,
+            average=average,
+            force=force,
+            verbosity=verbosity,
+        )
+    if joint:
+        raise InvalidValueError(
+            f"--joint: {sources[0]} is not a joint mixture; first run "
+            f"ndflow fit T1w=FILE FLAIR=FILE --joint -o subject.json for each subject"
+        )
+    images = [source for source in sources if not is_model(source)]
+    if not images and fitting != Fitting():
+        raise InvalidValueError(
+            "--effective-count: no density is estimated from an image; leave it out"
+        )
+    of_images = iter(typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm))
+    scans = [Scan(source) if is_model(source) else next(of_images) for source in sources]
+    shared: dict[str, Any] = {"reading": reading, "fitting": fitting, "matching": matching}
+    check_model(output, sources, force=force)
+    tasks = [Task(scan.path, {"scan": scan, **shared}) for scan in scans]
+    code, outcomes = run_scans("fit", read_source, tasks, verbosity=verbosity, jobs=jobs)
+    if code:
+        print_error(f"{output}: no reference was written, because some of its scans failed")
+        return 2
+    models = [outcome.result for outcome in outcomes]
+    lacking = lacking_tissues(sources, models)
+    if lacking and not verbosity.quiet:
+        print_warning(f"{lacking}: its tissues are unknown, so the reference has no tissues")
+    write_reference(
+        output,
+        sources,
+        models,
+        matching,
+        weights=weights or None,
+        average=average or "quantile",  # as with the preset auto
+        channel=channel or "intensity",
+        force=force,
+    )
+    if not verbosity.quiet:
+        print_result(f"wrote {output}, the average of {plural(len(models), 'scan')}")
+    return 0

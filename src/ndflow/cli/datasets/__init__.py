@@ -1,1 +1,0 @@
-"""Runs on BIDS datasets."""

@@ -1,0 +1,319 @@
+"""Fitting a Dirichlet-process Gaussian mixture to a histogram.
+
+The fit is deterministic and treats the histogram as one weighted sample:
+
+1. outliers are dropped and bins joined until there are about a thousand
+   (`ndflow.density.condense`);
+2. counts are tempered, ``c ← c · min(1, N_eff / Σc)``. A Bayesian fit is not invariant to the
+   scale of the counts: two million voxels, taken as two million independent draws, would call
+   for components that follow wiggles. `effective_count` says how much evidence a scan is worth;
+3. channels are standardised, and their signs chosen such that they are skewed to the right. The
+   prior comes from the data: m0 is their mean, κ0 the prior strength, ``ν0 = d + 3``, and
+   ``E Λ = (1 + κ0)/κ0 · Cov⁻¹``. So the fit commutes with a change of units, including their sign:
+   ``fit(a·x + b)`` is ``fit(x)`` transformed by ``a·x + b``. (There are two exceptions: data that
+   are exactly symmetric look the same with either sign, but their fit may not be symmetric; and
+   floats with more levels than a histogram holds are binned by powers of two, whatever the units);
+4. a starting point is searched on fewer, wider bins: many small components, sweeps, merges
+   (`ndflow.density.initialise`), or only a few components where that is clearly better.
+   Accelerated sweeps over all bins follow until nothing is gained (`ndflow.density.climb`);
+5. the result is the mixture of expected weights, means and precisions. Binning with width h has
+   inflated each variance by h²/12 (Sheppard's correction), and so has the fit, which treats bins as
+   intervals and not as points; both are subtracted. Light components are pruned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ndflow.density import gaussian
+from ndflow.density.binning import joined
+from ndflow.density.climb import Climb, climb, sweep
+from ndflow.density.condense import condensed, trimmed
+from ndflow.density.histogram import Histogram
+from ndflow.density.initialise import by_mass, divided, merged, padded
+from ndflow.density.mixture import GaussianMixture
+from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
+from ndflow.errors import DegenerateDataError, InvalidValueError
+from ndflow.values import FloatArray, Status, Value, einsum, instance, positive, real_array, whole
+
+_FIRST_SWEEPS = 25  # with 15 the bound is as high, but merges swallow small tissue classes
+_SEARCH_TOLERANCE, _SEARCH_SWEEPS = 0.1, 40
+_SEARCH_BINS = 200  # that a search needs at least, for the evidence of ten thousand voxels
+_FEW = 4  # components
+_GLANCE, _HOPELESS = 8, 100.0  # after so many sweeps, a deficit of so many nats is not made up
+_CLEARLY = 10.0  # nats by which few components must win: matching can use the others
+_MAX_SWEEPS = 5000
+_LIGHTEST = 1e-3  # weight below which a component is pruned
+_LEAST_MASS = 0.5  # voxels, of tempered counts, below which a component is empty
+_MAX_TRUNCATION = 500  # what is fitted can be stored, see `MAX_STORED`
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit(Value):
+    """The result of `fit`.
+
+    Attributes
+    ----------
+    mixture : the density, in the units of the data.
+    bounds : (steps,), the lower bound on the log evidence along the final ascent, in nats, for
+        the tempered counts in the units of the data. It never falls.
+    status : whether the fit converged.
+
+    Examples
+    --------
+    >>> fitted = fit(Histogram([1.0, 2.0, 3.0], [40.0, 80.0, 40.0]))
+    >>> fitted
+    Fit(components=1, converged=True)
+    >>> fitted.mixture.mean().round(6)
+    array([2.])
+    """
+
+    mixture: GaussianMixture
+    bounds: FloatArray
+    status: Status
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        instance(self.mixture, "mixture", GaussianMixture)
+        instance(self.status, "status", Status)
+        object.__setattr__(self, "bounds", real_array(self.bounds, "bounds", None))
+
+    def __repr__(self) -> str:
+        """Return the number of components, and how the fit ended."""
+        return f"Fit(components={self.mixture.components}, converged={self.status.converged})"
+
+
+def fit(
+    histogram: Histogram,
+    *,
+    concentration: float = 2.0,
+    concentration_prior: tuple[float, float] | None = None,
+    truncation: int = 20,
+    effective_count: float = 1e4,
+    prior_strength: float = 0.1,
+    tolerance: float = 1e-2,
+    start: GaussianMixture | None = None,
+) -> Fit:
+    """Fit a Dirichlet-process Gaussian mixture to a histogram.
+
+    Parameters
+    ----------
+    histogram : the data.
+    concentration : α; larger values expect more components.
+    concentration_prior : shape and rate of a Gamma prior on α, which is then inferred, starting
+        from `concentration`. By default α is fixed.
+    truncation : T, the largest possible number of components.
+    effective_count : how many independent voxels the histogram is worth at most.
+    prior_strength : κ0, how many voxels the prior mean is worth.
+    tolerance : stop when three steps in a row gain less than this many nats each.
+    start : start from this mixture, for example the fit of a similar scan, instead of searching for
+        a starting point.
+
+    Returns
+    -------
+    The fitted mixture, its components sorted by their mean in the first channel, with the lower
+    bounds on the log evidence and the status of the fit.
+
+    Raises
+    ------
+    DegenerateDataError : all voxels are equal, or one channel is a linear function of the others.
+    InvalidValueError : an option out of its range, or a `start` that does not fit the data.
+
+    Examples
+    --------
+    >>> generator = np.random.default_rng(0)
+    >>> tissues = GaussianMixture([0.5, 0.5], [60.0, 100.0], [1 / 36, 1 / 16])
+    >>> voxels = tissues.sample(20_000, generator).round().astype(int)
+    >>> counts = np.bincount(voxels[:, 0])
+    >>> fitted = fit(Histogram(np.arange(counts.size), counts))
+    >>> fitted.status.converged
+    True
+    >>> fitted.mixture.means.round()
+    array([[ 60.],
+           [100.]])
+    """
+    whole(truncation, "truncation", 1, _MAX_TRUNCATION)
+    alpha = positive(concentration, "concentration")
+    instance(histogram, "histogram", Histogram)
+    if concentration_prior is not None:
+        if np.shape(concentration_prior) != (2,):
+            raise InvalidValueError("concentration_prior must be a pair: shape and rate")
+        shape, rate = concentration_prior
+        concentration_prior = (
+            positive(shape, "the shape of concentration_prior"),
+            positive(rate, "the rate of concentration_prior"),
+        )
+    kappa = positive(prior_strength, "prior_strength")
+    positive(tolerance, "tolerance")
+    used = condensed(trimmed(histogram))
+    counts = used.counts * min(1.0, positive(effective_count, "effective_count") / used.total)
+    centre, scale = _standardisation(used)
+    within = np.diag((used.widths / scale) ** 2 / 12)
+    data = Data((used.values - centre) / scale, counts, within)
+    dof = used.channels + 3.0
+    prior = Prior(
+        concentration=alpha,
+        strength=kappa,
+        dof=dof,
+        scale=dof * kappa / (1 + kappa) * used.covariance() / np.outer(scale, scale),
+        gamma=concentration_prior,
+    )
+    if start is None:
+        rough = _rough(data, np.abs(used.widths / scale))
+        begin = _searched(rough, prior, truncation)
+        climbed = _climb_sorted(data, prior, begin, tolerance)
+    else:
+        climbed = _from_mixture(data, prior, truncation, tolerance, start, centre, scale)
+    units = float(counts.sum() * np.log(np.abs(scale)).sum())
+    return Fit(
+        mixture=_mixture(prior, climbed.moments, used, centre, scale),
+        bounds=np.array(climbed.bounds) - units,
+        status=_status(climbed),
+    )
+
+
+def _standardisation(histogram: Histogram) -> tuple[FloatArray, FloatArray]:
+    """Return the centre and scale of each channel; the sign of the scale makes it skewed right."""
+    centre = histogram.mean()
+    variances = np.diagonal(histogram.covariance())
+    for channel, variance in enumerate(variances):
+        if not variance > 0:
+            raise DegenerateDataError(
+                f"all {histogram.total:g} voxels have the value {centre[channel]:g}, "
+                f"so there is no density to fit; check the image and its mask"
+            )
+    skewness = einsum(
+        "n,ni->i", histogram.counts, ((histogram.values - centre) / np.sqrt(variances)) ** 3
+    )
+    scale: FloatArray = np.sqrt(variances) * np.where(skewness < 0, -1.0, 1.0)
+    correlation = histogram.covariance() / np.outer(scale, scale)
+    if np.linalg.eigvalsh(correlation)[0] < 1e-10:
+        raise DegenerateDataError("one channel is a linear function of the others; fit without it")
+    return centre, scale
+
+
+def _rough(data: Data, widths: FloatArray) -> Data:
+    """Join bins until there are a few hundred, for the search of a starting point only.
+
+    More evidence shows finer detail, and keeps more bins. The sign of standardised data is fixed,
+    so this too commutes with a change of units.
+    """
+    needed = _SEARCH_BINS * np.sqrt(max(1.0, float(data.counts.sum()) / 1e4))
+    doublings = int(np.log2(len(data.counts) / needed) / len(widths))
+    if doublings < 1 or not widths.all():
+        return data
+    step = widths * 2**doublings
+    low = data.x.min(axis=0) - 0.5 * widths
+    centres = low + (np.floor((data.x - low) / step) + 0.5) * step
+    x, counts = joined(centres, data.counts)
+    return Data(x, counts, np.diag(step**2 / 12))
+
+
+def _searched(data: Data, prior: Prior, truncation: int) -> Moments:
+    """Return a starting point: components merged from many, or few components from the outset."""
+    first = divided(data, truncation, prior.concentration)
+    for _ in range(_FIRST_SWEEPS):
+        bound, first = sweep(data, prior, first)
+    simpler = padded(merged(data, prior, first), truncation)
+    # Merges were judged with fewer components; they stand only if the bound rises with all T too.
+    begin = simpler if sweep(data, prior, simpler)[0] >= bound else first
+    brief = climb(data, prior, begin, _SEARCH_TOLERANCE, _SEARCH_SWEEPS)
+    few = _best_of_few(data, prior, truncation, least=brief.bounds[-1] + _CLEARLY)
+    return brief.moments if few is None else few
+
+
+def _best_of_few(data: Data, prior: Prior, truncation: int, least: float) -> Moments | None:
+    """Start from four components or fewer: merging can miss that so few are enough."""
+    best = None
+    for count in range(min(_FEW, truncation), 0, -1):
+        cells = divided(data, count, prior.concentration)
+        glance = climb(data, prior, cells, _SEARCH_TOLERANCE, _GLANCE)
+        if glance.bounds[-1] < least - _HOPELESS:
+            break  # even fewer components are even worse
+        few = climb(data, prior, glance.moments, _SEARCH_TOLERANCE, _SEARCH_SWEEPS).moments
+        trial = padded(few, truncation)
+        bound, _ = sweep(data, prior, trial)
+        if bound > least:
+            best, least = trial, bound
+    return best
+
+
+def _from_mixture(
+    data: Data,
+    prior: Prior,
+    truncation: int,
+    tolerance: float,
+    start: GaussianMixture,
+    centre: FloatArray,
+    scale: FloatArray,
+) -> Climb:
+    if start.channels != data.x.shape[1] or start.components > truncation:
+        raise InvalidValueError(
+            f"start must have {data.x.shape[1]} channels and at most {truncation} components, "
+            f"not {start.channels} and {start.components}"
+        )
+    moved = start.transformed(np.diag(1 / scale), -centre / scale)
+    r = np.moveaxis(moved.responsibilities(data.x).reshape(-1, moved.components), 1, 0)
+    begin = by_mass(moments_under(data, r, moved.means, prior.concentration))
+    return _climb_sorted(data, prior, padded(begin, truncation), tolerance)
+
+
+def _climb_sorted(data: Data, prior: Prior, begin: Moments, tolerance: float) -> Climb:
+    """Climb, and climb again from the components sorted by mass for as long as that helps.
+
+    The prior prefers heavy components first, but the last stick is special: sorting can also
+    lower the bound, so it is kept only if the bound rises.
+    """
+    result = climb(data, prior, begin, tolerance, _MAX_SWEEPS)
+    while result.converged and len(result.bounds) < _MAX_SWEEPS:
+        ordered = by_mass(result.moments)
+        bound, _ = sweep(data, prior, ordered)
+        if not bound > result.bounds[-1] + tolerance:
+            break
+        again = climb(data, prior, ordered, tolerance, _MAX_SWEEPS)
+        result = again._replace(bounds=result.bounds + again.bounds)
+    return result
+
+
+def _mixture(
+    prior: Prior, moments: Moments, used: Histogram, centre: FloatArray, scale: FloatArray
+) -> GaussianMixture:
+    q = posterior(prior, moments)
+    weights = q.weights()
+    widths = np.maximum(np.abs(used.widths / scale), 1e-9)
+    fitted = GaussianMixture(weights / weights.sum(), q.mean, _without_binning(q.precision, widths))
+    # The prior reserves some weight for components without any points: they are dropped as well.
+    occupied = weights * (moments.mass >= min(_LEAST_MASS, moments.mass.max()))
+    pruned = GaussianMixture(occupied / occupied.sum(), fitted.means, fitted.precisions).pruned(
+        _LIGHTEST
+    )
+    result = pruned.transformed(np.diag(scale), centre)
+    order = np.argsort(result.means[:, 0], kind="stable")
+    return GaussianMixture(result.weights[order], result.means[order], result.precisions[order])
+
+
+def _without_binning(precisions: FloatArray, widths: FloatArray) -> FloatArray:
+    """Subtract twice the variance of a bin, h²/12, from each component, but keep at least h²/12.
+
+    Once because binning has added it to the data, and once because the fit has added it again, by
+    treating the bins as intervals.
+    """
+    per_bin = gaussian.inverse(precisions) / np.outer(widths, widths)
+    variances, axes = np.linalg.eigh(per_bin)
+    variances = np.maximum(variances - 1 / 6, np.minimum(variances, 1 / 12))
+    result = einsum("kij,kj,klj->kil", axes, 1 / variances, axes) / np.outer(widths, widths)
+    return gaussian.symmetric(result)
+
+
+def _status(climbed: Climb) -> Status:
+    sweeps = len(climbed.bounds)
+    if climbed.converged:
+        return Status(True, sweeps, f"converged after {sweeps} sweeps")
+    return Status(
+        False,
+        sweeps,
+        f"still rising after {sweeps} sweeps; the mixture is usable, "
+        f"and a larger tolerance or a smaller effective_count stops earlier",
+    )

@@ -1,0 +1,275 @@
+"""How well the intensities of a tissue agree across scans and sites, for each method.
+
+Each row is a method, each column a tissue. Each scan is a line from the first to the third quartile
+of its intensities in the tissue, with a tick at the median. The scans of a site are sorted by their
+medians, so a site is a slanted band; the vertical line through it is the mean of its medians. Sites
+are in the order of the legend. Where a method works, the vertical lines of all sites are aligned,
+and the bands are hardly slanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndflow.errors import InvalidValueError
+from ndflow.figures import style
+from ndflow.values import FloatArray, real, real_array
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_WIDTH, _HEIGHT, _SITE, _LEGEND_ROW = 2.5, 1.25, 0.13, 0.19  # inches
+_SCANS = 120  # per panel; of more, an even selection of each site, in the order of medians
+
+
+@dataclass(frozen=True, eq=False)
+class TissueRow:
+    """The tissues of all scans after one method.
+
+    Attributes
+    ----------
+    name : of the method.
+    quartiles : (scans, tissues, 3), the quartiles of the intensities in each tissue.
+    sites : (scans,), the site of each scan.
+    units : of the intensities; rows with the same units have the same axes.
+    """
+
+    name: str
+    quartiles: FloatArray
+    sites: Sequence[str]
+    units: str = "intensity"
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        quartiles = real_array(self.quartiles, "quartiles", None, None, 3)
+        if not quartiles.size:
+            raise InvalidValueError("quartiles must hold at least one scan and one tissue")
+        if len(self.sites) != len(quartiles):
+            raise InvalidValueError(
+                f"sites must name the site of each of the {len(quartiles)} scans, "
+                f"but has {len(self.sites)} entries"
+            )
+        object.__setattr__(self, "quartiles", quartiles)
+        object.__setattr__(self, "sites", tuple(map(str, self.sites)))
+
+
+def tissue_figure(
+    rows: Sequence[TissueRow],
+    tissue_names: Sequence[str],
+    *,
+    sites: Iterable[str] = (),
+    legend: bool = True,
+) -> Figure:
+    """Draw the quartiles of all scans in each tissue, one row per method.
+
+    Parameters
+    ----------
+    rows : the methods, from top to bottom.
+    tissue_names : of the second axis of the quartiles.
+    sites : further sites of the study, which are in no row; colours depend on all sites.
+    legend : whether to name the sites.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.style` turns into a file.
+    """
+    if not rows:
+        raise InvalidValueError("rows must hold at least one method")
+    for row in rows:
+        if row.quartiles.shape[1] != len(tissue_names):
+            raise InvalidValueError(
+                f"tissue_names must name the {row.quartiles.shape[1]} tissues of {row.name!r}, "
+                f"not {len(tissue_names)}"
+            )
+    counts: dict[str, list[int]] = {}
+    for row in rows:
+        for name in set(row.sites):
+            counts.setdefault(name, []).append(row.sites.count(name))
+    all_sites = {*sites, *counts}
+    width = _WIDTH * len(tissue_names) + 1.2
+    height = max(_HEIGHT, _SITE * len(counts))
+    below = _LEGEND_ROW * style.legend_rows(width, counts)[0] if legend else 0.0
+    with style.new_figure(width, height * len(rows) + below + 0.5) as figure:
+        grid = figure.add_gridspec(len(rows), len(tissue_names))
+        for i, row in enumerate(rows):
+            last = i + 1 == len(rows) or rows[i + 1].units != row.units
+            alike = [other for other in rows if other.units == row.units]
+            for t, tissue in enumerate(tissue_names):
+                axes = figure.add_subplot(grid[i, t])
+                _draw_quartiles(axes, row, t, all_sites)
+                axes.set_xlim(*_limits([other.quartiles[:, t] for other in alike]))
+                axes.tick_params(labelbottom=last)
+                if i == 0:
+                    axes.set_title(style.label(tissue, 30), loc="center")
+                if last:
+                    axes.set_xlabel(style.label(row.units, 36))
+                if t == 0:
+                    axes.set_ylabel(
+                        style.label(row.name, 18), rotation=0, ha="right", va="center", fontsize=9
+                    )
+        if legend:
+            style.site_legend(figure, counts, all_sites)
+    return figure
+
+
+def _limits(quartiles: Sequence[FloatArray]) -> tuple[float, float]:
+    low = min(float(part.min()) for part in quartiles)
+    high = max(float(part.max()) for part in quartiles)
+    margin = 0.04 * (high - low) or 0.5
+    return low - margin, high + margin
+
+
+def _draw_quartiles(axes: Axes, row: TissueRow, tissue: int, all_sites: Iterable[str]) -> None:
+    colour, line = style.colours(all_sites), style.line_styles(all_sites)
+    names = sorted(set(row.sites))
+    most = max(_SCANS // len(names), 5)
+    top = 0.0
+    for name in names:
+        scans = row.quartiles[[site == name for site in row.sites], tissue]
+        scans = scans[np.argsort(scans[:, 1], kind="stable")]
+        shown = np.linspace(0, len(scans) - 1, min(len(scans), most)).round().astype(int)
+        # A site has the same height however many scans it has.
+        y = top + (np.arange(len(shown)) + 0.5) / len(shown)
+        low, middle, high = scans[shown].T
+        gap = np.full_like(low, np.nan)
+        axes.plot(
+            np.column_stack([low, high, gap]).ravel(),
+            np.repeat(y, 3),
+            color=colour[name],
+            lw=0.7,
+            alpha=0.45,
+        )
+        half = 0.5 / len(shown)
+        axes.plot(
+            np.column_stack([middle, middle, gap]).ravel(),
+            np.column_stack([y - half, y + half, gap]).ravel(),
+            color=colour[name],
+            lw=1.2,
+            solid_capstyle="butt",
+        )
+        mean = scans[:, 1].mean()
+        axes.plot([mean, mean], [top, top + 1], color=colour[name], ls=line[name], lw=1.6)
+        top += 1.15
+    axes.set_ylim(top - 0.05, -0.1)
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+
+
+# ── violins ───────────────────────────────────────────────────────────────────────────────────────
+# Violin plots: the density of each group of numbers, its quartiles, and every single number.
+#
+# The outline of a group is the Gaussian kernel density estimate with Scott's bandwidth, cut off at
+# the smallest and the largest value, so that it does not extend beyond the data. Each value is a
+# dot within the outline; multiples of the golden ratio spread the dots evenly across it, without
+# randomness. A group of fewer than three values, or of equal ones, has dots and no outline.
+
+_PANEL_WIDTH, _ROW = 3.9, 0.46  # inches, of a panel and of a group
+_HALF = 0.4  # of the distance between groups
+_POINTS = 160  # of an outline
+_GOLDEN = 0.5 * (5**0.5 - 1)
+_DOTS = 500  # per panel; more are stored as an image
+
+
+@dataclass(frozen=True, eq=False)
+class ViolinPanel:
+    """Groups of numbers on one axis.
+
+    Attributes
+    ----------
+    groups : name and values of each group, from top to bottom.
+    label : what the numbers are.
+    reference : a number to compare with, for example that of guessing, drawn as a dashed line.
+    """
+
+    groups: Sequence[tuple[str, FloatArray]]
+    label: str
+    reference: float | None = None
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        if not self.groups:
+            raise InvalidValueError("groups must hold at least one group")
+        groups = tuple((name, real_array(given, name, None)) for name, given in self.groups)
+        for name, values in groups:
+            if not values.size:
+                raise InvalidValueError(f"the group {name!r} must hold at least one value")
+        object.__setattr__(self, "groups", groups)
+        if self.reference is not None:
+            object.__setattr__(self, "reference", real(self.reference, "reference"))
+
+
+def violin_figure(panels: Sequence[ViolinPanel]) -> Figure:
+    """Draw violin plots side by side.
+
+    Parameters
+    ----------
+    panels : one per kind of number; panels with the groups of the first do not repeat their names.
+
+    Returns
+    -------
+    A matplotlib figure, which `ndflow.figures.style` turns into a file.
+    """
+    if not panels:
+        raise InvalidValueError("panels must hold at least one panel")
+    names = [[name for name, _ in panel.groups] for panel in panels]
+    named = [i == 0 or names[i] != names[0] for i in range(len(panels))]
+    height = _ROW * max(map(len, names)) + 0.6
+    with style.new_figure(_PANEL_WIDTH * len(panels) + 0.9 * sum(named), height) as figure:
+        grid = figure.add_gridspec(1, len(panels))
+        for i, panel in enumerate(panels):
+            _draw_violins(figure.add_subplot(grid[0, i]), panel, named=named[i])
+    return figure
+
+
+def _draw_violins(axes: Axes, panel: ViolinPanel, *, named: bool) -> None:
+    colour = style.ACCENT
+    if panel.reference is not None:
+        axes.axvline(panel.reference, color=style.SECOND, lw=1, ls="--", zorder=1)
+    few = sum(values.size for _, values in panel.groups) <= _DOTS
+    for row, (_, given) in enumerate(panel.groups):
+        values = np.sort(given)
+        x, half = _outline(values)
+        axes.fill_between(x, row - half, row + half, color=colour, alpha=0.22, lw=0, zorder=2)
+        jitter = 2 * ((0.5 + _GOLDEN * np.arange(values.size)) % 1) - 1
+        axes.plot(
+            values,
+            row + 0.85 * jitter * np.interp(values, x, half),
+            "o",
+            ms=1.8,
+            mew=0,
+            color=colour,
+            alpha=0.55,
+            zorder=3,
+            rasterized=not few,
+        )
+        low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+        axes.plot([low, high], [row, row], color=style.INK, lw=2.4, zorder=4, solid_capstyle="butt")
+        axes.plot(middle, row, "o", ms=4.5, mfc="white", mec=style.INK, mew=1, zorder=5)
+    axes.set_ylim(len(panel.groups) - 0.5, -0.5)
+    axes.set_yticks(
+        range(len(panel.groups)),
+        [style.label(name, 26) if named else "" for name, _ in panel.groups],
+        fontsize=8,
+    )
+    axes.tick_params(left=False)
+    axes.spines["left"].set_visible(False)
+    axes.set_xlabel(style.label(panel.label))
+
+
+def _outline(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return points along the axis, and half the width of the outline there."""
+    from scipy import stats  # slow to import
+
+    ends = np.array([values.min(), values.max()])
+    # Values that differ only in their last digits have no meaningful density.
+    if values.size < 3 or np.ptp(ends) <= 1e-9 * np.abs(ends).max():
+        return ends, np.zeros(2)
+    x = np.linspace(ends[0], ends[1], _POINTS)
+    density = stats.gaussian_kde(values)(x)
+    return x, _HALF * density / density.max()

@@ -1,0 +1,410 @@
+"""Tissue models: the densities of CSF, GM and WM, and the proportions of the three.
+
+The density of a scan is ``Σ_g s_g q_g``, with the proportions s of its tissues g and their
+densities q_g. Scanners change the densities; people differ in the proportions. A target with the
+proportions of the scan, ``Σ_g s_g p_g``, lets the map correct the former only.
+
+The p_g of a population are averages over scans in a common space. Aligning the moments of whole
+scans would not take them there: these depend on the proportions, and a scan with much CSF would
+have all its tissues too bright. So each scan is aligned by the moments that it would have with the
+mean proportions of the population, ``Σ_g s̄_g q_g``.
+
+Tissue proportions for a scan without tissue maps: those that need the mildest intensity map.
+
+The map from a scan to the target ``t_s = Σ_g s_g p_g`` takes quantiles to quantiles. It is mild if
+these lie on a straight line: ``1 − ρ²``, with ρ the correlation of the quantiles of both, is the
+share of the target's variance that no affine map explains. Contrast and proportions are confounded,
+so this alone would explain contrast by implausible proportions; the proportions of the population
+serve as a prior:
+
+    J(s) = 1 − ρ(s)² + λ (s − s̄)ᵀ Σ⁻¹ (s − s̄).                                              (1)
+
+The proportions live on a plane, ``s = s̄ + B z`` with ``Σ = B Bᵀ`` and two coordinates z, and the
+prior is ``λ |z|²``. A quantile y of the target moves with s as ``∂y/∂s_g = −P_g(y) / t(y)``, where
+P_g is the distribution function of a tissue and t the density of the target.
+
+Where J does not fall clearly below J(s̄), the scan says nothing about its proportions, and the mean
+should be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ndflow.density import GaussianMixture, fit, stack
+from ndflow.errors import InvalidValueError
+from ndflow.population.averaging import Density, Pushforward, mean_density
+from ndflow.transport import Affine, IntensityMap, align
+from ndflow.transport.optimise import minimise
+from ndflow.values import FloatArray, Value, einsum, instance, positive, real_array
+
+TISSUES = ("CSF", "GM", "WM")  # the order in all arrays, by brightness in T1w images
+
+_ROUND = 1e-9
+_USUAL_SD = 0.03  # of proportions between people, where nothing else is known
+_FEWEST = 3  # scans from which the covariance of proportions is estimated
+_SHRINKAGE = 0.1  # of that covariance, towards the usual one
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tissues(Value):
+    """The tissues of one scan.
+
+    Attributes
+    ----------
+    densities : one per tissue, in the order of `TISSUES` and the units of the scan; one channel.
+    proportions : (3,), positive, summing to 1.
+
+    Examples
+    --------
+    >>> csf, gm, wm = (GaussianMixture([1.0], [mean], [1e-3]) for mean in (300.0, 600.0, 800.0))
+    >>> Tissues((csf, gm, wm), [0.2, 0.45, 0.35])
+    Tissues(CSF 20%, GM 45%, WM 35%)
+    """
+
+    densities: tuple[GaussianMixture, ...]
+    proportions: FloatArray
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        object.__setattr__(self, "densities", _densities(self.densities))
+        object.__setattr__(self, "proportions", _proportions(self.proportions, "proportions"))
+
+    def __repr__(self) -> str:
+        """Return the proportions."""
+        return f"Tissues({_percentages(self.proportions)})"
+
+    def transformed(self, affine: Affine) -> Tissues:
+        """Return the same tissues in other units."""
+        return Tissues(_moved(self.densities, affine), self.proportions)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TissueModel(Value):
+    """The tissues of a population, in the space of its reference.
+
+    Attributes
+    ----------
+    densities : one per tissue, in the order of `TISSUES`; one channel.
+    mean, covariance : (3,) and (3, 3), of the proportions across people.
+    source : where the model comes from: tissue probability ``"maps"``, or the ``"components"`` of a
+        reference.
+
+    Examples
+    --------
+    >>> csf, gm, wm = (GaussianMixture([1.0], [mean], [10.0]) for mean in (-2.0, 0.0, 1.0))
+    >>> model = TissueModel((csf, gm, wm), [0.2, 0.45, 0.35], 1e-3 * (np.eye(3) - 1 / 3))
+    >>> model
+    TissueModel(CSF 20%, GM 45%, WM 35%, from maps)
+    >>> model.target([0.3, 0.4, 0.3]).weights
+    array([0.3, 0.4, 0.3])
+    """
+
+    densities: tuple[GaussianMixture, ...]
+    mean: FloatArray
+    covariance: FloatArray
+    source: str = "maps"
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        object.__setattr__(self, "densities", _densities(self.densities))
+        object.__setattr__(self, "mean", _proportions(self.mean, "mean"))
+        covariance = real_array(self.covariance, "covariance", 3, 3)
+        if np.linalg.eigvalsh(covariance)[0] < -_ROUND or np.abs(covariance.sum(axis=1)).max() > (
+            _ROUND
+        ):
+            raise InvalidValueError(
+                "covariance must be positive semidefinite, and its rows must sum to 0"
+            )
+        object.__setattr__(self, "covariance", covariance)
+        if self.source not in ("maps", "components"):
+            raise InvalidValueError(f"source must be 'maps' or 'components', not {self.source!r}")
+
+    def __repr__(self) -> str:
+        """Return the mean proportions, and where the model comes from."""
+        return f"TissueModel({_percentages(self.mean)}, from {self.source})"
+
+    def target(self, proportions: ArrayLike) -> GaussianMixture:
+        """Return the density of a scan with these proportions, (3,), in reference space."""
+        return stack(self.densities, _proportions(proportions, "proportions"))
+
+    def transformed(self, affine: Affine) -> TissueModel:
+        """Return the same model in other units."""
+        return TissueModel(_moved(self.densities, affine), self.mean, self.covariance, self.source)
+
+
+def tissue_model(
+    scans: Sequence[Tissues],
+    map_of: Callable[[int], IntensityMap] | None = None,
+    *,
+    weights: ArrayLike | None = None,
+    effective_count: float = 1e4,
+) -> TissueModel:
+    """Return the tissues of a population.
+
+    Parameters
+    ----------
+    scans : the tissues of each scan; iterated over several times, one scan after the other.
+    map_of : returns the map that takes a scan, given by its index, to the space of the reference.
+        Default: the alignment that the module describes.
+    weights : the weight of each scan, equal by default.
+    effective_count : of the fits, see `fit`.
+
+    Raises
+    ------
+    InvalidValueError : no scans, or weights that are negative or all zero.
+
+    Examples
+    --------
+    >>> scans = [
+    ...     Tissues(
+    ...         tuple(GaussianMixture([1.0], [m], [1e-3]) for m in (300.0, 600.0, 800.0)),
+    ...         [csf, 0.5, 0.5 - csf],
+    ...     )
+    ...     for csf in (0.1, 0.2, 0.3)
+    ... ]
+    >>> tissue_model(scans)
+    TissueModel(CSF 20%, GM 50%, WM 30%, from maps)
+    """
+    if not scans:
+        raise InvalidValueError("scans must hold at least one scan")
+    shares = real_array(np.ones(len(scans)) if weights is None else weights, "weights", len(scans))
+    if (shares < 0).any() or not shares.sum() > 0:
+        raise InvalidValueError("weights must not be negative, nor all zero")
+    shares = shares / shares.sum()
+    proportions = np.array([scan.proportions for scan in scans])
+    mean = einsum("n,ng->g", shares, proportions)
+    mean /= mean.sum()
+    has_own_space = map_of is None
+    if map_of is None:
+        map_of = [align(stack(scan.densities, mean)) for scan in scans].__getitem__
+    densities = tuple(
+        fit(
+            mean_density(_Moved(scans, map_of, tissue, shares)), effective_count=effective_count
+        ).mixture
+        for tissue in range(len(TISSUES))
+    )
+    model = TissueModel(densities, mean, _covariance(proportions, shares))
+    return model.transformed(align(model.target(mean))) if has_own_space else model
+
+
+class _Moved(Sequence[tuple[Density, float]]):
+    """The densities of one tissue in the space of the reference, and their shares."""
+
+    def __init__(
+        self,
+        scans: Sequence[Tissues],
+        map_of: Callable[[int], IntensityMap],
+        tissue: int,
+        shares: FloatArray,
+    ) -> None:
+        self._scans, self._map_of, self._tissue, self._shares = scans, map_of, tissue, shares
+
+    def __len__(self) -> int:
+        return len(self._scans)
+
+    def __getitem__(self, place: int) -> tuple[Density, float]:  # type: ignore[override]
+        if not place < len(self):
+            raise IndexError(place)
+        imap, mixture = self._map_of(place), self._scans[place].densities[self._tissue]
+        if isinstance(imap, Affine):
+            return mixture.transformed(imap.matrix, imap.offset), float(self._shares[place])
+        return Pushforward(mixture, imap), float(self._shares[place])
+
+
+def tissues_from_components(reference: GaussianMixture) -> TissueModel:
+    """Return tissues made of the components of a reference, for use without tissue maps.
+
+    Components in the order of their means are cut into three groups such that the means differ as
+    little as possible within groups (weighted least squares, over all pairs of cuts). In T1w images
+    these are CSF, GM and WM, with partial volume assigned to one or the other.
+
+    Parameters
+    ----------
+    reference : a density of one channel with at least three components.
+
+    Raises
+    ------
+    InvalidValueError : several channels, or fewer than three components.
+
+    Examples
+    --------
+    >>> average = GaussianMixture([0.1, 0.1, 0.5, 0.3], [-2.2, -1.8, 0.0, 1.0], [9.0] * 4)
+    >>> tissues_from_components(average)
+    TissueModel(CSF 20%, GM 50%, WM 30%, from components)
+    """
+    if reference.channels != 1 or reference.components < len(TISSUES):
+        raise InvalidValueError(
+            "reference must have one channel and at least three components to be split into tissues"
+        )
+    order = np.argsort(reference.means[:, 0], kind="stable")
+    weights, means = reference.weights[order], reference.means[order, 0]
+    cuts = [(i, j) for i in range(1, len(order) - 1) for j in range(i + 1, len(order))]
+    first, second = min(cuts, key=lambda cut: _scatter(weights, means, cut))
+    groups = np.split(order, (first, second))
+    densities = tuple(
+        GaussianMixture(
+            reference.weights[group] / reference.weights[group].sum(),
+            reference.means[group],
+            reference.precisions[group],
+        )
+        for group in groups
+    )
+    mean = np.array([reference.weights[group].sum() for group in groups])
+    return TissueModel(densities, mean / mean.sum(), _usual_covariance(), "components")
+
+
+def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> float:
+    total = 0.0
+    for w, m in zip(np.split(weights, cuts), np.split(means, cuts), strict=True):
+        total += float((w * (m - (w * m).sum() / w.sum()) ** 2).sum())
+    return total
+
+
+def _usual_covariance() -> FloatArray:
+    result: FloatArray = _USUAL_SD**2 * (np.eye(3) - 1 / 3)
+    return result
+
+
+def _covariance(proportions: FloatArray, shares: FloatArray) -> FloatArray:
+    """Return the covariance of proportions, shrunk towards the usual one; that itself for few."""
+    if np.count_nonzero(shares) < _FEWEST:
+        return _usual_covariance()
+    centred = proportions - einsum("n,ng->g", shares, proportions)
+    own = einsum("n,ni,nj->ij", shares, centred, centred) / (1 - (shares * shares).sum())
+    result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * _usual_covariance()
+    return result
+
+
+def _densities(given: Sequence[GaussianMixture]) -> tuple[GaussianMixture, ...]:
+    densities = tuple(given)
+    for density in densities:
+        instance(density, "each density", GaussianMixture)
+    if len(densities) != len(TISSUES) or any(d.channels != 1 for d in densities):
+        raise InvalidValueError("densities must be three, of CSF, GM and WM, with one channel each")
+    return densities
+
+
+def _proportions(given: ArrayLike, name: str) -> FloatArray:
+    proportions = real_array(given, name, 3)
+    if (proportions <= 0).any() or abs(proportions.sum() - 1) > _ROUND:
+        raise InvalidValueError(f"{name} must be three positive numbers that sum to 1")
+    return proportions
+
+
+def _percentages(proportions: FloatArray) -> str:
+    shares = zip(TISSUES, proportions, strict=True)
+    return ", ".join(f"{tissue} {share:.0%}" for tissue, share in shares)
+
+
+def _moved(densities: Sequence[GaussianMixture], affine: Affine) -> tuple[GaussianMixture, ...]:
+    return tuple(density.transformed(affine.matrix, affine.offset) for density in densities)
+
+
+# ── proportions of a scan ─────────────────────────────────────────────────────────────────────────
+
+# Quantiles at which densities are compared: midpoints of 199 equal shares of the mass. The grid of
+# `ndflow.density.QUANTILE_LEVELS`, i/200, is another one on purpose: moving to it would change the
+# proportions that are chosen, and with them the results.
+MIDPOINT_LEVELS = (np.arange(199) + 0.5) / 199
+_LEAST = 0.02  # smallest proportion of a tissue, or half of its mean if that is less
+_CLEAR, _SMALL = 0.05, 2e-5  # relative and absolute decrease of J that counts as clear
+_SMALLEST_SD = 1e-3  # of proportions
+_TOLERANCE, _ITERATIONS = 1e-9, 60
+
+
+class AdaptedProportions(NamedTuple):
+    """The result of `adapted_proportions`.
+
+    Attributes
+    ----------
+    proportions : (3,), in the order of `TISSUES`.
+    before, after : J of equation (1) of the module at the mean proportions, and at these.
+
+    Examples
+    --------
+    >>> found = AdaptedProportions(np.array([0.3, 0.4, 0.3]), before=0.02, after=0.005)
+    >>> found.gain, found.clear
+    (0.75, True)
+    """
+
+    proportions: FloatArray
+    before: float
+    after: float
+
+    @property
+    def clear(self) -> bool:
+        """Whether these proportions are clearly better than the mean."""
+        return self.gain > _CLEAR and self.before - self.after > _SMALL
+
+    @property
+    def gain(self) -> float:
+        """The relative decrease of J."""
+        return 1 - self.after / self.before if self.before > 0 else 0.0
+
+
+def adapted_proportions(
+    scan: GaussianMixture, model: TissueModel, *, prior_strength: float = 1e-3
+) -> AdaptedProportions:
+    """Return the tissue proportions with which a scan needs the mildest intensity map.
+
+    Parameters
+    ----------
+    scan : the density of the scan, in one channel and any units.
+    model : the tissues of the population.
+    prior_strength : λ of equation (1) of the module.
+
+    Raises
+    ------
+    InvalidValueError : several channels, or a prior strength that is not positive.
+
+    Examples
+    --------
+    >>> csf, gm, wm = (GaussianMixture([1.0], [mean], [20.0]) for mean in (-2.0, 0.0, 1.0))
+    >>> model = TissueModel((csf, gm, wm), [0.2, 0.45, 0.35], 1e-3 * (np.eye(3) - 1 / 3))
+    >>> scan = model.target([0.3, 0.4, 0.3])
+    >>> adapted = adapted_proportions(scan, model)
+    >>> adapted.clear
+    True
+    >>> adapted.proportions.round(1)
+    array([0.3, 0.4, 0.3])
+    """
+    if scan.channels != 1:
+        raise InvalidValueError(f"scan must have one channel, not {scan.channels}")
+    strength = positive(prior_strength, "prior_strength")
+    variances, axes = np.linalg.eigh(model.covariance)
+    plane = axes[:, 1:] * np.sqrt(np.maximum(variances[1:], _SMALLEST_SD**2))
+    least = min(_LEAST, 0.5 * float(model.mean.min()))
+    own = scan.quantile(MIDPOINT_LEVELS)
+    own = (own - own.mean()) / own.std()
+
+    def objective(z: FloatArray) -> tuple[float, FloatArray]:
+        s = model.mean + einsum("gi,i->g", plane, z)
+        if (s < least).any():
+            return np.inf, np.zeros(2)
+        target = model.target(s / s.sum())
+        y = target.quantile(MIDPOINT_LEVELS)
+        centred, spread = y - y.mean(), y.std()
+        rho = float((own * centred).mean() / spread)
+        by_y = (own / spread - rho * centred / spread**2) / y.size
+        by_s = np.array([-(by_y * p.cdf(y) / target.pdf(y)).sum() for p in model.densities])
+        value = max(0.0, 1 - rho**2) + strength * float((z * z).sum())
+        return value, -2 * rho * einsum("g,gi->i", by_s, plane) + 2 * strength * z
+
+    start = np.zeros(2)
+    before, _ = objective(start)
+    end = minimise(
+        objective,
+        start,
+        accepted=lambda _: None,
+        value_tolerance=_TOLERANCE,
+        gradient_tolerance=_TOLERANCE,
+        iterations=_ITERATIONS,
+    )
+    s = model.mean + einsum("gi,i->g", plane, end.x)
+    return AdaptedProportions(s / s.sum(), before, objective(end.x)[0])

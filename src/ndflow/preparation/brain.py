@@ -1,0 +1,267 @@
+"""The brain in a T1w image, found by the neural network of deepbet (``--mask brain``).
+
+deepbet (Fisch et al. 2024) has two networks: the first finds the box around the brain in the whole
+head at 128³ voxels, the second outlines the brain in that box at 256³. It was trained on T1w images
+of adults, so we refuse files whose names say that they are something else, and masks that cannot be
+those of a brain. Smaller doubts are reported with those about any mask (`image.mask_doubts`).
+
+In an image whose surroundings were removed before, the outline is a little too wide, since the
+network expects a skull. So voxels of the value 0 are taken away from the mask as far as they are
+connected with the outside; zeros that are enclosed, as in ventricles, stay.
+
+The network is run on one thread of the processor and never on a graphics card, so that the same
+image gives the same mask, voxel by voxel; scans are worked on in parallel instead. What was
+measured is in ``docs/guides/masks.md``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from functools import cache
+from importlib import metadata, util
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+from nibabel.nifti1 import Nifti1Image
+from nibabel.orientations import apply_orientation, io_orientation, ornt_transform
+from numpy.typing import NDArray
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.mask import BoolArray
+from ndflow.image.mask_doubts import MaskFigures, measure_mask
+from ndflow.image.volume import Volume
+
+# ── contrasts ─────────────────────────────────────────────────────────────────────────────────────
+# What an image shows, by the end of its name: ``_T1w``, ``_FLAIR``, ``-T2``.
+#
+# Brains are found in T1w images only, and everything else needs a mask. That includes two suffixes
+# of BIDS for images that are T1-weighted as well, on which deepbet has not been tested: ``UNIT1``
+# (MP2RAGE), whose background is noise of full brightness, and ``inplaneT1``, a few slices.
+
+T1W = "T1w"
+
+# The suffixes of BIDS, and what others call the same.
+_WORDS = """
+T1w T1, T2w T2, PDw PD, T2starw T2star, PDT2 PDT2w, FLAIR, FLASH, UNIT1, inplaneT1, inplaneT2,
+angio MRA, T1map, T2map, T2starmap, PDmap, T1rho, R1map, R2map, R2starmap, dwi DTI, ADC, FA, MD,
+bold, cbv, sbref, epi, asl, m0scan, perf, swi, magnitude, magnitude1, magnitude2, phase, phase1,
+phase2, phasediff, fieldmap, pet, ct
+"""
+_CONTRASTS = {
+    word.lower(): names.split()[0] for names in _WORDS.split(",") for word in names.split()
+}
+_LABELS = re.compile("(sub|ses)-[^-]*", re.IGNORECASE)  # whose end is the name of somebody
+
+
+def ending_of(name: str) -> str:
+    """Return the last word of a name, if it is that of a contrast; otherwise nothing.
+
+    >>> ending_of("IXI002-Guys-0828-T2.nii.gz"), ending_of("sub-PD.nii")
+    ('T2', '')
+    """
+    last = name.partition(".")[0].rpartition("_")[2]
+    word = last if _LABELS.fullmatch(last) else last.rpartition("-")[2]
+    return word if word.lower() in _CONTRASTS else ""
+
+
+def contrast_in_name(path: str) -> str | None:
+    """Return what an image shows by its name, as a suffix of BIDS; None if that does not say.
+
+    >>> contrast_in_name("IXI002_T2.nii"), contrast_in_name("scan.nii")
+    ('T2w', None)
+    """
+    return _CONTRASTS.get(ending_of(PurePath(path).name).lower())
+
+
+def contrast_called(word: str) -> str:
+    """Return what BIDS calls a contrast; an unknown one stays as it is.
+
+    >>> contrast_called("T1"), contrast_called("MTR")
+    ('T1w', 'MTR')
+    """
+    return _CONTRASTS.get(word.lower(), word)
+
+
+def is_other_contrast(word: str) -> bool:
+    """Tell whether a word, such as ``T2``, means images that are not T1w."""
+    return _CONTRASTS.get(word.lower(), T1W) != T1W
+
+
+# ── brain masks ───────────────────────────────────────────────────────────────────────────────────
+
+BIBTEX = """@article{fisch2024,
+  author  = {Fisch, Lukas and Zumdick, Stefan and Barkhau, Carlotta and Emden, Daniel and Ernsting,
+             Jan and Leenings, Ramona and Sarink, Kelvin and Winter, Nils R. and Risse, Benjamin and
+             Dannlowski, Udo and Hahn, Tim},
+  title   = {deepbet: Fast Brain Extraction of {T1}-Weighted {MRI} Using Convolutional Neural
+             Networks},
+  journal = {Computers in Biology and Medicine},
+  volume  = {179},
+  pages   = {108845},
+  year    = {2024},
+  doi     = {10.1016/j.compbiomed.2024.108845},
+}"""
+
+_NEEDED = ("deepbet", "torch")
+_SMALLEST, _LARGEST = 500.0, 2200.0  # ml: brains of adults are 1000 to 2000 with all their CSF
+_CUT = 0.25  # of a face of the image: a brain that ends near its middle
+_TRY = "give a mask of the brain instead (--mask FILE, or the column mask of a table)"
+
+
+def brain_mask(volume: Volume, *, threads: int = 1) -> BoolArray:
+    """Find the brain in a T1w image.
+
+    Parameters
+    ----------
+    volume : the image, in any orientation and any units; voxels that are not finite count as 0.
+    threads : how many threads the network uses. Its rounding errors depend on this number.
+
+    Returns
+    -------
+    inside : which voxels are in the brain, in the spatial shape of the image.
+
+    Raises
+    ------
+    InvalidValueError : if deepbet is not installed, or the image has no orientation.
+    FileError : if the image is not T1w by its name, or no plausible brain is found in it.
+    """
+    check_deepbet()
+    refuse_other_contrasts(volume.path)
+    upright, back = _upright(volume)
+    found = apply_orientation(_run(volume.path, upright, threads), back)  # type: ignore[no-untyped-call]
+    inside = _without_removed(volume, np.asfortranarray(found, dtype=bool))
+    _refuse_implausible(volume.path, measure_mask(volume, inside.reshape(-1, order="F")))
+    return inside
+
+
+def check_deepbet() -> None:
+    """Raise an error if deepbet is not installed, without the second that importing it takes."""
+    missing = [name for name in _NEEDED if util.find_spec(name) is None]
+    if missing:
+        raise _not_installed(" and ".join(missing))
+
+
+def deepbet_version() -> str:
+    """Return the version of deepbet, for records."""
+    check_deepbet()
+    return metadata.version("deepbet")
+
+
+def refuse_other_contrasts(path: str) -> None:
+    """Raise an error if the name of a file says that it is not a T1w image.
+
+    >>> refuse_other_contrasts("sub-01_T1w.nii.gz")
+    >>> refuse_other_contrasts("sub-01_FLAIR.nii.gz")
+    Traceback (most recent call last):
+    ndflow.errors.FileError: sub-01_FLAIR.nii.gz: not a T1w image by its name (FLAIR), and deepbet \
+finds brains in T1w images only; give a mask of the brain instead (--mask FILE, or the column mask \
+of a table)
+    """
+    suffix = ending_of(PurePath(path).name)
+    if is_other_contrast(suffix):
+        cause = f"not a T1w image by its name ({suffix}), and deepbet finds brains in T1w images"
+        raise FileError(path, f"{cause} only", _TRY)
+
+
+def _not_installed(what: str) -> InvalidValueError:
+    return InvalidValueError(
+        f"finding brains needs deepbet, but {what} cannot be imported; try pip install "
+        "'ndflow[prepare]' (the CPU build of torch is enough), or give masks (--mask FILE)"
+    )
+
+
+def _upright(volume: Volume) -> tuple[NDArray[np.float32], NDArray[Any]]:
+    """Return the image along axes that point right, forward and up, and the way back."""
+    if not volume.placed:
+        raise InvalidValueError(
+            f"{volume.path}: an array has no orientation, which deepbet needs to find a brain; "
+            "give a file or a nibabel image, or a mask"
+        )
+    axes = volume.affine[:3, :3]
+    if len(volume.spatial_shape) < 3 or min(volume.spatial_shape) < 2:
+        raise FileError(volume.path, "a brain cannot be found in a single slice", _TRY)
+    if not np.isfinite(volume.affine).all() or np.linalg.matrix_rank(axes) < 3:
+        raise FileError(volume.path, "its orientation is not known from its header", _TRY)
+    values = volume.values(volume.stored).reshape(volume.spatial_shape, order="F")
+    bounded = np.where(np.isfinite(values), values, 0)
+    # A power of 2 changes no digit, and what is huge fits into float32.
+    _, exponent = np.frexp(np.float64(np.abs(bounded.astype(np.float64)).max()))
+    scaled = np.ldexp(bounded.astype(np.float64), -int(exponent)).astype(np.float32)
+    forth = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
+    ras = np.column_stack([np.arange(3), np.ones(3)])
+    back = ornt_transform(ras, forth)  # type: ignore[no-untyped-call]
+    upright: NDArray[np.float32] = apply_orientation(scaled, forth)  # type: ignore[no-untyped-call]
+    return upright, back
+
+
+def _run(path: str, upright: NDArray[np.float32], threads: int) -> NDArray[Any]:
+    """Return the mask of an upright image."""
+    with _quietly(threads):
+        network = _network()
+        try:
+            _, mask, _ = network.run(Nifti1Image(upright, np.eye(4)))  # type: ignore[no-untyped-call]
+        except (AssertionError, ValueError) as error:  # how deepbet says that there is nothing
+            cause = "deepbet finds no brain in it"
+            raise FileError(
+                path, cause, f"check that it is a T1w image of a head, or {_TRY}"
+            ) from error
+    return np.asarray(mask.dataobj)
+
+
+@cache
+def _network() -> Any:
+    """Return deepbet with its weights, which are loaded once."""
+    try:
+        from deepbet.bet import BrainExtraction
+    except (ImportError, OSError) as error:
+        raise _not_installed(str(error)) from error
+    return BrainExtraction(no_gpu=True)
+
+
+@contextlib.contextmanager
+def _quietly(threads: int) -> Iterator[None]:
+    """Let torch use some threads, without messages; leave everything else as it was."""
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        raise _not_installed(str(error)) from error
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def _without_removed(volume: Volume, inside: BoolArray) -> BoolArray:
+    """Return a mask without the zeros that are connected with its outside."""
+    values = volume.values(volume.flat[inside.reshape(-1, order="F")])
+    removed = volume.is_zero(values) | ~np.isfinite(values)
+    if not removed.any():
+        return inside
+    from scipy import ndimage  # slow to import
+
+    kept = inside.reshape(-1, order="F").copy()
+    kept[kept] = ~removed
+    filled = ndimage.binary_fill_holes(kept.reshape(inside.shape, order="F"))
+    return np.asfortranarray(filled & inside)
+
+
+def _refuse_implausible(path: str, figures: MaskFigures) -> None:
+    """Raise an error for a mask that cannot be that of a whole brain."""
+    cause = None
+    if figures.volume is not None and not _SMALLEST <= figures.volume <= _LARGEST:
+        cause = f"what deepbet takes for the brain holds {figures.volume:,.0f} ml"
+        cause += f", but brains have {_SMALLEST:,.0f} to {_LARGEST:,.0f} ml"
+    elif figures.faces > _CUT:
+        cause = f"what deepbet takes for the brain covers {figures.faces:.0%} of a face of the"
+        cause += " image, so that much of it would lie outside"
+    if cause:
+        raise FileError(path, cause, f"look at the image and at its voxel size, or {_TRY}")

@@ -1,0 +1,279 @@
+"""A raw scan in memory → brain mask, bias field, deformed template, tissue maps.
+
+Each step can be left out, and each result that the user has already can be given instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from ndflow.doubt import Doubt
+from ndflow.errors import DegenerateDataError, FileError
+from ndflow.image.mask_doubts import LARGEST, SMALLEST, TOO_SMALL, TOO_WIDE
+from ndflow.image.volume import Volume
+from ndflow.preparation.grid import Bools, Map, interpolated, lesion_on_grid, working_grid
+from ndflow.preparation.registration import log_bias_field, register_template
+from ndflow.preparation.segmentation import segment
+from ndflow.values import Record
+
+Step = Literal["mask", "bias field", "template", "tissues"]
+
+_NEGATIVE = 0.02  # of the brain; interpolation leaves a few where it is dark
+
+
+@dataclass(frozen=True)
+class Measures(Record):
+    """What is known about a prepared scan, for quality control.
+
+    Attributes
+    ----------
+    brain_ml : the volume of the brain mask, in millilitres.
+    tissues_ml : those of CSF, GM and WM, without lesions; None without tissue maps.
+    field : the least and the largest bias inside the brain, as factors; None if not corrected.
+    overlap : the Dice coefficient of the deformed template's brain and the mask; None without
+        tissue maps.
+    agreement : the share of the brain, without lesions, where the tissue that the template expects
+        most is the one that was found; None without tissue maps.
+    likeness : the correlation of the deformed template with the scan inside the brain; None without
+        tissue maps.
+    """
+
+    brain_ml: float
+    tissues_ml: tuple[float, float, float] | None = None
+    field: tuple[float, float] | None = None
+    overlap: float | None = None
+    agreement: float | None = None
+    likeness: float | None = None
+
+
+class PreparedVolume(NamedTuple):
+    """A prepared scan, on its own grid.
+
+    Attributes
+    ----------
+    corrected : the intensities free of bias, in the units of the scan.
+    brain : which voxels are inside the brain.
+    tissues : (3, ...), the probabilities of CSF, GM and WM; 0 outside the brain. None if they were
+        not asked for.
+    measures : for quality control.
+    """
+
+    corrected: Map
+    brain: Bools
+    tissues: Map | None
+    measures: Measures
+
+
+def prepare_volume(
+    volume: Volume,
+    mask: Bools,
+    *,
+    lesion: Bools | None = None,
+    bias_field: bool = True,
+    tissues: bool = True,
+    step: Callable[[Step], None] = lambda _: None,
+) -> PreparedVolume:
+    """Correct the bias field of a scan and find its tissues.
+
+    Parameters
+    ----------
+    volume : the scan.
+    mask : which of its voxels are inside the brain, in three dimensions.
+    lesion : voxels that the estimates of bias field and tissues and the registration do not see:
+        results elsewhere do not depend on their intensities. They are corrected, and get tissues.
+    bias_field, tissues : whether to correct the one and to find the others.
+    step : is told what begins.
+
+    Raises
+    ------
+    FileError
+        Where the scan cannot be prepared.
+    InvalidValueError
+        Where antspyx or nilearn is not installed.
+    """
+    raw: Map = np.asarray(volume.spatial_values, np.float32)
+    brain = mask & np.isfinite(raw)
+    raw = np.where(np.isfinite(raw), raw, np.float32(0))
+    if not brain.any():
+        raise FileError(volume.path, "no voxel is inside the brain", "check its mask")
+    measures = Measures(float(brain.sum()) * volume.voxel_mm3 / 1000)
+    found = PreparedVolume(raw, brain, None, measures)
+    if not (bias_field or tissues):
+        return found
+    seen = brain if lesion is None else brain & ~lesion
+    if not seen.any():
+        cause = "the lesion covers the whole brain"
+        raise FileError(volume.path, cause, "check the masks of lesion and brain")
+    if bias_field:
+        _refuse_negative(volume.path, raw[seen])
+    try:
+        return _estimated(volume, found, seen, bias_field, tissues, step)
+    except DegenerateDataError as error:
+        raise FileError(volume.path, str(error), "check the scan and its mask") from error
+
+
+def _estimated(
+    volume: Volume,
+    found: PreparedVolume,
+    seen: Bools,
+    bias_field: bool,
+    tissues: bool,
+    step: Callable[[Step], None],
+) -> PreparedVolume:
+    """Return a scan with what is estimated from the voxels that are seen: brain without lesion."""
+    raw, brain = found.corrected, found.brain
+    lesion = brain & ~seen
+    filled = np.where(lesion, raw[seen].mean(), raw)  # a lesion must not blur into its surroundings
+    coarse = working_grid(filled, volume.affine, brain)
+    if not coarse.brain.any():
+        raise DegenerateDataError(f"the brain is too small: {found.measures.brain_ml:.2g} ml")
+    damaged = lesion_on_grid(lesion, volume.affine, coarse) if lesion.any() else None
+
+    def at_scan(part: Map) -> Map:
+        return interpolated(part, coarse.affine, raw.shape, volume.affine)
+
+    if bias_field:
+        step("bias field")
+        log = log_bias_field(coarse, damaged)
+        here = np.exp(at_scan(log))
+        field = float(here[brain].min()), float(here[brain].max())
+        found = found._replace(corrected=raw / here, measures=replace(found.measures, field=field))
+        coarse = coarse._replace(values=coarse.values / np.exp(log))
+    if not tissues:
+        return found
+    step("template")
+    warped = register_template(coarse, damaged)
+    step("tissues")
+    gm, wm = map(at_scan, (warped.gm, warped.wm))
+    expected = np.stack([np.clip(1 - gm - wm, 0, 1), gm, wm])
+    shares = segment(found.corrected, brain, expected, lesion).tissues
+    likely = expected[:, seen].argmax(axis=0)
+    measures = replace(
+        found.measures,
+        tissues_ml=tissue_volumes(shares, seen, volume),
+        overlap=warped.overlap,
+        agreement=float(np.mean(shares[:, seen].argmax(axis=0) == likely)),
+        likeness=warped.likeness,
+    )
+    return found._replace(tissues=shares, measures=measures)
+
+
+def tissue_volumes(tissues: Map, where: Bools, volume: Volume) -> tuple[float, float, float]:
+    """Return the volumes of CSF, GM and WM in millilitres.
+
+    Parameters
+    ----------
+    tissues : (3, ...), their probabilities.
+    where : which voxels count.
+    volume : the scan.
+    """
+    csf, gm, wm = (
+        float(part[where].sum(dtype=np.float64)) * volume.voxel_mm3 / 1000 for part in tissues
+    )
+    return csf, gm, wm
+
+
+def _refuse_negative(path: str, values: Map) -> None:
+    """Refuse intensities whose 0 is not that of the signal, which no factor can correct.
+
+    Voxels of the value 0 are no reason: a mask that is too wide for a skull-stripped scan has many.
+    """
+    share = float(np.mean(values < 0))
+    if share > _NEGATIVE:
+        cause = f"{share:.0%} of the brain is negative, but a bias field is a factor, and needs"
+        hint = "give the raw scan and not one that is normalised already, or --no-bias-field"
+        raise FileError(path, f"{cause} intensities above 0", hint)
+
+
+# ── doubts ────────────────────────────────────────────────────────────────────────────────────────
+# What is doubtful about a prepared scan: the bounds, and their reasons.
+#
+# They are about human brains at any age beyond six months: each is far from what healthy people,
+# atrophy or large lesions do to a brain, and is reached when a mask, a header or a registration is
+# wrong. What was measured is in ``docs/guides/preparation.md``.
+
+_OVERLAP = 0.91  # Dice; brains had 0.95 and more, with large lesions 0.92, halves below 0.9
+_LIKENESS = 0.42  # brains had 0.58 and more, with large lesions 0.47, those upside down below 0.35
+_BIAS = 4.0  # largest by smallest; raw heads at 3 T had up to 1.8, and stronger magnets have more
+# Of the brain. Raw heads of adults had 0.20 to 0.23 of CSF, 0.45 to 0.49 of GM, 0.30 to 0.32 of WM.
+# The bounds are a judgement, wide enough for children and for atrophy.
+_SHARES = {
+    "CSF": (0.02, 0.5),  # more than half: a mask of the head had 0.53
+    "GM": (0.25, 0.75),
+    "WM": (0.12, 0.6),  # where contrast is lost, one of GM and WM takes the voxels of both
+}
+
+_UNFIT = (
+    "template does not fit",
+    "look at its picture: does the mask hold the whole brain, and nothing else?",
+)
+_UNLIKE = (
+    "unlike the template",
+    "look at its picture: is the head upright, and is the mask that of this scan? If not, correct "
+    "the header or the mask; tissue probability maps of other contrasts than T1w must be given",
+)
+_TISSUES = (
+    "unusual tissues",
+    "look at the borders in its picture: do they follow the tissues?",
+)
+_FIELD = (
+    "strong bias field",
+    "compare both rows of its picture; if contrast was lost, prepare it with --no-bias-field",
+)
+
+
+def preparation_doubts(measures: Measures) -> tuple[Doubt, ...]:
+    """Return what is doubtful about a prepared scan.
+
+    Parameters
+    ----------
+    measures : what was measured.
+
+    Examples
+    --------
+    >>> [doubt.kind for doubt in preparation_doubts(Measures(730.0, overlap=0.88))]
+    ['template does not fit']
+    """
+    return tuple(
+        Doubt(kind, f"{text}.", hint)
+        for (kind, hint), text in (*_of_mask(measures), *_of_template(measures), *_rest(measures))
+    )
+
+
+def _of_mask(measures: Measures) -> Iterator[tuple[tuple[str, str], str]]:
+    holds = f"The mask holds {measures.brain_ml:,.0f} ml"
+    if measures.brain_ml > LARGEST:
+        yield TOO_WIDE, f"{holds}, but a brain with all its CSF at most {LARGEST:,.0f} ml"
+    if measures.brain_ml < SMALLEST:
+        yield TOO_SMALL, f"{holds}, but a brain at least {SMALLEST:,.0f} ml"
+
+
+def _of_template(measures: Measures) -> Iterator[tuple[tuple[str, str], str]]:
+    overlap, likeness = measures.overlap, measures.likeness
+    if overlap is not None and overlap < _OVERLAP:
+        text = f"The deformed template and the mask have a Dice coefficient of {overlap:.2f}"
+        yield _UNFIT, f"{text}, but brains at least {_OVERLAP:.2f}"
+    if likeness is not None and likeness < _LIKENESS:
+        text = f"The deformed template and the scan have a correlation of {likeness:.2f}"
+        yield _UNLIKE, f"{text}, but brains at least {_LIKENESS:.2f}"
+
+
+def _rest(measures: Measures) -> Iterator[tuple[tuple[str, str], str]]:
+    if measures.tissues_ml is not None and sum(measures.tissues_ml) > 0:
+        shares = (ml / sum(measures.tissues_ml) for ml in measures.tissues_ml)
+        odd = [
+            f"{share:.0%} of the brain is {tissue}, where {low:.0%} to {high:.0%} would be usual"
+            for (tissue, (low, high)), share in zip(_SHARES.items(), shares, strict=True)
+            if not low <= share <= high
+        ]
+        if odd:
+            yield _TISSUES, ", and ".join(odd)
+    if measures.field is not None:
+        least, most = measures.field
+        if most > _BIAS * least:
+            text = f"The bias in the brain goes from {least:.2f} to {most:.2f}"
+            yield _FIELD, f"{text}, by a factor of more than {_BIAS:.0f}"

@@ -1,1 +1,0 @@
-"""Several channels of one subject: each by itself, or all of them together."""

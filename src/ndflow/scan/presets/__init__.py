@@ -1,1 +1,0 @@
-"""Presets: what is used where the user chooses nothing."""

@@ -1,0 +1,364 @@
+"""What is doubtful about a scan compared with the other scans of its study, and doubts counted.
+
+Whether the tissue maps of all sites were made in the same way, judged by tissue proportions.
+
+Another program, or another brain mask, moves the proportions of CSF, GM and WM for all scans of a
+site, and a target that trusts the maps then takes the difference of labels for one of people. With
+s the mean proportions of a site of n scans, and t the mean of the other sites' means, which varies
+like that of N scans, the difference of the two is far beyond what people differ by if
+
+    (s − t)ᵀ Σ⁻¹ (s − t)  >  d² (1 + 1/n + 1/N),                                              (1)
+
+where Σ is the covariance of proportions among people of one site. They sum to 1, so CSF and WM
+determine GM. The 1 in (1) stands for sites that do differ although their maps were made alike, in
+age or by contrast: by one standard deviation of people.
+
+Σ is pooled over the sites, but in no direction less than in the 68 scans on which the bounds below
+were measured: people of one age differ little from each other, but a site of students may well be
+compared with one of patients.
+
+The site with the largest excess is named and left out, until none is left that exceeds the bound.
+Of two sites, (1) cannot say which is the unusual one, and both are named.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ndflow.density import GaussianMixture
+from ndflow.doubt import Doubt
+from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
+from ndflow.image.subject import Scan
+from ndflow.population import TISSUES
+from ndflow.population.plausibility import FEWEST, UNLIKE, far_from, unlike_others, unlike_reference
+from ndflow.subject.doubts import VoxelQuantiles
+from ndflow.subject.records import ScanModel
+from ndflow.values import FloatArray
+
+_LEFT = 4.0  # times the median of the study
+_LEAST_LEFT = 1e-3  # less than this is nothing to worry about
+_FEW_VOXELS = 5000
+_FEW_SHARE = 0.4  # of the median of the site
+
+
+class Compared(NamedTuple):
+    """What is compared between the scans of a study.
+
+    Attributes
+    ----------
+    left : the divergence from the target after the match; None if the scan has no match of its own.
+    voxels : how many its density was estimated from, if that is known.
+    site : where it was made. Voxels of different sites may differ in size.
+    """
+
+    left: float | None = None
+    voxels: int | None = None
+    site: str | None = None
+
+
+class DoubtCount(NamedTuple):
+    """A kind of doubt, the scans that it is about, and what to try."""
+
+    kind: str
+    scans: list[str]
+    hint: str
+
+
+def compared_doubts(scans: Mapping[str, Compared]) -> dict[str, tuple[Doubt, ...]]:
+    """Return what is unusual about scans, by their names; those without doubts are left out."""
+    usual_left = _median(scan.left for scan in scans.values())
+    usual_voxels = {
+        site: _median(scan.voxels for scan in scans.values() if scan.site == site)
+        for site in {scan.site for scan in scans.values()}
+    }
+    found = {}
+    for name, (left, voxels, site) in scans.items():
+        own = []
+        if left is not None and left > max(_LEFT * usual_left, _LEAST_LEFT):
+            usual = f", {left / usual_left:.0f} times as much as usual here" if usual_left else ""
+            own.append(
+                Doubt(
+                    "unusual divergence",
+                    f"After the match, a divergence of {left:.2g} from the reference is "
+                    f"left{usual}.",
+                    "does the scan show something that others do not, such as a lesion or a piece "
+                    "of skull?",
+                )
+            )
+        if voxels is not None and voxels < max(_FEW_VOXELS, _FEW_SHARE * usual_voxels[site]):
+            own.append(
+                Doubt(
+                    "few voxels",
+                    f"Only {voxels:,} voxels were used.",
+                    "does the mask cover the brain?",
+                )
+            )
+        if own:
+            found[name] = tuple(own)
+    return found
+
+
+def doubt_counts(doubts: Mapping[str, Iterable[Doubt]]) -> list[DoubtCount]:
+    """Count the doubts about scans by kind, the most frequent first.
+
+    Parameters
+    ----------
+    doubts : about each scan, by its name.
+    """
+    counts: dict[str, DoubtCount] = {}
+    for name, own in doubts.items():
+        for doubt in own:
+            count = counts.setdefault(doubt.kind, DoubtCount(doubt.kind, [], doubt.hint))
+            if name not in count.scans[-1:]:
+                count.scans.append(name)
+    return sorted(counts.values(), key=lambda count: -len(count.scans))
+
+
+def _median(values: Iterable[float | None]) -> float:
+    known = [value for value in values if value is not None]
+    return float(np.median(known)) if known else 0.0
+
+
+# ── scans unlike the others ───────────────────────────────────────────────────────────────────────
+# Scans of a study that are unlike the others: in density, in scale, or in what their masks cover.
+#
+# A scan is compared with the scans of its site, or where these are few with all scans of the study.
+# What is usual is a median, so that a few wrong scans do not matter; where most masks of a study
+# are wrong in the same way, only the fixed bounds of `ndflow.image.mask_doubts` can find them.
+#
+# Scales are compared only within a site that is named and has enough scans: every scanner has a
+# scale of its own, so between sites they may differ by any factor.
+
+Doubts = dict[str, tuple[Doubt, ...]]  # by the name of the scan
+
+_RIM = 0.08  # the least difference in the brightness of the rim that matters: 1 mm of mask
+_VOLUMES = (0.6, 1.6)  # of the median; at one site, adults have from 0.79 to 1.23
+_FACTOR = 1.5  # of the median scale; at one site, scans of one protocol have from 0.84 to 1.21
+
+
+def odd_scans(
+    scans: Sequence[Scan], models: Mapping[str, ScanModel], reference: GaussianMixture
+) -> Doubts:
+    """Return what is doubtful about scans in comparison with others.
+
+    Parameters
+    ----------
+    scans : of a study.
+    models : what is known about them, by name.
+    reference : the density of the study's common reference.
+
+    Returns
+    -------
+    dict
+        The doubts by the name of the scan, which is missing where there is none.
+    """
+    by_site: dict[str | None, list[Scan]] = defaultdict(list)
+    for scan in scans:
+        by_site[scan.site].append(scan)
+    found: Doubts = {}
+    if any(len(some) < FEWEST for some in by_site.values()):
+        few = {scan.name for some in by_site.values() if len(some) < FEWEST for scan in some}
+        found = {name: own for name, own in _among(scans, models).items() if name in few}
+    for some in by_site.values():
+        found |= _among(some, models) if len(some) >= FEWEST else {}
+    scales: Doubts = {}
+    for site, some in by_site.items():
+        scales |= _scales(site, [scan.name for scan in some], models) if site is not None else {}
+    for scan in scans:
+        unlike = unlike_reference(models[scan.name].mixture, reference)
+        own = (*found.get(scan.name, ()), *unlike)
+        if not any(doubt.kind in UNLIKE for doubt in own):  # another contrast has another scale
+            own += scales.get(scan.name, ())
+        if own:
+            found[scan.name] = own
+    return found
+
+
+def _among(scans: Sequence[Scan], models: Mapping[str, ScanModel]) -> Doubts:
+    """Return what is doubtful about scans that should be alike."""
+    names = [scan.name for scan in scans]
+    masks = _masks(names, models)
+    odd = unlike_others([models[name].mixture for name in names])
+    found = {name: (*masks.get(name, ()), *own) for name, own in zip(names, odd, strict=True)}
+    return {name: own for name, own in found.items() if own}
+
+
+def _scales(site: str, names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
+    """Return doubts about scans of a site whose intensities are much larger or smaller than usual.
+
+    The scale of a scan is the median of the absolute values of its intensities. In a raw scan,
+    where all are positive, that is their median; but it is also known where some are negative.
+    """
+    inner = {name: VoxelQuantiles.of_model(models[name]).inner for name in names}
+    scales = {name: float(np.median(np.abs(quantiles))) for name, quantiles in inner.items()}
+    known = {name: np.log(scale) for name, scale in scales.items() if scale > 0}
+    if len(known) < FEWEST:
+        return {}
+    away = far_from(np.array(list(known.values())), least=float(np.log(_FACTOR)))
+    hint = (
+        "check that it is from the same scanner and protocol and was exported with the same "
+        "scaling, and give it a site of its own if not; a factor alone does no harm, since each "
+        "scan is aligned by itself"
+    )
+    found: Doubts = {}
+    for name, factor in zip(known, np.exp(away).tolist(), strict=True):
+        if factor != 1:
+            times = f"{factor:,.0f}" if factor > 10 else f"{factor:.2g}"
+            text = f"Its intensities are {times} times those of the other scans of {site}."
+            found[name] = (Doubt("other scale", text, hint),)
+    return found
+
+
+def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
+    """Return doubts about masks that have given rise to none by themselves."""
+    found: Doubts = {}
+    rims = {name: mask.rim for name in names if (mask := models[name].mask) and mask.rim}
+    if len(rims) >= FEWEST:
+        usual = float(np.median(list(rims.values())))
+        away = far_from(np.array(list(rims.values())), least=_RIM)
+        for name, far in zip(rims, away.tolist(), strict=True):
+            if far:
+                text = (
+                    f"The outermost 4 mm of the mask have {rims[name]:.0%} of the signal inside, "
+                    f"where {usual:.0%} is usual among these scans."
+                )
+                found[name] = (_mask_doubt(TOO_SMALL if far > 0 else TOO_WIDE, text),)
+    volumes = {name: mask.volume for name in names if (mask := models[name].mask) and mask.volume}
+    if len(volumes) >= FEWEST:
+        usual = float(np.median(list(volumes.values())))
+        for name, volume in volumes.items():
+            low, high = (usual * factor for factor in _VOLUMES)
+            if not low <= volume <= high and name not in found:
+                text = (
+                    f"The voxels that count are {volume:,.3g} ml, where {usual:,.3g} ml is usual "
+                    f"among these scans."
+                )
+                found[name] = (_mask_doubt(TOO_SMALL if volume < low else TOO_WIDE, text),)
+    return {name: own for name, own in found.items() if not models[name].doubts}
+
+
+def _mask_doubt(kind_and_hint: tuple[str, str], text: str) -> Doubt:
+    kind, hint = kind_and_hint
+    return Doubt(kind, text, hint)
+
+
+# ── sites whose tissue maps differ ────────────────────────────────────────────────────────────────
+
+OTHER_LABELS = "tissue maps differ by site"
+
+# d of (1). Maps of one recipe, of 68 scans at three sites, need 1.7, or 1.9 of two sites, and 2.8
+# of people under 25 at one site and over 67 at another.
+_FAR = 3.0
+# Covariance of CSF and WM among people of one site, in these scans: standard deviations of .031
+# and .014, and a correlation of −.46. The standard deviation of GM is .027.
+_PEOPLE = np.array([[9.5e-4, -2.1e-4], [-2.1e-4, 2.1e-4]])
+_CSF_AND_WM = [TISSUES.index("CSF"), TISSUES.index("WM")]
+
+
+class _Excess(NamedTuple):
+    """How far a site is from the others, and how far it may be, squared, by their ratio."""
+
+    ratio: float
+    site: str
+    others: list[str]
+
+
+def labeller_doubts(
+    proportions: Mapping[str, FloatArray], *, maps_needed: bool = True
+) -> tuple[Doubt, ...]:
+    """Return doubts about sites whose tissue proportions are unlike those of the others.
+
+    Parameters
+    ----------
+    proportions : (n, 3) for each site, one row per scan, in the order of `TISSUES`.
+    maps_needed : whether the target cannot do without tissue maps, for what to try.
+
+    Examples
+    --------
+    >>> people = 0.02 * np.random.default_rng(0).standard_normal((20, 3))
+    >>> people -= people.mean(axis=1, keepdims=True)
+    >>> bonn, ulm = people + [0.25, 0.45, 0.3], people + [0.1, 0.48, 0.42]
+    >>> [doubt] = labeller_doubts({"Bonn": bonn, "Ulm": ulm})
+    >>> print(doubt.text)  # doctest: +NORMALIZE_WHITESPACE
+    At Bonn, WM is 30 % of all tissue, but 42 % at Ulm; people of one site differ by only 1.4 %
+    (standard deviation).
+    """
+    people = _people([part for part in proportions.values() if len(part)])
+    means = {site: part.mean(axis=0) for site, part in proportions.items() if len(part)}
+    left = dict(sorted(means.items()))
+    found = []
+    while len(left) > 1:
+        worst = max(
+            (_excess(site, left, proportions, people) for site in left), key=lambda one: one.ratio
+        )
+        if worst.ratio <= 1:
+            break
+        found.append(_labeller_doubt(worst, means, people, maps_needed))
+        del left[worst.site]
+    return tuple(found)
+
+
+def _people(sites: list[FloatArray]) -> FloatArray:
+    """Return the covariance Σ of CSF and WM among people of one site."""
+    freedom = sum(len(part) - 1 for part in sites)
+    if freedom < 1:
+        return _PEOPLE
+    centred = np.concatenate([(part - part.mean(axis=0))[:, _CSF_AND_WM] for part in sites])
+    root = np.linalg.cholesky(_PEOPLE)
+    whitened = np.linalg.solve(root, centred.T)
+    variances, axes = np.linalg.eigh(whitened @ whitened.T / freedom)
+    back = root @ axes
+    result: FloatArray = (back * np.maximum(variances, 1.0)) @ back.T
+    return result
+
+
+def _excess(
+    site: str,
+    means: Mapping[str, FloatArray],
+    proportions: Mapping[str, FloatArray],
+    people: FloatArray,
+) -> _Excess:
+    """Return both sides of (1), by their ratio."""
+    others = [other for other in means if other != site]
+    away = (means[site] - np.mean([means[other] for other in others], axis=0))[_CSF_AND_WM]
+    squared = float(away @ np.linalg.solve(people, away))
+    of_mean = sum(1 / len(proportions[other]) for other in others) / len(others) ** 2
+    return _Excess(squared / (_FAR**2 * (1 + 1 / len(proportions[site]) + of_mean)), site, others)
+
+
+def _labeller_doubt(
+    excess: _Excess, means: Mapping[str, FloatArray], people: FloatArray, maps_needed: bool
+) -> Doubt:
+    site, others = excess.site, excess.others
+    own, usual = means[site], np.mean([means[other] for other in others], axis=0)
+    sds = np.empty(len(TISSUES))
+    sds[_CSF_AND_WM] = np.sqrt(np.diag(people))
+    sds[TISSUES.index("GM")] = np.sqrt(people.sum())  # GM is 1 − CSF − WM
+    tissue = int(np.argmax(np.abs(own - usual) / sds))
+    text = (
+        f"At {site}, {TISSUES[tissue]} is {_percent(own[tissue])} of all tissue, but "
+        f"{_percent(usual[tissue])} at {_listed(others)}; people of one site differ by only "
+        f"{_percent(sds[tissue])} (standard deviation)."
+    )
+    way = (
+        "Make them in the same way for all sites, with 'ndflow prepare', or use --target adaptive"
+        if maps_needed
+        else "They were left out; make them in the same way for all sites, with 'ndflow prepare'"
+    )
+    hint = f"were the maps made by different programs, or in different masks? {way}"
+    return Doubt(OTHER_LABELS, text, hint)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
+
+
+def _listed(sites: list[str]) -> str:
+    if len(sites) > 3:
+        return f"{len(sites)} other sites"
+    *first, last = sites
+    return f"{', '.join(first)} and {last}" if first else last

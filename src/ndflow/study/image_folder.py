@@ -1,0 +1,140 @@
+"""A folder of images instead of a table: which of them are scans, and which are not.
+
+Many images in a folder are not scans: results of earlier runs, masks, tissue maps. What is skipped
+is counted by its reason, so that a scan that is missing will be missed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from fnmatch import fnmatch
+from pathlib import Path
+from sys import intern
+from typing import NamedTuple
+
+from ndflow.errors import FileError
+from ndflow.files.model_files import kind_in
+from ndflow.image.subject import Scan
+from ndflow.study.bids_derivative import is_our_derivative
+from ndflow.study.folder import PROVENANCE
+from ndflow.study.overview import described
+from ndflow.subject.outputs import sidecar_of, stem
+from ndflow.subject.records import MapRecord, StudyRecord
+
+_IMAGES = ("*.nii", "*.nii.gz", "*.mgh", "*.mgz")
+_NOT_SCANS = re.compile(r"(^|[_.*-])(mask|brainmask|probseg|dseg|seg|lesion|roi)$", re.IGNORECASE)
+_DATATYPES = ("anat", "dwi", "fmap", "func", "perf", "pet")  # folders of BIDS, which are no sites
+
+_RESULTS = "results of ndflow"
+_MASKS = "masks and tissue maps"
+_LINKS = "links to folders"
+
+
+class FolderOfScans(NamedTuple):
+    """The scans in a folder.
+
+    Attributes
+    ----------
+    scans : at least one.
+    skipped : how many images or folders were skipped, by reason.
+    """
+
+    scans: list[Scan]
+    skipped: Mapping[str, int]
+
+
+def scans_in_folder(folder: Path, out: Path, pattern: str | None = None) -> FolderOfScans:
+    """Return the images in a folder and below; the site of a scan is the folder it lies in.
+
+    Skipped are results of ours: folders of studies, and images with our sidecar. So are images that
+    by their names are masks or the like (``*_mask``, ``*_probseg``, ``*_dseg``, ``*_lesion``),
+    unless the pattern asks for just these.
+
+    Parameters
+    ----------
+    folder : where to look.
+    out : where not to look, because results go there.
+    pattern : what the names are like, for example ``"*_T1w.nii.gz"``. Default: any image.
+
+    Raises
+    ------
+    FileError
+        Where there are no scans, or their folders cannot be the names of sites.
+    """
+    folder = folder.absolute()
+    if not folder.is_dir():
+        raise FileError(folder, "not a folder", "check the spelling, and the folder you are in")
+    patterns = _IMAGES if pattern is None else (pattern,)
+    masks_too = pattern is not None and _NOT_SCANS.search(stem(pattern)) is not None
+    images, links = _images(folder, out, patterns)
+    reasons = {path: _reason(path, ours, masks_too) for path, ours in images.items()}
+    found = sorted(str(path) for path, reason in reasons.items() if reason is None)
+    skipped = Counter(reason for reason in reasons.values() if reason)
+    if links:
+        skipped[_LINKS] = links
+    if not found:
+        cause = f"no image in it is called {' or '.join(patterns)}"
+        if skipped:
+            cause += f" ({described(skipped)} skipped)"
+        raise FileError(folder, cause, "choose another folder or --pattern")
+    scans = [
+        Scan(path, site=_site(path, folder), origin=f"image {number}")
+        for number, path in enumerate(found, 1)
+    ]
+    _check_sites(folder, scans)
+    return FolderOfScans(scans, skipped)
+
+
+def _images(top: Path, out: Path, patterns: tuple[str, ...]) -> tuple[dict[Path, bool], int]:
+    """Return the images below a folder, with whether they lie in a folder with results of ours.
+
+    Hidden files and folders are left out. Links to folders are not followed, but counted.
+    """
+    found: dict[Path, bool] = {}
+    ours: set[Path] = set()
+    links = 0
+    for root, folders, names in os.walk(top):
+        place = Path(root)
+        folders[:] = [name for name in folders if not name.startswith(".") and place / name != out]
+        if place.parent in ours or _holds_results(place):
+            ours.add(place)
+        links += sum((place / name).is_symlink() for name in folders)
+        for name in names:
+            if not name.startswith(".") and any(fnmatch(name, one) for one in patterns):
+                found[place / name] = place in ours
+    return found, links
+
+
+def _reason(path: Path, ours: bool, masks_too: bool) -> str | None:
+    """Return why an image is not a scan, if so."""
+    if ours or kind_in(sidecar_of(path)) == MapRecord.kind:
+        return _RESULTS
+    return _MASKS if not masks_too and _NOT_SCANS.search(stem(path)) else None
+
+
+def _holds_results(folder: Path) -> bool:
+    """Tell whether a folder is that of a study, or a BIDS derivative of ours."""
+    return kind_in(folder / PROVENANCE) == StudyRecord.kind or is_our_derivative(folder)
+
+
+def _site(path: str, top: Path) -> str | None:
+    """Return the name of the folder that a file lies in, unless that is the top one."""
+    folder = Path(path).parent
+    if folder == top:
+        return None
+    if folder.name != folder.name.strip():
+        cause = f"the site would be called {folder.name!r}, with a blank at its end"
+        raise FileError(folder, cause, "rename the folder")
+    return intern(folder.name)
+
+
+def _check_sites(folder: Path, scans: list[Scan]) -> None:
+    """Refuse the tree of a BIDS dataset, whose folders are not sites."""
+    for scan in scans:
+        if scan.site in _DATATYPES:
+            cause = f"the site of {Path(scan.path).name} would be called {scan.site}"
+            hint = "for a BIDS dataset use 'ndflow bids'; otherwise give a table with a column site"
+            raise FileError(folder, cause, hint)

@@ -1,1 +1,0 @@
-"""The same function applied to many scans, in one process or in several."""

@@ -1,1 +1,0 @@
-"""What scans need before they can be normalised, found and kept in files: `ndflow prepare`."""

@@ -1,1 +1,0 @@
-"""Copies of prepared scans in the space of the template: `ndflow prepare --space MNI`."""

@@ -1,1 +1,0 @@
-"""What presets decide for a study, before any work and once its densities are known."""

@@ -1,0 +1,362 @@
+"""The weight of each scan in the references of a study: equal, or such that sites are balanced.
+
+A scan of which a covariate is not known has no part in references, but is normalised like the
+others. Within a site, weights are 1 on average, so sites have the same part in the common reference
+as without weights.
+
+Whether sites differ in age or another covariate, so that their averages do, and their maps too.
+
+Without weights, the map of a site takes the average of its scans to that of all, and what is due to
+age goes with it. With σ² the variance of age within sites, pooled, and τ² that of the true means of
+sites, estimated from the mean squares between and within sites as in the analysis of variance,
+
+    site explains  τ² / (τ² + σ²)  of the variance of age.                                    (1)
+
+This is said where it is more than `_MUCH`, beyond chance by an F-test, and where the means differ
+by more than a little compared with the ages themselves: students of 21 and of 24 have brains of the
+same age.
+
+With weights (`ndflow.population.balancing`), it is said which sites could not be balanced, if the
+imbalance that is left is more than a tenth of a standard deviation.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from ndflow.doubt import Doubt
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.image.subject import Scan
+from ndflow.population.balancing import SiteBalance, balance
+from ndflow.study.plan import Study
+from ndflow.values import FloatArray, plural
+
+# ── covariates ────────────────────────────────────────────────────────────────────────────────────
+# Covariates of scans, such as age and sex, as columns of numbers or of categories.
+#
+# A table holds text. A covariate is a number if most of its values are, and then all must be, or be
+# missing; otherwise its values are categories, of which there may be a few.
+
+Columns = dict[str, NDArray[Any]]  # by covariate: numbers, or names; NaN or "" if not known
+
+_MOST_CATEGORIES = 10
+_NAMED = 3  # scans in a message
+
+
+def columns_of(scans: Sequence[Scan], names: Sequence[str]) -> Columns:
+    """Return some covariates of all scans.
+
+    Raises
+    ------
+    InvalidValueError
+        Where no scan has one of them, or where its values are neither numbers nor few categories.
+    """
+    return {name: _column(scans, name) for name in names}
+
+
+def known_in(columns: Mapping[str, NDArray[Any]], count: int) -> NDArray[np.bool_]:
+    """Return for each of `count` scans whether all covariates are known."""
+    known = np.ones(count, np.bool_)
+    for values in columns.values():
+        known &= values != "" if values.dtype.kind == "U" else ~np.isnan(values)
+    return known
+
+
+def number_of(text: str | None) -> float:
+    """Return a value as a number; NaN if it is none.
+
+    >>> number_of("34.5"), number_of("89+"), number_of(None)
+    (34.5, nan, nan)
+    """
+    try:
+        number = float(text or "nan")
+    except ValueError:
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _column(scans: Sequence[Scan], name: str) -> NDArray[Any]:
+    texts = [scan.covariates.get(name) for scan in scans]
+    if all(text is None for text in texts):
+        known = ", ".join(sorted({other for scan in scans for other in scan.covariates}))
+        raise InvalidValueError(
+            f"balance: no scan has a covariate {name!r}; the covariates are: {known or 'none'}"
+        )
+    numbers = np.array([number_of(text) for text in texts])
+    given = np.array([text is not None for text in texts])
+    if 2 * np.count_nonzero(~np.isnan(numbers)) > np.count_nonzero(given):
+        return _checked(scans, name, numbers, given)
+    spelled = {
+        text.casefold(): text for text in sorted({one for one in texts if one}, reverse=True)
+    }
+    if len(spelled) > _MOST_CATEGORIES:
+        raise InvalidValueError(
+            f"balance: {name} has {len(spelled)} different values, which are no numbers; choose a "
+            f"covariate of numbers, or of at most {_MOST_CATEGORIES} categories"
+        )
+    return np.array(["" if text is None else spelled[text.casefold()] for text in texts])
+
+
+def _checked(
+    scans: Sequence[Scan], name: str, numbers: FloatArray, given: NDArray[np.bool_]
+) -> FloatArray:
+    """Return numbers, if all that is given is one."""
+    wrong = [scans[place] for place in np.flatnonzero(given & np.isnan(numbers))]
+    if wrong:
+        listed = ", ".join(
+            f"{scan.covariates[name]!r} ({scan.origin or scan.name})" for scan in wrong[:_NAMED]
+        )
+        more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+        raise InvalidValueError(
+            f"balance: some values of {name} are no numbers: {listed}{more}; correct them, or "
+            f"write n/a where it is not known"
+        )
+    return numbers
+
+
+# ── weights ───────────────────────────────────────────────────────────────────────────────────────
+
+
+class ScanWeights(NamedTuple):
+    """The weights of scans, and what they achieve.
+
+    Attributes
+    ----------
+    of : the weight of each scan, by its name; empty if all count the same.
+    sites : what those of each site achieve; a site is missing if nothing is known of its scans.
+    target : the mean of each number and the share of each category at balanced sites.
+    sds : the standard deviation of each over all scans.
+    """
+
+    of: dict[str, float]
+    sites: dict[str, SiteBalance]
+    target: dict[str, float]
+    sds: dict[str, float]
+
+    def for_scans(self, scans: Sequence[Scan]) -> list[float] | None:
+        """Return the weights of some scans; None if all count the same."""
+        return [self.of[scan.name] for scan in scans] if self.of else None
+
+    def weighted(self, scans: Sequence[Scan]) -> list[Scan]:
+        """Return those of some scans that have a part in references."""
+        return [scan for scan in scans if self.of.get(scan.name, 1.0) > 0]
+
+
+EQUAL = ScanWeights({}, {}, {}, {})
+
+
+def scan_weights(study: Study, scans: Sequence[Scan]) -> ScanWeights:
+    """Return the weights of some scans of a study in its references."""
+    names = study.averaging.balance
+    if not names or not scans:
+        return EQUAL
+    columns = columns_of(scans, names)
+    known = known_in(columns, len(scans))
+    places = np.flatnonzero(known)
+    weighted = [scans[place] for place in places]
+    weights = {scan.name: 0.0 for scan in scans}
+    if not weighted:
+        return EQUAL
+    found = balance(
+        {name: values[places] for name, values in columns.items()},
+        [scan.site or "" for scan in weighted],
+    )
+    sites = {
+        site: replace(own, unknown=sum(scan.site == site for scan in scans) - own.scans)
+        for site, own in found.sites.items()
+    }
+    for scan, share in zip(weighted, found.weights, strict=True):
+        weights[scan.name] = float(share) * sites[scan.site or ""].scans
+    for scan in scans:
+        if (scan.site or "") not in sites:  # nothing is known of its site, so nothing is weighted
+            weights[scan.name] = 1.0
+    return ScanWeights(weights, sites, found.target, found.sds)
+
+
+def check_balance(study: Study) -> None:
+    """Raise an error, before any work, if the scans of a study cannot be weighted as asked."""
+    names = study.averaging.balance
+    if not names:
+        return
+    if study.given is not None:
+        raise InvalidValueError(
+            "--balance is for references made from these scans, but --reference gives one; leave "
+            "out one of them"
+        )
+    for scan in study.scans:
+        if scan.site is None:
+            hint = "--balance compares sites: name them in the table or in participants.tsv"
+            raise FileError(scan.path, f"its site is not known ({scan.origin})", hint)
+    sites = sorted(study.site_counts)
+    if len(sites) < 2:
+        raise InvalidValueError(
+            f"--balance makes sites alike, but all scans are from one, {sites[0]}; leave it out"
+        )
+    columns = columns_of(study.scans, names)
+    for name, values in columns.items():
+        known = known_in({name: values}, len(study.scans))
+        there = {scan.site for scan, one in zip(study.scans, known, strict=True) if one}
+        if lacking := [site for site in sites if site not in there]:
+            raise InvalidValueError(
+                f"--balance {name}: it is not known of any scan from {lacking[0]}; add it to the "
+                f"table, or leave {name} out"
+            )
+        if len({*values[known].tolist()}) == 1:
+            raise InvalidValueError(
+                f"--balance {name}: it is {values[known][0]} for all scans; leave {name} out"
+            )
+    known = known_in(columns, len(study.scans))
+    there = {scan.site for scan, one in zip(study.scans, known, strict=True) if one}
+    if lacking := [site for site in sites if site not in there]:
+        raise InvalidValueError(
+            f"--balance: no scan from {lacking[0]} has all of {', '.join(names)}; add them to the "
+            f"table, or choose fewer"
+        )
+
+
+# ── sites whose people differ ─────────────────────────────────────────────────────────────────────
+
+OTHER_AGES = "ages differ by site"
+NOT_BALANCED = "sites not balanced"
+NOT_KNOWN = "covariates not known"
+
+_AGE = re.compile(r"age(atscan|scan|years|yrs|y|months|days)?|scanage|participantage")
+_MUCH = 0.25  # of the variance of age
+_CHANCE = 1e-3
+_LITTLE = 0.1  # of the mean age
+_FEWEST = 3  # scans of a site whose age is known
+_BALANCED = 0.1  # standard deviations of an imbalance that are usually called negligible
+
+
+def ages_by_site(scans: Sequence[Scan]) -> tuple[str, dict[str, FloatArray]]:
+    """Return the covariate that is an age, and the ages known of each site; empty without one."""
+    columns = sorted({name for scan in scans for name in scan.covariates})
+    names = [name for name in columns if _AGE.fullmatch(re.sub(r"[\W_]", "", name.lower()))]
+    if not names:
+        return "age", {}
+    by_site: dict[str, list[float]] = {}
+    for scan in scans:
+        age = number_of(scan.covariates.get(names[0]))
+        if scan.site is not None and not np.isnan(age):
+            by_site.setdefault(scan.site, []).append(age)
+    return names[0], {site: np.array(ages) for site, ages in sorted(by_site.items())}
+
+
+def age_doubts(ages: Mapping[str, FloatArray], name: str = "age") -> tuple[Doubt, ...]:
+    """Return a doubt if sites differ in age so much that their maps remove its effect.
+
+    Parameters
+    ----------
+    ages : of the scans of each site.
+    name : of the covariate.
+
+    Examples
+    --------
+    >>> young, old = np.linspace(20, 50, 12), np.linspace(50, 80, 12)
+    >>> [doubt] = age_doubts({"Bonn": young, "Ulm": old})
+    >>> print(doubt.text)  # doctest: +NORMALIZE_WHITESPACE
+    The mean age is 35 at Bonn and 65 at Ulm: site explains 82 % of the variance of age, and the
+    maps of sites may remove the effect of age along with that of the scanner.
+    """
+    known = {site: values for site, values in ages.items() if len(values) >= _FEWEST}
+    if len(known) < 2:
+        return ()
+    share, p = _explained([*known.values()])
+    means = {site: float(values.mean()) for site, values in known.items()}
+    young, old = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    apart = means[old] - means[young]
+    overall = float(np.mean([*means.values()]))
+    if share < _MUCH or p > _CHANCE or apart < _LITTLE * abs(overall):
+        return ()
+    text = (
+        f"The mean {name} is {means[young]:.3g} at {young} and {means[old]:.3g} at {old}: site "
+        f"explains {100 * share:.0f} % of the variance of {name}, and the maps of sites may remove "
+        f"the effect of {name} along with that of the scanner."
+    )
+    return (Doubt(OTHER_AGES, text, f"weight the scans with --balance {name}"),)
+
+
+def _explained(sites: Sequence[FloatArray]) -> tuple[float, float]:
+    """Return (1), and the probability of a ratio of mean squares like this if it were 0."""
+    counts = np.array([len(values) for values in sites])
+    means = np.array([values.mean() for values in sites])
+    total, groups = counts.sum(), len(sites)
+    within = sum(float(((values - values.mean()) ** 2).sum()) for values in sites)
+    between = float((counts * (means - (counts * means).sum() / total) ** 2).sum())
+    free = total - groups
+    if not between:
+        return 0.0, 1.0
+    if not within:
+        return 1.0, 0.0
+    ratio = (between / (groups - 1)) / (within / free)
+    usual = (total - (counts**2).sum() / total) / (groups - 1)  # scans per site
+    tau = max(ratio - 1, 0.0) / usual  # in units of σ²
+    return tau / (tau + 1), float(special.fdtrc(groups - 1, free, ratio))
+
+
+def balance_doubts(
+    weights: ScanWeights, scans: Sequence[Scan], covariates: Sequence[str]
+) -> tuple[Doubt, ...]:
+    """Return doubts about sites that could not be balanced, and about scans without a covariate.
+
+    Parameters
+    ----------
+    weights : of the scans.
+    scans : those that references were to be made from.
+    covariates : that should be alike at all sites.
+    """
+    found = []
+    for site, own in weights.sites.items():
+        left = {
+            name: abs(own.after[name] - weights.target[name]) / (weights.sds[name] or 1.0)
+            for name in own.after
+        }
+        name = max(left, key=left.__getitem__)
+        if left[name] > _BALANCED:
+            what, show = _in_words(name, number=name in covariates)
+            before, after = show(own.before[name]), show(own.after[name])
+            goal = f"{show(weights.target[name])}, as at the other sites"
+            why = (
+                f"no weights give it {goal}"
+                if own.outside
+                else f"with {goal}, too few effective scans would be left"
+            )
+            found.append(
+                Doubt(
+                    NOT_BALANCED,
+                    f"At {site}, weights change {what} from {before} to {after} only: {why}.",
+                    "the rest of the difference is in the map of this site: look at effects within "
+                    "sites, not between them",
+                )
+            )
+    weighted = {scan.name for scan in weights.weighted(scans)}
+    without = [scan.name for scan in scans if scan.name not in weighted]
+    if without:
+        more = len(without) - _NAMED
+        listed = ", ".join(without[:_NAMED]) + (f" and {more} more" if more > 0 else "")
+        what = " or ".join(covariates)
+        found.append(
+            Doubt(
+                NOT_KNOWN,
+                f"{what[:1].upper()}{what[1:]} of {plural(len(without), 'scan')} is not known: "
+                f"{listed}.",
+                "they are normalised, but have no part in the references; complete the table if "
+                "you can",
+            )
+        )
+    return tuple(found)
+
+
+def _in_words(name: str, *, number: bool) -> tuple[str, Callable[[float], str]]:
+    """Return what to call the mean of a number or the share of a category, and how to show it."""
+    if number:
+        return f"the mean {name}", lambda value: f"{value:.3g}"
+    return f"the share of {name}", lambda value: f"{100 * value:.0f} %"

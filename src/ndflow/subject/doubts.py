@@ -1,0 +1,270 @@
+"""What is doubtful about the fit and the match of one scan, whatever command made them.
+
+Everything is judged by the scan's own voxels and its target:
+
+- *misfit*: the largest difference between the distribution functions of histogram and mixture;
+- *distance*: the Wasserstein distance ``W1 = ∫ |f(Q(p)) − T(p)| dp`` of a result from its target,
+  where the scan has the quantiles Q and the target T, in standard deviations of the target;
+- *slopes*: how many voxels lie where the map is much steeper or flatter than the alignment.
+
+What is doubtful about a joint map, channel by channel.
+
+The slope of a channel is ``∂y_i/∂x_i``, with the other channels as they are. Where voxels have to
+change places with others so that channels depend on each other as in the target, it may even be
+negative: of two voxels that differ in this channel only, the brighter one becomes the darker one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ndflow.density import GaussianMixture, Histogram, trimmed
+from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
+from ndflow.doubt import Doubt
+from ndflow.methods.baselines import histogram_quantiles
+from ndflow.methods.modes import Goal
+from ndflow.methods.solution import Solution
+from ndflow.subject.records import ScanModel
+from ndflow.transport import IntensityMap
+from ndflow.values import FloatArray
+
+_MISFIT = 0.03  # Kolmogorov–Smirnov distance of a mixture from the histogram
+# Alignment alone leaves .09, and .14 at most, in 68 scans of three sites; a match .01, and .03 at
+# most. Matched to a single scan of another site, 1 in 100 of them is left with more than .11.
+_FAR = 0.15
+_FURTHER = 0.005  # how well 199 quantiles of a fitted density agree with those of its voxels
+_STEEP, _FLAT = 4.0, 0.2  # slope of a map, as a multiple of the alignment's
+# Of the voxels. Stretched ones leave the scale of the others, so 1 or 2 ml of a brain are too much.
+# Squeezed ones stay near, and any match that brings two peaks together squeezes the few in between.
+_STEEP_SHARE, _FLAT_SHARE = 1e-3, 1e-2
+_ENDLESS = 1e6  # widths of the histogram: what is further out may as well be infinitely far
+_INNER_TAILS = TAIL_LEVELS.clip(1e-5, 1 - 1e-5)  # a density has no first and no last voxel
+_PIECES = 8  # slopes between two neighbouring quantiles
+
+
+class VoxelQuantiles(NamedTuple):
+    """How the voxels of a scan are distributed.
+
+    Attributes
+    ----------
+    inner : quantiles at `QUANTILE_LEVELS`, without outliers.
+    tails : quantiles at `TAIL_LEVELS`, of all voxels.
+    """
+
+    inner: FloatArray
+    tails: FloatArray
+
+    @classmethod
+    def of_histogram(cls, histogram: Histogram) -> VoxelQuantiles:
+        """Return the quantiles of a histogram."""
+        inner = histogram_quantiles(trimmed(histogram), QUANTILE_LEVELS)
+        away = _ENDLESS * (inner[-1] - inner[0])
+        tails = histogram_quantiles(histogram, TAIL_LEVELS)
+        return cls(inner, np.clip(tails, inner[0] - away, inner[-1] + away))
+
+    @classmethod
+    def of_model(cls, model: ScanModel) -> VoxelQuantiles:
+        """Return the quantiles saved in a model; those of its density where none were saved."""
+        inner, tails = model.quantiles, model.tails
+        return cls(
+            model.mixture.quantile(QUANTILE_LEVELS) if inner is None else np.array(inner),
+            model.mixture.quantile(_INNER_TAILS) if tails is None else np.array(tails),
+        )
+
+    def spread(self) -> tuple[FloatArray, FloatArray]:
+        """Return intensities that span all voxels, and the share of the voxels near each."""
+        levels = np.concatenate([TAIL_LEVELS, QUANTILE_LEVELS])
+        order = np.argsort(levels, kind="stable")
+        levels, knots = levels[order], np.concatenate([self.tails, self.inner])[order]
+        knots = np.maximum.accumulate(knots)  # outliers count in the tails only
+        middles = (np.arange(_PIECES) + 0.5) / _PIECES
+        intensities = knots[:-1, np.newaxis] + np.diff(knots)[:, np.newaxis] * middles
+        return intensities.ravel(), np.repeat(np.diff(levels) / _PIECES, _PIECES)
+
+
+def fit_doubts(misfit: float) -> tuple[Doubt, ...]:
+    """Return what is doubtful about the density of a scan, given its misfit."""
+    if misfit <= _MISFIT:
+        return ()
+    return (
+        Doubt(
+            "poor fit",
+            f"The mixture deviates from the histogram by up to {misfit:.1%} of the voxels.",
+            "look for spikes or a cut-off in the histogram, and check the mask",
+        ),
+    )
+
+
+def match_doubts(voxels: VoxelQuantiles, solution: Solution, goal: Goal) -> tuple[Doubt, ...]:
+    """Return what is doubtful about the map of a scan.
+
+    Parameters
+    ----------
+    voxels : of the scan.
+    solution : its map.
+    goal : what it was brought to.
+    """
+    return (
+        *_distance_doubts(voxels, solution, goal),
+        *_slope_doubts(voxels, solution),
+    )
+
+
+def _distance_doubts(voxels: VoxelQuantiles, solution: Solution, goal: Goal) -> list[Doubt]:
+    target = goal.matched_density(solution)
+    if target is None:
+        return []
+    wanted = target.quantile(QUANTILE_LEVELS)
+    sd = float(np.sqrt(target.covariance()[0, 0]))
+    left, aligned = (
+        float(np.abs(way(voxels.inner) - wanted).mean()) / sd
+        for way in (solution.imap, solution.affine)
+    )
+    return distance_doubts(left, aligned, goal.shortcoming)
+
+
+def distance_doubts(left: float, aligned: float, shortcoming: str) -> list[Doubt]:
+    """Return what is doubtful about how far a result is from its target.
+
+    Parameters
+    ----------
+    left, aligned : the Wasserstein distance in standard deviations of the target, of the result and
+        after alignment alone.
+    shortcoming : why the former may be larger, and what to try.
+    """
+    found = []
+    if left > _FAR:
+        found.append(
+            Doubt(
+                "far from target",
+                f"The result is still {left:.2f} standard deviations from its target (Wasserstein "
+                f"distance).",
+                "compare their histograms: does the scan show what the target does not, such as "
+                "skull or a lesion, or in other amounts?",
+            )
+        )
+    if left > aligned + _FURTHER:
+        found.append(
+            Doubt(
+                "worse than alignment",
+                f"The result is further from its target (Wasserstein distance of {left:.3f} "
+                f"standard deviations) than after alignment alone ({aligned:.3f}).",
+                shortcoming,
+            )
+        )
+    return found
+
+
+def _slope_doubts(voxels: VoxelQuantiles, solution: Solution) -> list[Doubt]:
+    at, shares = voxels.spread()
+    own = abs(float(solution.affine.matrix[0, 0]))
+    return slope_doubts(at, np.exp(solution.imap.log_det_jacobian(at)) / own, shares)
+
+
+def slope_doubts(at: FloatArray, slopes: FloatArray, shares: FloatArray) -> list[Doubt]:
+    """Return what is doubtful about how steep a map is.
+
+    Parameters
+    ----------
+    at : intensities of the scan.
+    slopes : of the map there, as multiples of that of the alignment.
+    shares : of the voxels near each of them.
+    """
+    found = []
+    steep, flat = slopes > _STEEP, slopes < _FLAT
+    if (share := float(shares[steep].sum())) > _STEEP_SHARE:
+        found.append(
+            Doubt(
+                "steep map",
+                f"The map stretches {share:.1%} of the voxels more than {_STEEP:g} times as much "
+                f"as the alignment does (up to {slopes.max():.3g} times; {_ends(at[steep])}).",
+                "noise is stretched there too, so look at these voxels in the result",
+            )
+        )
+    if (share := float(shares[flat].sum())) > _FLAT_SHARE:
+        found.append(
+            Doubt(
+                "flat map",
+                f"The map squeezes {share:.1%} of the voxels to less than {_FLAT:g} of what the "
+                f"alignment leaves (down to {slopes.min():.2g}; {_ends(at[flat])}).",
+                "contrast may be lost there, so look at these voxels in the result",
+            )
+        )
+    return found
+
+
+def _ends(intensities: FloatArray) -> str:
+    return f"intensities from {intensities.min():.4g} to {intensities.max():.4g} of the scan"
+
+
+# ── several channels ──────────────────────────────────────────────────────────────────────────────
+
+_SAMPLE, _SLOPES = 20_000, 5000  # voxels to measure distances and slopes at
+_STEP = 1e-3  # standard deviations, of a difference that stands for a slope
+_REVERSED = 1e-3  # of the voxels: 1 ml of a brain
+_COMPARE = "compare with the result without --joint"
+_SHORTCOMING = f"a joint map may give up a little in one channel for the others: {_COMPARE}"
+
+
+def joint_doubts(
+    rows: FloatArray, imap: IntensityMap, targets: Sequence[GaussianMixture]
+) -> list[tuple[Doubt, ...]]:
+    """Return what is doubtful about each channel: its distance from the target, and its slopes.
+
+    Parameters
+    ----------
+    rows : the voxels that count, (n, d).
+    imap : the joint map.
+    targets : the density of each channel of the target, in the units of the result.
+    """
+    sample = _thinned(rows, _SAMPLE)
+    mapped, slopes = imap(sample), _slopes(_thinned(rows, _SLOPES), imap)
+    found = []
+    for place, target in enumerate(targets):
+        before, after = sample[:, place], mapped[:, place]
+        wanted = target.quantile(QUANTILE_LEVELS)
+        mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
+        stretch = sd / float(before.std())
+        aligned = mean + stretch * (before - before.mean())
+        left, plain = (
+            float(np.abs(np.quantile(one, QUANTILE_LEVELS) - wanted).mean()) / sd
+            for one in (after, aligned)
+        )
+        at = _thinned(rows, _SLOPES)[:, place]
+        found.append(
+            (
+                *distance_doubts(left, plain, _SHORTCOMING),
+                *_joint_slope_doubts(at, slopes[:, place] / stretch),
+            )
+        )
+    return found
+
+
+def _thinned(rows: FloatArray, most: int) -> FloatArray:
+    return rows[:: max(1, len(rows) // most)]
+
+
+def _slopes(x: FloatArray, imap: IntensityMap) -> FloatArray:
+    """Return the slope of each channel at some voxels, (n, d)."""
+    y = imap(x)
+    steps = _STEP * x.std(axis=0)
+    columns = [
+        (imap(x + step * unit)[:, place] - y[:, place]) / step
+        for place, (step, unit) in enumerate(zip(steps, np.eye(x.shape[1]), strict=True))
+    ]
+    return np.stack(columns, axis=1)
+
+
+def _joint_slope_doubts(at: FloatArray, slopes: FloatArray) -> list[Doubt]:
+    found = slope_doubts(at, np.abs(slopes), np.full(len(at), 1 / len(at)))
+    share = float((slopes < 0).mean())
+    if share > _REVERSED:
+        text = (
+            f"The joint map reverses the contrast of {share:.1%} of the voxels: with the other "
+            f"channels the same, brighter ones become darker."
+        )
+        found.append(Doubt("reversed contrast", text, f"look at the result, and {_COMPARE}"))
+    return found

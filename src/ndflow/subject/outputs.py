@@ -1,0 +1,177 @@
+"""Where results go: names of files, and a folder with one file per scan."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
+
+from ndflow.errors import FileError
+from ndflow.files.atomic import AnyPath
+from ndflow.files.fingerprints import identity_of
+from ndflow.files.model_files import is_model, kind_in
+from ndflow.image.read import files_of
+from ndflow.subject.channels import Subject
+from ndflow.subject.records import MapRecord
+from ndflow.values import path_like
+
+_UNSAFE = '%/\\:*?"<>|'
+_LONGEST = 200  # bytes of a name; most discs allow 255, with prefix and extension
+_EXTENSIONS = (".gz", ".nii", ".hdr", ".img", ".mgh", ".mgz", ".json")
+
+
+class Outputs(NamedTuple):
+    """Where results go.
+
+    Attributes
+    ----------
+    folder : the folder for the results, if the user named one.
+    files : one per scan, in order.
+    """
+
+    folder: Path | None
+    files: list[Path]
+
+
+def stem(path: AnyPath) -> str:
+    """Return the name of a file without folder and extension."""
+    name = Path(path).name
+    for end in _EXTENSIONS:
+        if name.lower().endswith(end) and len(name) > len(end):
+            name = name[: -len(end)]
+    return name
+
+
+def safe_name(text: str) -> str:
+    """Return a text that can be part of a file name, different for different texts.
+
+    Blanks at its ends are encoded too, because tables and people overlook them.
+    """
+    start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+    return _shortened(
+        "".join(
+            c
+            if c.isprintable() and c not in _UNSAFE and start <= place < end
+            else quote(os.fsencode(c), safe="")
+            for place, c in enumerate(text)
+        )
+    )
+
+
+def _shortened(name: str) -> str:
+    """Return a name that is not too long for a file: a long one ends with a hash of all of it."""
+    content = name.encode()
+    if len(content) <= _LONGEST:
+        return name
+    # The mark "%~" is in no other name, because "%" is always followed by two digits.
+    mark = f"%~{hashlib.sha256(content).hexdigest()[:16]}"
+    return content[: _LONGEST - len(mark)].decode(errors="ignore") + mark
+
+
+def sidecar_of(output: AnyPath) -> Path:
+    """Return where the sidecar of an image goes, the JSON that describes it."""
+    return Path(output).with_name(f"{stem(output)}.json")
+
+
+def outputs_for(
+    images: Sequence[str], output: str | os.PathLike[str], name_of: Callable[[str], str]
+) -> Outputs:
+    """Return where the results of some images go.
+
+    Parameters
+    ----------
+    images : the files.
+    output : the file for one image; or a folder, which need not exist yet for several.
+    name_of : gives the name of the result of an image in a folder.
+    """
+    for image in filter(is_model, images):
+        raise FileError(image, "a model, where an image is expected", "give .nii.gz, for example")
+    place = Path(output)
+    as_folder = _is_folder(place) or os.fspath(output).endswith(("/", os.sep))
+    if len(images) == 1 and not as_folder:
+        return Outputs(None, [place])
+    if not as_folder and (os.path.lexists(place) or stem(place) != place.name):
+        raise FileError(output, f"one file for {len(images)} images", "name a folder as the output")
+    refuse_given_twice(images)
+    names = [name_of(image) for image in images]
+    seen: dict[str, str] = {}
+    for image, name in zip(images, names, strict=True):
+        other = seen.setdefault(stem(name), image)  # a.nii and a.nii.gz would share a sidecar
+        if other != image:
+            cause = f"its result would be called {name}, like that of {other}"
+            raise FileError(image, cause, "run them one by one, with an output name for each")
+    return Outputs(place, [place / name for name in names])
+
+
+def refuse_given_twice(files: Sequence[str]) -> None:
+    """Refuse a file that is given twice, be it by another path or a link."""
+    seen: dict[Hashable, int] = {}
+    for place, file in enumerate(files):
+        first = seen.setdefault(identity_of(file), place)
+        if first != place:
+            also = "" if files[first] == file else f", also as {files[first]}"
+            cause = f"given twice{also} (arguments {first + 1} and {place + 1})"
+            raise FileError(file, cause, "give each file once")
+
+
+def refuse_images_of_others(outputs: Outputs) -> None:
+    """Refuse, before any work, a folder in which images of others have the names of the results."""
+    for file in outputs.files if outputs.folder is not None else ():
+        if file.is_file() and kind_in(sidecar_of(file)) != MapRecord.kind:
+            cause = "exists, and was not written by ndflow"
+            raise FileError(file, cause, "choose another folder for the results")
+
+
+def _is_folder(place: Path) -> bool:
+    try:
+        return place.is_dir()
+    except OSError:  # a name that no file can have: reported when it is written
+        return False
+
+
+def make_folder(folder: Path | None) -> None:
+    """Make the folder for the results, but not its parents."""
+    if folder is None or _is_folder(folder):
+        return
+    check_folder(folder)
+    try:
+        folder.mkdir(exist_ok=True)
+    except OSError as error:
+        cause = f"the folder cannot be created ({error.strerror})"
+        raise FileError(folder, cause, "choose another folder") from None
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a new folder whose parent does not exist."""
+    if not folder.absolute().parent.is_dir():
+        hint = f'create it: mkdir -p "{folder.parent}"'
+        raise FileError(folder, f"there is no folder {folder.parent}", hint)
+
+
+# ── several channels ──────────────────────────────────────────────────────────────────────────────
+
+
+def channel_outputs(subject: Subject, output: AnyPath) -> Outputs:
+    """Return where the results of a subject go: images keep their names.
+
+    Parameters
+    ----------
+    subject : the channels; images in memory are called by the names of their channels.
+    output : a folder, which need not exist yet.
+    """
+    path_like(output, "output")
+    names = {
+        name: next(iter(files_of(image)), f"{name}.nii.gz")
+        for name, image in subject.images.items()
+    }
+    seen: dict[str, str] = {}
+    for name, file in names.items():
+        other = seen.setdefault(stem(file), name)  # a.nii and a.nii.gz would share a sidecar
+        if other != name:
+            cause = f"the result of {name} would be called like that of {other}"
+            hint = "images of one subject must differ in their names: copy or link one of them"
+            raise FileError(file, cause, hint)
+    return outputs_for([*names.values()], os.fspath(output), lambda image: Path(image).name)

@@ -1,0 +1,174 @@
+"""A figure of one scan: its histogram, its intensity map, and the histogram of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ndflow.density import GaussianMixture, Histogram, trimmed
+from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
+from ndflow.errors import InvalidValueError
+from ndflow.evaluation.distribution import EmpiricalDistribution, empirical_distribution
+from ndflow.figures.joint import JointVoxels, joint_figure
+from ndflow.figures.scan_panels import ScanPanel, scan_figure
+from ndflow.figures.style import ACCENT
+from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
+from ndflow.values import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+_POINTS = 160
+
+
+def has_figures() -> bool:
+    """Tell whether matplotlib is installed."""
+    return find_spec("matplotlib") is not None
+
+
+def check_figures() -> None:
+    """Raise an error if matplotlib is not installed."""
+    if not has_figures():
+        raise InvalidValueError(
+            "a figure needs matplotlib, which is not installed; try pip install 'ndflow[report]'"
+        )
+
+
+def plot_result(
+    histogram: Histogram | None,
+    mixture: GaussianMixture | None,
+    imap: IntensityMap,
+    target: GaussianMixture | None,
+) -> Figure:
+    """Draw a scan from its histogram alone: that of the result follows from the map."""
+    check_figures()
+    if histogram is None or mixture is None:
+        raise InvalidValueError("there is no histogram to draw: no density was estimated")
+    levels, counts = histogram.values[:, 0], histogram.counts
+    before = empirical_distribution(levels, counts)
+    after = empirical_distribution(imap(levels), counts)
+    return plot_scan(mixture, imap, before, after, target)
+
+
+def plot_scan(
+    mixture: GaussianMixture,
+    imap: IntensityMap,
+    before: EmpiricalDistribution,
+    after: EmpiricalDistribution,
+    target: GaussianMixture | None,
+    *,
+    colour: str = ACCENT,
+) -> Figure:
+    """Draw a scan before and after.
+
+    Parameters
+    ----------
+    mixture : its density.
+    imap : its map.
+    before, after : the intensities of its voxels.
+    target : the density it was brought to, in the units of the result, if there is one.
+    colour : of its curves.
+    """
+    low, high = mixture.quantile(DETERMINED_RANGE).tolist()
+    x = np.linspace(low, high, _POINTS)
+    components = mixture.component_densities(x)
+    map_y, log_slope = imap.with_log_det_jacobian(x)
+    y = np.linspace(map_y[0], map_y[-1], _POINTS)
+    # What the alignment alone would do: from the scan's mean and sd to the result's.
+    mean, sd = after.mean(), after.sd()
+    if target is not None:
+        mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
+    panel = ScanPanel(
+        x=x,
+        histogram=before.density(midpoint_edges(x)),
+        mixture=components.sum(axis=0),
+        components=components,
+        map_x=x,
+        map_y=map_y,
+        map_slope=np.exp(log_slope),
+        map_straight=mean + sd * align(mixture)(x),
+        y=y,
+        result=after.density(midpoint_edges(y)),
+        target=None if target is None else np.exp(target.logpdf(y)),
+        quantiles=None if target is None else after.quantile(QUANTILE_LEVELS),
+        target_quantiles=None if target is None else target.quantile(QUANTILE_LEVELS),
+    )
+    return scan_figure(panel, colour=colour)
+
+
+# ── several channels ──────────────────────────────────────────────────────────────────────────────
+
+_SAMPLE = 40_000
+
+
+def plot_joint(
+    cells: Histogram | None,
+    imap: IntensityMap,
+    target: GaussianMixture | None,
+    names: Sequence[str],
+) -> Figure:
+    """Draw the joint densities of all pairs of channels before and after.
+
+    Parameters
+    ----------
+    cells : the joint histogram of the voxels that counted.
+    imap : their map.
+    target : the joint density that they were brought to, in the units of the result.
+    names : of the channels.
+    """
+    check_figures()
+    if cells is None or target is None:
+        raise InvalidValueError("there is no histogram to draw: no density was estimated")
+    generator = np.random.default_rng(0)
+    used = trimmed(cells)
+    return _drawn(used, _sample(used, generator), imap, target, names, generator)
+
+
+def plot_joint_density(
+    mixture: GaussianMixture, imap: IntensityMap, target: GaussianMixture, names: Sequence[str]
+) -> Figure:
+    """Draw the same, where only the density is known that was estimated from the voxels.
+
+    Parameters
+    ----------
+    mixture : the joint density.
+    imap, target, names : as for `plot_joint`.
+    """
+    check_figures()
+    generator = np.random.default_rng(0)
+    points = mixture.sample(_SAMPLE, generator)
+    return _drawn(mixture, points, imap, target, names, generator)
+
+
+def _drawn(
+    own: Histogram | GaussianMixture,
+    voxels: FloatArray,
+    imap: IntensityMap,
+    target: GaussianMixture,
+    names: Sequence[str],
+    generator: np.random.Generator,
+) -> Figure:
+    before, after = (np.sqrt(np.diagonal(one.covariance())) for one in (own, target))
+    mapped, log_det = imap.with_log_det_jacobian(voxels)
+    return joint_figure(
+        JointVoxels(
+            names=[f"{name} (sd)" for name in names],
+            before=(voxels - own.mean()) / before,
+            after=(mapped - target.mean()) / after,
+            log_det=log_det + np.log(before / after).sum(),
+            target=(target.sample(_SAMPLE, generator) - target.mean()) / after,
+        )
+    )
+
+
+def _sample(cells: Histogram, generator: np.random.Generator) -> FloatArray:
+    """Return points with the density of a joint histogram, spread evenly over its cells."""
+    below = np.cumsum(cells.counts) / cells.total
+    which = np.searchsorted(below, (np.arange(_SAMPLE) + 0.5) / _SAMPLE)
+    within = generator.uniform(-0.5, 0.5, size=(_SAMPLE, cells.channels))
+    points: FloatArray = cells.values[np.minimum(which, len(below) - 1)] + within * cells.widths
+    return points

@@ -1,0 +1,425 @@
+"""What the preset *auto* looks at: how many scans and sites there are, and which tissues are known.
+
+Each fact also gives the words for it, which complete the sentence "because there are …".
+
+Presets: what is used where the user chooses nothing.
+
+*paper* is the paper [castro2018]: each scan is matched to the average density of all, by the L2
+divergence. *auto* decides by what there is:
+
+| a study with                            | target   |
+|-----------------------------------------|----------|
+| tissue maps of all scans, by one labeller | tissue   |
+| no such maps, but enough scans          | adaptive |
+| few scans                               | average  |
+
+The mode is two-level where at least two sites have enough scans, and individual otherwise. Small
+sites do no harm: the map of a site with one scan is that of the scan.
+
+Where a reference is given, its scans count, and its tissues have to come from maps for *tissue*.
+The rest is the same for all studies (`AUTO`). What the user chooses is used instead; only what is
+left open is decided here. Methods other than ndflow have no presets: they keep to their definition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, Literal, NamedTuple
+
+from ndflow.errors import InvalidValueError
+from ndflow.methods.base import Method, method_called
+from ndflow.methods.matching import Matching, MatchingChoices, Objective, TargetKind, check_choice
+from ndflow.population import TISSUES, Reference
+from ndflow.preparation.brain import is_other_contrast
+from ndflow.subject.settings import Average, Averaging, AveragingChoices, ModeName, PresetName
+from ndflow.values import Record, plural
+
+Known = Literal["maps", "components"]
+
+
+class TargetFacts(NamedTuple):
+    """What is known about a target that was given.
+
+    Attributes
+    ----------
+    scans : how many scans it is the average of; 1 for a target that is itself a scan.
+    tissues : where its tissues come from, or can come from; None if it knows none.
+    """
+
+    scans: int = 1
+    tissues: Known | None = None
+
+    @classmethod
+    def of_reference(cls, reference: Reference) -> TargetFacts:
+        """Return what matters about a reference."""
+        if reference.tissues is not None:
+            return cls(
+                reference.scans, "maps" if reference.tissues.source == "maps" else "components"
+            )
+        mixture = reference.mixture
+        split = mixture.channels == 1 and can_split(mixture.components, reference.channel_names[0])
+        return cls(reference.scans, "components" if split else None)
+
+    @property
+    def words(self) -> str:
+        """What it is."""
+        return "a target of one scan" if self.scans == 1 else f"a reference of {self.scans} scans"
+
+
+@dataclass(frozen=True)
+class StudyFacts:
+    """What is known about the scans of a study.
+
+    Attributes
+    ----------
+    scans : how many there are.
+    sites : how many each site has.
+    with_maps : how many have tissue probability maps of CSF, GM and WM.
+    given : what is known about a reference that was given; None if it is made from these scans.
+    one_labeller : whether the maps of all sites seem to be made in the same way.
+    can_split : whether the components of a reference of these scans can stand for tissues.
+    """
+
+    scans: int
+    sites: Mapping[str, int]
+    with_maps: int = 0
+    given: TargetFacts | None = None
+    one_labeller: bool = True
+    can_split: bool = True
+
+    @property
+    def all_maps(self) -> bool:
+        """Whether all scans have maps that seem to be made in the same way."""
+        return self.with_maps == self.scans and self.one_labeller
+
+    @property
+    def knows_tissues(self) -> bool:
+        """Whether the tissues of a reference of these scans are known, from maps or without."""
+        return self.can_split or (self.with_maps > 0 and self.one_labeller)
+
+    @property
+    def sites_known(self) -> bool:
+        """Whether the site of each scan is known."""
+        return sum(self.sites.values()) == self.scans
+
+    @property
+    def smallest_site(self) -> int:
+        """How many scans the smallest site has."""
+        return min(self.sites.values(), default=0)
+
+    @property
+    def site_words(self) -> str:
+        """How many sites there are, and how large they are."""
+        if not self.sites:
+            return "no named sites"
+        if not self.sites_known:
+            return "scans without a site"
+        if len(self.sites) == 1:
+            return "one site"
+        least, most = self.smallest_site, max(self.sites.values())
+        size = f"{least} to {most} scans" if least < most else f"{plural(most, 'scan')} each"
+        return f"{len(self.sites)} sites with {size}"
+
+    @property
+    def map_words(self) -> str:
+        """How many scans have tissue maps."""
+        if not self.with_maps:
+            return "no tissue maps"
+        if not self.one_labeller:
+            return "tissue maps that differ by site"
+        of = "all" if self.with_maps == self.scans else f"{self.with_maps} of {self.scans}"
+        return f"tissue maps of {of} scans"
+
+
+def can_split(components: int, channel: str) -> bool:
+    """Tell whether the components of a reference can stand for CSF, GM and WM.
+
+    Parameters
+    ----------
+    components : how many it has.
+    channel : what its images show; tissues are ordered by brightness as in T1w images.
+    """
+    return components >= len(TISSUES) and not is_other_contrast(channel)
+
+
+# ── what follows ──────────────────────────────────────────────────────────────────────────────────
+
+
+class _Auto(NamedTuple):
+    """What *auto* goes by."""
+
+    scans: int
+    per_site: int
+    average: Average
+    objective: Objective
+    regularisation: float
+
+
+AUTO = _Auto(
+    scans=10,  # the fewest whose average has proportions of tissue worth adapting
+    per_site=5,  # enough for a map of the site, at two or more (docs/concepts/before-you-start.md)
+    average="quantile",  # keeps the peaks of the reference sharp
+    objective="cramer",  # repeated scans agree better: fits of other structure change it less
+    regularisation=1e-3,
+)
+
+_OF_AVERAGING = ("mode", "average")
+_OF_MATCHING = ("target", "objective", "regularisation")
+
+_SEVERAL = 2  # sites
+
+_TARGETS: dict[TargetKind, str] = {
+    "average": "plain target",
+    "tissue": "tissue target",
+    "adaptive": "adaptive target",
+}
+_AVERAGES: dict[Average, str] = {"density": "averaged densities", "quantile": "averaged quantiles"}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user chose about the settings that presets decide."""
+
+    preset: PresetName = "auto"
+    averaging: AveragingChoices = AveragingChoices()
+    matching: MatchingChoices = MatchingChoices()
+
+    def __post_init__(self) -> None:
+        """Validate."""
+        check_choice("preset", self.preset, PresetName)
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        """The names of the settings that presets decide, and the user chose."""
+        return tuple(
+            name
+            for part, names in ((self.averaging, _OF_AVERAGING), (self.matching, _OF_MATCHING))
+            for name in names
+            if getattr(part, name) is not None
+        )
+
+
+@dataclass(frozen=True)
+class PresetRecord(Record):
+    """Which preset was used, what it decided, and why.
+
+    Attributes
+    ----------
+    name : of the preset.
+    settings : what is used, in words.
+    reason : for what *auto* decided; None if there was nothing to decide.
+    chosen : the settings that the user chose instead.
+    """
+
+    name: str
+    settings: str
+    reason: str | None = None
+    chosen: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All of it, in one line."""
+        verb = "is" if self._singular else "are"
+        because = f", because there {verb} {self.reason}" if self.reason else ""
+        return f"{self.name}: {self.settings}{because}"
+
+    @property
+    def past(self) -> str:
+        """The reason as a sentence in the past tense."""
+        return f"there {'was' if self._singular else 'were'} {self.reason}"
+
+    @property
+    def _singular(self) -> bool:
+        return (self.reason or "").startswith(("a ", "one ", "only 1 "))
+
+
+class Settled(NamedTuple):
+    """Settings with nothing left open, and why; None for a method without presets."""
+
+    averaging: Averaging
+    matching: Matching
+    preset: PresetRecord | None
+
+
+class _Decision(NamedTuple):
+    """What a preset decides, and the words for what that depends on."""
+
+    value: Any
+    because: tuple[str, ...] = ()
+
+
+def settled_study(choices: Choices, facts: StudyFacts) -> Settled:
+    """Return the settings of a study.
+
+    Parameters
+    ----------
+    choices : what the user chose.
+    facts : what is known about the study.
+
+    Raises
+    ------
+    InvalidValueError : for choices that the method does not use.
+
+    Examples
+    --------
+    >>> facts = StudyFacts(60, {"Bonn": 28, "Ulm": 14, "Kiel": 18})
+    >>> print(settled_study(Choices(), facts).preset.text)  # doctest: +NORMALIZE_WHITESPACE
+    auto: two-level, adaptive target, averaged quantiles, because there are 3 sites with 14 to 28
+    scans and no tissue maps
+    """
+    matching, averaging = choices.matching, choices.averaging
+    method = _checked_method(choices)
+    if not method.matches_densities:
+        return _without_preset(choices)
+    mode, target = _Decision(Averaging.mode), _Decision(Matching.target)
+    if choices.preset == "auto":
+        mode = _mode(facts, matching)
+        alike = (averaging.mode or mode.value) == "site"
+        target = _Decision("average") if alike else _target(facts)
+    decided = _settled(choices, mode=mode, target=target)
+    words = [
+        _word(decided.averaging.mode, averaging.mode),
+        _word(_TARGETS[decided.matching.target], matching.target),
+        _word(_AVERAGES[decided.averaging.average], averaging.average),
+    ]
+    reasons = [
+        *(mode.because if averaging.mode is None else ()),
+        *(target.because if matching.target is None else ()),
+    ]
+    return decided._replace(preset=_record(choices, words, reasons))
+
+
+def settled_match(
+    preset: PresetName, matching: MatchingChoices, facts: TargetFacts, *, maps: bool
+) -> Settled:
+    """Return the settings of the match of single scans to a target.
+
+    Parameters
+    ----------
+    preset, matching : what the user chose.
+    facts : what is known about the target.
+    maps : whether the scans have tissue probability maps.
+
+    Raises
+    ------
+    InvalidValueError : for choices that the method does not use.
+    """
+    choices = Choices(preset, matching=matching)
+    method = _checked_method(choices)
+    if not method.matches_densities:
+        return _without_preset(choices)
+    target = _Decision(Matching.target)
+    if preset == "auto":
+        known = "tissue maps" if maps else "no tissue maps"
+        target = _target_of_given(facts, maps=maps, words=known)
+    decided = _settled(choices, mode=_Decision(Averaging.mode), target=target)
+    words = [_word(_TARGETS[decided.matching.target], matching.target)]
+    reasons = target.because if matching.target is None else ()
+    return decided._replace(preset=_record(choices, words, reasons))
+
+
+def _mode(facts: StudyFacts, matching: MatchingChoices) -> _Decision:
+    single: ModeName = "individual"
+    if matching.freeze:
+        return _Decision(single, ("rules for single scans (--freeze)",))
+    if not facts.sites_known or len(facts.sites) < 2:
+        return _Decision(single, (facts.site_words,))
+    if sum(size >= AUTO.per_site for size in facts.sites.values()) < _SEVERAL:
+        return _Decision(single, (_small_sites(facts),))
+    return _Decision("two-level", (facts.site_words,))
+
+
+def _small_sites(facts: StudyFacts) -> str:
+    """Say why there are not enough sites with enough scans."""
+    number, few = len(facts.sites), plural(facts.smallest_site, "scan")
+    if max(facts.sites.values()) >= AUTO.per_site:
+        enough = f"only one with {AUTO.per_site} scans or more"
+        return f"{number} sites ({f'one with only {few}' if number == _SEVERAL else enough})"
+    if len({*facts.sites.values()}) == 1:
+        return f"{number} sites with only {few} each"
+    return f"{number} sites with fewer than {AUTO.per_site} scans"
+
+
+def _target(facts: StudyFacts) -> _Decision:
+    if facts.given is not None:
+        return _target_of_given(facts.given, maps=facts.all_maps, words=facts.map_words)
+    if facts.all_maps:
+        return _Decision("tissue", (facts.map_words,))
+    if facts.scans < AUTO.scans:
+        few = f"only {plural(facts.scans, 'scan')}"
+        return _Decision("average", (few,) if facts.one_labeller else (facts.map_words, few))
+    if not facts.knows_tissues:
+        return _Decision("average", (facts.map_words, "no tissues that can be told apart"))
+    return _Decision("adaptive", (facts.map_words,))
+
+
+def _target_of_given(facts: TargetFacts, *, maps: bool, words: str) -> _Decision:
+    if maps and facts.tissues == "maps":
+        return _Decision("tissue", (words, f"{facts.words} with maps"))
+    if facts.scans < AUTO.scans or facts.tissues is None:
+        known = "" if facts.tissues or facts.scans == 1 else " without tissues"
+        return _Decision("average", (f"{facts.words}{known}",))
+    return _Decision("adaptive", (words, facts.words))
+
+
+def _settled(choices: Choices, *, mode: _Decision, target: _Decision) -> Settled:
+    """Return what was chosen, and for what was not, what the preset says."""
+    rest: dict[str, Any] = AUTO._asdict() if choices.preset == "auto" else {}
+    usual = {**rest, "mode": mode.value, "target": target.value}
+    return Settled(
+        Averaging(**_filled(choices.averaging, usual)),
+        Matching(**_filled(choices.matching, usual)),
+        None,
+    )
+
+
+def _without_preset(choices: Choices) -> Settled:
+    return Settled(
+        Averaging(**_filled(choices.averaging, {})), Matching(**_filled(choices.matching, {})), None
+    )
+
+
+def _filled(chosen: AveragingChoices | MatchingChoices, usual: dict[str, Any]) -> dict[str, Any]:
+    """Return all that was chosen; what was left open as usual, or as the settings default to."""
+    return {
+        field.name: (
+            usual.get(field.name, field.default)
+            if (value := getattr(chosen, field.name)) is None
+            else value
+        )
+        for field in fields(_settled_kind(chosen))
+    }
+
+
+def _settled_kind(chosen: AveragingChoices | MatchingChoices) -> type[Averaging | Matching]:
+    return Averaging if isinstance(chosen, AveragingChoices) else Matching
+
+
+def _checked_method(choices: Choices) -> Method:
+    """Return the method; refuse choices that it would ignore, whatever their values."""
+    method = method_called(choices.matching.method)
+    ignored = [one for one in choices.chosen if one in _OF_MATCHING and one not in method.uses]
+    if choices.preset != Choices.preset and not method.matches_densities:
+        ignored.append("preset")
+    if ignored:
+        raise InvalidValueError(
+            f"{ignored[0]} is not an option of the method {method.name!r}; leave it out"
+        )
+    return method
+
+
+def _record(choices: Choices, words: Sequence[str], reasons: Sequence[str]) -> PresetRecord:
+    matching = choices.matching
+    more = [f"objective {matching.objective} (chosen)"] if matching.objective else []
+    if matching.regularisation is not None:
+        more.append(f"regularisation {matching.regularisation:g} (chosen)")
+    reason = None
+    if reasons:
+        *first, last = reasons
+        reason = f"{', '.join(first)} and {last}" if first else last
+    return PresetRecord(choices.preset, ", ".join([*words, *more]), reason, choices.chosen)
+
+
+def _word(word: str, chosen: object) -> str:
+    return word if chosen is None else f"{word} (chosen)"

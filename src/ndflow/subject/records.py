@@ -1,0 +1,440 @@
+"""What the files of ndflow hold, as typed records: the only place that writes and reads them.
+
+| kind         | file                                      | record             |
+|--------------|-------------------------------------------|--------------------|
+| `mixture`    | the density of a scan                     | `ScanModel`        |
+| `reference`  | the average of many                       | `ReferenceModel`   |
+| `map`        | an intensity map; the sidecar of a result | `MapRecord`        |
+| `study`      | ``provenance.json``                       | `StudyRecord`      |
+| `evaluation` | ``evaluation.json``                       | `EvaluationRecord` |
+
+Each file carries a checksum of its content, so damage is noticed. Records hold mixtures and maps,
+so they live here and not in `ndflow.files`. For files of several channels, see
+`ndflow.subject.channels`.
+
+What the files of several channels hold, as typed records.
+
+| kind         | file                                                    | record            |
+|--------------|---------------------------------------------------------|-------------------|
+| `mixture`    | the joint density of the channels of a subject          | `JointModel`      |
+| `mixtures`   | the densities of the channels, each by itself           | `ScanModels`      |
+| `reference`  | the average of many joint densities                     | `ReferenceModel`  |
+| `references` | for each channel, the average of many densities         | `ReferenceModels` |
+| `map`        | a joint intensity map; the sidecar of one channel       | `JointMapRecord`  |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Self
+
+from ndflow.density import GaussianMixture
+from ndflow.doubt import Doubt
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.fingerprints import FileHash, with_checksum
+from ndflow.files.model_files import model_bytes, read_model, write_model
+from ndflow.image.mask_doubts import MaskFigures
+from ndflow.methods.base import DensityModel
+from ndflow.methods.solution import MatchRecord
+from ndflow.population import Landmarks, Reference, TissueModel, Tissues
+from ndflow.population.balancing import SiteBalance
+from ndflow.subject.presets import PresetRecord
+from ndflow.subject.voxels import VoxelCounts
+from ndflow.transport import IntensityMap
+from ndflow.transport.joint import JointFigures
+from ndflow.values import JSON, Record
+
+
+class UpToDate(NamedTuple):
+    """What a run that has nothing to do asks of the file of each scan.
+
+    Attributes
+    ----------
+    outputs : the SHA-256 of the files that it describes.
+    doubts : what to check by eye.
+    left : what is left of the divergence from the target, in a map that was found by a match.
+    map : the intensity map, if it is the file of one.
+    """
+
+    outputs: tuple[str, ...]
+    doubts: tuple[Doubt, ...]
+    left: float | None
+    map: IntensityMap | None = None
+
+
+class FileRecord(Record):
+    """The content of a file of its own.
+
+    Attributes
+    ----------
+    kind : what the file says that it is.
+    """
+
+    kind: ClassVar[str]
+
+    def write(
+        self,
+        path: AnyPath,
+        *,
+        force: bool = False,
+        inputs: Sequence[AnyPath] = (),
+        metadata: Mapping[str, JSON] | None = None,
+    ) -> None:
+        """Write the record to a file.
+
+        Parameters
+        ----------
+        path : where to.
+        force : whether another file may be replaced.
+        inputs : files that must not be replaced, not even then.
+        metadata : what else the file should say.
+        """
+        content = with_checksum({**(metadata or {}), **self.to_dict()})
+        write_model(path, self.kind, content, force=force, inputs=inputs)
+
+    def write_if_changed(self, path: AnyPath) -> None:
+        """Write the record to a file, unless it is there already."""
+        content = model_bytes(self.kind, with_checksum(self.to_dict()))
+        try:
+            with open(path, "rb") as file:  # noqa: PTH123
+                if file.read() == content:
+                    return
+        except OSError:
+            pass
+        with new_file(path, force=True) as file:
+            file.write(content)
+
+    @classmethod
+    def read(cls, path: AnyPath) -> Self:
+        """Read a record from its file.
+
+        Raises
+        ------
+        FileError
+            Where the file cannot be read, or is not what it should be.
+        """
+        return cls.of_payload(path, read_model(path, cls.kind).payload)
+
+    @classmethod
+    def of_payload(cls, path: AnyPath, payload: Mapping[str, JSON]) -> Self:
+        """Return the record in a file that was read already."""
+        try:
+            return cls.from_dict(payload)
+        except InvalidValueError as error:
+            cause = f"not a valid {cls.kind}: {error}"
+            raise FileError(path, cause, "the file is damaged") from None
+
+    @classmethod
+    def up_to_date(cls, path: AnyPath, fingerprint: str) -> UpToDate | None:
+        """Return what matters about a file, if it is up to date.
+
+        The record itself is not built: a run that has nothing to do asks this for every scan.
+
+        Parameters
+        ----------
+        path, fingerprint : the file, which need not exist; and that of an up-to-date result.
+
+        Returns
+        -------
+        UpToDate or None
+            None if the file is missing, damaged or out of date, so that the result has to be made
+            again.
+        """
+        try:
+            payload = read_model(path, cls.kind).payload
+            imap = IntensityMap.from_dict(payload["map"]) if cls.kind == "map" else None
+        except (FileError, InvalidValueError, KeyError):
+            return None
+        if payload.get("fingerprint") != fingerprint or "checksum" not in payload:
+            return None
+        divergence = (payload.get("match") or {}).get("divergence") or {}
+        return UpToDate(
+            tuple(payload.get("outputs") or ()),
+            tuple(Doubt.from_dict(doubt) for doubt in payload.get("doubts") or ()),
+            divergence.get("after"),
+            imap,
+        )
+
+
+@dataclass(frozen=True)
+class ScanModel(FileRecord):
+    """The density of a scan, and how it was estimated.
+
+    Attributes
+    ----------
+    mixture, landmarks, tissues : what is known about its intensities.
+    sha256 : the hashes of the files it was made from, by what they are. Their names are left out:
+        the file may go where the scan may not.
+    settings : what the user chose.
+    voxels : how many were used.
+    fit : how the fit ended.
+    misfit : the largest difference between the distribution functions of histogram and mixture.
+    quantiles : of the histogram, at `ndflow.density.binning.QUANTILE_LEVELS`.
+    tails : of the histogram with its outliers, at `ndflow.density.binning.TAIL_LEVELS`.
+    mask : what was measured about its mask.
+    warnings, doubts : for the user; and what to check by eye.
+    fingerprint : of everything that the model depends on.
+    """
+
+    kind: ClassVar[str] = "mixture"
+
+    mixture: GaussianMixture
+    landmarks: Landmarks | None = None
+    tissues: Tissues | None = None
+    sha256: dict[str, tuple[str, ...]] | None = None
+    settings: dict[str, JSON] | None = None
+    voxels: VoxelCounts | None = None
+    fit: str | None = None
+    misfit: float | None = None
+    quantiles: tuple[float, ...] | None = None
+    tails: tuple[float, ...] | None = None
+    mask: MaskFigures | None = None
+    warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    fingerprint: str | None = None
+
+    @property
+    def model(self) -> DensityModel:
+        """What a method knows about the scan."""
+        return DensityModel(self.mixture, self.landmarks, self.tissues)
+
+
+@dataclass(frozen=True)
+class InputRecord(Record):
+    """A scan that went into a reference: its name, its hashes and how it was fitted."""
+
+    name: str
+    sha256: tuple[str, ...]
+    settings: dict[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReferenceModel(FileRecord):
+    """A reference, and what it was made from."""
+
+    kind: ClassVar[str] = "reference"
+
+    reference: Reference
+    inputs: tuple[InputRecord, ...] | None = None
+
+
+@dataclass(frozen=True)
+class TargetRecord(Record):
+    """What a scan was brought to, in the units of the result; and what is doubtful about it."""
+
+    name: str
+    mixture: GaussianMixture
+    landmarks: Landmarks | None = None
+    tissues: TissueModel | None = None
+    doubts: tuple[Doubt, ...] = ()
+
+
+@dataclass(frozen=True)
+class MapRecord(FileRecord):
+    """An intensity map, and how the image beside it was made.
+
+    Attributes
+    ----------
+    map : from the intensities of the scan to those of the result.
+    command : what the user typed.
+    settings, preset : what was chosen; what a preset decided, and why: for a study, see its record.
+    inputs : the files that were read, by what they are.
+    outputs : the SHA-256 of the files that were written.
+    site : where the scan was made.
+    target : what it was brought to; in a study, see the study's reference.
+    mixture, voxels, fit : its density, how many voxels that saw, and how the fit ended.
+    mask : what was measured about its mask.
+    match : how the map was found.
+    clipped : how many voxels did not fit the data type of the result.
+    warnings, doubts : for the user; and what to check by eye, about its mask and its match.
+    fingerprint : of everything that the result depends on.
+    """
+
+    kind: ClassVar[str] = "map"
+
+    map: IntensityMap
+    command: tuple[str, ...] | None = None
+    settings: dict[str, JSON] | None = None
+    inputs: dict[str, tuple[FileHash, ...]] | None = None
+    outputs: tuple[str, ...] | None = None
+    site: str | None = None
+    target: TargetRecord | None = None
+    mixture: GaussianMixture | None = None
+    voxels: VoxelCounts | None = None
+    fit: str | None = None
+    mask: MaskFigures | None = None
+    match: MatchRecord | None = None
+    clipped: int | None = None
+    warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    fingerprint: str | None = None
+    preset: PresetRecord | None = None
+
+    def setting(self, name: str) -> JSON:
+        """Return what the user chose, if the record says so."""
+        return (self.settings or {}).get(name)
+
+
+@dataclass(frozen=True)
+class StudyRecord(FileRecord):
+    """What was run in a study, and how it ended.
+
+    Attributes
+    ----------
+    settings, preset : what was chosen; what the preset decided, and why, for methods with presets.
+    command : what the user typed.
+    versions : of ndflow and what it depends on.
+    reference : the reference that was given, if any.
+    inputs : the files that belong to no single scan and were read: references that were given.
+    files : the hashes of the files that were written, but images; their sidecars have those.
+    channel : what the images show.
+    scans, sites : how many scans there are, and how many each site has.
+    finished : whether the run reached its end.
+    fitted, normalised, failed : how many scans; known at the end.
+    prepared : how many raw scans were prepared with it; None without ``--prepare``.
+    doubts, of_study : what to check by eye, by the name of the scan; and about the whole study.
+    balance : what the weights of each site achieve, if scans are weighted.
+    """
+
+    kind: ClassVar[str] = "study"
+
+    settings: dict[str, JSON]
+    command: tuple[str, ...] = ()
+    versions: dict[str, str] = field(default_factory=dict)
+    reference: str | None = None
+    inputs: tuple[FileHash, ...] = ()
+    files: dict[str, str] = field(default_factory=dict)
+    channel: str = "intensity"
+    scans: int = 0
+    sites: dict[str, int] = field(default_factory=dict)
+    finished: bool = False
+    fitted: int | None = None
+    normalised: int | None = None
+    failed: int | None = None
+    prepared: int | None = None
+    doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
+    of_study: tuple[Doubt, ...] = ()
+    preset: PresetRecord | None = None
+    balance: dict[str, SiteBalance] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class EvaluationRecord(FileRecord):
+    """What was compared, and how.
+
+    Attributes
+    ----------
+    results : the fingerprint of the results of each study, by its name.
+    files, sha256 : what was written, and the hashes of these files.
+    command, settings : what the user typed and chose.
+    runs : the folder of each study.
+    conditions, scans, failed, notes : what the comparison was about, and what was left out.
+    """
+
+    kind: ClassVar[str] = "evaluation"
+
+    results: dict[str, str] = field(default_factory=dict)
+    files: tuple[str, ...] = ()
+    sha256: dict[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    settings: dict[str, JSON] = field(default_factory=dict)
+    runs: dict[str, str] = field(default_factory=dict)
+    conditions: tuple[str, ...] = ()
+    scans: tuple[str, ...] = ()
+    failed: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+# ── several channels ──────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class JointModel(ScanModel):
+    """The joint density of the channels of a subject, and how it was estimated.
+
+    Attributes
+    ----------
+    channel_names : what each channel shows, in the order of the mixture's channels.
+    marginals : the density of each channel by itself, in the same order.
+    """
+
+    channel_names: tuple[str, ...] = ()
+    marginals: tuple[GaussianMixture, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Check that there is a name for each channel of the mixture."""
+        names, d = self.channel_names, self.mixture.channels
+        if names and len({*names}) != d:
+            raise InvalidValueError(f"channel_names must be {d} different names")
+        if self.marginals and [one.channels for one in self.marginals] != [1] * d:
+            raise InvalidValueError(f"marginals must be {d} densities of one channel each")
+
+
+@dataclass(frozen=True)
+class ScanModels(FileRecord):
+    """The densities of the channels of a subject, each by itself.
+
+    Attributes
+    ----------
+    channel_names : what each channel shows, in order.
+    mixtures : what is known about each of them, as in a file of its own.
+    """
+
+    kind: ClassVar[str] = "mixtures"
+
+    channel_names: tuple[str, ...]
+    mixtures: dict[str, ScanModel]
+
+    def __post_init__(self) -> None:
+        """Check that there is one for each channel."""
+        _check_names(self.channel_names, self.mixtures)
+        _check_single([one.mixture for one in self.mixtures.values()])
+
+
+@dataclass(frozen=True)
+class ReferenceModels(FileRecord):
+    """A reference for each of several channels.
+
+    Attributes
+    ----------
+    channel_names : what each channel shows, in order.
+    references : the reference of each, as in a file of its own.
+    """
+
+    kind: ClassVar[str] = "references"
+
+    channel_names: tuple[str, ...]
+    references: dict[str, ReferenceModel]
+
+    def __post_init__(self) -> None:
+        """Check that there is one for each channel."""
+        _check_names(self.channel_names, self.references)
+        _check_single([one.reference.mixture for one in self.references.values()])
+
+
+def _check_names(names: Sequence[str], models: Iterable[str]) -> None:
+    if len({*names}) != len(names) or {*names} != {*models}:
+        raise InvalidValueError("channel_names must name each channel once, and no other")
+
+
+def _check_single(mixtures: Iterable[GaussianMixture]) -> None:
+    if any(mixture.channels != 1 for mixture in mixtures):
+        raise InvalidValueError("each must be a density of one channel")
+
+
+@dataclass(frozen=True)
+class JointMapRecord(MapRecord):
+    """A joint intensity map, and how the image of one of its channels was made.
+
+    Attributes
+    ----------
+    channel : the channel that the image beside it shows.
+    channel_names : what each channel of the map shows, in order.
+    joint : what was measured while it was found.
+    """
+
+    channel: str | None = None
+    channel_names: tuple[str, ...] = ()
+    joint: JointFigures | None = None

@@ -1,0 +1,253 @@
+"""Results: a normalised image, and the sidecar that says how it was made.
+
+The sidecar of ``out.nii.gz`` is ``out.json``. It is a model file of the kind ``map``, so the map
+that made an image can be applied again, or undone, from it. Both files get their names when both
+are complete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from nibabel.spatialimages import SpatialImage
+from numpy.typing import NDArray
+
+from ndflow.density import GaussianMixture, Histogram
+from ndflow.doubt import Doubt
+from ndflow.errors import FileError
+from ndflow.files.atomic import AnyPath
+from ndflow.files.fingerprints import FileHash, Hashes
+from ndflow.files.model_files import check_new_model
+from ndflow.files.stream import sha256_of
+from ndflow.image.read import files_of
+from ndflow.image.subject import Scan
+from ndflow.image.volume import Volume
+from ndflow.image.write import check_output, make_array, make_image, write_volume
+from ndflow.subject.channels import Subject, said
+from ndflow.subject.outputs import sidecar_of
+from ndflow.subject.records import MapRecord
+from ndflow.subject.settings import Writing
+from ndflow.transport import IntensityMap
+from ndflow.values import plural
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+Files = Mapping[str, Sequence[str]]  # the files of a scan, by what they are
+
+
+@dataclass(frozen=True, repr=False)
+class Result:
+    """What became of an image.
+
+    Attributes
+    ----------
+    image : the new image, an array where one was given and otherwise a nibabel image; None if it
+        was written to a file instead.
+    record : how it was made, as its sidecar says.
+    histogram : of the voxels that counted in the image that went in; None where none was made.
+    target : the density it was brought to, in the units of the result, if there is one.
+    output : the file that was written, if any.
+    """
+
+    image: NDArray[Any] | SpatialImage | None
+    record: MapRecord
+    histogram: Histogram | None = None
+    target: GaussianMixture | None = None
+    output: AnyPath | None = None
+
+    @property
+    def imap(self) -> IntensityMap:
+        """The map that made it."""
+        return self.record.map
+
+    @property
+    def mixture(self) -> GaussianMixture | None:
+        """The density of the image that went in, where it was estimated."""
+        return self.record.mixture
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know."""
+        return self.record.warnings
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What to check by eye."""
+        return self.record.doubts
+
+    def __repr__(self) -> str:
+        """Return one line: what there is, and how the match ended."""
+        what = f"written to {self.output}" if self.output is not None else "in memory"
+        match = f", {self.record.match.message}" if self.record.match else ""
+        doubts = f", {plural(len(self.doubts), 'doubt')}" if self.doubts else ""
+        return f"<ndflow Result {what}{match}, {plural(len(self.warnings), 'warning')}{doubts}>"
+
+    def _repr_html_(self) -> str:
+        """Return the figure of `plot` for notebooks; without matplotlib, the one line."""
+        from html import escape
+
+        from ndflow.subject.plot import has_figures
+
+        line = f"<p>{escape(repr(self))}</p>"
+        if not has_figures() or self.histogram is None:
+            return line
+        from ndflow.figures.style import svg
+
+        return line + svg(self.plot()).decode()
+
+    def plot(self) -> Figure:
+        """Draw the histogram before and after, and the map between them.
+
+        Of channels that were mapped together, draw the joint density of each pair.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        InvalidValueError
+            Where matplotlib is not installed, or no density was estimated.
+        """
+        from ndflow.subject.plot import plot_joint, plot_result
+        from ndflow.subject.records import JointMapRecord
+
+        if not isinstance(self.record, JointMapRecord):
+            return plot_result(self.histogram, self.mixture, self.imap, self.target)
+        goal = None if self.record.target is None else self.record.target.mixture
+        return plot_joint(self.histogram, self.imap, goal, self.record.channel_names)
+
+
+def check_result(output: AnyPath, given: Sequence[str], *, writing: Writing) -> None:
+    """Say now what `deliver` would say at the end, for the files that were read.
+
+    Not even by force is an image replaced that we did not write, unless it is empty.
+    """
+    check_output(output, dtype=writing.dtype, force=writing.force, inputs=given)
+    there = [name for name in files_of(output) if Path(name).exists() and Path(name).stat().st_size]
+    if there and not is_result(output, sidecar_of(output)):
+        cause = "exists, and was not written by ndflow"
+        raise FileError(there[0], cause, "choose another name for the output, or move it")
+    try:
+        check_new_model(sidecar_of(output), force=writing.force, inputs=given, may_be_damaged=False)
+    except FileError as error:
+        hint = f"it would be the sidecar of {Path(output).name}: {error.hint}"
+        raise FileError(error.path, error.cause, hint) from None
+
+
+def is_result(image: AnyPath, sidecar: AnyPath) -> bool:
+    """Tell whether an image is the one that its sidecar describes, and so is ours."""
+    try:
+        written = MapRecord.read(sidecar).outputs
+        return written == tuple(sha256_of(name) for name in files_of(image))
+    except FileError:
+        return False
+
+
+def deliver(
+    scan: Scan,
+    like: Volume,
+    chunks: Iterable[NDArray[Any]],
+    record: MapRecord,
+    *,
+    output: AnyPath | None,
+    inputs: Files,
+    writing: Writing,
+    sidecar: AnyPath | None = None,
+    histogram: Histogram | None = None,
+    target: GaussianMixture | None = None,
+) -> Result:
+    """Write an image with its sidecar, or return it in memory.
+
+    Parameters
+    ----------
+    scan : the scan as the user gave it.
+    like : its image, read.
+    chunks : the new voxels, see `write_volume`.
+    record : how it was made, but for what only shows when it is written.
+    output : where to; None for memory.
+    inputs : files that must not be replaced.
+    writing : how.
+    sidecar : where the sidecar goes, if not beside the image.
+    histogram, target : see `Result`.
+    """
+    place = sidecar or (sidecar_of(output) if output else None)
+    protected = all_files(inputs)
+    full = record
+
+    def complete(clipped: int, outputs: Sequence[str] = ()) -> None:
+        nonlocal full
+        warnings = list(record.warnings)
+        if clipped:
+            warnings.append(
+                f"{output or like.path}: {clipped:,} voxels did not fit the type {writing.dtype} "
+                f"and became the nearest value that does"
+            )
+        full = replace(record, outputs=tuple(outputs), clipped=clipped, warnings=tuple(warnings))
+        if place is not None:
+            full.write(place, force=writing.force, inputs=protected, metadata=scan.metadata)
+
+    image: NDArray[Any] | SpatialImage | None = None
+    if output is None:
+        make = make_array if isinstance(scan.image, np.ndarray) else make_image
+        image, clipped = make(like, chunks, dtype=writing.dtype)
+        complete(clipped)
+    else:
+        write_volume(
+            output,
+            like,
+            chunks,
+            dtype=writing.dtype,
+            force=writing.force,
+            inputs=protected,
+            then=lambda written: complete(written.clipped, written.sha256),
+        )
+    return Result(image, full, histogram, target, output)
+
+
+def hashes(inputs: Files) -> Hashes:
+    """Return the SHA-256 of every file as it is now; what was read knows its own hashes."""
+    return {
+        what: tuple(FileHash(name, sha256_of(name)) for name in names)
+        for what, names in inputs.items()
+        if names
+    }
+
+
+def names_of(hashed: Hashes) -> dict[str, tuple[str, ...]]:
+    """Return the names of files that were read."""
+    return {what: tuple(file.file for file in files) for what, files in hashed.items()}
+
+
+def all_files(inputs: Files) -> list[str]:
+    """Return the files that were read, whatever they are."""
+    return [name for names in inputs.values() for name in names]
+
+
+# ── several channels ──────────────────────────────────────────────────────────────────────────────
+
+
+class SubjectResults(NamedTuple):
+    """What became of the channels of a subject, and what to tell the user.
+
+    Attributes
+    ----------
+    results : by channel.
+    warnings : about all of them, with their doubts.
+    """
+
+    results: dict[str, Result]
+    warnings: tuple[str, ...]
+
+    @classmethod
+    def of(cls, subject: Subject, results: dict[str, Result]) -> SubjectResults:
+        """Return the results with what is to be said about them."""
+        paths = {name: subject.scan(name).path for name in results}
+        told = ((paths[name], one.warnings, one.doubts) for name, one in results.items())
+        return cls(results, said(told))
