@@ -44,9 +44,9 @@ if TYPE_CHECKING:
         tissue_model,
     )
     from ndflow.reporting.build import report
+    from ndflow.reporting.cohort import cohort
     from ndflow.study.passes import Summary
     from ndflow.study.prepare_run import PreparationSummary, prepare
-    from ndflow.study.run import cohort
     from ndflow.study.verify import Verification, verify
     from ndflow.subject.apply import apply
     from ndflow.subject.fit import fit
@@ -105,12 +105,12 @@ _HOMES = {
         "tissue_model",
     ),
     "reporting.build": ("report",),
+    "reporting.cohort": ("cohort",),
     "study.passes": ("Summary",),
     "study.prepare_run": (
         "PreparationSummary",
         "prepare",
     ),
-    "study.run": ("cohort",),
     "study.verify": (
         "Verification",
         "verify",

@@ -20,9 +20,11 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
+from itertools import pairwise
 from pathlib import Path
 
 from cyclopts import (
+    App,
     CycloptsError,
     MissingArgumentError,
     Parameter,
@@ -40,8 +42,8 @@ from ndflow.cli.commands.fit import fit
 from ndflow.cli.commands.normalise import normalise
 from ndflow.cli.commands.prepare import prepare
 from ndflow.cli.commands.reference import reference
-from ndflow.cli.console import print_error
-from ndflow.cli.options import GroupedApp, shown_default
+from ndflow.cli.console import print_error, print_text
+from ndflow.cli.options import explain_expert, shown_default
 from ndflow.cli.signals import Terminated, signals_raised
 from ndflow.errors import NdflowError
 
@@ -66,11 +68,11 @@ _USAGE = {
     "cohort": "Usage: ndflow cohort [OPTIONS] TABLE OUT",
 }
 
-app = GroupedApp(
+app = App(
     name="ndflow",
     help="Make MRI intensities comparable across scanners.",
     version=__version__,
-    default_parameter=Parameter(negative=(), show_default=shown_default),
+    default_parameter=Parameter(negative=(), show_default=shown_default, show_choices=False),
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
@@ -87,6 +89,9 @@ def run() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     _usable_streams()
     typed = sys.argv[1:]
+    if ("--set", "help") in pairwise(typed) or "--set=help" in typed:
+        print_text(explain_expert())
+        return 0
     try:
         with signals_raised():
             code = app(typed, exit_on_error=False, print_error=False)

@@ -24,9 +24,7 @@ def typed_scans(
     *,
     mask: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    csf: Sequence[str] = (),
-    gm: Sequence[str] = (),
-    wm: Sequence[str] = (),
+    tissue_maps: Sequence[str] = (),
 ) -> list[Scan]:
     """Return the scans on a command line.
 
@@ -34,31 +32,34 @@ def typed_scans(
     ----------
     images : the images.
     mask, exclude : their masks and lesion masks, in the same order; or nothing.
-    csf, gm, wm : their tissue probability maps, in the same order; or nothing.
+    tissue_maps : of the first, then of the second and so on, each as ``gm=FILE``; or nothing.
     """
     masks = _one_each(mask, images, "--mask")
     excluded = _one_each(exclude, images, "--exclude")
-    tissues = _tissue_maps(images, csf, gm, wm)
+    tissues = _tissue_maps(images, tissue_maps)
     scans = [Scan(*files) for files in zip(images, masks, excluded, tissues, strict=True)]
     for scan in scans:
         check_found_mask(scan)
     return scans
 
 
-def _tissue_maps(
-    images: Sequence[str], csf: Sequence[str], gm: Sequence[str], wm: Sequence[str]
-) -> list[TissueMaps]:
+def _tissue_maps(images: Sequence[str], words: Sequence[str]) -> list[TissueMaps]:
     """Return the tissue probability maps of each image."""
-    given = {"--csf": csf, "--gm": gm, "--wm": wm}
-    if not any(given.values()):
+    if not words:
         return [TissueMaps()] * len(images)
-    if missing := [option for option, files in given.items() if not files]:
-        raise InvalidValueError(
-            f"tissue probability maps of all three tissues are needed; give {missing[0]} too"
-        )
-    for option, files in given.items():
-        _check_count(option, files, images)
-    return [TissueMaps(*files) for files in zip(csf, gm, wm, strict=True)]
+    found: dict[str, list[str]] = {name: [] for name in TissueMaps._fields}
+    for word in words:
+        name, equals, file = word.partition("=")
+        if name not in found or not equals:
+            raise InvalidValueError(f"--tissue-maps {word}: write csf=FILE gm=FILE wm=FILE")
+        found[name].append(file)
+    for name, files in found.items():
+        if len(files) != len(images):
+            raise InvalidValueError(
+                f"--tissue-maps: {len(files)} of {name} for {plural(len(images), 'scan')}; give "
+                f"csf, gm and wm of each, in order"
+            )
+    return [TissueMaps(*files) for files in zip(*found.values(), strict=True)]
 
 
 def _one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:
@@ -146,16 +147,14 @@ def typed_subject(
     *,
     mask: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    csf: Sequence[str] = (),
-    gm: Sequence[str] = (),
-    wm: Sequence[str] = (),
+    tissue_maps: Sequence[str] = (),
 ) -> Subject:
     """Return the channels on a command line.
 
     Parameters
     ----------
     words : the channels, each as ``NAME=FILE``.
-    mask, exclude, csf, gm, wm : one file for all of them; or nothing.
+    mask, exclude, tissue_maps : of all of them; or nothing.
     """
     images: dict[str, str] = {}
     for word in words:
@@ -169,9 +168,8 @@ def typed_subject(
             raise InvalidValueError(f"{file}: a model, where an image is expected; give an image")
         images[name] = file
     refuse_given_twice([*images.values()])
-    given = {"--mask": mask, "--exclude": exclude, "--csf": csf, "--gm": gm, "--wm": wm}
-    shared = [_one(option, files) for option, files in given.items()]
-    return Subject(images, shared[0], shared[1], TissueMaps(*shared[2:]).check_complete())
+    (tissues,) = _tissue_maps(["the subject"], tissue_maps)
+    return Subject(images, _one("--mask", mask), _one("--exclude", exclude), tissues)
 
 
 def _one(option: str, files: Sequence[str]) -> str | None:

@@ -35,13 +35,14 @@ from ndflow.subject.presets import Choices
 
 
 def listed_by_channel(
-    words: Sequence[str], channels: Sequence[str], others: Mapping[str, bool], *, joint: bool
-) -> tuple[Path, dict[str, ListedScans]]:
-    """Return the folder for the results, and the scans of each channel of a table.
+    table: str, out: Path, channels: Sequence[str], others: Mapping[str, bool], *, joint: bool
+) -> dict[str, ListedScans]:
+    """Return the scans of each channel of a table.
 
     Parameters
     ----------
-    words : TABLE and OUT.
+    table : the table.
+    out : the folder for the results.
     channels : the names of the channels.
     others : options that cannot be combined with several channels, and whether they were given.
     joint : whether all channels go to one folder.
@@ -49,22 +50,18 @@ def listed_by_channel(
     for option, given in others.items():
         if given:
             why = {
-                "--from-folder": "channels are columns of a table; give TABLE OUT",
-                "--channel": "give one of the two",
+                "--pattern": "channels are columns of a table",
                 "--prepare": "it is for T1w images alone; prepare them first, with ndflow prepare",
                 "--mask brain": (
                     "it finds brains in T1w images alone; find them first, with ndflow prepare, "
                     "and name them in the column mask"
                 ),
             }[option]
-            raise InvalidValueError(f"--channels with {option}: {why}")
-    if len(words) < 2:
-        raise InvalidValueError("--channels: give TABLE and OUT")
-    table, out = words[0], Path(words[1]).absolute()
+            raise InvalidValueError(f"several --channels with {option}: {why}")
     tables = read_channel_tables(table, channels)
     root = Path(table).absolute().parent
     folders = dict.fromkeys(channels, out) if joint else folders_of_channels(out, channels)
-    return out, {
+    return {
         name: ListedScans(folders[name], table, root, table, one) for name, one in tables.items()
     }
 
@@ -96,7 +93,7 @@ def conclude_channels(
     """
     check_channel_studies(out, studies)
     for study in studies:  # before any work on the first of them
-        check_cohort(study, force=study.writing.force)
+        check_cohort(study, force=study.options.force)
     codes = []
     for place, run in enumerate(runs):
         if place and not verbosity.quiet:
@@ -134,7 +131,7 @@ def write_shared(out: Path, studies: Sequence[Study], *, page: bool, verbosity: 
         if page and done and find_spec("jinja2") is not None:
             from ndflow.reporting.channels.channel_index import write_channel_index
 
-            force = studies[0].writing.force
+            force = studies[0].options.force
             written = write_channel_index(out, done, force=force)
             lines.append(f"wrote {shown_path(written)}")
     except FileError as error:
@@ -207,15 +204,15 @@ def run_together(
         unused=unused,
         warnings=warnings,
     )
-    check_joint_study(plan, force=study.writing.force)
+    check_joint_study(plan, force=study.options.force)
     if dry_run:
         return print_rehearsed(rehearse_joint_study(plan), verbosity)
     with ProgressDisplay(verbosity) as progress:
-        summary = run_joint_study(plan, progress, command=command_line(), force=study.writing.force)
+        summary = run_joint_study(plan, progress, command=command_line(), force=study.options.force)
         written = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
         if summary.done and page:
             written = write_page(
-                plan.folder, progress, study.reading.max_bytes, force=study.writing.force
+                plan.folder, progress, study.options.max_bytes, force=study.options.force
             )
     return conclude_together(summary, plan, written, verbosity)
 

@@ -13,7 +13,7 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.run import command_line, run_scans
 from ndflow.errors import FileError
 from ndflow.files.model_files import check_model
-from ndflow.methods.matching import Matching, MatchingChoices
+from ndflow.options import Average, Options
 from ndflow.study.tasks import Task
 from ndflow.subject.apply import apply_jointly, read_joint_map
 from ndflow.subject.channels import Subject, check_grids, check_joint_fit, check_separate, listed
@@ -22,8 +22,8 @@ from ndflow.subject.joint_normalise import normalise_jointly
 from ndflow.subject.joint_target import read_joint_target, separate_matches
 from ndflow.subject.normalise import normalise_scan
 from ndflow.subject.outputs import Outputs, channel_outputs, refuse_images_of_others
+from ndflow.subject.presets import Choices
 from ndflow.subject.reference import read_channel_sources, write_channel_reference
-from ndflow.subject.settings import Average, Fitting, PresetName, Reading, Writing
 from ndflow.subject.target import check_units, in_units
 from ndflow.values import plural
 
@@ -57,8 +57,7 @@ def fit_channels(
     *,
     joint: bool,
     force: bool,
-    reading: Reading,
-    fitting: Fitting,
+    options: Options,
     verbosity: Verbosity,
 ) -> int:
     """Estimate the densities of the channels of a subject and write them to one file.
@@ -68,7 +67,7 @@ def fit_channels(
     subject : the channels.
     output : the file to write.
     joint : whether to estimate one joint density.
-    force, reading, fitting, verbosity : as for the command.
+    force, options, verbosity : as for the command.
 
     Returns
     -------
@@ -76,7 +75,7 @@ def fit_channels(
         The exit code.
     """
     (check_joint_fit if joint else check_separate)(subject)
-    shared = {"joint": joint, "force": force, "reading": reading, "fitting": fitting}
+    shared = {"joint": joint, "force": force, "options": options}
     task = Task(subject.path, {"subject": subject, "output": output, **shared})
     code, _ = run_scans("fit", fit_subject, [task], verbosity=verbosity)
     if not code and not verbosity.quiet:
@@ -89,13 +88,9 @@ def normalise_channels(
     subject: Subject,
     to: str,
     output: str,
+    choices: Choices,
     *,
     joint: bool,
-    preset: PresetName,
-    choices: MatchingChoices,
-    fitting: Fitting,
-    writing: Writing,
-    reading: Reading,
     jobs: int,
     verbosity: Verbosity,
 ) -> int:
@@ -105,8 +100,9 @@ def normalise_channels(
     ----------
     subject : the channels.
     to, output : the target, and the folder for the results.
+    choices : what the user chose.
     joint : whether to bring them to it together.
-    preset, choices, fitting, writing, reading, jobs, verbosity : as for the command.
+    jobs, verbosity : as for the command.
 
     Returns
     -------
@@ -114,37 +110,26 @@ def normalise_channels(
         The exit code.
     """
     channels = _Channels(subject, channel_outputs(subject, output), verbosity)
-    if writing.force:
+    if choices.options.get("force"):
         refuse_images_of_others(channels.outputs)
     warnings = check_grids(subject)
     if joint:
-        target = read_joint_target(subject, to, preset=preset, choices=choices, writing=writing)
+        target = read_joint_target(subject, to, choices)
         return channels.run(
             "normalise",
             normalise_jointly,
             target=target,
             outputs=channels.files,
-            reading=reading,
-            fitting=fitting,
-            writing=writing,
             command=command_line(),
         )
-    matches = separate_matches(
-        subject, to, preset=preset, choices=choices, reading=reading, fitting=fitting
-    )
+    matches = separate_matches(subject, to, choices)
     for one in matches:  # before any work
-        goal = in_units(one.target, one.matching)
-        check_units(one.matching, writing, name=to, has_units=one.target.has_units, model=goal)
+        goal = in_units(one.target, one.options)
+        check_units(one.options, name=to, has_units=one.target.has_units, model=goal)
     if not verbosity.quiet:
         doubts = (f"{to}: {doubt}" for one in matches for doubt in one.target.doubts)
         for warning in dict.fromkeys((*warnings, *doubts)):
             print_warning(warning)
-    shared = {
-        "reading": reading,
-        "fitting": fitting,
-        "writing": writing,
-        "command": command_line(),
-    }
     tasks = [
         Task(
             one.scan.path,
@@ -152,9 +137,9 @@ def normalise_channels(
                 "scan": one.scan,
                 "target": one.target,
                 "output": channels.files[one.name],
-                "matching": one.matching,
+                "options": one.options,
                 "preset": one.preset,
-                **shared,
+                "command": command_line(),
             },
         )
         for one in matches
@@ -178,8 +163,7 @@ def apply_channels(
     *,
     inverse: bool,
     other_image: bool,
-    reading: Reading,
-    writing: Writing,
+    options: Options,
     verbosity: Verbosity,
 ) -> int:
     """Apply a joint map to the channels of a subject, or undo it.
@@ -188,7 +172,7 @@ def apply_channels(
     ----------
     subject : the channels.
     imap, output : the file of the map, and the folder for the results.
-    inverse, other_image, reading, writing, verbosity : as for the command.
+    inverse, other_image, options, verbosity : as for the command.
 
     Returns
     -------
@@ -204,8 +188,7 @@ def apply_channels(
         inverse=inverse,
         other_image=other_image,
         outputs=channels.files,
-        reading=reading,
-        writing=writing,
+        options=options,
         command=command_line(),
     )
 
@@ -215,7 +198,7 @@ def average_channels(
     output: str,
     *,
     joint: bool,
-    matching: Matching,
+    options: Options,
     weights: Sequence[float],
     average: Average | None,
     force: bool,
@@ -227,7 +210,7 @@ def average_channels(
     ----------
     paths, output : the files to read, and the file to write.
     joint : whether the densities must be joint.
-    matching : what the reference is for.
+    options : what the reference is for.
     weights, average, force, verbosity : as for the command.
 
     Returns
@@ -235,7 +218,7 @@ def average_channels(
     int
         The exit code.
     """
-    sources = read_channel_sources(paths, matching)
+    sources = read_channel_sources(paths, options)
     if joint and not sources.joint:
         raise FileError(
             paths[0],
@@ -246,7 +229,7 @@ def average_channels(
     write_channel_reference(
         output,
         sources,
-        matching,
+        options,
         weights=weights or None,
         average=average,
         force=force,

@@ -66,7 +66,7 @@ def run_dataset(
     no_report, dry_run, verbosity : as for the command.
     """
     study, root = run.study, Path(bids_dir).absolute()
-    force, group = study.writing.force, level == "group"
+    force, group = study.options.force, level == "group"
     print_understood(
         study if group else replace(study, preset=None),  # the group decides
         bids_dir if study.within is None else f"{bids_dir} ({study.channel})",
@@ -88,7 +88,7 @@ def run_dataset(
         summary = run_group(study, root, progress, **shared)
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
         if summary.done and not no_report:
-            page = write_page(study.folder, progress, study.reading.max_bytes, force=force)
+            page = write_page(study.folder, progress, study.options.max_bytes, force=force)
     return conclude(summary, study, verbosity, page)
 
 
@@ -162,7 +162,7 @@ def run_dataset_together(
     )
     out = [f"{bids_dir}: {name} {why}; left out" for name, why in visits.left_out.items()]
     more = [f"{bids_dir}: {len(out) - _NAMED} more left out"] if len(out) > _NAMED else []
-    root, force, group = Path(bids_dir).absolute(), study.writing.force, level == "group"
+    root, force, group = Path(bids_dir).absolute(), study.options.force, level == "group"
     print_understood(
         plan.study if group else replace(plan.study, preset=None),
         f"{bids_dir} ({listed(plan.channel_names)} together)",
@@ -187,5 +187,5 @@ def run_dataset_together(
             return conclude_fits(summary, plan.study, verbosity)
         written = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
         if summary.done and page:
-            written = write_page(plan.folder, progress, study.reading.max_bytes, force=force)
+            written = write_page(plan.folder, progress, study.options.max_bytes, force=force)
     return conclude_together(summary, plan, written, verbosity)

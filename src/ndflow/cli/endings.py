@@ -250,7 +250,7 @@ def _balance(summary: Summary, study: Study) -> dict[str, str]:
     """Return the line about weighted scans, if they are."""
     if not summary.balance:
         return {}
-    begin = f"{', '.join(study.averaging.balance)}; effective scans "
+    begin = f"{', '.join(study.options.balance)}; effective scans "
     names = [f"{site} {own.effective:.1f}" for site, own in summary.balance.items()]
     return {"balance": begin + _fitting(names, _WIDTH - _COLUMN - len(begin))}
 

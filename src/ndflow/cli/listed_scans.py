@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ndflow.cli.console import print_line, print_warning
 from ndflow.cli.options import Verbosity
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import FileError
 from ndflow.image.subject import Scan
 from ndflow.study.image_folder import scans_in_folder
 from ndflow.study.overview import overview
@@ -40,28 +40,22 @@ class ListedScans(NamedTuple):
     skipped: Mapping[str, int] = {}
 
 
-def listed_scans(
-    arguments: Sequence[str], *, from_folder: str | None, pattern: str | None
-) -> ListedScans:
+def listed_scans(source: str, out: Path, pattern: str | None) -> ListedScans:
     """Return the scans of a table, or of a folder.
 
     Parameters
     ----------
-    arguments : TABLE and OUT; or OUT alone, with a folder.
-    from_folder, pattern : see `scans_in_folder`.
+    source : a table, or a folder.
+    out : the folder for the results.
+    pattern : of the names of images in a folder, see `scans_in_folder`.
     """
-    if from_folder is not None and len(arguments) == 1:
-        out = Path(arguments[0]).absolute()
-        found, skipped = scans_in_folder(Path(from_folder), out, pattern)
-        root = Path(from_folder).absolute()
-        return ListedScans(out, from_folder, root, None, ScanTable(found), skipped)
-    if from_folder is None and len(arguments) == 2 and pattern is None:
-        table, folder = arguments
-        root = Path(table).absolute().parent
-        return ListedScans(Path(folder).absolute(), table, root, table, read_table(table))
-    raise InvalidValueError(
-        "give either TABLE OUT, or --from-folder DIR OUT, optionally with --pattern"
-    )
+    path = Path(source).absolute()
+    if path.is_dir():
+        found, skipped = scans_in_folder(Path(source), out, pattern)
+        return ListedScans(out, source, path, None, ScanTable(found), skipped)
+    if pattern is not None:
+        raise FileError(source, "not a folder, but --pattern is for folders", "leave it out")
+    return ListedScans(out, source, path.parent, source, read_table(source))
 
 
 def listed_images(images: Sequence[str], out: str) -> ListedScans:

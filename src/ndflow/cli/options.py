@@ -1,87 +1,172 @@
-"""Options that several commands share, and how the help of a command shows them.
+"""Options that several commands share, each in its group of the help.
 
-The help has two groups of options: those that most people need (`COMMON`), and all others.
+Those that may change a result are made from `ndflow.options.Options`; the others are defined here.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from dataclasses import dataclass, field, fields, make_dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from cyclopts import App, ArgumentCollection, Group, Parameter
+from cyclopts import Group, Parameter
 
-from ndflow.methods.matching import MatchingChoices
-from ndflow.subject.settings import (
-    AveragingChoices,
-    Fitting,
-    Preparing,
+from ndflow.options import (
+    NoMask,
+    Options,
     PresetName,
-    Reading,
-    Writing,
+    Space,
+    Step,
+    TissueSource,
+    choices_of,
+    expert_options,
+    options_of,
+    sentence,
 )
 
-# What most people need, in the order of the help; all other options of a command are advanced.
-COMMON: dict[str, tuple[str, ...]] = {
-    "normalise": (
-        *("--to", "--output", "--mask", "--exclude", "--scale", "--dtype"),
-        *("--jobs", "--force", "--quiet"),
-    ),
-    "prepare": (
-        *("--output", "--from-folder", "--mask", "--no-bias-field", "--no-tissues"),
-        *("--channel", "--jobs", "--dry-run", "--force", "--quiet"),
-    ),
-    "cohort": (
-        *("--from-folder", "--prepare", "--mask", "--reference", "--preset", "--mode"),
-        *("--jobs", "--dry-run", "--quiet"),
-    ),
-    "bids": (
-        *("--participant-label", "--suffix", "--prepare", "--derivatives", "--mask"),
-        *("--preset", "--jobs", "--dry-run", "--quiet"),
-    ),
-    "reference": (
-        *("--output", "--mask", "--exclude", "--channel", "--average", "--weights"),
-        *("--jobs", "--force", "--quiet"),
-    ),
-    "fit": ("--output", "--mask", "--exclude", "--joint", "--jobs", "--force", "--quiet"),
-    "apply": ("--map", "--output", "--inverse", "--mask", "--dtype", "--force", "--quiet"),
-    "evaluate": ("--output", "--covariate", "--jobs", "--force", "--quiet"),
-    "report": ("--title", "--sample", "--viewer", "--force", "--quiet"),
-    "verify": ("--jobs", "--quiet"),
-    "demo": ("--raw", "--jobs", "--quiet"),
-    "doctor": ("--quiet", "--verbose"),
-}
+INPUT, PREPARATION, MATCHING, OUTPUT, RUN = (
+    Group(name, sort_key=place)
+    for place, name in enumerate(("Input", "Preparation", "Matching", "Output", "Run"), 1)
+)
 
-_OPTIONS = Group("Options", sort_key=1)
-_ADVANCED = Group("Advanced options", sort_key=2)
-_METAVARS = {  # of settings, whose classes know nothing about the command line
-    "--freeze": "RULE",
-    "--regularisation": "NUMBER",
-    "--landmarks": "N",
-    "--range": "LOW HIGH",
-    "--effective-count": "N",
-    "--max-bytes": "N",
-    "--balance": "NAME...",
-    "--resolution": "MM",
-}
-_SEVERAL = ("--balance",)  # options with one or more values, up to the next option
+# ── input ─────────────────────────────────────────────────────────────────────────────────────────
 
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...|NAME=IMAGE...")]
-Joint = Annotated[bool, Parameter(negative=())]
-Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT")]
-Masks = Annotated[tuple[str, ...], Parameter(metavar="FILE|auto|brain...", consume_multiple=1)]
-Excludes = Annotated[tuple[str, ...], Parameter(metavar="FILE|none...", consume_multiple=1)]
-TissueFiles = Annotated[tuple[str, ...], Parameter(metavar="FILE...", consume_multiple=1)]
+Joint = Annotated[bool, Parameter(negative=(), group=INPUT)]
+Masks = Annotated[
+    tuple[str, ...], Parameter(metavar="FILE|auto|brain...", consume_multiple=1, group=INPUT)
+]
+Excludes = Annotated[
+    tuple[str, ...], Parameter(metavar="FILE|none...", consume_multiple=1, group=INPUT)
+]
+TissueMapFiles = Annotated[
+    tuple[str, ...],
+    Parameter(
+        metavar="TISSUE=FILE...",
+        consume_multiple=1,
+        group=INPUT,
+        help="Tissue probability maps, as csf=FILE gm=FILE wm=FILE; for several scans, all of the "
+        "first, then all of the second, and so on.",
+    ),
+]
+UnmaskedScans = Annotated[
+    Literal["brain", "auto", "nonzero"] | None,
+    Parameter(
+        group=INPUT,
+        help="For scans without a mask: find the brain in T1w images (brain), find the foreground "
+        "(auto), or use all nonzero voxels (nonzero). Default: nonzero, or brain with --prepare.",
+    ),
+]
+Pattern = Annotated[
+    str | None,
+    Parameter(
+        metavar="PATTERN",
+        group=INPUT,
+        help="With a folder: the names of the images, such as `*_T1w.nii.gz`. Default: all images.",
+    ),
+]
+
+# ── preparation ───────────────────────────────────────────────────────────────────────────────────
+
+Prepare = Annotated[
+    bool,
+    Parameter(
+        group=PREPARATION,
+        help="First find brains, bias fields and tissues in raw scans, as `ndflow prepare` does "
+        "(requires pip install 'ndflow[prepare]').",
+    ),
+]
+NoBiasField = Annotated[
+    bool, Parameter(group=PREPARATION, help="Do not correct the bias field of raw scans.")
+]
+FindTissues = Annotated[
+    TissueSource,
+    Parameter(
+        group=PREPARATION,
+        help="Find tissues of raw scans where no tissue probability maps are given (given), always "
+        "(find), or never (none).",
+    ),
+]
+PreparedMask = Annotated[
+    NoMask,
+    Parameter(
+        group=INPUT,
+        help="For scans without a mask: find the brain, in T1w images (brain); or take all nonzero "
+        "voxels of scans that are skull-stripped already (nonzero).",
+    ),
+]
+CopySpace = Annotated[
+    Space,
+    Parameter(
+        group=PREPARATION,
+        help="Leave scans where they are (own); or write copies in a common space beside them, "
+        "aligned with the ICBM152 template by rotation and shift alone (MNI).",
+    ),
+]
+Resolution = Annotated[
+    float | None,
+    Parameter(
+        metavar="MM",
+        group=PREPARATION,
+        help="With --space MNI: the size of the voxels of the copies, from 0.5 to 8. Default: 2.",
+    ),
+]
+
+# ── matching ──────────────────────────────────────────────────────────────────────────────────────
+
+Preset = Annotated[
+    PresetName,
+    Parameter(
+        group=MATCHING,
+        help="How to set the options that you leave out: by the tissue maps, sites and scans there "
+        "are (auto), or as in the paper (paper). What was decided, and why, is printed.",
+    ),
+]
+GivenReference = Annotated[
+    str | None,
+    Parameter(
+        metavar="REFERENCE",
+        group=MATCHING,
+        help="A reference (.json) to match scans to, or `builtin:T1w`; those of sites "
+        "(`reference_SITE.json`) are looked for beside it. Default: made from these scans.",
+    ),
+]
+Expert = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--set",
+        metavar="NAME=VALUE",
+        group=MATCHING,
+        help="An expert setting; repeat it for several. --set help lists them.",
+    ),
+]
+
+# ── output ────────────────────────────────────────────────────────────────────────────────────────
+
+Output = Annotated[str, Parameter(name=("--output", "-o"), metavar="OUT", group=OUTPUT)]
+NoReport = Annotated[
+    bool,
+    Parameter(
+        group=OUTPUT,
+        env_var="NDFLOW_NO_REPORT",
+        show_env_var=False,
+        help="Do not write the report, OUT/report.html.",
+    ),
+]
 Force = Annotated[
     bool,
     Parameter(
-        help="Replace results that exist already, but never a file that ndflow did not write."
+        group=OUTPUT, help=next(o.metadata["text"] for o in fields(Options) if o.name == "force")
     ),
 ]
+
+# ── run ───────────────────────────────────────────────────────────────────────────────────────────
+
 Jobs = Annotated[
     int,
     Parameter(
         name=("--jobs", "-j"),
         metavar="N",
+        group=RUN,
         help="How many scans to process at a time, each on one core; -1 for one per core.",
     ),
 ]
@@ -89,53 +174,13 @@ Scheduler = Annotated[
     str | None,
     Parameter(
         metavar="ADDRESS",
-        help="Run on a Dask cluster: the address of its scheduler, or its scheduler file. "
-        "Default: this machine.",
+        group=RUN,
+        help="Run on a Dask cluster: the address of its scheduler, or its scheduler file.",
     ),
 ]
-UnmaskedScans = Annotated[
-    Literal["brain", "auto", "nonzero"] | None,
-    Parameter(
-        help="For scans without a mask: find the brain (brain; T1w images only, requires pip "
-        "install 'ndflow[prepare]'), find the foreground (auto), or use all nonzero voxels "
-        "(nonzero; with --prepare, for scans that are skull-stripped already). Default: nonzero, "
-        "or brain with --prepare."
-    ),
+DryRun = Annotated[
+    bool, Parameter(group=RUN, help="Only show what would be done; nothing is written.")
 ]
-NoReport = Annotated[
-    bool,
-    Parameter(env_var="NDFLOW_NO_REPORT", help="Do not write the report, OUT/report.html."),
-]
-Prepare = Annotated[
-    bool,
-    Parameter(
-        help="The scans are raw: first find brains, bias fields and tissues, as `ndflow prepare` "
-        "does, and write them to OUT/prepared (requires pip install 'ndflow[prepare]')."
-    ),
-]
-Preset = Annotated[
-    PresetName,
-    Parameter(
-        help="How to set the options that you leave out (--mode, --target, --average, --objective, "
-        "--regularisation): by the tissue maps, sites and scans there are (auto), or as in the "
-        "paper (paper). What was decided, and why, is printed and recorded."
-    ),
-]
-NoBiasField = Annotated[bool, Parameter(help="With --prepare: do not correct the bias field.")]
-NoTissues = Annotated[
-    bool,
-    Parameter(
-        help="With --prepare: do not find tissues. Tissue probability maps that are given are kept."
-    ),
-]
-NewTissues = Annotated[
-    bool,
-    Parameter(
-        help="With --prepare: find tissues even where tissue probability maps are given, instead "
-        "of keeping these."
-    ),
-]
-DryRun = Annotated[bool, Parameter(help="Only show what would be done; nothing is written.")]
 
 
 @dataclass(frozen=True)
@@ -150,41 +195,13 @@ class Verbosity:
         Print the traceback of each error.
     """
 
-    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"))] = False
-    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"))] = False
+    quiet: Annotated[bool, Parameter(name=("--quiet", "-q"), group=RUN)] = False
+    verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), group=RUN)] = False
 
 
-AveragingOptions = Annotated[AveragingChoices, Parameter(name="*")]
-FittingOptions = Annotated[Fitting, Parameter(name="*")]
-MatchingOptions = Annotated[MatchingChoices, Parameter(name="*")]
-PreparingOptions = Annotated[Preparing, Parameter(name="*")]
-WritingOptions = Annotated[Writing, Parameter(name="*")]
-ReadingOptions = Annotated[Reading, Parameter(name="*")]
 VerbosityOptions = Annotated[Verbosity, Parameter(name="*")]
 
-
-class GroupedApp(App):
-    """An application whose commands show their options in two groups."""
-
-    def assemble_argument_collection(
-        self, *, default_parameter: Parameter | None = None, parse_docstring: bool = False
-    ) -> ArgumentCollection:
-        """Return the arguments of a command, each in its group, in the order of the help."""
-        found = super().assemble_argument_collection(
-            default_parameter=default_parameter, parse_docstring=parse_docstring
-        )
-        common = COMMON.get(self.name[0], ())
-        for argument in found:
-            if argument.index is None:
-                group = _OPTIONS if argument.name in common else _ADVANCED
-                label = _METAVARS.get(argument.name)
-                shown = [Parameter(group=group), *([Parameter(metavar=label)] if label else [])]
-                shown += [Parameter(consume_multiple=1)] if argument.name in _SEVERAL else []
-                argument.parameter = Parameter.combine(argument.parameter, *shown)
-        last = len(common)
-        places = {name: place for place, name in enumerate(common)}
-        found.sort(key=lambda one: -1 if one.index is not None else places.get(one.name, last))
-        return found
+# ── what may change a result ──────────────────────────────────────────────────────────────────────
 
 
 def shown_default(value: Any) -> str | None:
@@ -194,3 +211,62 @@ def shown_default(value: Any) -> str | None:
     if isinstance(value, tuple):
         return " ".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _options(*names: str) -> Any:
+    """Return a class with some of the `Options`, for the command line; None is not chosen."""
+    hints, choices = get_type_hints(Options), choices_of(Options)
+    shown = []
+    for one in fields(Options):
+        if one.name in names:
+            several = one.name == "balance"
+            parameter = Parameter(
+                help=sentence(one),
+                metavar=one.metadata["metavar"] or ("CHOICE" if one.name in choices else None),
+                group=OUTPUT if one.metadata["step"] == "write" or one.name in _UNITS else MATCHING,
+                negative=(),
+                consume_multiple=1 if several else None,
+                show_default=None if one.metadata["by_preset"] else shown_default(one.default),
+            )
+            kind: Any = Annotated[(hints[one.name] | None, parameter)]
+            shown.append((one.name, kind, field(default=None)))
+    made = make_dataclass("Chosen", shown, frozen=True, namespace={"__module__": __name__})
+    return Annotated[made, Parameter(name="*")]
+
+
+_UNITS = ("scale", "range")
+_MATCH = ("method", "proportions", "scale", "range", "dtype", "force")
+
+if TYPE_CHECKING:
+    StudyOptions = Any
+    MatchOptions = Any
+    ApplyOptions = Any
+else:
+    StudyOptions = _options("mode", "balance", *_MATCH)
+    MatchOptions = _options(*_MATCH)
+    ApplyOptions = _options("dtype", "force")
+
+
+def chosen(options: Any, expert: tuple[str, ...], *steps: Step) -> dict[str, Any]:
+    """Return the options that the user typed, by name, of some steps of work."""
+    typed = (
+        {}
+        if options is None
+        else {
+            one.name: value
+            for one in fields(options)
+            if (value := getattr(options, one.name)) is not None
+        }
+    )
+    return typed | expert_options(expert, *steps)
+
+
+def explain_expert() -> str:
+    """Return what ``--set help`` prints."""
+    lines = []
+    for one in options_of():
+        if one.metadata["expert"]:
+            default = "" if one.metadata["by_preset"] else shown_default(one.default)
+            lines.append(f"{one.name.replace('_', '-')}: {sentence(one)}")
+            lines[-1] += f" [default: {default}]" if default else ""
+    return "\n".join(lines)

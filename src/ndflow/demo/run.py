@@ -43,7 +43,7 @@ with the one that the demonstration happens to use; no method aims at that one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,7 +69,6 @@ from ndflow.evaluation.sites import distance_between_sites
 from ndflow.files.atomic import check_new
 from ndflow.files.tables import write_table
 from ndflow.image.subject import TissueMaps
-from ndflow.methods.matching import MatchingChoices
 from ndflow.preparation.registration import Anatomy, load_anatomy
 from ndflow.reporting.build import check_report, report
 from ndflow.study.folder import EVALUATION, REPORT
@@ -82,7 +81,6 @@ from ndflow.study.tasks import Outcome, Progress
 from ndflow.subject.outputs import check_folder
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import MapRecord
-from ndflow.subject.settings import AveragingChoices, PresetName
 from ndflow.transport import IntensityMap, PiecewiseLinear
 from ndflow.values import FloatArray, real, whole
 
@@ -349,9 +347,7 @@ def _true_intensities(
 class _Run(NamedTuple):
     """What is chosen for one study, and whether it sees the tissue probability maps."""
 
-    averaging: AveragingChoices = AveragingChoices()
-    matching: MatchingChoices = MatchingChoices()
-    preset: PresetName = "auto"
+    choices: Choices = Choices()
     tissues: bool = True
 
 
@@ -359,10 +355,10 @@ class _Run(NamedTuple):
 _RUNS = {
     "auto": _Run(),
     "auto-without-maps": _Run(tissues=False),
-    "site": _Run(AveragingChoices(mode="site")),
-    "paper": _Run(preset="paper"),
-    "nyul": _Run(matching=MatchingChoices(method="nyul")),
-    "affine": _Run(matching=MatchingChoices(method="affine")),
+    "site": _Run(Choices(options={"mode": "site"})),
+    "paper": _Run(Choices("paper")),
+    "nyul": _Run(Choices(options={"method": "nyul"})),
+    "affine": _Run(Choices(options={"method": "affine"})),
 }
 RECOMMENDED = next(iter(_RUNS))
 _PERMUTATIONS, _TREES = 20, 50  # half of the time goes into these
@@ -481,7 +477,7 @@ def run_demo(
             channel="T1w",
             jobs=jobs,
         )
-        study = with_choices(study, Choices(run.preset, run.averaging, run.matching))
+        study = with_choices(study, run.choices)
         summary = run_cohort(study, _NamedProgress(progress, name), command=command, force=False)
         if summary.failures:
             raise InvalidValueError(f"the demonstration failed: {summary.failures[0].message}")
@@ -526,18 +522,9 @@ def _results(
 
 def options_of(name: str = RECOMMENDED) -> str:
     """Return the options of ``ndflow cohort`` that make one of the studies, as they are typed."""
-    run = _RUNS[name]
-    chosen: list[tuple[str, object, object]] = [("preset", run.preset, Choices.preset)]
-    chosen += [
-        (field.name, getattr(settings, field.name), field.default)
-        for settings in (run.averaging, run.matching)
-        for field in fields(settings)
-    ]
-    return " ".join(
-        f"--{option} {value:g}" if isinstance(value, float) else f"--{option} {value}"
-        for option, value, default in chosen
-        if value != default
-    )
+    choices = _RUNS[name].choices
+    words = [f"--{option} {value}" for option, value in choices.options.items()]
+    return " ".join([*(["--preset paper"] if choices.preset == "paper" else []), *words])
 
 
 def _table(

@@ -32,7 +32,7 @@ from ndflow.figures.style import png, svg
 from ndflow.figures.tissues import TissueRow, ViolinPanel, tissue_figure, violin_figure
 from ndflow.image.preview import fullest, slice_at, upright
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.study.finished import SharedScan, mask_used
 from ndflow.study.integrity import read_results, refuse_other_inputs
 from ndflow.subject.voxels import read_lesion, read_masked
@@ -218,13 +218,13 @@ def pair_of_scans(comparison: Comparison) -> tuple[PairSide, PairSide, PairSide,
     others = [i for i, scan in enumerate(scans) if i != far and scan.site != site]
     near = min(others or [i for i in range(len(scans)) if i != far], key=lambda i: off[i])
     source, target = (_read(comparison.shared[i], comparison.max_bytes) for i in (far, near))
-    matching = comparison.runs[0].study.matching
-    chosen = Matching(
-        method=matching.method,
-        objective=matching.objective,
-        regularisation=matching.regularisation,
-        solver=matching.solver,
-        landmarks=matching.landmarks,
+    options = comparison.runs[0].study.options
+    chosen = Options(
+        method=options.method,
+        objective=options.objective,
+        regularisation=options.regularisation,
+        solver=options.solver,
+        landmarks=options.landmarks,
     )
     imap = method_of(chosen).solve(source.model, target.model, chosen).imap
     x = _grid(source.model.mixture)

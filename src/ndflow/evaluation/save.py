@@ -27,12 +27,12 @@ from ndflow.evaluation.tables import TABLES, Part, tables
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import write_table
+from ndflow.options import Options
 from ndflow.study.finished import unchanging
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
 from ndflow.study.tasks import Progress, Silent, Task, record_failures, run_tasks
 from ndflow.subject.outputs import check_folder, make_folder
 from ndflow.subject.records import EvaluationRecord
-from ndflow.subject.settings import Reading
 from ndflow.values import JSON, whole
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────
@@ -231,7 +231,7 @@ def evaluate(
     seed: int = 0,
     force: bool = False,
     jobs: int = 1,
-    max_bytes: int = Reading.max_bytes,
+    max_bytes: int = Options.max_bytes,
     progress: Progress | None = None,
     command: Sequence[str] = (),
 ) -> Evaluation:

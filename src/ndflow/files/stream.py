@@ -132,7 +132,7 @@ class Stream:
         return FileError(
             self.path,
             f"its content takes {size} bytes, more than the limit of {self._max_bytes:,}",
-            "if you trust the file, raise the limit with --max-bytes",
+            "if you trust the file, raise the limit with --set max-bytes",
         )
 
 

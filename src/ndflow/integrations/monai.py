@@ -31,7 +31,7 @@ from ndflow.integrations.normaliser import (
     apply_recorded,
     record_map,
 )
-from ndflow.methods.matching import Scale
+from ndflow.options import Scale
 from ndflow.subject.target import AnyTarget
 from ndflow.values import plural
 

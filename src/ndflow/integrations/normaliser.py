@@ -37,11 +37,10 @@ from ndflow.image.mask import MIN_VOXELS, BoolArray, read_mask
 from ndflow.image.read import read_grid, read_volume
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import MatchingChoices, Scale
+from ndflow.options import Options, Scale
 from ndflow.subject.map_voxels import map_array
-from ndflow.subject.presets import TargetFacts, settled_match
+from ndflow.subject.presets import Choices, TargetFacts, settled_match
 from ndflow.subject.records import MapRecord
-from ndflow.subject.settings import Fitting, Reading, Writing, flat
 from ndflow.subject.target import (
     AnyTarget,
     check_units,
@@ -107,17 +106,15 @@ class VolumeNormaliser:
         self._folder = None if folder is None else Path(folder)
         if self._folder is not None:
             self._folder.mkdir(parents=True, exist_ok=True)
-        choices = MatchingChoices(scale=scale, range=range)
+        choices = Choices(options={"scale": scale, "range": range})
         known = known_target(reference)
         facts = TargetFacts() if known is None else known.facts
-        _, matching, _ = settled_match("auto", choices, facts, maps=False)
-        target = read_target(
-            known or reference, None, reading=Reading(), fitting=Fitting(), matching=matching
-        )
-        self._matching = with_scale(matching, has_units=target.has_units)
-        self._goal = in_units(target, self._matching)
-        check_units(self._matching, Writing(), name=target.name, has_units=target.has_units)
-        self._settings = _digest_of(self._goal, flat(Fitting(), self._matching))
+        options = settled_match(choices, facts, maps=False).options
+        target = read_target(known or reference, None, options=options)
+        self._options = with_scale(options, has_units=target.has_units)
+        self._goal = in_units(target, self._options)
+        check_units(self._options, name=target.name, has_units=target.has_units)
+        self._settings = _digest_of(self._goal, self._options.of("fit", "match"))
         self._start()
 
     def _start(self) -> None:
@@ -186,16 +183,16 @@ class VolumeNormaliser:
     ) -> IntensityMap:
         """Find the map of a volume, from its voxels that count."""
         if chosen.size < MIN_VOXELS:
-            read_scan(Scan(voxels, mask), Reading())  # says what is wrong
+            read_scan(Scan(voxels, mask), Options())  # says what is wrong
         scan = Scan(chosen, None if mask is None else chosen)
         masked = MaskedVolume(read_volume(chosen), np.ones(chosen.size, np.bool_), [], {})
         histogram = count_voxels(scan, masked, None).histogram
-        method = method_of(self._matching)
+        method = method_of(self._options)
         with error_about("the image"):
-            fitted = density.fit(histogram, effective_count=Fitting().effective_count)
-            landmarks = method.measure(histogram, self._matching)
+            fitted = density.fit(histogram, effective_count=Options().effective_count)
+            landmarks = method.measure(histogram, self._options)
         model = DensityModel(fitted.mixture, landmarks)
-        return method.solve(model, self._goal, self._matching).imap
+        return method.solve(model, self._goal, self._options).imap
 
     def _saved(self, key: str) -> IntensityMap | None:
         """Return a map from the folder; None where there is none, or its file is damaged."""
@@ -270,7 +267,7 @@ def _inside(voxels: NDArray[Any], mask: NDArray[Any] | None) -> BoolArray | None
     if mask is None:
         return None
     if mask.shape != voxels.shape:
-        read_scan(Scan(voxels, mask), Reading())  # says so
+        read_scan(Scan(voxels, mask), Options())  # says so
     if mask.dtype == np.bool_:
         return mask
     turned = mask.ndim <= 3  # in C order, as most arrays are

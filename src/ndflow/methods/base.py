@@ -35,8 +35,8 @@ import numpy as np
 
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.errors import InvalidValueError
-from ndflow.methods.matching import METHODS, Matching, Scale
 from ndflow.methods.solution import Solution
+from ndflow.options import METHODS, Options, Scale, options_of
 from ndflow.population import Landmarks, Reference, TissueModel, Tissues, reference
 from ndflow.transport import Affine, IntensityMap, align
 from ndflow.values import FloatArray
@@ -106,7 +106,7 @@ class Method(ABC):
     Attributes
     ----------
     name : what users call it.
-    uses : the options of `Matching` that it uses; the others are refused.
+    uses : the options of `Options` that it uses; the others are refused.
     usual_scale : the scale of results where the target is a reference and no other is chosen.
     matches_densities : whether it matches densities to each other, so that the reference of a site
         can be matched to the common one as well.
@@ -124,34 +124,34 @@ class Method(ABC):
     bibtex: ClassVar[str] = _PAPER
 
     @abstractmethod
-    def solve(self, source: DensityModel, target: DensityModel, matching: Matching) -> Solution:
+    def solve(self, source: DensityModel, target: DensityModel, options: Options) -> Solution:
         """Return the map from a scan to a target.
 
         Parameters
         ----------
         source, target : what is known about both, in the units of the scan and of the result.
-        matching : what the user chose.
+        options : what the user chose.
         """
 
     @abstractmethod
-    def description(self, matching: Matching) -> str:
+    def description(self, options: Options) -> str:
         """Return what it does to scans, as the end of a sentence: "Scans were …"."""
 
-    def check(self, matching: Matching) -> None:
+    def check(self, options: Options) -> None:
         """Refuse options that the method would ignore."""
-        default = Matching()
-        for field in fields(Matching):
-            chosen = getattr(matching, field.name) != getattr(default, field.name)
+        default = Options()
+        for field in options_of("match"):
+            chosen = getattr(options, field.name) != getattr(default, field.name)
             if chosen and field.name not in self.uses | _EVERY_METHOD:
                 raise InvalidValueError(
                     f"{field.name} is not an option of the method {self.name!r}; leave it out"
                 )
 
-    def measure(self, histogram: Histogram, matching: Matching) -> Landmarks | None:
+    def measure(self, histogram: Histogram, options: Options) -> Landmarks | None:
         """Return what it needs to know about a scan besides its density: nothing, by default."""
         return None
 
-    def measure_options(self, matching: Matching) -> dict[str, str | int]:
+    def measure_options(self, options: Options) -> dict[str, str | int]:
         """Return the choices that `measure` depends on, for the fingerprint of a scan's model."""
         return {}
 
@@ -169,7 +169,7 @@ class Method(ABC):
         self,
         saved: Landmarks | None,
         mixture: GaussianMixture,
-        matching: Matching,
+        options: Options,
         *,
         averaged: bool,
     ) -> Landmarks | None:
@@ -179,16 +179,16 @@ class Method(ABC):
         ----------
         saved : what was saved with the target.
         mixture : its density.
-        matching : what the user chose.
+        options : what the user chose.
         averaged : whether the density is an average over scans.
         """
         return None
 
-    def remarks(self, matching: Matching) -> str:
+    def remarks(self, options: Options) -> str:
         """Return further sentences for a methods section, each with a blank before it."""
         return ""
 
-    def shortcoming(self, matching: Matching) -> str:
+    def shortcoming(self, options: Options) -> str:
         """Return why its results may be further from the target than aligned ones, and what to try.
 
         For a doubt about a scan.
@@ -198,15 +198,15 @@ class Method(ABC):
             "compare with --method affine"
         )
 
-    def options(self, matching: Matching) -> list[str]:
+    def options(self, options: Options) -> list[str]:
         """Return the choices that matter to it, in words, for the report."""
         return []
 
 
-def method_of(matching: Matching) -> Method:
+def method_of(options: Options) -> Method:
     """Return the method that the user chose; refuse options that it would ignore."""
-    method = method_called(matching.method)
-    method.check(matching)
+    method = method_called(options.method)
+    method.check(options)
     return method
 
 
@@ -248,16 +248,14 @@ class LandmarkMethod(Method):
     fixed: ClassVar[tuple[float, ...] | None] = None
 
     @abstractmethod
-    def landmarks_of(self, histogram: Histogram, matching: Matching) -> FloatArray:
+    def landmarks_of(self, histogram: Histogram, options: Options) -> FloatArray:
         """Return the landmarks of a scan, (n,)."""
 
     @abstractmethod
     def join(self, own: FloatArray, target: FloatArray) -> Joined:
         """Return the map from landmarks to as many others."""
 
-    def landmarks_of_density(
-        self, mixture: GaussianMixture, matching: Matching
-    ) -> FloatArray | None:
+    def landmarks_of_density(self, mixture: GaussianMixture, options: Options) -> FloatArray | None:
         """Return the landmarks of a density; None where a density does not determine them."""
         return None
 
@@ -274,15 +272,15 @@ class LandmarkMethod(Method):
             raise InvalidValueError(f"{self.name} needs {wanted} landmarks, not {size}")
         return landmarks
 
-    def measure(self, histogram: Histogram, matching: Matching) -> Landmarks:
+    def measure(self, histogram: Histogram, options: Options) -> Landmarks:
         """Return the landmarks of a scan."""
         if histogram.channels != 1:
             raise InvalidValueError(f"landmarks need one channel, not {histogram.channels}")
-        return self._landmarks(self.landmarks_of(histogram, matching))
+        return self._landmarks(self.landmarks_of(histogram, options))
 
-    def measure_options(self, matching: Matching) -> dict[str, str | int]:
+    def measure_options(self, options: Options) -> dict[str, str | int]:
         """Return the method, and how many landmarks it was asked for."""
-        return {"method": self.name, "landmarks": matching.landmarks}
+        return {"method": self.name, "landmarks": options.landmarks}
 
     def average(self, scans: Iterable[tuple[Landmarks, Affine, float]]) -> Landmarks:
         """Return the average of the landmarks of a study's scans."""
@@ -302,7 +300,7 @@ class LandmarkMethod(Method):
         self,
         saved: Landmarks | None,
         mixture: GaussianMixture,
-        matching: Matching,
+        options: Options,
         *,
         averaged: bool,
     ) -> Landmarks:
@@ -311,13 +309,13 @@ class LandmarkMethod(Method):
         The landmarks of an average density are not the average landmarks, so they are not used.
         """
         if saved is not None and saved.method == self.name:
-            if "landmarks" in self.uses and saved.values.size != matching.landmarks:
+            if "landmarks" in self.uses and saved.values.size != options.landmarks:
                 raise InvalidValueError(
-                    f"holds {saved.values.size} landmarks, not {matching.landmarks}; "
-                    f"use --landmarks {saved.values.size}"
+                    f"holds {saved.values.size} landmarks, not {options.landmarks}; "
+                    f"use --set landmarks={saved.values.size}"
                 )
             return self.check_landmarks(saved)
-        values = self.landmarks_of_density(mixture, matching)
+        values = self.landmarks_of_density(mixture, options)
         if values is None or (averaged and self.fixed is None):
             raise InvalidValueError(
                 f"holds no landmarks of {self.name}; give the file of a reference made with "
@@ -325,7 +323,7 @@ class LandmarkMethod(Method):
             )
         return self._landmarks(values)
 
-    def solve(self, source: DensityModel, target: DensityModel, matching: Matching) -> Solution:
+    def solve(self, source: DensityModel, target: DensityModel, options: Options) -> Solution:
         """Return the map that joins the landmarks of a scan to those of a target."""
         if source.landmarks is None or target.landmarks is None:
             raise InvalidValueError(f"the method {self.name!r} needs landmarks")

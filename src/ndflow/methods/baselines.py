@@ -12,8 +12,8 @@ from ndflow.density import GaussianMixture, Histogram, condensed, trimmed
 from ndflow.density.binning import midpoint_edges
 from ndflow.errors import DegenerateDataError
 from ndflow.methods.base import DensityModel, Joined, LandmarkMethod, Method, straight_line
-from ndflow.methods.matching import Matching
 from ndflow.methods.solution import Divergence, Solution
+from ndflow.options import Options
 from ndflow.transport import Affine, IntensityMap, PiecewiseLinear, align, divergence, smooth_table
 from ndflow.values import FloatArray, einsum
 
@@ -25,19 +25,19 @@ class AffineAlignment(Method):
     uses = frozenset({"objective"})
     only_aligns = True
 
-    def solve(self, source: DensityModel, target: DensityModel, matching: Matching) -> Solution:
+    def solve(self, source: DensityModel, target: DensityModel, options: Options) -> Solution:
         """Return the alignment."""
         affine = align(source.mixture, target.mixture)
         aligned = source.mixture.transformed(affine.matrix, affine.offset)
-        apart = _divergence(aligned, target.mixture, matching.objective)
+        apart = _divergence(aligned, target.mixture, options.objective)
         return Solution(
             affine,
             affine,
             "aligned, not matched",
-            divergence=Divergence(matching.objective, apart, apart),
+            divergence=Divergence(options.objective, apart, apart),
         )
 
-    def description(self, matching: Matching) -> str:
+    def description(self, options: Options) -> str:
         """Return what it does to scans."""
         return "aligned by the mean and standard deviation of their densities alone"
 
@@ -60,11 +60,11 @@ class ZScore(LandmarkMethod):
     fixed = (0.0, 1.0)
     usual_scale = "standard"  # otherwise results would not be z-scores
 
-    def landmarks_of(self, histogram: Histogram, matching: Matching) -> FloatArray:
+    def landmarks_of(self, histogram: Histogram, options: Options) -> FloatArray:
         """Return the mean, and the intensity one standard deviation above."""
         return _mean_and_above(histogram)
 
-    def landmarks_of_density(self, mixture: GaussianMixture, matching: Matching) -> FloatArray:
+    def landmarks_of_density(self, mixture: GaussianMixture, options: Options) -> FloatArray:
         """Return the same of a density."""
         return _mean_and_above(mixture)
 
@@ -72,7 +72,7 @@ class ZScore(LandmarkMethod):
         """Return the affine map between the two."""
         return straight_line(own, target)
 
-    def description(self, matching: Matching) -> str:
+    def description(self, options: Options) -> str:
         """Return what it does to scans."""
         return "aligned by the mean and standard deviation of their voxels alone"
 
@@ -111,28 +111,28 @@ class Nyul(LandmarkMethod):
   doi     = {10.1109/42.836373},
 }"""
 
-    def landmarks_of(self, histogram: Histogram, matching: Matching) -> FloatArray:
+    def landmarks_of(self, histogram: Histogram, options: Options) -> FloatArray:
         """Return the percentiles of a scan."""
-        return percentiles(histogram, matching.landmarks)
+        return percentiles(histogram, options.landmarks)
 
-    def landmarks_of_density(self, mixture: GaussianMixture, matching: Matching) -> FloatArray:
+    def landmarks_of_density(self, mixture: GaussianMixture, options: Options) -> FloatArray:
         """Return the percentiles of a density."""
-        return mixture.quantile(landmark_levels(matching.landmarks))
+        return mixture.quantile(landmark_levels(options.landmarks))
 
     def join(self, own: FloatArray, target: FloatArray) -> Joined:
         """Return straight lines from each landmark to the next."""
         return Joined(through_points(own, target), f"joined at {own.size} landmarks")
 
-    def description(self, matching: Matching) -> str:
+    def description(self, options: Options) -> str:
         """Return what it does to scans."""
         return (
-            f"normalised by {matching.landmarks} percentiles joined piecewise linearly "
+            f"normalised by {options.landmarks} percentiles joined piecewise linearly "
             f"(Nyúl et al., 2000)"
         )
 
-    def options(self, matching: Matching) -> list[str]:
+    def options(self, options: Options) -> list[str]:
         """Return how many landmarks were asked for."""
-        return [f"landmarks {matching.landmarks}"]
+        return [f"landmarks {options.landmarks}"]
 
 
 def landmark_levels(count: int) -> FloatArray:
@@ -186,11 +186,11 @@ class Quantile(LandmarkMethod):
 
     name = "quantile"
 
-    def landmarks_of(self, histogram: Histogram, matching: Matching) -> FloatArray:
+    def landmarks_of(self, histogram: Histogram, options: Options) -> FloatArray:
         """Return the distribution of a scan, as its quantiles at fixed normal scores."""
         return histogram_quantiles(histogram, special.ndtr(_SCORES))
 
-    def landmarks_of_density(self, mixture: GaussianMixture, matching: Matching) -> FloatArray:
+    def landmarks_of_density(self, mixture: GaussianMixture, options: Options) -> FloatArray:
         """Return the same of a density."""
         return mixture.from_normal_score(_SCORES)
 
@@ -198,7 +198,7 @@ class Quantile(LandmarkMethod):
         """Return straight lines from each quantile to the next."""
         return Joined(through_points(own, target), f"joined at {own.size} landmarks")
 
-    def description(self, matching: Matching) -> str:
+    def description(self, options: Options) -> str:
         """Return what it does to scans."""
         return "matched exactly in their distributions"
 
@@ -254,7 +254,7 @@ class Hellier(LandmarkMethod):
   year      = {2003},
 }"""
 
-    def landmarks_of(self, histogram: Histogram, matching: Matching) -> FloatArray:
+    def landmarks_of(self, histogram: Histogram, options: Options) -> FloatArray:
         """Return the means of the classes."""
         return class_means(histogram)
 
@@ -269,7 +269,7 @@ class Hellier(LandmarkMethod):
         )
         return Joined(imap, message, as_intended=False)
 
-    def description(self, matching: Matching) -> str:
+    def description(self, options: Options) -> str:
         """Return what it does to scans."""
         return (
             "normalised by a polynomial through the means of five Gaussian classes, held near "

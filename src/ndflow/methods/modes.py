@@ -17,9 +17,9 @@ from typing import Any
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
 from ndflow.methods.solution import Solution
 from ndflow.methods.targets import chosen_density, target_rule
+from ndflow.options import Options
 from ndflow.population import pushforward
 from ndflow.transport import Affine, Chain, align
 
@@ -38,14 +38,14 @@ class SiteMap:
     solution: Solution
 
     @classmethod
-    def to(cls, reference: DensityModel, site: DensityModel, matching: Matching) -> SiteMap:
+    def to(cls, reference: DensityModel, site: DensityModel, options: Options) -> SiteMap:
         """Return the map from a site's reference to the common one.
 
         It leads to what the target rule says about the averages of sites. Differences between
         people are handled scan by scan.
         """
-        plain = replace(matching, target="average")
-        density = target_rule(matching).site_density(site.mixture, reference)
+        plain = replace(options, proportions="average")
+        density = target_rule(options).site_density(site.mixture, reference)
         return cls(site, method_of(plain).solve(site, DensityModel(density), plain))
 
 
@@ -56,21 +56,21 @@ class Goal:
     Attributes
     ----------
     reference : the common one, in the units of the result.
-    matching : how.
+    options : how.
     site : the map of the scan's site; None where each scan goes by itself.
     further : whether a scan is matched by itself after the map of its site.
     """
 
     reference: DensityModel
-    matching: Matching
+    options: Options
     site: SiteMap | None = None
     further: bool = False
 
     def solve(self, scan: DensityModel) -> Solution:
         """Return the map for a scan."""
-        method = method_of(self.matching)
+        method = method_of(self.options)
         if self.site is None:
-            return method.solve(scan, self.reference, self.matching)
+            return method.solve(scan, self.reference, self.options)
         way = self.site.solution
         own = align(scan.mixture)
         whole = Affine(way.affine.matrix @ own.matrix, way.affine(own.offset))
@@ -79,7 +79,7 @@ class Goal:
             return replace(way, imap=through_site, affine=whole)
         moved = self._after(scan, through_site)
         there = DensityModel(moved, tissues=scan.tissues, through_site=True)
-        last = method.solve(there, self.reference, self.matching)
+        last = method.solve(there, self.reference, self.options)
         return replace(last, imap=Chain((through_site, last.imap)), affine=whole)
 
     @property
@@ -100,7 +100,7 @@ class Goal:
     @property
     def shortcoming(self) -> str:
         """Why a result may be further from its target than after alignment, and what to try."""
-        return method_of(self.matching).shortcoming(self.matching)
+        return method_of(self.options).shortcoming(self.options)
 
     def _after(self, scan: DensityModel, through_site: Chain) -> GaussianMixture:
         """Return the density of a scan after the map of its site."""
@@ -133,25 +133,25 @@ class Mode:
     by_site: bool
     per_scan: bool
 
-    def check(self, matching: Matching) -> None:
+    def check(self, options: Options) -> None:
         """Refuse choices that make no sense in this mode."""
-        method = method_of(matching)
+        method = method_of(options)
         if self.by_site and not method.matches_densities:
             raise InvalidValueError(
                 f"the method {method.name!r} does not work by site; leave out --mode {self.name}"
             )
-        if self.by_site and matching.freeze:
+        if self.by_site and options.freeze:
             raise InvalidValueError(
-                f"--freeze is about the densities of single scans; leave out --mode {self.name}"
+                f"--set freeze is about the densities of single scans; leave out --mode {self.name}"
             )
-        if not self.per_scan and target_rule(matching).needs_tissue_model:
+        if not self.per_scan and target_rule(options).needs_tissue_model:
             raise InvalidValueError(
-                f"--target {matching.target} is for each scan, but --mode {self.name} treats all "
-                f"scans of a site alike; use --mode two-level or individual"
+                f"--proportions {options.proportions} is for each scan, but --mode {self.name} "
+                f"treats all scans of a site alike; use --mode two-level or individual"
             )
 
     def goals(
-        self, reference: DensityModel, sites: Mapping[str, SiteMap], matching: Matching
+        self, reference: DensityModel, sites: Mapping[str, SiteMap], options: Options
     ) -> dict[str | None, Goal]:
         """Return what scans are brought to: one goal per site, and one for all under None.
 
@@ -159,12 +159,12 @@ class Mode:
         ----------
         reference : the common one, in the units of the result.
         sites : the map of each site; not used where each scan goes by itself.
-        matching : how.
+        options : how.
         """
-        goals: dict[str | None, Goal] = {None: Goal(reference, matching)}
+        goals: dict[str | None, Goal] = {None: Goal(reference, options)}
         if self.by_site:
             for name, way in sites.items():
-                goals[name] = Goal(reference, matching, way, self.per_scan)
+                goals[name] = Goal(reference, options, way, self.per_scan)
         return goals
 
     def goal_of(self, goals: Mapping[str | None, Goal], site: str | None) -> Goal:

@@ -15,9 +15,9 @@ import numpy as np
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, Method
-from ndflow.methods.matching import Matching
 from ndflow.methods.solution import Divergence, PlainTarget, Solution
 from ndflow.methods.targets import target_rule
+from ndflow.options import Options
 from ndflow.population import MIDPOINT_LEVELS
 from ndflow.transport import (
     DETERMINED_RANGE,
@@ -32,12 +32,12 @@ _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
 _SHORTCOMINGS = {
     "l2": (
         "the L2 divergence matches peaks rather than amounts, regularisation holds components "
-        "back, and a target with other proportions of tissue pulls them apart; try --objective "
+        "back, and a target with other proportions of tissue pulls them apart; try --set objective="
         "cramer, a target more like the scan"
     ),
     "cramer": (
         "regularisation holds components back, and a target with other proportions of tissue "
-        "pulls them apart; try a smaller --regularisation, a target more like the scan"
+        "pulls them apart; try a smaller --set regularisation, a target more like the scan"
     ),
 }
 _OBJECTIVES = {"l2": "L2 divergence", "cramer": "Cramér distance"}
@@ -47,61 +47,61 @@ class DensityFlow(Method):
     """Carry intensities along the flow from the density of a scan to its target."""
 
     name = "ndflow"
-    uses = frozenset({"target", "freeze", "objective", "regularisation", "solver"})
+    uses = frozenset({"proportions", "freeze", "objective", "regularisation", "solver"})
     matches_densities = True
     maps_jointly = True
 
-    def check(self, matching: Matching) -> None:
+    def check(self, options: Options) -> None:
         """Refuse rules for frozen components that make no sense."""
-        super().check(matching)
+        super().check(options)
         try:
-            check_rules(matching.freeze)
+            check_rules(options.freeze)
         except InvalidValueError as error:
-            raise InvalidValueError(f"--freeze: {error}") from None
+            raise InvalidValueError(f"--set freeze: {error}") from None
 
-    def solve(self, source: DensityModel, target: DensityModel, matching: Matching) -> Solution:
+    def solve(self, source: DensityModel, target: DensityModel, options: Options) -> Solution:
         """Return the map along the flow."""
-        density, choice = target_rule(matching).density(source, target)
-        solution = _matched(source.mixture, density, matching)
+        density, choice = target_rule(options).density(source, target)
+        solution = _matched(source.mixture, density, options)
         if choice is None:
             return solution
         plain = solution
         if density is not target.mixture:
-            plain = _matched(source.mixture, target.mixture, matching)
+            plain = _matched(source.mixture, target.mixture, options)
         without = _plain_target(source.mixture, target.mixture, plain, solution)
         return replace(solution, target=replace(choice, plain=without))
 
-    def description(self, matching: Matching) -> str:
+    def description(self, options: Options) -> str:
         """Return what it does to the density of a scan, which a methods section has introduced."""
         return (
-            f"matched to it by minimising their {_OBJECTIVES[matching.objective]} "
-            f"(regularisation {matching.regularisation:g}), and intensities were carried along the "
+            f"matched to it by minimising their {_OBJECTIVES[options.objective]} "
+            f"(regularisation {options.regularisation:g}), and intensities were carried along the "
             f"mass-conserving flow between the two (Castro & Glocker, 2018)"
         )
 
-    def remarks(self, matching: Matching) -> str:
+    def remarks(self, options: Options) -> str:
         """Return what a methods section says about frozen components."""
-        if not matching.freeze:
+        if not options.freeze:
             return ""
-        rules = ", ".join(matching.freeze)
+        rules = ", ".join(options.freeze)
         return f" Components chosen by index, weight or mean intensity ({rules}) stayed fixed."
 
-    def shortcoming(self, matching: Matching) -> str:
+    def shortcoming(self, options: Options) -> str:
         """Return why a match may lead away from its target, and what to try."""
-        return f"{_SHORTCOMINGS[matching.objective]}, or compare with --method affine"
+        return f"{_SHORTCOMINGS[options.objective]}, or compare with --method affine"
 
-    def options(self, matching: Matching) -> list[str]:
+    def options(self, options: Options) -> list[str]:
         """Return the choices that matter to it, in words."""
-        words = [f"objective {matching.objective}", f"regularisation {matching.regularisation:g}"]
-        words += [f"solver {matching.solver}", f"target {matching.target}"]
-        words += [f"frozen {', '.join(matching.freeze)}"] if matching.freeze else []
+        words = [f"objective {options.objective}", f"regularisation {options.regularisation:g}"]
+        words += [f"solver {options.solver}", f"target {options.proportions}"]
+        words += [f"frozen {', '.join(options.freeze)}"] if options.freeze else []
         return words
 
 
-def _matched(source: GaussianMixture, target: GaussianMixture, matching: Matching) -> Solution:
+def _matched(source: GaussianMixture, target: GaussianMixture, options: Options) -> Solution:
     """Align, match and flow from one density to another."""
-    objective, regularisation = matching.objective, matching.regularisation
-    frozen = components_by_rule(source, matching.freeze)
+    objective, regularisation = options.objective, options.regularisation
+    frozen = components_by_rule(source, options.freeze)
     affine, matched = align_and_match(
         source,
         target,
@@ -109,7 +109,7 @@ def _matched(source: GaussianMixture, target: GaussianMixture, matching: Matchin
         regularisation=regularisation,
         frozen=frozen,
     )
-    imap = flow_map(affine, matched, solver=matching.solver)
+    imap = flow_map(affine, matched, solver=options.solver)
     # Beyond these quantiles the map is straight, and so is the table.
     low, high = source.quantile(DETERMINED_RANGE).tolist()
     sd = float(np.sqrt(target.covariance()[0, 0]))
@@ -120,7 +120,7 @@ def _matched(source: GaussianMixture, target: GaussianMixture, matching: Matchin
         matched.status.message,
         matched.status.converged,
         Divergence(objective, first, last),
-        frozen=frozen if matching.freeze else None,
+        frozen=frozen if options.freeze else None,
     )
 
 

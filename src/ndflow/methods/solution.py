@@ -136,7 +136,9 @@ class Solution:
         """Return what the user should know about the match of the scan at `path`."""
         found = [] if self.converged else [f"{path}: the match to the target {self.message}"]
         if self.frozen == ():
-            found.append(f"{path}: --freeze chooses none of its components; all of them could move")
+            found.append(
+                f"{path}: --set freeze chooses none of its components; all of them could move"
+            )
         return found
 
     def record(self, source: GaussianMixture) -> MatchRecord:

@@ -14,8 +14,8 @@ import numpy as np
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel
-from ndflow.methods.matching import Matching
 from ndflow.methods.solution import TargetChoice
+from ndflow.options import Options
 from ndflow.population import (
     TISSUES,
     TissueModel,
@@ -124,8 +124,8 @@ class _FromMaps(_OwnProportions):
         model = _tissue_model(target)
         if not isinstance(source.tissues, Tissues):
             raise InvalidValueError(
-                "the target 'tissue' needs tissue probability maps of CSF, GM and WM; give --csf, "
-                "--gm and --wm (or columns of a table), or use --target adaptive"
+                "the target 'tissue' needs tissue probability maps of CSF, GM and WM; give "
+                "--tissue-maps (or columns of a table), or use --proportions adaptive"
             )
         _refuse_swapped(source.tissues, model)
         own = source.tissues.proportions
@@ -138,7 +138,7 @@ class _FromMaps(_OwnProportions):
             return saved
         raise InvalidValueError(
             "holds no tissues from tissue probability maps; give the file of a reference of scans "
-            "with such maps, or --target adaptive"
+            "with such maps, or --proportions adaptive"
         )
 
 
@@ -180,16 +180,16 @@ class _Mildest(_OwnProportions):
         except InvalidValueError as error:
             raise InvalidValueError(
                 f"has no tissues, and none can be made from its components ({error}); make a "
-                f"reference from scans with tissue probability maps, or leave out --target"
+                f"reference from scans with tissue probability maps, or leave out --proportions"
             ) from None
 
 
 _RULES = {"average": _Average(), "tissue": _FromMaps(), "adaptive": _Mildest()}
 
 
-def target_rule(matching: Matching) -> TargetRule:
+def target_rule(options: Options) -> TargetRule:
     """Return the rule that the user chose."""
-    return _RULES[matching.target]
+    return _RULES[options.proportions]
 
 
 def chosen_density(choice: TargetChoice | None, target: DensityModel) -> GaussianMixture:

@@ -22,6 +22,7 @@ from ndflow.files.atomic import AnyPath, check_new, new_file, reading
 from ndflow.files.model_files import kind_in
 from ndflow.image.preview import Preview, read_preview
 from ndflow.methods.base import DensityModel
+from ndflow.options import Options
 from ndflow.reporting.channels.joint_page import joint_page
 from ndflow.reporting.content import Page, Volumes
 from ndflow.reporting.density_section import headline, populations, site_entries
@@ -51,7 +52,6 @@ from ndflow.study.page_fingerprint import page_fingerprint
 from ndflow.study.prepare_records import PreparedRecord
 from ndflow.study.references import read_reference, reference_name
 from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
-from ndflow.subject.settings import Reading
 from ndflow.subject.target import in_units, target_of
 from ndflow.values import path_like, whole
 
@@ -78,7 +78,7 @@ def report(
     title: str | None = None,
     sample: int = SAMPLE,
     viewer: int = VIEWER,
-    max_bytes: int = Reading.max_bytes,
+    max_bytes: int = Options.max_bytes,
     force: bool = False,
     progress: Progress | None = None,
 ) -> Path:
@@ -173,7 +173,7 @@ def _target(run: FinishedStudy) -> DensityModel:
     study = run.study
     path = str(study.folder / reference_name(None))
     model = DensityModel.of_reference(read_reference(path))
-    return in_units(target_of(model, True, path, study.matching), study.matching)
+    return in_units(target_of(model, True, path, study.options), study.options)
 
 
 def _in_turn(scans: Sequence[ScanSummary], flagged: Collection[str], count: int) -> list[str]:

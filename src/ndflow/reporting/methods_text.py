@@ -106,18 +106,18 @@ def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
 
 
 def _settings(study: Study) -> list[str]:
-    matching, writing = study.matching, study.writing
-    words = [f"method {matching.method}", f"mode {study.mode.name}"]
-    words += study.method.options(matching)
+    options, options = study.options, study.options
+    words = [f"method {options.method}", f"mode {study.mode.name}"]
+    words += study.method.options(options)
     if not study.given or study.mode.by_site:
-        words += [f"average {study.averaging.average}"]
-    words += [f"balance {' '.join(study.averaging.balance)}"] if study.averaging.balance else []
-    words += [f"effective count {study.fitting.effective_count:g}"]
-    if matching.range is not None:
-        words += [f"range {matching.range[0]:g} to {matching.range[1]:g}"]
-    words += [f"scale {matching.scale}"] if matching.scale else []
-    words += [f"outside {writing.outside}"] if writing.outside else []
-    return [*words, f"dtype {writing.dtype}"]
+        words += [f"average {study.options.average}"]
+    words += [f"balance {' '.join(study.options.balance)}"] if study.options.balance else []
+    words += [f"effective count {study.options.effective_count:g}"]
+    if options.range is not None:
+        words += [f"range {options.range[0]:g} to {options.range[1]:g}"]
+    words += [f"scale {options.scale}"] if options.scale else []
+    words += [f"outside {options.outside}"] if options.outside else []
+    return [*words, f"dtype {options.dtype}"]
 
 
 def methods_paragraph(
@@ -138,15 +138,15 @@ def methods_paragraph(
     """
     study, record = run.study, run.record
     scans = len(study.scans)
-    method, matching = study.method, study.matching
+    method, options = study.method, study.options
     kind = "" if study.channel == ANY_CHANNEL else f"{study.channel} "
     many = f"{scans} {kind}image{'' if scans == 1 else 's'}"
     many += f" from {len(sites)} sites" if len(sites) > 1 else ""
     version = record.versions.get("ndflow", __version__)
     first = f"Intensities of {many} were normalised with ndflow {version}."
     first += _prepared(prepared, scans)
-    way = method.description(matching)
-    last = f"{method.remarks(matching)}{_preset(study)}{_balance(study, record)}"
+    way = method.description(options)
+    last = f"{method.remarks(options)}{_preset(study)}{_balance(study, record)}"
     last += f"{_lesions(study)}{_units(study)}"
     if not method.matches_densities:
         return f"{first} Scans were {way}.{last}"
@@ -178,7 +178,7 @@ def methods_paragraph(
 def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) -> str:
     """Return what to cite, as BibTeX; parameters as for `methods_paragraph`."""
     works = [study.method.bibtex, *([BIBTEX] if BRAIN in masks else []), *_works_for(prepared)]
-    works += [BALANCING] if study.averaging.balance else []
+    works += [BALANCING] if study.options.balance else []
     return "\n\n".join(dict.fromkeys(works))
 
 
@@ -190,7 +190,7 @@ def _preset(study: Study) -> str:
 
 
 def _balance(study: Study, record: StudyRecord) -> str:
-    names = study.averaging.balance
+    names = study.options.balance
     if not names:
         return ""
     text = (
@@ -230,7 +230,7 @@ def _lesions(study: Study) -> str:
 
 
 def _average(study: Study) -> str:
-    return "density" if study.averaging.average == "density" else "quantiles"
+    return "density" if study.options.average == "density" else "quantiles"
 
 
 def _reference(study: Study, fitted: int | None, scans: int) -> str:
@@ -241,16 +241,16 @@ def _reference(study: Study, fitted: int | None, scans: int) -> str:
 
 
 def _units(study: Study) -> str:
-    scale = study.matching.scale
+    scale = study.options.scale
     if scale is not None and scale in SCALES:
         mean, sd = SCALES[scale]
         return (
             f" Results are in units in which the reference has a mean of {mean:g} and a standard "
             f"deviation of {sd:g}."
         )
-    if study.matching.range is None:
+    if study.options.range is None:
         return ""
-    low, high = study.matching.range
+    low, high = study.options.range
     return (
         f" Results are in units in which the 0.1st and 99.9th percentiles of the reference lie at "
         f"{low:g} and {high:g}."

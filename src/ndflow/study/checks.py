@@ -345,7 +345,7 @@ def _labeller_doubt(
         f"{_percent(sds[tissue])} (standard deviation)."
     )
     way = (
-        "Make them in the same way for all sites, with 'ndflow prepare', or use --target adaptive"
+        "Make them alike for all sites, with 'ndflow prepare', or use --proportions adaptive"
         if maps_needed
         else "They were left out; make them in the same way for all sites, with 'ndflow prepare'"
     )

@@ -19,7 +19,7 @@ from ndflow.files.model_files import kind_in, read_model
 from ndflow.image.mask import AUTO, BRAIN
 from ndflow.image.preview import is_ours
 from ndflow.image.subject import Scan
-from ndflow.methods.matching import Matching
+from ndflow.options import Options, chosen_options
 from ndflow.study.folder import PROVENANCE, SCANS, studies_in
 from ndflow.study.joint_plan import JointStudyRecord
 from ndflow.study.plan import FIGURES, ResultPaths, Study
@@ -28,7 +28,6 @@ from ndflow.study.references import reference_name
 from ndflow.study.table import read_study_scans
 from ndflow.subject.outputs import sidecar_of, stem
 from ndflow.subject.records import MapRecord, StudyRecord
-from ndflow.subject.settings import Averaging, Fitting, Writing, settings_from
 
 _STOPPED = "holds a study that was stopped"
 _UNFINISHED = "run the same command again to finish it"
@@ -117,18 +116,13 @@ def _read(folder: Path, name: str) -> FinishedStudy:
     if not scans:
         raise FileError(folder, "holds no normalised scan", "look at its failures.tsv")
     try:
-        averaging, fitting, matching, writing = settings_from(
-            record.settings, Averaging, Fitting, Matching, Writing
-        )
+        options = Options(**chosen_options(record.settings))
     except (InvalidValueError, TypeError, ValueError) as error:
         raise FileError(folder / PROVENANCE, f"{error}", "the file is damaged") from None
     study = Study(
         folder,
         scans,
-        averaging,
-        fitting,
-        matching,
-        writing=writing,
+        options,
         preset=record.preset,
         # A reference that was given is in the folder too, even where the original has gone.
         given=None if record.reference is None else str(folder / reference_name(None)),

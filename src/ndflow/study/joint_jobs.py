@@ -18,6 +18,7 @@ from ndflow.image.mask import BoolArray, read_mask
 from ndflow.image.preview import is_ours, preview_of, write_preview
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
+from ndflow.options import Options
 from ndflow.study.joint_plan import JointSubject
 from ndflow.study.plan import ResultPaths
 from ndflow.study.scan_jobs import ScanDone
@@ -27,7 +28,6 @@ from ndflow.subject.joint_normalise import map_jointly
 from ndflow.subject.joint_target import JointTarget
 from ndflow.subject.records import JointMapRecord, JointModel
 from ndflow.subject.results import SubjectResults, deliver, hashes
-from ndflow.subject.settings import Fitting, Reading, Writing, flat
 from ndflow.subject.voxels import selection
 from ndflow.values import JSON
 
@@ -41,8 +41,7 @@ def fit_jointly_job(
     subject: JointSubject,
     *,
     results: Sequence[ResultPaths],
-    reading: Reading,
-    fitting: Fitting,
+    options: Options,
 ) -> ScanDone:
     """Estimate the joint density of a subject, unless that was done before.
 
@@ -50,16 +49,16 @@ def fit_jointly_job(
     ----------
     scan, paths : the first channel, and where all results go.
     subject, results : all channels, and where the results of each go.
-    reading, fitting : what the user chose.
+    options : what the user chose.
     """
-    before = fitted_jointly_before(scan, paths, subject, results=results, fitting=fitting)
+    before = fitted_jointly_before(scan, paths, subject, results=results, options=options)
     if before is not None:
         return before
-    made = joint_model(subject.channels, reading, fitting)
+    made = joint_model(subject.channels, options)
     if not isinstance(made.record, JointModel):
         raise TypeError("a joint density is expected")
     inputs = made.record.sha256 or {}
-    fingerprint = model_fingerprint(subject.channels, fitting, inputs)
+    fingerprint = model_fingerprint(subject.channels, options, inputs)
     model = results[0].model
     model.parent.mkdir(parents=True, exist_ok=True)
     replace(made.record, fingerprint=fingerprint).write(model, force=True)
@@ -72,14 +71,14 @@ def fitted_jointly_before(
     subject: JointSubject,
     *,
     results: Sequence[ResultPaths],
-    fitting: Fitting,
+    options: Options,
 ) -> ScanDone | None:
     """Return what is known about a subject whose density is up to date; None if it is not."""
     model = results[0].model
     if not model.exists():
         return None
     now = contents(hashes(subject.channels.files()))
-    before = JointModel.up_to_date(model, model_fingerprint(subject.channels, fitting, now))
+    before = JointModel.up_to_date(model, model_fingerprint(subject.channels, options, now))
     if before is None:
         return None
     return ScanDone(True, doubts=before.doubts, content=_content(subject.channels, now))
@@ -91,10 +90,10 @@ def _content(subject: Subject, inputs: dict[str, tuple[str, ...]]) -> tuple[str,
 
 
 def model_fingerprint(
-    subject: Subject, fitting: Fitting, inputs: dict[str, tuple[str, ...]]
+    subject: Subject, options: Options, inputs: dict[str, tuple[str, ...]]
 ) -> str:
     """Return the fingerprint of everything that the joint density of a subject depends on."""
-    chosen = selection(subject.scan(subject.mask_channel)) | flat(fitting)
+    chosen = selection(subject.scan(subject.mask_channel)) | options.of("fit")
     return fingerprint_of(inputs=inputs, settings=chosen, channel_names=list(subject.names))
 
 
@@ -134,29 +133,24 @@ def normalise_jointly_job(
     *,
     results: Sequence[ResultPaths],
     target: JointTarget,
-    reading: Reading,
-    fitting: Fitting,
-    writing: Writing,
 ) -> ScanDone:
     """Bring the channels of a subject to the joint reference, unless that was done before.
 
     Parameters
     ----------
     scan, paths, subject, results : as for `fit_jointly_job`.
-    target : what they are brought to.
-    reading, fitting, writing : what the user chose.
+    target : what they are brought to, and how.
     """
-    chosen = flat(fitting, target.matching, writing)
-    before = normalised_jointly_before(
-        scan, paths, subject, results=results, target=target, fitting=fitting, writing=writing
-    )
+    options = target.options
+    chosen = options.of("fit", "match", "write")
+    before = normalised_jointly_before(scan, paths, subject, results=results, target=target)
     if before is not None:
         return before
     channels = subject.channels
-    made = map_jointly(channels, target, reading=reading, fitting=fitting, writing=writing)
+    made = map_jointly(channels, target)
     inputs = contents(made.channels.files)
     _refuse_replaced(scan, inputs, results[0].model)
-    lesion = _lesion(channels, reading)
+    lesion = _lesion(channels, options)
     written = {}
     for place, (name, record) in enumerate(made.records.items()):
         own, volume = results[place], made.channels.volumes[place]
@@ -171,18 +165,18 @@ def normalise_jointly_job(
             output=own.image,
             sidecar=own.sidecar,
             inputs=channels.files(),
-            writing=replace(writing, force=True),  # whatever is there was made by an earlier run
+            options=replace(options, force=True),  # whatever is there was made by an earlier run
         )
-        result = read_volume(str(own.image), max_bytes=reading.max_bytes)
+        result = read_volume(str(own.image), max_bytes=options.max_bytes)
         write_preview(own.preview, preview_of(volume, made.channels.inside, result, lesion))
     doubts = tuple(dict.fromkeys(doubt for one in written.values() for doubt in one.doubts))
     return ScanDone(False, SubjectResults.of(channels, written).warnings, doubts)
 
 
-def _lesion(subject: Subject, reading: Reading) -> BoolArray | None:
+def _lesion(subject: Subject, options: Options) -> BoolArray | None:
     if subject.lesion is None:
         return None
-    read = read_mask(subject.lesion, fewest=0, max_bytes=reading.max_bytes)
+    read = read_mask(subject.lesion, fewest=0, max_bytes=options.max_bytes)
     return read.inside.reshape(-1, order="F")
 
 
@@ -193,14 +187,12 @@ def normalised_jointly_before(
     *,
     results: Sequence[ResultPaths],
     target: JointTarget,
-    fitting: Fitting,
-    writing: Writing,
 ) -> ScanDone | None:
     """Return what is known about a subject whose results are up to date; None if one is not."""
     if not all(one.sidecar.exists() and one.image.exists() for one in results):
         return None
     now = contents(hashes(subject.channels.files()))
-    chosen = flat(fitting, target.matching, writing)
+    chosen = target.options.of("fit", "match", "write")
     doubts: list[Doubt] = []
     for place, own in enumerate(results):
         fingerprint = image_fingerprint(subject, place, now, target, chosen)

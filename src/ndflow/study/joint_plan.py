@@ -23,6 +23,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.image.mask import FoundMask
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.modes import MODES
+from ndflow.options import Options
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.table import alike, named_scans
 from ndflow.subject.channels import Subject
@@ -177,22 +178,24 @@ def joint_study(
         replace(one.scans[0], name=name, tissues=TissueMaps()) for name, one in subjects.items()
     ]
     preset = PresetRecord("auto", "individual, joint target, averaged densities")
-    planned = replace(study, scans=leads, channel="+".join(channels), preset=preset)
+    planned = replace(
+        study,
+        scans=leads,
+        options=Options(**choices.options),
+        channel="+".join(channels),
+        preset=preset,
+    )
     return JointStudy(planned, channels, subjects, choices)
 
 
 def _check(choices: Choices) -> None:
     """Refuse settings of the averages that are for one channel."""
-    mode, average, balance = (
-        choices.averaging.mode,
-        choices.averaging.average,
-        choices.averaging.balance,
-    )
-    if mode is not None and MODES[mode].by_site:
-        raise InvalidValueError(f"--mode {mode} is for channels one by one; {_ALONE}")
-    if average not in (None, "density"):
+    options = Options(**choices.options)
+    if MODES[options.mode].by_site:
+        raise InvalidValueError(f"--mode {options.mode} is for channels one by one; {_ALONE}")
+    if options.average != "density":
         raise InvalidValueError(
-            f"--average {average} is for channels one by one; {_ALONE}, or use --average density"
+            f"--set average={options.average} is for channels one by one; {_ALONE}, or leave it out"
         )
-    if balance:
+    if options.balance:
         raise InvalidValueError(f"--balance is for channels one by one; {_ALONE}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ndflow.errors import FileError
 from ndflow.files.model_files import kind_in
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population import Reference
 from ndflow.study.folder import PROVENANCE, SCANS, refuse_inputs_inside
 from ndflow.study.joint_plan import JointStudy, JointStudyRecord
@@ -37,11 +37,9 @@ def joint_target(plan: JointStudy, to: Reference | str | None) -> JointTarget | 
     first = next(iter(plan.subjects.values())).channels
     choices = plan.choices
     if to is None:
-        check_joint(first, choices.matching, choices.preset)
+        check_joint(first, choices)
         return None
-    target = read_joint_target(
-        first, to, preset=choices.preset, choices=choices.matching, writing=plan.study.writing
-    )
+    target = read_joint_target(first, to, choices)
     if target.has_units:
         cause = "the density of a subject, not a reference"
         raise FileError(target.name, cause, "make one with 'ndflow reference'")
@@ -69,7 +67,7 @@ def make_joint_reference(
         models = {n: JointModel.read(plan.folder / "models" / f"{n}.json") for n in names}
         reference = average_models(
             [one.model for one in models.values()],
-            Matching(),
+            Options(),
             names=names,
             average="density",
             channel_names=plan.channel_names,

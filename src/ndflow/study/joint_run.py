@@ -28,7 +28,6 @@ from ndflow.study.table import write_study_scans
 from ndflow.study.tasks import Failure, Progress, record_failures
 from ndflow.subject.joint_target import JointTarget
 from ndflow.subject.outputs import make_folder
-from ndflow.subject.settings import flat
 
 
 def run_joint_study(
@@ -96,11 +95,11 @@ def _tasks(plan: JointStudy, scans: Sequence[Scan], **more: Any) -> ScanTasks:
 
 
 def _fit(plan: JointStudy, progress: Progress) -> Pass:
-    fitting = plan.study.fitting
+    options = plan.study.options
     work = Work(
         "fit",
-        partial(fit_jointly_job, reading=plan.study.reading, fitting=fitting),
-        partial(fitted_jointly_before, fitting=fitting),
+        partial(fit_jointly_job, options=options),
+        partial(fitted_jointly_before, options=options),
     )
     return over_scans(plan, work, _tasks(plan, plan.scans), progress)
 
@@ -108,16 +107,10 @@ def _fit(plan: JointStudy, progress: Progress) -> Pass:
 def _normalise(
     plan: JointStudy, done: Container[str], target: JointTarget, progress: Progress
 ) -> Pass:
-    study = plan.study
-    chosen: dict[str, Any] = {
-        "target": target,
-        "fitting": study.fitting,
-        "writing": study.writing,
-    }
     work = Work(
         "normalise",
-        partial(normalise_jointly_job, reading=study.reading, **chosen),
-        partial(normalised_jointly_before, **chosen),
+        partial(normalise_jointly_job, target=target),
+        partial(normalised_jointly_before, target=target),
     )
     scans = [scan for scan in plan.scans if scan.name in done]
     return over_scans(plan, work, _tasks(plan, scans), progress)
@@ -160,7 +153,7 @@ def _record(
     """Write what is run; at the end, with what came of it."""
     study = plan.study
     outcome: dict[str, Any] = {}
-    chosen = {} if target is None else flat(target.matching)
+    chosen = {} if target is None else target.options.of("match")
     if fitted is not None and normalised is not None:
         read = () if target is None else target.files.get("target", ())
         outcome = {

@@ -45,7 +45,7 @@ def overview(
     if raw is not None and raw.preparing.resolution is not None:
         about["copies"] = f"in the space of the template, {raw.preparing.resolution:g} mm"
     if isinstance(plan, Study):
-        names = ", ".join(plan.averaging.balance)
+        names = ", ".join(plan.options.balance)
         weighted = f", weighted so that sites are alike in {names}" if names else ""
         about["reference"] = plan.given or f"made from these scans{weighted}"
         if plan.preset is not None:
@@ -102,7 +102,7 @@ def _tissue_maps(plan: Study | Preparation) -> str:
     if partly:
         text += f"; {plural(partly, 'scan')} with one or two of csf, gm and wm only"
     if complete and not plan.target_rule.uses_tissue_maps:
-        text += "; for the evaluation only (--target tissue uses them)"
+        text += "; for the evaluation only (--proportions tissue uses them)"
     return text
 
 

@@ -23,8 +23,8 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel
-from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
+from ndflow.options import Options
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.brain import is_other_contrast
 from ndflow.study.checks import (
@@ -188,26 +188,23 @@ def check_study(study: Study) -> None:
 
 def fit_scans(study: Study, progress: Progress) -> Pass:
     """Do the first pass."""
-    chosen: Arguments = {"fitting": study.fitting, "matching": fit_matching(study)}
-    work = Work(
-        "fit",
-        partial(fit_job, reading=study.reading, **chosen),
-        partial(fitted_before, **chosen),
-    )
+    options = fit_options(study)
+    work = Work("fit", partial(fit_job, options=options), partial(fitted_before, options=options))
     return over_scans(study, work, ScanTasks(study, study.scans), progress)
 
 
-def fit_matching(study: Study) -> Matching:
-    """Return the settings of the match as far as they concern the densities.
+def fit_options(study: Study) -> Options:
+    """Return the options of the first pass.
 
     Where *auto* decides about the target by how many scans there are, their maps are read anyway:
     a participant of a BIDS dataset that is fitted alone has the same density as with the others.
     """
     if study.given is None and study.target_is_open:
-        return replace(study.matching, target="adaptive")
+        return replace(study.options, proportions="adaptive")
     if study.given is not None and not study.target_rule.needs_tissue_maps:
-        return replace(study.matching, target="average")  # tissue maps of these scans are not used
-    return study.matching
+        # Tissue maps of these scans are not used.
+        return replace(study.options, proportions="average")
+    return study.options
 
 
 def normalise_scans(done: Container[str], references: ReferencePass, progress: Progress) -> Pass:
@@ -216,7 +213,7 @@ def normalise_scans(done: Container[str], references: ReferencePass, progress: P
     chosen: Arguments = {"settings": study.settings}
     work = Work(
         "normalise",
-        partial(normalise_job, reading=study.reading, writing=study.writing, **chosen),
+        partial(normalise_job, options=study.options, **chosen),
         partial(normalised_before, **chosen),
     )
     tasks = ScanTasks(
@@ -263,8 +260,8 @@ def _of_study(
 
 def _confounded(study: Study, scans: Sequence[Scan], made: References) -> tuple[Doubt, ...]:
     """Return doubts about covariates that differ by site, or that could not be balanced."""
-    if study.averaging.balance:
-        return balance_doubts(made.weights, scans, study.averaging.balance)
+    if study.options.balance:
+        return balance_doubts(made.weights, scans, study.options.balance)
     if study.mode.by_site and study.given is None:
         name, ages = ages_by_site(scans)
         return age_doubts(ages, name)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from ndflow.image.subject import Scan, TissueMaps, count_by_site
 from ndflow.methods.base import Method, method_of
-from ndflow.methods.matching import Matching
 from ndflow.methods.modes import MODES, Mode
 from ndflow.methods.targets import TargetRule, target_rule
+from ndflow.options import Options, Preparing
 from ndflow.subject.presets import Choices, PresetRecord
-from ndflow.subject.settings import Averaging, Fitting, Preparing, Reading, Writing, flat
 from ndflow.subject.target import with_scale
 
 # ── preparations ──────────────────────────────────────────────────────────────────────────────────
@@ -71,7 +70,7 @@ class Preparation:
     folder : for the results.
     scans : with names of their own; ``output`` is the image to be made, relative to the folder, see
         `ndflow.study.prepared_study`.
-    preparing, reading : what the user chose.
+    preparing, options : what the user chose.
     channel : what the images show, if the user said so.
     force : whether the folder may hold something else, or scans that are not listed now.
     jobs, scheduler : see `Study`.
@@ -85,7 +84,7 @@ class Preparation:
     folder: Path
     scans: Sequence[Scan]
     preparing: Preparing = field(default_factory=Preparing)
-    reading: Reading = field(default_factory=Reading)
+    options: Options = field(default_factory=Options)
     channel: str | None = None
     force: bool = False
     jobs: int = 1
@@ -99,7 +98,7 @@ class Preparation:
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that was chosen and may change a result."""
-        return flat(self.preparing)
+        return asdict(self.preparing)
 
     @property
     def own_settings(self) -> dict[str, Any]:
@@ -129,11 +128,11 @@ class Preparation:
 
     def keeps_tissues(self, scan: Scan) -> bool:
         """Tell whether the tissue probability maps that a scan came with are kept."""
-        return scan.tissues.complete and not self.preparing.new_tissues
+        return scan.tissues.complete and self.preparing.tissues != "find"
 
     def finds_tissues(self, scan: Scan) -> bool:
         """Tell whether tissue probability maps of a scan are to be made."""
-        return not (self.preparing.no_tissues or self.keeps_tissues(scan))
+        return self.preparing.tissues != "none" and not self.keeps_tissues(scan)
 
     def prepared(self, scan: Scan, like: Scan | None = None) -> Scan:
         """Return a scan as it will be when it is prepared: with our image, mask and maps.
@@ -219,25 +218,21 @@ class Study:
     ----------
     folder : for the results.
     scans : with names of their own, see `ndflow.study.table.named_scans`.
-    averaging, fitting, matching, reading, writing : what the user chose, or a preset decided.
+    options : what the user chose, or a preset decided.
     given : the path of a reference to use instead of one made from these scans.
     channel : what the images show.
     jobs, scheduler : how many workers, or where they are; see `run_tasks`.
     table : the table that lists the scans, if there is one.
     within : the folder of several studies that this one is part of, if it is; made with them.
     preparation : what is to be prepared first, if anything; then `scans` are what becomes of it.
-    choices : what the user chose about the settings that a preset decides; None where all of them
+    choices : what the user chose, where a preset decides the rest; None where all options
         were chosen, without a preset (`ndflow.study.presets`).
     preset : what the preset decided, and why.
     """
 
     folder: Path
     scans: Sequence[Scan]
-    averaging: Averaging = field(default_factory=Averaging)
-    fitting: Fitting = field(default_factory=Fitting)
-    matching: Matching = field(default_factory=Matching)
-    reading: Reading = field(default_factory=Reading)
-    writing: Writing = field(default_factory=Writing)
+    options: Options = field(default_factory=Options)
     given: str | None = None
     channel: str = ANY_CHANNEL
     jobs: int = 1
@@ -250,36 +245,36 @@ class Study:
 
     def __post_init__(self) -> None:
         """Name the scale of the results, which are brought to a reference."""
-        object.__setattr__(self, "matching", with_scale(self.matching, has_units=False))
+        object.__setattr__(self, "options", with_scale(self.options, has_units=False))
 
     @property
     def settings(self) -> dict[str, Any]:
         """Everything that was chosen and may change a result."""
-        return flat(self.averaging, self.fitting, self.matching, self.writing)
+        return self.options.of("average", "fit", "match", "write")
 
     @property
     def mode(self) -> Mode:
         """How the maps of scans are composed."""
-        return MODES[self.averaging.mode]
+        return MODES[self.options.mode]
 
     @property
     def method(self) -> Method:
         """The method that finds maps."""
-        return method_of(self.matching)
+        return method_of(self.options)
 
     @property
     def target_rule(self) -> TargetRule:
         """What each scan is matched to."""
-        return target_rule(self.matching)
+        return target_rule(self.options)
 
     @property
     def target_is_open(self) -> bool:
-        """Whether a preset decides about the target by what the scans have."""
+        """Whether a preset decides about the proportions by what the scans have."""
         return (
             self.choices is not None
             and self.preset is not None
             and self.preset.name == "auto"
-            and self.choices.matching.target is None
+            and "proportions" not in self.choices.options
             and self.mode.per_scan
         )
 

@@ -21,6 +21,7 @@ from ndflow._version import __version__, versions
 from ndflow.doubt import Doubt
 from ndflow.files.atomic import AnyPath, folder_lock
 from ndflow.files.stream import sha256_of
+from ndflow.options import NoMask, Options, Preparing, Space, TissueSource
 from ndflow.study import bids_derivative
 from ndflow.study.folder import PROVENANCE, refuse_inputs_inside, remove_leftovers
 from ndflow.study.plan import Preparation, Study
@@ -42,8 +43,6 @@ from ndflow.study.scan_pass import ScanTasks, Work, outcomes_of
 from ndflow.study.table import named_scans, read_table, refuse_almost_equal_sites, refuse_repeats
 from ndflow.study.tasks import Failure, Progress, Silent, check_jobs, read_failures, record_failures
 from ndflow.subject.outputs import check_folder, make_folder
-from ndflow.subject.parameters import documented
-from ndflow.subject.settings import NoMask, Preparing, Reading, Space
 from ndflow.values import path_like
 
 STAGE = "prepare"
@@ -84,19 +83,17 @@ class _Pass:
     seconds: list[float] = field(default_factory=list)
 
 
-@documented(Preparing, Reading)
 def prepare(
     table: AnyPath,
     out: AnyPath,
     *,
     channel: str | None = None,
     mask: NoMask = Preparing.mask,
+    tissues: TissueSource = Preparing.tissues,
     no_bias_field: bool = Preparing.no_bias_field,
-    no_tissues: bool = Preparing.no_tissues,
-    new_tissues: bool = Preparing.new_tissues,
     space: Space = Preparing.space,
     resolution: float | None = Preparing.resolution,
-    max_bytes: int = Reading.max_bytes,
+    max_bytes: int = Options.max_bytes,
     force: bool = False,
     jobs: int = 1,
     scheduler: str | None = None,
@@ -109,6 +106,8 @@ def prepare(
     table : TSV or CSV with one row per scan, see ``ndflow prepare --help``.
     out : the folder for the results.
     channel : what the images show. Default: the end of each file name, if that is known, or T1w.
+    mask, tissues, no_bias_field, space, resolution : how, see `ndflow.options.Preparing`.
+    max_bytes : refuse files with more bytes than this when decompressed.
     force : whether the folder may hold something else, or prepared scans that are not listed now.
         Results that somebody has changed, for example a mask, are never replaced.
     jobs : how many scans at a time, each in a process of its own; -1 for one per core.
@@ -130,7 +129,7 @@ def prepare(
     --------
     >>> import ndflow
     >>> summary = ndflow.prepare("raw.tsv", "prepared")  # doctest: +SKIP
-    >>> ndflow.cohort(summary.table, "out", target="tissue")  # doctest: +SKIP
+    >>> ndflow.cohort(summary.table, "out", proportions="tissue")  # doctest: +SKIP
     """
     path_like(table, "table")
     path_like(out, "out")
@@ -141,8 +140,8 @@ def prepare(
     plan = Preparation(
         Path(out).absolute(),
         scans_to_prepare(named_scans(listed.scans), source, channel),
-        Preparing(mask, no_bias_field, no_tissues, new_tissues, space, resolution),
-        Reading(max_bytes),
+        Preparing(mask, tissues, no_bias_field, space, resolution),
+        Options(max_bytes=max_bytes),
         channel,
         force,
         jobs,
@@ -237,7 +236,7 @@ def _source(plan: Preparation) -> dict[str, Any]:
 
 def _over(plan: Preparation, progress: Progress) -> _Pass:
     result = _Pass()
-    chosen: dict[str, Any] = {"settings": plan.own_settings, "max_bytes": plan.reading.max_bytes}
+    chosen: dict[str, Any] = {"settings": plan.own_settings, "max_bytes": plan.options.max_bytes}
     job = partial(prepare_job, **chosen)
     work = Work(STAGE, job, prepared_before, apart=True)  # ANTs computes without a pause
     tasks = ScanTasks(plan, plan.scans, lambda scan: {"choices": choices_for(plan, scan)})

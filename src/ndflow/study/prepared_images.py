@@ -28,12 +28,12 @@ from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.image.write import Written, write_volume
+from ndflow.options import Options
 from ndflow.preparation.brain import brain_mask, deepbet_version
 from ndflow.preparation.grid import Bools, Map
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import ScanModel
 from ndflow.subject.results import hashes
-from ndflow.subject.settings import Reading
 from ndflow.subject.voxels import selection
 
 _LEVELS = 255
@@ -148,13 +148,13 @@ def with_kept_mask(scan: Scan, paths: ResultPaths) -> Scan:
     return replace(scan, mask=str(paths.mask)) if keeps_mask(scan) else scan
 
 
-def find_mask(scan: Scan, paths: ResultPaths, reading: Reading) -> Scan:
+def find_mask(scan: Scan, paths: ResultPaths, options: Options) -> Scan:
     """Find the mask of a scan, if it is to be kept, unless that was done before.
 
     Parameters
     ----------
     scan, paths : the scan, and where its results go.
-    reading : how files are read.
+    options : how files are read.
 
     Returns
     -------
@@ -162,7 +162,7 @@ def find_mask(scan: Scan, paths: ResultPaths, reading: Reading) -> Scan:
     """
     if not keeps_mask(scan) or _found_before(scan, paths):
         return with_kept_mask(scan, paths)
-    volume = read_volume(scan.image, max_bytes=reading.max_bytes)
+    volume = read_volume(scan.image, max_bytes=options.max_bytes)
     inside = brain_mask(volume)
     paths.mask.parent.mkdir(parents=True, exist_ok=True)
     write_mask(paths.mask, volume, inside, keep=(), deepbet=deepbet_version())

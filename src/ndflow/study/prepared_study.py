@@ -18,13 +18,13 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.model_files import read_text
 from ndflow.image.subject import Scan
+from ndflow.options import Preparing, TissueSource
 from ndflow.preparation.brain import T1W, contrast_called, contrast_in_name, ending_of
 from ndflow.study.bids_masks import RAW
 from ndflow.study.bids_names import Entities, check_label, entities_of
 from ndflow.study.plan import ANY_CHANNEL, PREPARED, Preparation, Study
 from ndflow.study.table import alike
 from ndflow.subject.outputs import sidecar_of, stem
-from ndflow.subject.settings import NoMask, Preparing
 
 # ── metadata of an image ──────────────────────────────────────────────────────────────────────────
 
@@ -183,8 +183,6 @@ def _plain(name: str) -> str:
 
 # ── the study ─────────────────────────────────────────────────────────────────────────────────────
 
-_NONZERO: NoMask = "nonzero"
-
 
 def check_suffixes(suffixes: Sequence[str]) -> None:
     """Refuse to prepare images of a dataset that are not T1w."""
@@ -199,9 +197,8 @@ def preparing_for(
     prepare: bool,
     mask: str | None,
     *,
+    tissues: TissueSource = "given",
     no_bias_field: bool = False,
-    no_tissues: bool = False,
-    new_tissues: bool = False,
 ) -> Preparing | None:
     """Return how the scans of a study are prepared; None if they are not.
 
@@ -209,7 +206,7 @@ def preparing_for(
     ----------
     prepare : whether they are.
     mask : for scans without one, if the user said so.
-    no_bias_field, no_tissues, new_tissues : see `ndflow.subject.settings.Preparing`.
+    tissues, no_bias_field : see `Preparing`.
 
     Raises
     ------
@@ -217,22 +214,15 @@ def preparing_for(
         For choices that make sense only with a preparation, or only without one.
     """
     if not prepare:
-        steps = {
-            "--no-bias-field": no_bias_field,
-            "--no-tissues": no_tissues,
-            "--new-tissues": new_tissues,
-        }
-        if given := [option for option, chosen in steps.items() if chosen]:
-            raise InvalidValueError(
-                f"{given[0]} is about --prepare; add --prepare, or leave it out"
-            )
+        if tissues != "given" or no_bias_field:
+            given = "--no-bias-field" if no_bias_field else f"--tissues {tissues}"
+            raise InvalidValueError(f"{given} is about --prepare; add --prepare, or leave it out")
         return None
     if mask == "auto":
         raise InvalidValueError(
             "--prepare finds brain masks, and --mask auto the foreground; leave out one of them"
         )
-    where: NoMask = _NONZERO if mask == _NONZERO else "brain"
-    return Preparing(where, no_bias_field, no_tissues, new_tissues)
+    return Preparing("nonzero" if mask == "nonzero" else "brain", tissues, no_bias_field)
 
 
 def with_preparation(
@@ -258,9 +248,9 @@ def with_preparation(
         study.folder / PREPARED,
         scans_to_prepare(study.scans, source, channel),
         preparing,
-        study.reading,
+        study.options,
         channel,
-        study.writing.force,
+        study.options.force,
         study.jobs,
         study.scheduler,
         source=source,
@@ -279,6 +269,6 @@ def _ready(plan: Preparation, raw: Scan, scan: Scan) -> Scan:
     mask = plan.paths(raw).mask.relative_to(plan.folder).as_posix()
     sources = [f"bids:{PREPARED}:{raw.output}", f"bids:{PREPARED}:{mask}"]
     metadata = {**scan.metadata, "Sources": sources}
-    if raw.mask is None and plan.preparing.mask == _NONZERO:
+    if raw.mask is None and plan.preparing.mask == "nonzero":
         metadata["SkullStripped"] = raw.metadata.get("SkullStripped", True)
     return replace(ready, metadata=metadata)

@@ -43,8 +43,8 @@ def settled(study: Study, facts: StudyFacts) -> Study:
     """Return a study with the settings that its preset gives it; as it is, if it has no preset."""
     if study.choices is None:
         return study
-    averaging, matching, preset = settled_study(study.choices, facts)
-    return replace(study, averaging=averaging, matching=matching, preset=preset)
+    options, preset = settled_study(study.choices, facts)
+    return replace(study, options=options, preset=preset)
 
 
 def decided(

@@ -189,7 +189,7 @@ def check_requirements(plan: Preparation) -> None:
     """Raise an error, before any work, where a package or something of a scan is missing."""
     choices = {scan.name: choices_for(plan, scan) for scan in plan.scans}
     for scan in plan.scans:
-        if not plan.preparing.new_tissues:
+        if plan.preparing.tissues != "find":
             _refuse_some_tissues(scan)
         if choices[scan.name].mask == "brain":
             refuse_other_contrasts(scan.path)

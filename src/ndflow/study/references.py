@@ -66,16 +66,14 @@ class References(NamedTuple):
 
 def check_references(study: Study) -> None:
     """Raise an error, before any work, if references cannot be made or used as asked."""
-    matching = study.matching
-    study.mode.check(matching)
+    options = study.options
+    study.mode.check(options)
     check_balance(study)
     if study.given is None:
-        check_units(matching, study.writing, name=_OWN)
+        check_units(options, name=_OWN)
         return
     given = read_reference(study.given, study.channel)
-    check_units(
-        matching, study.writing, name=study.given, model=in_units(_target(study, given), matching)
-    )
+    check_units(options, name=study.given, model=in_units(_target(study, given), options))
     names = given.channel_names
     if ANY_CHANNEL not in (study.channel, *names) and names != (study.channel,):
         cause = f"a reference of {names[0]}, but the images show {study.channel}"
@@ -125,9 +123,9 @@ def make_references(
         sites[site] = _site_reference(study, site, ordered, average, read, nested=nested)
         each()
     common, ways = _with_tissues(study, ordered, models, common, sites, weights)
-    goal = in_units(_target(study, common), study.matching)
-    check_units(study.matching, study.writing, name=_OWN, model=goal)
-    goals = study.mode.goals(goal, ways, study.matching)
+    goal = in_units(_target(study, common), study.options)
+    check_units(study.options, name=_OWN, model=goal)
+    goals = study.mode.goals(goal, ways, study.options)
     return References(common, sites, goals, study, tuple(read), weights)
 
 
@@ -166,9 +164,9 @@ def _site_maps(study: Study, sites: Mapping[str, Reference], common: Target) -> 
     """Return the maps from the references of sites to the common one, if the study goes by site."""
     if not study.mode.by_site:
         return {}
-    target = in_units(common, study.matching)
+    target = in_units(common, study.options)
     return {
-        site: SiteMap.to(target, DensityModel(own.mixture), study.matching)
+        site: SiteMap.to(target, DensityModel(own.mixture), study.options)
         for site, own in sites.items()
     }
 
@@ -226,7 +224,7 @@ def _read(path: str, read: list[FileHash], channel: str) -> Reference:
         known = ReferenceModels.of_payload(path, payload)
         if channel not in known.channel_names:
             cause = f"holds references of {listed(known.channel_names)}, not of {channel}"
-            hint = f"say which, for example --channel {known.channel_names[0]}"
+            hint = f"say which, for example --channels {known.channel_names[0]}"
             raise FileError(path, cause, hint)
         found = known.references[channel].reference
     else:
@@ -246,7 +244,7 @@ def _average(
         study.method,
         names=[scan.name for scan in scans],
         channel_names=study.channel,
-        average=study.averaging.average,
+        average=study.options.average,
         weights=weights.for_scans(scans),
     )
 
@@ -284,7 +282,7 @@ def _plain_target(study: Study, common: Reference) -> Target:
 def _target(study: Study, common: Reference) -> Target:
     """Return the common reference as a target of the method."""
     name = _OWN if study.given is None else study.given
-    return target_of(DensityModel.of_reference(common), True, name, study.matching)
+    return target_of(DensityModel.of_reference(common), True, name, study.options)
 
 
 def _tissues(
@@ -304,10 +302,10 @@ def _tissues(
     if not ways:
         return tissue_model(tissues, weights=weights.for_scans(known))
     plain = _plain_target(study, common)
-    units = units_of(plain, study.matching)
+    units = units_of(plain, study.options)
 
     def to_reference(scan: Scan) -> IntensityMap:
-        goal = Goal(in_units(plain, study.matching), study.matching, ways[scan.site or ""])
+        goal = Goal(in_units(plain, study.options), study.options, ways[scan.site or ""])
         imap = goal.solve(models[scan.name]).imap
         return imap if units is None else Chain((imap, units.inverse()))
 

@@ -22,7 +22,7 @@ from ndflow.study.integrity import MAPPED
 from ndflow.study.joint_jobs import fitted_jointly_before, normalised_jointly_before
 from ndflow.study.joint_plan import JointStudy
 from ndflow.study.joint_reference import make_joint_reference
-from ndflow.study.passes import fit_matching
+from ndflow.study.passes import fit_options
 from ndflow.study.plan import Preparation, ResultPaths, Study
 from ndflow.study.prepare_copies import copy_paths, refuse_edited_copy
 from ndflow.study.prepare_job import (
@@ -106,17 +106,17 @@ def rehearse(study: Study, *, images: bool = True) -> list[Rehearsed]:
 
 
 def _density(study: Study, scan: Scan) -> _Density:
-    matching = fit_matching(study)
+    options = fit_options(study)
     paths = study.paths(scan)
     model = paths.model
     masked = with_kept_mask(scan, paths) if paths.mask.exists() else scan
-    files = masked.files(tissues=uses_tissue_maps(scan, matching))
+    files = masked.files(tissues=uses_tissue_maps(scan, options))
     if (error := unreadable(scan, files)) is not None:
         return _Density(NEW, {}, error)
     if not model.exists():
         return _Density(NEW, {})
     inputs = contents(hashes(files))
-    chosen = model_settings(scan, study.fitting, matching)
+    chosen = model_settings(scan, options)
     fingerprint = fingerprint_of(inputs=inputs, settings=chosen)
     if ScanModel.up_to_date(model, fingerprint) is not None:
         return _Density(None, inputs)
@@ -233,7 +233,7 @@ def rehearse_joint_study(plan: JointStudy, *, images: bool = True) -> list[Rehea
             errors[scan.name] = error
             continue
         before = fitted_jointly_before(
-            scan, (), subject, results=results, fitting=plan.study.fitting
+            scan, (), subject, results=results, options=plan.study.options
         )
         if before is None:
             stale[scan.name] = _CHANGED if results[0].model.exists() else NEW
@@ -266,15 +266,8 @@ def _joint_rehearsed(
         return Rehearsed(scan, WRITE, "fitted already")
     if target is None:
         return Rehearsed(scan, PERHAPS, "depends on the reference, which may change")
-    study = plan.study
     before = normalised_jointly_before(
-        scan,
-        (),
-        plan.subjects[scan.name],
-        results=results,
-        target=target,
-        fitting=study.fitting,
-        writing=study.writing,
+        scan, (), plan.subjects[scan.name], results=results, target=target
     )
     if before is not None:
         return Rehearsed(scan, KEEP, UP_TO_DATE)

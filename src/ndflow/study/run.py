@@ -6,22 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from warnings import warn
 
 from ndflow._version import versions
 from ndflow.errors import FileError
-from ndflow.files.atomic import AnyPath, folder_lock
+from ndflow.files.atomic import folder_lock
 from ndflow.files.stream import sha256_of
-from ndflow.image.mask import Unmasked, found_for
-from ndflow.methods.matching import (
-    Matching,
-    MatchingChoices,
-    MethodName,
-    Objective,
-    Scale,
-    Solver,
-    TargetKind,
-)
 from ndflow.study.folder import (
     PROVENANCE,
     SCANS,
@@ -44,128 +33,17 @@ from ndflow.study.passes import (
     fit_scans,
     normalise_scans,
 )
-from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.study.plan import Study
 from ndflow.study.prepare_run import STAGE, check_preparation, prepare_first
 from ndflow.study.prepared_images import found_with, keeps_mask
-from ndflow.study.prepared_study import preparing_for, with_preparation
-from ndflow.study.references import with_choices
 from ndflow.study.table import (
-    named_scans,
-    read_table,
     refuse_almost_equal_sites,
     refuse_repeats,
     write_study_scans,
 )
-from ndflow.study.tasks import Progress, Silent, read_failures, record_failures
+from ndflow.study.tasks import Progress, read_failures, record_failures
 from ndflow.subject.outputs import check_folder, make_folder
-from ndflow.subject.parameters import documented
-from ndflow.subject.presets import Choices
 from ndflow.subject.records import StudyRecord
-from ndflow.subject.settings import (
-    Average,
-    AveragingChoices,
-    DType,
-    Fitting,
-    ModeName,
-    Outside,
-    PresetName,
-    Reading,
-    Writing,
-)
-from ndflow.values import path_like
-
-
-@documented(AveragingChoices, MatchingChoices, Fitting, Writing, Reading)
-def cohort(
-    table: AnyPath,
-    out: AnyPath,
-    *,
-    reference: AnyPath | None = None,
-    channel: str = ANY_CHANNEL,
-    mask: Unmasked | None = None,
-    prepare: bool = False,
-    preset: PresetName = "auto",
-    mode: ModeName | None = None,
-    average: Average | None = None,
-    balance: tuple[str, ...] = (),
-    method: MethodName = Matching.method,
-    target: TargetKind | None = None,
-    freeze: tuple[str, ...] = Matching.freeze,
-    objective: Objective | None = None,
-    regularisation: float | None = None,
-    solver: Solver = Matching.solver,
-    landmarks: int = Matching.landmarks,
-    scale: Scale | None = Matching.scale,
-    range: tuple[float, float] | None = Matching.range,
-    effective_count: float = Fitting.effective_count,
-    outside: Outside | None = Writing.outside,
-    dtype: DType = Writing.dtype,
-    force: bool = Writing.force,
-    max_bytes: int = Reading.max_bytes,
-    jobs: int = 1,
-    scheduler: str | None = None,
-    progress: Progress | None = None,
-) -> Summary:
-    """Normalise all scans of a study, as ``ndflow cohort`` does, but without the report.
-
-    Parameters
-    ----------
-    table : TSV or CSV with one row per scan, see ``ndflow cohort --help``.
-    out : the folder for the results.
-    reference : a reference instead of one made from these scans: its path, or ``"builtin:T1w"``.
-    channel : what the images show, for example ``"T1w"``.
-    mask : of scans without one: ``"brain"``, to be found in T1w images (OUT/masks); ``"auto"``, the
-        foreground; or ``"nonzero"``, all voxels but 0. By default ``"nonzero"``, or ``"brain"``
-        with `prepare`.
-    prepare : whether the scans are raw, and first prepared to OUT/prepared, with all steps; to
-        leave some out, call `ndflow.prepare` before.
-    preset : what decides the settings below that are None: ``"auto"``, by what the study has; or
-        ``"paper"``, as in the paper. `Summary.preset` says what it decided, and why.
-    jobs : how many scans at a time, each in a process of its own; -1 for one per core.
-    scheduler : instead, the address of a Dask scheduler, or its file.
-    progress : follows how far the run has come.
-
-    Returns
-    -------
-    Summary
-        How many scans were normalised, how many of those were up to date already, which failed, and
-        which to check by eye.
-
-    Raises
-    ------
-    FileError, InvalidValueError
-        Where the study as a whole cannot be run. Single scans that fail are reported.
-
-    Examples
-    --------
-    >>> import ndflow
-    >>> ndflow.cohort("study.tsv", "out", channel="T1w")  # doctest: +SKIP
-    """
-    path_like(table, "table")
-    path_like(out, "out")
-    listed = read_table(table)
-    for text in listed.warnings:
-        warn(text, stacklevel=2)
-    preparing = preparing_for(prepare, mask)
-    study = Study(
-        Path(out).absolute(),
-        named_scans(listed.scans, unmasked=None if prepare else found_for(mask)),
-        fitting=Fitting(effective_count),
-        reading=Reading(max_bytes),
-        writing=Writing(outside, dtype, force),
-        given=None if reference is None else str(reference),
-        channel=channel,
-        jobs=jobs,
-        scheduler=scheduler,
-        table=str(table),
-    )
-    if preparing is not None:
-        study = with_preparation(study, Path(table).absolute().parent, preparing)
-    matching = MatchingChoices(
-        method, target, freeze, objective, regularisation, solver, landmarks, scale, range
-    )
-    study = with_choices(study, Choices(preset, AveragingChoices(mode, average, balance), matching))
-    return run_cohort(study, progress or Silent(), force=force)
 
 
 def run_cohort(

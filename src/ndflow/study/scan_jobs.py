@@ -18,9 +18,9 @@ from ndflow.files.stream import sha256_of
 from ndflow.image.preview import is_ours, preview_of, write_preview
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
 from ndflow.methods.targets import target_rule
+from ndflow.options import Options
 from ndflow.study.checks import Compared
 from ndflow.study.distances import ScanQuantiles, scan_quantiles
 from ndflow.study.integrity import MAPPED
@@ -32,7 +32,6 @@ from ndflow.subject.fit import fit_scan
 from ndflow.subject.map_voxels import mapped
 from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.subject.results import Files, deliver, hashes
-from ndflow.subject.settings import Fitting, Reading, Writing, flat
 from ndflow.subject.voxels import read_lesion, read_masked, selection
 from ndflow.values import JSON
 
@@ -62,23 +61,26 @@ class ScanDone(NamedTuple):
 
 
 def fit_job(
-    scan: Scan, paths: ResultPaths, *, reading: Reading, fitting: Fitting, matching: Matching
+    scan: Scan,
+    paths: ResultPaths,
+    *,
+    options: Options,
 ) -> ScanDone:
     """Estimate the density of a scan, unless that was done before.
 
     Parameters
     ----------
     scan, paths : the scan, and where its results go.
-    reading, fitting, matching : what the user chose.
+    options : what the user chose.
     """
-    before = fitted_before(scan, paths, fitting=fitting, matching=matching)
+    before = fitted_before(scan, paths, options=options)
     if before is not None:
         return before
-    tissues = uses_tissue_maps(scan, matching)
-    chosen = model_settings(scan, fitting, matching)
+    tissues = uses_tissue_maps(scan, options)
+    chosen = model_settings(scan, options)
     apart = [] if scan.beside is None else check_grids(_pair(scan, scan.beside))
-    masked = find_mask(scan, paths, reading)
-    made = fit_scan(masked, reading=reading, fitting=fitting, matching=matching, tissues=tissues)
+    masked = find_mask(scan, paths, options)
+    made = fit_scan(masked, options=options, tissues=tissues)
     inputs = made.sha256 or {}
     fingerprint = fingerprint_of(inputs=inputs, settings=chosen)
     paths.model.parent.mkdir(parents=True, exist_ok=True)
@@ -91,37 +93,43 @@ def _pair(scan: Scan, beside: str) -> Subject:
 
 
 def fitted_before(
-    scan: Scan, paths: ResultPaths, *, fitting: Fitting, matching: Matching
+    scan: Scan,
+    paths: ResultPaths,
+    *,
+    options: Options,
 ) -> ScanDone | None:
     """Return what is known about a scan whose density is up to date; None if it is not."""
-    if target_rule(matching).needs_tissue_maps and not scan.tissues.complete:
+    if target_rule(options).needs_tissue_maps and not scan.tissues.complete:
         raise lacks_tissue_maps(scan)
     if not paths.model.exists() or (keeps_mask(scan) and not paths.mask.exists()):
         return None
-    files = with_kept_mask(scan, paths).files(tissues=uses_tissue_maps(scan, matching))
+    files = with_kept_mask(scan, paths).files(tissues=uses_tissue_maps(scan, options))
     now = contents(hashes(files))
-    expected = fingerprint_of(inputs=now, settings=model_settings(scan, fitting, matching))
+    expected = fingerprint_of(inputs=now, settings=model_settings(scan, options))
     before = ScanModel.up_to_date(paths.model, expected)
     if before is None:
         return None
     return ScanDone(kept=True, doubts=before.doubts, content=now["image"])
 
 
-def uses_tissue_maps(scan: Scan, matching: Matching) -> bool:
+def uses_tissue_maps(scan: Scan, options: Options) -> bool:
     """Tell whether the tissue probability maps of a scan are read."""
-    return target_rule(matching).uses_tissue_maps and scan.tissues.complete
+    return target_rule(options).uses_tissue_maps and scan.tissues.complete
 
 
-def model_settings(scan: Scan, fitting: Fitting, matching: Matching) -> dict[str, JSON]:
+def model_settings(
+    scan: Scan,
+    options: Options,
+) -> dict[str, JSON]:
     """Return what was chosen that the density of a scan depends on."""
-    return selection(scan) | flat(fitting) | method_of(matching).measure_options(matching)
+    return selection(scan) | options.of("fit") | method_of(options).measure_options(options)
 
 
 def lacks_tissue_maps(scan: Scan) -> FileError:
     """Return the error of a scan without all of its tissue probability maps."""
     hint = (
         "give its tissue probability maps: columns csf, gm and wm of the table, or, in BIDS, "
-        "*_label-CSF_probseg and so on beside its *_desc-brain_mask; or use --target adaptive"
+        "*_label-CSF_probseg and so on beside its *_desc-brain_mask; or use --proportions adaptive"
     )
     return FileError(scan.path, f"not all of its tissues are known ({scan.origin})", hint)
 
@@ -131,8 +139,7 @@ def normalise_job(
     paths: ResultPaths,
     goal: Goal,
     *,
-    reading: Reading,
-    writing: Writing,
+    options: Options,
     settings: Mapping[str, JSON],
     doubts: tuple[Doubt, ...] = (),
 ) -> ScanDone:
@@ -142,7 +149,7 @@ def normalise_job(
     ----------
     scan, paths : the scan, and where its results go.
     goal : what it is brought to.
-    reading, writing : how files are read and written.
+    options : how files are read and written.
     settings : everything that the user chose, for the record.
     doubts : that come from comparing it with other scans.
     """
@@ -155,11 +162,11 @@ def normalise_job(
     which = selection(scan)
     chosen = {name: part for name, part in settings.items() if name not in _NO_RESULT}
     volume, inside, warnings, inputs, _ = read_masked(
-        scan.image, masked.mask, max_bytes=reading.max_bytes
+        scan.image, masked.mask, max_bytes=options.max_bytes
     )
     lesion = None
     if scan.lesion is not None:
-        lesion = read_lesion(scan.lesion, volume, max_bytes=reading.max_bytes)
+        lesion = read_lesion(scan.lesion, volume, max_bytes=options.max_bytes)
     _refuse_replaced(scan, inputs | (lesion.files if lesion else {}), fitted)
     solution = goal.solve(model)
     for folder in {paths.image.parent, paths.sidecar.parent, paths.preview.parent}:
@@ -169,7 +176,7 @@ def normalise_job(
     result = deliver(
         scan,
         volume,
-        mapped(volume, solution.imap, inside, writing.outside, writing.dtype),
+        mapped(volume, solution.imap, inside, options.outside, options.dtype),
         MapRecord(
             solution.imap,
             settings=which | chosen,
@@ -189,7 +196,7 @@ def normalise_job(
         output=paths.image,
         sidecar=paths.sidecar,
         inputs=files,
-        writing=replace(writing, force=True),  # whatever is there was made by an earlier run
+        options=replace(options, force=True),  # whatever is there was made by an earlier run
     )
     apart = solution.divergence if goal.per_scan else None
     return ScanDone(

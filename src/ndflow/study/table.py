@@ -126,7 +126,7 @@ def check_channel_names(names: Sequence[str]) -> None:
     if len(names) < _FEWEST:
         raise InvalidValueError(
             f"--channels: {names[0]} alone; for one channel, call its column image and give "
-            f"--channel {names[0]}"
+            f"--channels {names[0]}"
         )
 
 

@@ -155,7 +155,7 @@ EQUAL = ScanWeights({}, {}, {}, {})
 
 def scan_weights(study: Study, scans: Sequence[Scan]) -> ScanWeights:
     """Return the weights of some scans of a study in its references."""
-    names = study.averaging.balance
+    names = study.options.balance
     if not names or not scans:
         return EQUAL
     columns = columns_of(scans, names)
@@ -183,7 +183,7 @@ def scan_weights(study: Study, scans: Sequence[Scan]) -> ScanWeights:
 
 def check_balance(study: Study) -> None:
     """Raise an error, before any work, if the scans of a study cannot be weighted as asked."""
-    names = study.averaging.balance
+    names = study.options.balance
     if not names:
         return
     if study.given is not None:

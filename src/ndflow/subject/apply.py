@@ -12,10 +12,10 @@ from ndflow.files.fingerprints import Hashes
 from ndflow.files.model_files import read_model
 from ndflow.image.read import Source
 from ndflow.image.subject import Scan
+from ndflow.options import Keywords, Options, chosen_options, documented
 from ndflow.subject.channels import Subject, check_channels, listed
 from ndflow.subject.map_voxels import mapped, mapped_jointly
 from ndflow.subject.outputs import channel_outputs, make_folder
-from ndflow.subject.parameters import ApplyOptions, documented
 from ndflow.subject.records import JointMapRecord, MapRecord
 from ndflow.subject.results import (
     Result,
@@ -25,7 +25,6 @@ from ndflow.subject.results import (
     deliver,
     names_of,
 )
-from ndflow.subject.settings import DType, Outside, Reading, Writing, flat
 from ndflow.subject.voxels import Channels, read_channels, read_masked, selection
 from ndflow.transport import IntensityMap
 from ndflow.values import path_like
@@ -88,8 +87,7 @@ def apply_jointly(
     inverse: bool,
     other_image: bool = False,
     outputs: Mapping[str, AnyPath] | None,
-    reading: Reading,
-    writing: Writing,
+    options: Options,
     command: Sequence[str] | None = None,
 ) -> SubjectResults:
     """Apply a joint map to the channels of a subject, or undo it.
@@ -100,32 +98,32 @@ def apply_jointly(
     imap : a joint map, or the path of one.
     inverse, other_image : see `ndflow.apply`.
     outputs : where to write each image; None to return them.
-    reading, writing : what the user chose.
+    options : what the user chose.
     command : what the user typed, for the record.
     """
     saved = read_joint_map(imap, subject.names)
     inputs = subject.files() | names_of(saved.files)
     for output in (outputs or {}).values():
-        check_result(output, all_files(inputs), writing=writing)
-    channels = read_channels(subject, reading)
+        check_result(output, all_files(inputs), options=options)
+    channels = read_channels(subject, options)
     warnings = list(channels.warnings)
     if inverse:
         if not other_image:
             _refuse_other_image(saved, subject, channels)
         if subject.mask is None and saved.outside == "keep":
             warnings.append(
-                f"{saved.name}: was made with --outside keep, so voxels outside its mask were not "
-                f"mapped; to undo it, give the same --mask and --outside"
+                f"{saved.name}: was made with --set outside=keep, so voxels outside its mask were "
+                f"not mapped; to undo it, give the same --mask and --set outside"
             )
     chosen = saved.imap.inverse() if inverse else saved.imap
     mask = selection(subject.scan(subject.mask_channel))["mask"]
-    chunks = mapped_jointly(channels, chosen, writing.outside)
+    chunks = mapped_jointly(channels, chosen, options.outside)
     results = {}
     for place, name in enumerate(subject.names):
         record = JointMapRecord(
             chosen,
             command=None if command is None else tuple(command),
-            settings={"inverse": inverse, "mask": mask, **flat(reading, writing)},
+            settings={"inverse": inverse, "mask": mask, **options.of("read", "write")},
             inputs=channels.files | saved.files,
             warnings=tuple(warnings),
             channel=name,
@@ -138,7 +136,7 @@ def apply_jointly(
             record,
             output=None if outputs is None else outputs[name],
             inputs=inputs,
-            writing=writing,
+            options=options,
         )
     return SubjectResults.of(subject, results)
 
@@ -158,6 +156,15 @@ def _refuse_other_image(saved: JointMap, subject: Subject, channels: Channels) -
 # ── apply ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+class ApplyOptions(Keywords, total=False):
+    """The keywords of `apply`, for type checkers."""
+
+    inverse: bool
+    other_image: bool
+    mask: Source | None
+    output: AnyPath | None
+
+
 @overload
 def apply(
     image: Source, imap: IntensityMap | AnyPath, **options: Unpack[ApplyOptions]
@@ -170,7 +177,7 @@ def apply(
 ) -> dict[str, Result]: ...
 
 
-@documented(Writing, Reading)
+@documented("write", "read")
 def apply(
     image: Source | Mapping[str, Source],
     imap: IntensityMap | AnyPath,
@@ -179,10 +186,7 @@ def apply(
     other_image: bool = False,
     mask: Source | None = None,
     output: AnyPath | None = None,
-    outside: Outside | None = Writing.outside,
-    dtype: DType = Writing.dtype,
-    force: bool = Writing.force,
-    max_bytes: int = Reading.max_bytes,
+    **options: Unpack[Keywords],
 ) -> Result | dict[str, Result]:
     """Apply an intensity map to an image, as ``ndflow apply`` does.
 
@@ -221,6 +225,7 @@ def apply(
     >>> float(ndflow.apply(scan, double, inverse=True).image.max())
     4.0
     """
+    chosen = Options(**chosen_options(options, "write", "read"))
     if not isinstance(imap, IntensityMap):
         path_like(imap, "imap, where it is not a map,")
     if output is not None:
@@ -237,8 +242,7 @@ def apply(
             inverse=inverse,
             other_image=other_image,
             outputs=outputs,
-            reading=Reading(max_bytes),
-            writing=Writing(outside, dtype, force),
+            options=chosen,
         ).results
     return apply_map(
         Scan(image, mask),
@@ -246,8 +250,7 @@ def apply(
         inverse=inverse,
         other_image=other_image,
         output=output,
-        reading=Reading(max_bytes),
-        writing=Writing(outside, dtype, force),
+        options=chosen,
     )
 
 
@@ -258,8 +261,7 @@ def apply_map(
     inverse: bool,
     other_image: bool = False,
     output: AnyPath | None,
-    reading: Reading,
-    writing: Writing,
+    options: Options,
     command: Sequence[str] | None = None,
 ) -> Result:
     """Apply an intensity map to a scan; see `apply`.
@@ -268,7 +270,7 @@ def apply_map(
     ----------
     scan : the image, and its mask.
     imap, inverse, other_image, output : as for `apply`.
-    reading, writing : what the user chose.
+    options : what the user chose.
     command : what the user typed, for the record.
     """
     inputs = scan.files()
@@ -283,8 +285,8 @@ def apply_map(
         saved = MapRecord.of_payload(name, file.payload)
         if inverse and scan.mask is None and saved.setting("outside") == "keep":
             warnings.append(
-                f"{name}: was made with --outside keep, so voxels outside its mask were not "
-                f"mapped; to undo it, give the same --mask and --outside"
+                f"{name}: was made with --set outside=keep, so voxels outside its mask were not "
+                f"mapped; to undo it, give the same --mask and --set outside"
             )
         inputs["map"], imap, made = (name,), saved.map, saved.outputs
         map_file = {"map": (file.file,)}
@@ -293,9 +295,9 @@ def apply_map(
         raise FileError(name, cause, "give all channels, for example T1w=FILE FLAIR=FILE")
     chosen = imap.inverse() if inverse else imap
     if output is not None:
-        check_result(output, all_files(inputs), writing=writing)
+        check_result(output, all_files(inputs), options=options)
     volume, inside, found, files, _ = read_masked(
-        scan.image, scan.mask, max_bytes=reading.max_bytes
+        scan.image, scan.mask, max_bytes=options.max_bytes
     )
     read = tuple(one.sha256 for one in volume.files)
     if inverse and made and read and made != read and not other_image:
@@ -303,7 +305,7 @@ def apply_map(
         hint = "give the map of this image; for an edited copy, add --other-image"
         raise FileError(volume.path, cause, hint)
     integers = volume.stored.dtype.kind in "ui"
-    if inverse and scan.mask is None and writing.outside is None and integers:
+    if inverse and scan.mask is None and options.outside is None and integers:
         warnings.append(
             f"{volume.path}: holds integers, of which 0 is taken for background and stays 0; where "
             f"voxels of the brain may have become 0, give its --mask to undo them too"
@@ -311,16 +313,20 @@ def apply_map(
     record = MapRecord(
         chosen,
         command=None if command is None else tuple(command),
-        settings={"inverse": inverse, "mask": selection(scan)["mask"], **flat(reading, writing)},
+        settings={
+            "inverse": inverse,
+            "mask": selection(scan)["mask"],
+            **options.of("read", "write"),
+        },
         inputs=files | map_file,
         warnings=(*warnings, *found),
     )
     return deliver(
         scan,
         volume,
-        mapped(volume, chosen, inside, writing.outside, writing.dtype),
+        mapped(volume, chosen, inside, options.outside, options.dtype),
         record,
         output=output,
         inputs=inputs,
-        writing=writing,
+        options=options,
     )

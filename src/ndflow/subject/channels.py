@@ -13,8 +13,9 @@ from ndflow.image.mask import ALIGNED, BRAIN, TOLERATED, to_be_found, voxels_apa
 from ndflow.image.read import Grid, Source, read_grid
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.base import method_called, method_of
-from ndflow.methods.matching import Matching, MatchingChoices
 from ndflow.methods.targets import target_rule
+from ndflow.options import Options
+from ndflow.subject.presets import Choices
 from ndflow.values import short
 
 NAME = r"[A-Za-z0-9][A-Za-z0-9_+-]*"  # of a channel
@@ -203,41 +204,43 @@ def said(
 _ALONE = "leave out --joint to bring each channel by itself to its reference"
 
 
-def check_joint(subject: Subject, choices: MatchingChoices, preset: str) -> None:
+def check_joint(subject: Subject, choices: Choices) -> None:
     """Refuse choices that a joint map cannot honour.
 
     Parameters
     ----------
     subject : the channels.
-    choices, preset : what the user chose about the match.
+    choices : what the user chose about the match.
     """
     check_joint_fit(subject)
-    if not method_called(choices.method).maps_jointly:
+    options = Options(**choices.options)
+    if not method_called(options.method).maps_jointly:
         why = "it looks at one channel at a time"
-        raise _refused(f"--method {choices.method}", why, f"leave it out, or {_ALONE}")
-    method_of(Matching(landmarks=choices.landmarks))  # an option of other methods
-    if choices.target and target_rule(Matching(target=choices.target)).needs_tissue_model:
+        raise _refused(f"--method {options.method}", why, f"leave it out, or {_ALONE}")
+    method_of(Options(landmarks=options.landmarks))  # an option of other methods
+    if target_rule(options).needs_tissue_model:
         why = "the tissues of a population are known for one channel at a time"
-        raise _refused(f"--target {choices.target}", why, f"use --target average, or {_ALONE}")
-    if choices.freeze:
+        name = f"--proportions {options.proportions}"
+        raise _refused(name, why, f"use --proportions average, or {_ALONE}")
+    if options.freeze:
         why = "its rules choose components by the intensities of one channel"
-        raise _refused("--freeze", why, "give what should not count as a mask with --exclude")
-    if choices.objective not in (None, "l2"):
+        raise _refused("--set freeze", why, "give what should not count as a mask with --exclude")
+    if options.objective != "l2":
         why = "that distance is defined for one channel"
-        raise _refused(f"--objective {choices.objective}", why, f"leave it out, or {_ALONE}")
-    if choices.solver != "exact":
+        raise _refused(f"--set objective={options.objective}", why, f"leave it out, or {_ALONE}")
+    if options.solver != "exact":
         why = "a joint flow has a solver of its own"
-        raise _refused(f"--solver {choices.solver}", why, "leave it out")
-    if preset != "auto":
+        raise _refused(f"--set solver={options.solver}", why, "leave it out")
+    if choices.preset != "auto":
         why = "the paper does not say how to normalise several channels"
-        raise _refused(f"--preset {preset}", why, f"leave it out, or {_ALONE}")
+        raise _refused(f"--preset {choices.preset}", why, f"leave it out, or {_ALONE}")
 
 
 def check_joint_fit(subject: Subject) -> None:
     """Refuse what a joint density does not know."""
     if any(part is not None for part in subject.tissues):
         why = "the densities of tissues are estimated for one channel at a time"
-        raise _refused("--csf, --gm and --wm", why, "leave them out")
+        raise _refused("--tissue-maps", why, "leave them out")
 
 
 def check_separate(subject: Subject) -> None:

@@ -7,7 +7,7 @@ can be shown by the SHA-256 of the image.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Unpack, overload
+from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 
@@ -22,12 +22,10 @@ from ndflow.image.mask_doubts import MaskFigures, mask_doubts, measure_mask
 from ndflow.image.read import Source
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.subject.channels import Subject, check_grids, check_separate, said
 from ndflow.subject.doubts import VoxelQuantiles, fit_doubts
-from ndflow.subject.parameters import FitOptions
 from ndflow.subject.records import JointModel, ScanModel, ScanModels
-from ndflow.subject.settings import Fitting, Reading, flat
 from ndflow.subject.tissue_maps import tissues_of
 from ndflow.subject.voxels import (
     EVIDENCE,
@@ -63,6 +61,21 @@ class FittedScan(NamedTuple):
     doubts: tuple[Doubt, ...]
 
 
+class FitOptions(TypedDict, total=False):
+    """The keywords of `fit`, but `joint`, for type checkers."""
+
+    mask: Source | None
+    exclude: Source | None
+    effective_count: float
+    concentration: float
+    concentration_prior: tuple[float, float] | None
+    truncation: int
+    prior_strength: float
+    tolerance: float
+    start: GaussianMixture | None
+    max_bytes: int
+
+
 @overload
 def fit(data: Histogram | Source, **options: Unpack[FitOptions]) -> Fit: ...
 
@@ -85,14 +98,14 @@ def fit(
     joint: bool = False,
     mask: Source | None = None,
     exclude: Source | None = None,
-    effective_count: float = Fitting.effective_count,
+    effective_count: float = Options.effective_count,
     concentration: float = 2.0,
     concentration_prior: tuple[float, float] | None = None,
     truncation: int = 20,
     prior_strength: float = 0.1,
     tolerance: float = 1e-2,
     start: GaussianMixture | None = None,
-    max_bytes: int = Reading.max_bytes,
+    max_bytes: int = Options.max_bytes,
 ) -> Fit | dict[str, Fit]:
     """Fit a Dirichlet-process Gaussian mixture to a histogram or an image.
 
@@ -136,7 +149,8 @@ def fit(
     >>> fitted.mixture.mean().round()
     array([100.])
     """
-    options = {
+    reading = Options(max_bytes=max_bytes)
+    chosen: dict[str, Any] = {
         "effective_count": effective_count,
         "concentration": concentration,
         "concentration_prior": concentration_prior,
@@ -146,34 +160,34 @@ def fit(
         "start": start,
     }
     if isinstance(data, Mapping):
-        return _fit_channels(Subject(data, mask, exclude), joint, Reading(max_bytes), options)
+        return _fit_channels(Subject(data, mask, exclude), reading, chosen, joint=joint)
     if joint:
         raise InvalidValueError("joint is for several channels; give images by their names")
     if isinstance(data, Histogram):
         if mask is not None or exclude is not None:
             raise InvalidValueError("a histogram has no voxels left to mask; leave out the mask")
-        return density.fit(data, **options)  # type: ignore[arg-type]
-    voxels = read_scan(Scan(data, mask, exclude), Reading(max_bytes))
+        return density.fit(data, **chosen)
+    voxels = read_scan(Scan(data, mask, exclude), reading)
     with error_about(voxels.volume.path, options=True):
-        return density.fit(voxels.histogram, **options)  # type: ignore[arg-type]
+        return density.fit(voxels.histogram, **chosen)
 
 
 def _fit_channels(
-    subject: Subject, joint: bool, reading: Reading, options: dict[str, Any]
+    subject: Subject, reading: Options, chosen: dict[str, Any], *, joint: bool
 ) -> Fit | dict[str, Fit]:
     """Fit the channels of a subject, together or each by itself."""
     if joint:
         cells = read_subject(subject, reading).cells
-        evidence = EVIDENCE * Fitting(options.pop("effective_count")).effective_count
+        evidence = EVIDENCE * Options(effective_count=chosen["effective_count"]).effective_count
         with error_about(subject.path, options=True):
-            return density.fit(cells, effective_count=evidence, **options)
+            return density.fit(cells, **{**chosen, "effective_count": evidence})
     check_separate(subject)
     check_grids(subject)
     found = {}
     for name in subject.names:
         voxels = read_scan(subject.scan(name), reading)
         with error_about(voxels.volume.path, options=True):
-            found[name] = density.fit(voxels.histogram, **options)
+            found[name] = density.fit(voxels.histogram, **chosen)
     return found
 
 
@@ -181,9 +195,7 @@ def fit_voxels(
     scan: Scan,
     voxels: ScanVoxels,
     *,
-    reading: Reading,
-    fitting: Fitting,
-    matching: Matching,
+    options: Options,
     tissues: bool = False,
 ) -> FittedScan:
     """Estimate the density of a scan that was read, and what else its method needs to know.
@@ -191,19 +203,19 @@ def fit_voxels(
     Parameters
     ----------
     scan, voxels : the scan, and its voxels.
-    reading, fitting, matching : what the user chose.
+    options : what the user chose.
     tissues : whether to estimate its tissues, from its tissue probability maps.
     """
-    path, method = voxels.volume.path, method_of(matching)
+    path, method = voxels.volume.path, method_of(options)
     warnings = list(voxels.warnings)
     with error_about(path):
-        fitted = density.fit(voxels.histogram, effective_count=fitting.effective_count)
-        landmarks = method.measure(voxels.histogram, matching)
+        fitted = density.fit(voxels.histogram, effective_count=options.effective_count)
+        landmarks = method.measure(voxels.histogram, options)
     if not fitted.status.converged:
         warnings.append(f"{path}: the fit of its density is {fitted.status.message}")
     own, files = None, voxels.files
     if tissues:
-        own, more, maps = tissues_of(scan, voxels, reading, fitting)
+        own, more, maps = tissues_of(scan, voxels, options)
         warnings += more
         files = files | maps
     misfit = _misfit(trimmed(voxels.histogram), fitted)
@@ -217,9 +229,7 @@ def fit_voxels(
 def fit_scan(
     scan: Scan,
     *,
-    reading: Reading,
-    fitting: Fitting,
-    matching: Matching,
+    options: Options,
     tissues: bool = False,
 ) -> ScanModel:
     """Read a scan and estimate its density; parameters as for `fit_voxels`.
@@ -229,10 +239,8 @@ def fit_scan(
     ScanModel
         The density, with everything about it but its fingerprint.
     """
-    voxels = read_scan(scan, reading)
-    fitted = fit_voxels(
-        scan, voxels, reading=reading, fitting=fitting, matching=matching, tissues=tissues
-    )
+    voxels = read_scan(scan, options)
+    fitted = fit_voxels(scan, voxels, options=options, tissues=tissues)
     quantiles = VoxelQuantiles.of_histogram(voxels.histogram)
     own = fitted.model.tissues
     return ScanModel(
@@ -240,7 +248,7 @@ def fit_scan(
         fitted.model.landmarks,
         own,  # type: ignore[arg-type]
         sha256=contents(fitted.files) or None,
-        settings=selection(scan) | flat(fitting),
+        settings=selection(scan) | options.of("fit"),
         voxels=voxels.counts,
         fit=fitted.fit.status.message,
         misfit=fitted.misfit,
@@ -258,20 +266,18 @@ def _misfit(used: Histogram, fitted: Fit) -> float:
 
 
 def fit_to_file(
-    scan: Scan, output: AnyPath, *, force: bool, reading: Reading, fitting: Fitting
+    scan: Scan,
+    output: AnyPath,
+    *,
+    force: bool,
+    options: Options,
 ) -> ScanModel:
     """Estimate the density of a scan and write it to a file."""
     files = scan.files(tissues=True)
     inputs = [name for names in files.values() for name in names]
     check_model(output, inputs, force=force)
     scan.tissues.check_complete()
-    made = fit_scan(
-        scan,
-        reading=reading,
-        fitting=fitting,
-        matching=Matching(),
-        tissues=scan.tissues.complete,
-    )
+    made = fit_scan(scan, options=options, tissues=scan.tissues.complete)
     made.write(output, force=force, inputs=inputs)
     return made
 
@@ -303,24 +309,26 @@ class SubjectModel(NamedTuple):
     warnings: tuple[str, ...]
 
 
-def fit_jointly(subject: Subject, *, reading: Reading, fitting: Fitting) -> FittedSubject:
+def fit_jointly(
+    subject: Subject,
+    *,
+    options: Options,
+) -> FittedSubject:
     """Read the channels of a subject and estimate their joint density, and that of each.
 
     Parameters
     ----------
     subject : the channels.
-    reading, fitting : what the user chose.
+    options : what the user chose.
     """
-    voxels = read_subject(subject, reading)
+    voxels = read_subject(subject, options)
     with error_about(subject.path):
-        fitted = density.fit(voxels.cells, effective_count=EVIDENCE * fitting.effective_count)
+        fitted = density.fit(voxels.cells, effective_count=EVIDENCE * options.effective_count)
     warnings = list(voxels.channels.warnings)
     if not fitted.status.converged:
         warnings.append(f"{subject.path}: the fit of the joint density {fitted.status.message}")
     scans = {
-        name: fit_voxels(
-            subject.scan(name), own, reading=reading, fitting=fitting, matching=Matching()
-        )
+        name: fit_voxels(subject.scan(name), own, options=options)
         for name, own in voxels.scans.items()
     }
     return FittedSubject(voxels, fitted, scans, tuple(warnings))
@@ -332,8 +340,7 @@ def fit_subject(
     *,
     joint: bool,
     force: bool,
-    reading: Reading,
-    fitting: Fitting,
+    options: Options,
 ) -> SubjectModel:
     """Estimate the densities of the channels of a subject and write them to one file.
 
@@ -343,23 +350,26 @@ def fit_subject(
     output : the file to write.
     joint : whether to estimate one joint density, or that of each channel by itself.
     force : whether another file may be replaced.
-    reading, fitting : what the user chose.
+    options : what the user chose.
     """
     inputs = [name for names in subject.files().values() for name in names]
     check_model(output, inputs, force=force)
-    made = (joint_model if joint else _separate_models)(subject, reading, fitting)
+    made = (joint_model if joint else _separate_models)(subject, options)
     made.record.write(output, force=force, inputs=inputs)
     return made
 
 
-def joint_model(subject: Subject, reading: Reading, fitting: Fitting) -> SubjectModel:
+def joint_model(
+    subject: Subject,
+    options: Options,
+) -> SubjectModel:
     """Return the joint density of a subject, as its file holds it, and what to tell the user."""
-    voxels, fitted, scans, warnings = fit_jointly(subject, reading=reading, fitting=fitting)
+    voxels, fitted, scans, warnings = fit_jointly(subject, options=options)
     first = scans[subject.names[0]]
     made = JointModel(
         fitted.mixture,
         sha256=contents(voxels.channels.files) or None,
-        settings=selection(subject.scan(subject.mask_channel)) | flat(fitting),
+        settings=selection(subject.scan(subject.mask_channel)) | options.of("fit"),
         voxels=voxels.counts,
         fit=fitted.status.message,
         mask=first.mask,
@@ -372,16 +382,13 @@ def joint_model(subject: Subject, reading: Reading, fitting: Fitting) -> Subject
     return SubjectModel(made, (*warnings, *said(told)))
 
 
-def _separate_models(subject: Subject, reading: Reading, fitting: Fitting) -> SubjectModel:
+def _separate_models(
+    subject: Subject,
+    options: Options,
+) -> SubjectModel:
     warnings = check_grids(subject)
     scans = {
-        name: fit_scan(
-            subject.scan(name),
-            reading=reading,
-            fitting=fitting,
-            matching=Matching(),
-            tissues=subject.tissues.complete,
-        )
+        name: fit_scan(subject.scan(name), options=options, tissues=subject.tissues.complete)
         for name in subject.names
     }
     told = ((subject.scan(name).path, one.warnings, one.doubts) for name, one in scans.items())

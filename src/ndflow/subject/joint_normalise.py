@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.files.atomic import AnyPath
-from ndflow.methods.matching import Matching
 from ndflow.methods.solution import MatchRecord
+from ndflow.options import Options
 from ndflow.population.plausibility import unlike_reference
 from ndflow.subject.channels import Subject
 from ndflow.subject.doubts import joint_doubts
@@ -18,7 +18,6 @@ from ndflow.subject.fit import fit_jointly
 from ndflow.subject.map_voxels import mapped_jointly
 from ndflow.subject.records import JointMapRecord, TargetRecord
 from ndflow.subject.results import SubjectResults, all_files, check_result, deliver, names_of
-from ndflow.subject.settings import Fitting, Reading, Writing, flat
 from ndflow.subject.voxels import EVIDENCE, Channels, selection
 from ndflow.transport import IntensityMap
 from ndflow.transport.joint import JointFigures, joint_map
@@ -59,8 +58,7 @@ def match_jointly(
     marginals: Sequence[GaussianMixture],
     target: GaussianMixture,
     *,
-    matching: Matching,
-    fitting: Fitting,
+    options: Options,
 ) -> JointSolution:
     """Return the joint map from the voxels of a subject to a density.
 
@@ -69,14 +67,14 @@ def match_jointly(
     rows : the voxels that count, (n, d).
     marginals : the density of each channel by itself.
     target : the joint density of the target, in the units of the result.
-    matching, fitting : what the user chose.
+    options : what the user chose.
     """
     found = joint_map(
         rows,
         marginals,
         target,
-        regularisation=matching.regularisation,
-        effective_count=EVIDENCE * fitting.effective_count,
+        regularisation=options.regularisation,
+        effective_count=EVIDENCE * options.effective_count,
     )
     message = "maps of each channel by itself"
     if found.figures.kept:
@@ -109,9 +107,6 @@ def normalise_jointly(
     target: JointTarget,
     *,
     outputs: Mapping[str, AnyPath] | None,
-    reading: Reading,
-    fitting: Fitting,
-    writing: Writing,
     command: Sequence[str] | None = None,
 ) -> SubjectResults:
     """Bring the channels of a subject to a joint target.
@@ -121,15 +116,12 @@ def normalise_jointly(
     subject : the channels.
     target : what they are brought to.
     outputs : where to write each image; None to return them.
-    reading, fitting, writing : what the user chose.
     command : what the user typed, for the record.
     """
     inputs = subject.files() | names_of(target.files)
     for output in (outputs or {}).values():
-        check_result(output, all_files(inputs), writing=writing)
-    made = map_jointly(
-        subject, target, reading=reading, fitting=fitting, writing=writing, command=command
-    )
+        check_result(output, all_files(inputs), options=target.options)
+    made = map_jointly(subject, target, command=command)
     results = {
         name: deliver(
             subject.scan(name),
@@ -138,7 +130,7 @@ def normalise_jointly(
             record,
             output=None if outputs is None else outputs[name],
             inputs=inputs,
-            writing=writing,
+            options=target.options,
             histogram=made.cells,
             target=target.marginals[place],
         )
@@ -151,33 +143,30 @@ def map_jointly(
     subject: Subject,
     target: JointTarget,
     *,
-    reading: Reading,
-    fitting: Fitting,
-    writing: Writing,
     command: Sequence[str] | None = None,
 ) -> JointImages:
     """Find the joint map of a subject; the voxels are mapped, but nothing is written.
 
     Parameters
     ----------
-    subject, target, reading, fitting, writing, command : as for `normalise_jointly`.
+    subject, target, command : as for `normalise_jointly`.
     """
-    fitted = fit_jointly(subject, reading=reading, fitting=fitting)
+    options = target.options
+    fitted = fit_jointly(subject, options=options)
     voxels, channels = fitted.voxels, fitted.voxels.channels
     solution = match_jointly(
         voxels.rows,
         [one.model.mixture for one in fitted.scans.values()],
         target.goal,
-        matching=target.matching,
-        fitting=fitting,
+        options=options,
     )
     shared = [*target.warnings, *fitted.warnings, *solution.warnings(subject.path)]
     settings = {
         **selection(subject.scan(subject.mask_channel)),
-        **flat(reading, fitting, target.matching, writing),
+        **options.of("read", "fit", "match", "write"),
         "joint": True,
     }
-    chunks = mapped_jointly(channels, solution.imap, writing.outside)
+    chunks = mapped_jointly(channels, solution.imap, options.outside)
     doubts = joint_doubts(voxels.rows, solution.imap, target.marginals)
     records = {}
     for place, (name, own) in enumerate(fitted.scans.items()):

@@ -15,12 +15,11 @@ from ndflow.files.fingerprints import Hashes
 from ndflow.files.model_files import is_model, read_model
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching, MatchingChoices
+from ndflow.options import Options
 from ndflow.population import Reference
 from ndflow.subject.channels import Subject, check_channels, check_joint, check_separate, listed
-from ndflow.subject.presets import PresetRecord, TargetFacts, settled_match
+from ndflow.subject.presets import Choices, PresetRecord, TargetFacts, settled_match
 from ndflow.subject.records import JointModel, ReferenceModel, ReferenceModels, ScanModels
-from ndflow.subject.settings import Fitting, PresetName, Reading, Writing
 from ndflow.subject.target import (
     AnyTarget,
     KnownTarget,
@@ -55,7 +54,7 @@ class JointTarget(NamedTuple):
     marginals : that of each channel.
     name : what messages call it.
     has_units : whether its own intensities mean anything; those of a reference do not.
-    matching : how channels are brought to it.
+    options : how channels are brought to it.
     files : that it was read from, with their hashes.
     warnings : for the user.
     """
@@ -64,58 +63,41 @@ class JointTarget(NamedTuple):
     marginals: tuple[GaussianMixture, ...]
     name: str
     has_units: bool
-    matching: Matching
+    options: Options
     files: Hashes
     warnings: tuple[str, ...] = ()
 
 
-def read_joint_target(
-    subject: Subject,
-    to: AnyChannelTarget,
-    *,
-    preset: PresetName,
-    choices: MatchingChoices,
-    writing: Writing,
-) -> JointTarget:
+def read_joint_target(subject: Subject, to: AnyChannelTarget, choices: Choices) -> JointTarget:
     """Return the joint target that a user means, and how the channels are brought to it.
 
     Parameters
     ----------
     subject : the channels.
     to : a joint reference or mixture, or the path of one (.json).
-    preset, choices : what the user chose; what a joint map cannot honour is refused.
-    writing : the data type that must hold the result.
+    choices : what the user chose; what a joint map cannot honour is refused.
     """
-    check_joint(subject, choices, preset)
+    check_joint(subject, choices)
     mixture, name, has_units, files, doubts = _joint_density(to, subject.names)
-    matching = with_scale(_joint_matching(choices), has_units=has_units)
+    chosen = Options(**{"regularisation": REGULARISATION, **choices.options})
+    options = with_scale(chosen, has_units=has_units)
     parts = [
-        target_of(DensityModel(marginal(mixture, place)), not has_units, name, matching)
+        target_of(DensityModel(marginal(mixture, place)), not has_units, name, options)
         for place in range(mixture.channels)
     ]
-    units = [_units(part, matching) for part in parts]
+    units = [_units(part, options) for part in parts]
     for part in parts:
-        goal = in_units(part, matching)
-        check_units(matching, writing, name=name, has_units=has_units, model=goal)
+        goal = in_units(part, options)
+        check_units(options, name=name, has_units=has_units, model=goal)
     matrix = np.diag([float(one.matrix[0, 0]) for one in units])
     goal_density = mixture.transformed(matrix, np.array([float(one.offset[0]) for one in units]))
     own = tuple(marginal(goal_density, place) for place in range(mixture.channels))
-    return JointTarget(goal_density, own, name, has_units, matching, files, doubts)
+    return JointTarget(goal_density, own, name, has_units, options, files, doubts)
 
 
-def _joint_matching(choices: MatchingChoices) -> Matching:
-    """Return what was chosen, with nothing left open."""
-    chosen = choices.regularisation
-    return Matching(
-        regularisation=REGULARISATION if chosen is None else chosen,
-        scale=choices.scale,
-        range=choices.range,
-    )
-
-
-def _units(part: Target, matching: Matching) -> Affine:
+def _units(part: Target, options: Options) -> Affine:
     """Return the map from the units of a channel of the target to those of the result."""
-    return units_of(part, matching) or Affine(np.eye(1), np.zeros(1))
+    return units_of(part, options) or Affine(np.eye(1), np.zeros(1))
 
 
 class _Density(NamedTuple):
@@ -175,24 +157,18 @@ class SeparateMatch(NamedTuple):
     name : of the channel.
     scan : the channel.
     target : what it is brought to.
-    matching, preset : how, and what a preset decided.
+    options, preset : how, and what a preset decided.
     """
 
     name: str
     scan: Scan
     target: Target
-    matching: Matching
+    options: Options
     preset: PresetRecord | None
 
 
 def separate_matches(
-    subject: Subject,
-    to: AnyChannelTarget,
-    *,
-    preset: PresetName,
-    choices: MatchingChoices,
-    reading: Reading,
-    fitting: Fitting,
+    subject: Subject, to: AnyChannelTarget, choices: Choices
 ) -> list[SeparateMatch]:
     """Return how each channel is brought to its own target, each as if it were alone.
 
@@ -200,20 +176,18 @@ def separate_matches(
     ----------
     subject : the channels.
     to : a file of the kind `references` or `mixtures`; or a target for each channel, by its name.
-    preset, choices, reading, fitting : what the user chose.
+    choices : what the user chose.
     """
     check_separate(subject)
     found = []
     for name, known in _separate_targets(to, subject.names).items():
         scan = subject.scan(name)
-        settled = settled_match(preset, choices, known.facts, maps=scan.tissues.complete)
-        method_of(settled.matching)
-        check_maps(scan, settled.matching)
+        settled = settled_match(choices, known.facts, maps=scan.tissues.complete)
+        method_of(settled.options)
+        check_maps(scan, settled.options)
         check_found_mask(scan)
-        target = read_target(
-            known, None, reading=reading, fitting=fitting, matching=settled.matching
-        )
-        found.append(SeparateMatch(name, scan, target, settled.matching, settled.preset))
+        target = read_target(known, None, options=settled.options)
+        found.append(SeparateMatch(name, scan, target, settled.options, settled.preset))
     return found
 
 

@@ -17,7 +17,7 @@ from ndflow.image.mask import BoolArray, Inside, Nonzero
 from ndflow.image.read import read_volume
 from ndflow.image.volume import Volume
 from ndflow.image.write import cast_to, make_array
-from ndflow.subject.settings import Outside
+from ndflow.options import Outside
 from ndflow.subject.voxels import Channels, finite_in_all, zero_in_all
 from ndflow.transport import IntensityMap, LinearInterpolant, linear_interpolant
 
@@ -58,7 +58,7 @@ def mapped(
     volume : the image.
     imap : the map.
     inside : the mask.
-    outside : what becomes of voxels outside the mask, see `Writing`.
+    outside : what becomes of voxels outside the mask, see `Options`.
     dtype : the data type of the result. The voxels that are yielded have it already where that
         saves time and none of them has to be clipped.
     """
@@ -192,7 +192,7 @@ def map_array(
     voxels : a volume of real numbers, in any order in memory.
     imap : the map.
     mask : which voxels are inside, in the shape of `voxels`; None for all but 0.
-    outside : what becomes of voxels outside the mask, see `Writing`.
+    outside : what becomes of voxels outside the mask, see `Options`.
 
     Returns
     -------
@@ -268,7 +268,7 @@ def mapped_jointly(
     ----------
     channels : the images and their mask.
     imap : the map, of as many channels.
-    outside : what becomes of voxels outside the mask, see `Writing`.
+    outside : what becomes of voxels outside the mask, see `Options`.
     """
     finite, within = finite_in_all(channels.volumes), channels.inside
     cleared = np.zeros_like(finite)

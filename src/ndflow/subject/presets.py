@@ -1,17 +1,13 @@
-"""What the preset *auto* looks at: how many scans and sites there are, and which tissues are known.
-
-Each fact also gives the words for it, which complete the sentence "because there are …".
-
-Presets: what is used where the user chooses nothing.
+"""Presets: what is used where the user chooses nothing.
 
 *paper* is the paper [castro2018]: each scan is matched to the average density of all, by the L2
 divergence. *auto* decides by what there is:
 
-| a study with                            | target   |
-|-----------------------------------------|----------|
-| tissue maps of all scans, by one labeller | tissue   |
-| no such maps, but enough scans          | adaptive |
-| few scans                               | average  |
+| a study with                              | proportions |
+|-------------------------------------------|-------------|
+| tissue maps of all scans, by one labeller | tissue      |
+| no such maps, but enough scans            | adaptive    |
+| few scans                                 | average     |
 
 The mode is two-level where at least two sites have enough scans, and individual otherwise. Small
 sites do no harm: the map of a site with one scan is that of the scan.
@@ -24,15 +20,22 @@ left open is decided here. Methods other than ndflow have no presets: they keep 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal, NamedTuple, get_args
 
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import Method, method_called
-from ndflow.methods.matching import Matching, MatchingChoices, Objective, TargetKind, check_choice
+from ndflow.options import (
+    Average,
+    ModeName,
+    Objective,
+    Options,
+    PresetName,
+    chosen_options,
+    options_of,
+)
 from ndflow.population import TISSUES, Reference
 from ndflow.preparation.brain import is_other_contrast
-from ndflow.subject.settings import Average, Averaging, AveragingChoices, ModeName, PresetName
 from ndflow.values import Record, plural
 
 Known = Literal["maps", "components"]
@@ -164,40 +167,30 @@ AUTO = _Auto(
     regularisation=1e-3,
 )
 
-_OF_AVERAGING = ("mode", "average")
-_OF_MATCHING = ("target", "objective", "regularisation")
+GOVERNED = tuple(one.name for one in fields(Options) if one.metadata["by_preset"])
 
 _SEVERAL = 2  # sites
 
-_TARGETS: dict[TargetKind, str] = {
-    "average": "plain target",
-    "tissue": "tissue target",
-    "adaptive": "adaptive target",
-}
 _AVERAGES: dict[Average, str] = {"density": "averaged densities", "quantile": "averaged quantiles"}
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the user chose about the settings that presets decide."""
+    """What the user chose: a preset, and options by name."""
 
     preset: PresetName = "auto"
-    averaging: AveragingChoices = AveragingChoices()
-    matching: MatchingChoices = MatchingChoices()
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Validate."""
-        check_choice("preset", self.preset, PresetName)
+        if self.preset not in get_args(PresetName):
+            raise InvalidValueError(f"preset must be 'auto' or 'paper', not {self.preset!r}")
+        object.__setattr__(self, "options", chosen_options(self.options))
 
     @property
-    def chosen(self) -> tuple[str, ...]:
-        """The names of the settings that presets decide, and the user chose."""
-        return tuple(
-            name
-            for part, names in ((self.averaging, _OF_AVERAGING), (self.matching, _OF_MATCHING))
-            for name in names
-            if getattr(part, name) is not None
-        )
+    def governed(self) -> tuple[str, ...]:
+        """The names of the options that presets decide, and the user chose."""
+        return tuple(name for name in GOVERNED if name in self.options)
 
 
 @dataclass(frozen=True)
@@ -235,10 +228,9 @@ class PresetRecord(Record):
 
 
 class Settled(NamedTuple):
-    """Settings with nothing left open, and why; None for a method without presets."""
+    """Options with nothing left open, and why; None for a method without presets."""
 
-    averaging: Averaging
-    matching: Matching
+    options: Options
     preset: PresetRecord | None
 
 
@@ -250,7 +242,7 @@ class _Decision(NamedTuple):
 
 
 def settled_study(choices: Choices, facts: StudyFacts) -> Settled:
-    """Return the settings of a study.
+    """Return the options of a study.
 
     Parameters
     ----------
@@ -265,39 +257,36 @@ def settled_study(choices: Choices, facts: StudyFacts) -> Settled:
     --------
     >>> facts = StudyFacts(60, {"Bonn": 28, "Ulm": 14, "Kiel": 18})
     >>> print(settled_study(Choices(), facts).preset.text)  # doctest: +NORMALIZE_WHITESPACE
-    auto: two-level, adaptive target, averaged quantiles, because there are 3 sites with 14 to 28
-    scans and no tissue maps
+    auto: two-level, adaptive proportions, averaged quantiles, because there are 3 sites with 14 to
+    28 scans and no tissue maps
     """
-    matching, averaging = choices.matching, choices.averaging
-    method = _checked_method(choices)
+    chosen, method = choices.options, _checked_method(choices)
     if not method.matches_densities:
-        return _without_preset(choices)
-    mode, target = _Decision(Averaging.mode), _Decision(Matching.target)
+        return Settled(Options(**chosen), None)
+    mode, target = _Decision(Options.mode), _Decision(Options.proportions)
     if choices.preset == "auto":
-        mode = _mode(facts, matching)
-        alike = (averaging.mode or mode.value) == "site"
+        mode = _mode(facts, chosen)
+        alike = chosen.get("mode", mode.value) == "site"
         target = _Decision("average") if alike else _target(facts)
-    decided = _settled(choices, mode=mode, target=target)
-    words = [
-        _word(decided.averaging.mode, averaging.mode),
-        _word(_TARGETS[decided.matching.target], matching.target),
-        _word(_AVERAGES[decided.averaging.average], averaging.average),
-    ]
+    options = _filled(choices, mode=mode, target=target)
+    words = {
+        "mode": options.mode,
+        "proportions": f"{options.proportions} proportions",
+        "average": _AVERAGES[options.average],
+    }
     reasons = [
-        *(mode.because if averaging.mode is None else ()),
-        *(target.because if matching.target is None else ()),
+        *(mode.because if "mode" not in chosen else ()),
+        *(target.because if "proportions" not in chosen else ()),
     ]
-    return decided._replace(preset=_record(choices, words, reasons))
+    return Settled(options, _record(choices, words, reasons))
 
 
-def settled_match(
-    preset: PresetName, matching: MatchingChoices, facts: TargetFacts, *, maps: bool
-) -> Settled:
-    """Return the settings of the match of single scans to a target.
+def settled_match(choices: Choices, facts: TargetFacts, *, maps: bool) -> Settled:
+    """Return the options of the match of single scans to a target.
 
     Parameters
     ----------
-    preset, matching : what the user chose.
+    choices : what the user chose.
     facts : what is known about the target.
     maps : whether the scans have tissue probability maps.
 
@@ -305,24 +294,22 @@ def settled_match(
     ------
     InvalidValueError : for choices that the method does not use.
     """
-    choices = Choices(preset, matching=matching)
-    method = _checked_method(choices)
-    if not method.matches_densities:
-        return _without_preset(choices)
-    target = _Decision(Matching.target)
-    if preset == "auto":
+    if not _checked_method(choices).matches_densities:
+        return Settled(Options(**choices.options), None)
+    target = _Decision(Options.proportions)
+    if choices.preset == "auto":
         known = "tissue maps" if maps else "no tissue maps"
         target = _target_of_given(facts, maps=maps, words=known)
-    decided = _settled(choices, mode=_Decision(Averaging.mode), target=target)
-    words = [_word(_TARGETS[decided.matching.target], matching.target)]
-    reasons = target.because if matching.target is None else ()
-    return decided._replace(preset=_record(choices, words, reasons))
+    options = _filled(choices, mode=_Decision(Options.mode), target=target)
+    reasons = () if "proportions" in choices.options else target.because
+    words = {"proportions": f"{options.proportions} proportions"}
+    return Settled(options, _record(choices, words, reasons))
 
 
-def _mode(facts: StudyFacts, matching: MatchingChoices) -> _Decision:
+def _mode(facts: StudyFacts, chosen: Mapping[str, Any]) -> _Decision:
     single: ModeName = "individual"
-    if matching.freeze:
-        return _Decision(single, ("rules for single scans (--freeze)",))
+    if chosen.get("freeze"):
+        return _Decision(single, ("rules for single scans (freeze)",))
     if not facts.sites_known or len(facts.sites) < 2:
         return _Decision(single, (facts.site_words,))
     if sum(size >= AUTO.per_site for size in facts.sites.values()) < _SEVERAL:
@@ -363,43 +350,19 @@ def _target_of_given(facts: TargetFacts, *, maps: bool, words: str) -> _Decision
     return _Decision("adaptive", (words, facts.words))
 
 
-def _settled(choices: Choices, *, mode: _Decision, target: _Decision) -> Settled:
+def _filled(choices: Choices, *, mode: _Decision, target: _Decision) -> Options:
     """Return what was chosen, and for what was not, what the preset says."""
-    rest: dict[str, Any] = AUTO._asdict() if choices.preset == "auto" else {}
-    usual = {**rest, "mode": mode.value, "target": target.value}
-    return Settled(
-        Averaging(**_filled(choices.averaging, usual)),
-        Matching(**_filled(choices.matching, usual)),
-        None,
-    )
-
-
-def _without_preset(choices: Choices) -> Settled:
-    return Settled(
-        Averaging(**_filled(choices.averaging, {})), Matching(**_filled(choices.matching, {})), None
-    )
-
-
-def _filled(chosen: AveragingChoices | MatchingChoices, usual: dict[str, Any]) -> dict[str, Any]:
-    """Return all that was chosen; what was left open as usual, or as the settings default to."""
-    return {
-        field.name: (
-            usual.get(field.name, field.default)
-            if (value := getattr(chosen, field.name)) is None
-            else value
-        )
-        for field in fields(_settled_kind(chosen))
-    }
-
-
-def _settled_kind(chosen: AveragingChoices | MatchingChoices) -> type[Averaging | Matching]:
-    return Averaging if isinstance(chosen, AveragingChoices) else Matching
+    decided: dict[str, Any] = {"mode": mode.value, "proportions": target.value}
+    if choices.preset == "auto":
+        decided |= {name: getattr(AUTO, name) for name in GOVERNED if name not in decided}
+    return Options(**{**decided, **choices.options})
 
 
 def _checked_method(choices: Choices) -> Method:
     """Return the method; refuse choices that it would ignore, whatever their values."""
-    method = method_called(choices.matching.method)
-    ignored = [one for one in choices.chosen if one in _OF_MATCHING and one not in method.uses]
+    method = method_called(choices.options.get("method", Options.method))
+    about_match = {one.name for one in options_of("match")}
+    ignored = [one for one in choices.governed if one in about_match - method.uses]
     if choices.preset != Choices.preset and not method.matches_densities:
         ignored.append("preset")
     if ignored:
@@ -409,17 +372,15 @@ def _checked_method(choices: Choices) -> Method:
     return method
 
 
-def _record(choices: Choices, words: Sequence[str], reasons: Sequence[str]) -> PresetRecord:
-    matching = choices.matching
-    more = [f"objective {matching.objective} (chosen)"] if matching.objective else []
-    if matching.regularisation is not None:
-        more.append(f"regularisation {matching.regularisation:g} (chosen)")
+def _record(choices: Choices, words: Mapping[str, str], reasons: Sequence[str]) -> PresetRecord:
+    chosen = choices.options
+    said = [f"{text} (chosen)" if name in chosen else text for name, text in words.items()]
+    if "objective" in chosen:
+        said.append(f"objective {chosen['objective']} (chosen)")
+    if "regularisation" in chosen:
+        said.append(f"regularisation {chosen['regularisation']:g} (chosen)")
     reason = None
     if reasons:
         *first, last = reasons
         reason = f"{', '.join(first)} and {last}" if first else last
-    return PresetRecord(choices.preset, ", ".join([*words, *more]), reason, choices.chosen)
-
-
-def _word(word: str, chosen: object) -> str:
-    return word if chosen is None else f"{word} (chosen)"
+    return PresetRecord(choices.preset, ", ".join(said), reason, choices.governed)

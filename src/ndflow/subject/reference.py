@@ -19,7 +19,7 @@ from ndflow.files.model_files import check_model, is_model, kind_in, read_model
 from ndflow.image.read import Source
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel, build_reference, method_called, method_of
-from ndflow.methods.matching import Matching, MethodName
+from ndflow.options import Average, MethodName, Options
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.subject.channels import check_channels
 from ndflow.subject.fit import fit_scan
@@ -32,7 +32,6 @@ from ndflow.subject.records import (
     ScanModel,
     ScanModels,
 )
-from ndflow.subject.settings import Average, Fitting, Reading
 from ndflow.subject.voxels import error_about
 from ndflow.values import JSON, short
 
@@ -68,8 +67,8 @@ def reference(
     average: Average = "density",
     names: Sequence[str] | None = None,
     channel_names: Sequence[str] | str | None = None,
-    method: MethodName = Matching.method,
-    landmarks: int = Matching.landmarks,
+    method: MethodName = Options.method,
+    landmarks: int = Options.landmarks,
     truncation: int = 20,
     effective_count: float = 3e4,
     output: AnyPath | None = None,
@@ -124,9 +123,9 @@ def reference(
     inside = [None] * len(sources) if masks is None else masks
     if len(inside) != len(sources):
         raise InvalidValueError(f"masks must be {len(sources)}, one per source, not {len(inside)}")
-    matching = Matching(method=method, landmarks=landmarks)
+    options = Options(method=method, landmarks=landmarks)
     models = [
-        _model_of(source, mask, matching) for source, mask in zip(sources, inside, strict=True)
+        _model_of(source, mask, options) for source, mask in zip(sources, inside, strict=True)
     ]
     if channel_names is None and len({one.channel_names for one in models}) == 1:
         channel_names = models[0].channel_names or None
@@ -134,7 +133,7 @@ def reference(
         names = [stem(file) for file in files]
     made = average_models(
         [one.model for one in models],
-        matching,
+        options,
         names=names,
         weights=None if weights is None else [float(w) for w in np.asarray(weights).ravel()],
         average=average,
@@ -148,24 +147,20 @@ def reference(
 
 
 def read_source(
-    scan: Scan, *, reading: Reading, fitting: Fitting, matching: Matching
+    scan: Scan,
+    *,
+    options: Options,
 ) -> SourceModel:
     """Return the model in a file, or that of an image.
 
     Parameters
     ----------
     scan : a scan, or the path of a mixture in place of its image.
-    reading, fitting, matching : what the user chose.
+    options : what the user chose.
     """
     if not is_model(scan.image):
         scan.tissues.check_complete()
-        made = fit_scan(
-            scan,
-            reading=reading,
-            fitting=fitting,
-            matching=matching,
-            tissues=scan.tissues.complete,
-        )
+        made = fit_scan(scan, options=options, tissues=scan.tissues.complete)
         image = (made.sha256 or {}).get("image", ())
         return SourceModel(
             made.model, made.settings or {}, image, made.warnings, image, made.doubts
@@ -178,22 +173,22 @@ def read_source(
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
         raise FileError(scan.image, "a reference, which cannot be averaged with scans", hint)
     record = JointModel.of_payload(scan.image, payload)
-    return saved_source(file, record, matching)._replace(channel_names=record.channel_names)
+    return saved_source(file, record, options)._replace(channel_names=record.channel_names)
 
 
-def saved_source(file: FileHash, record: ScanModel, matching: Matching) -> SourceModel:
+def saved_source(file: FileHash, record: ScanModel, options: Options) -> SourceModel:
     """Return what goes into a reference from the model of a scan in a file.
 
     Parameters
     ----------
     file : the file.
     record : the model in it.
-    matching : what the reference is for.
+    options : what the reference is for.
     """
     saved = record.model
     with error_about(file.file):
-        landmarks = method_of(matching).target_landmarks(
-            saved.landmarks, saved.mixture, matching, averaged=False
+        landmarks = method_of(options).target_landmarks(
+            saved.landmarks, saved.mixture, options, averaged=False
         )
     image = (record.sha256 or {}).get("image", ())
     known = DensityModel(saved.mixture, landmarks, saved.tissues)
@@ -202,7 +197,7 @@ def saved_source(file: FileHash, record: ScanModel, matching: Matching) -> Sourc
 
 def average_models(
     models: Sequence[DensityModel],
-    matching: Matching,
+    options: Options,
     *,
     names: Sequence[str] | None = None,
     weights: Sequence[float] | None = None,
@@ -225,7 +220,7 @@ def average_models(
         order.sort(key=lambda i: (models[i].landmarks.values.tolist(), heavy[i]))  # type: ignore[union-attr]
     return build_reference(
         [models[i] for i in order],
-        method_of(matching),
+        method_of(options),
         names=None if names is None else [names[i] for i in order],
         channel_names=channel_names,
         average=average,
@@ -240,7 +235,7 @@ def write_reference(
     output: AnyPath,
     sources: Sequence[str],
     models: Sequence[SourceModel],
-    matching: Matching,
+    options: Options,
     *,
     weights: Sequence[float] | None,
     average: Average,
@@ -253,7 +248,7 @@ def write_reference(
     ----------
     output : where to.
     sources, models : the files, and what was in them.
-    matching : what the reference is for.
+    options : what the reference is for.
     weights, average : as for `reference`.
     channel : what the images show, for example ``"T1w"``.
     force : whether another file may be replaced.
@@ -269,7 +264,7 @@ def write_reference(
     refuse_same_content(sources, models, inputs)
     made = average_models(
         [one.model for one in models],
-        matching,
+        options,
         names=names,
         weights=weights,
         average=average,
@@ -301,16 +296,16 @@ def lacking_tissues(sources: Sequence[str], models: Sequence[SourceModel]) -> st
 
 
 def _model_of(
-    source: GaussianMixture | Fit | Source, mask: Source | None, matching: Matching
+    source: GaussianMixture | Fit | Source, mask: Source | None, options: Options
 ) -> SourceModel:
     if mask is not None and (isinstance(source, GaussianMixture | Fit) or is_model(source)):
         raise InvalidValueError("a mixture has no voxels left to mask; give None in its place")
     if isinstance(source, GaussianMixture | Fit):
         mixture = source if isinstance(source, GaussianMixture) else source.mixture
-        found = method_of(matching).target_landmarks(None, mixture, matching, averaged=False)
+        found = method_of(options).target_landmarks(None, mixture, options, averaged=False)
         return SourceModel(DensityModel(mixture, found), {})
     scan = Scan(source, mask)
-    return read_source(scan, reading=Reading(), fitting=Fitting(), matching=matching)
+    return read_source(scan, options=options)
 
 
 def _tissues(models: Sequence[DensityModel], weights: Sequence[float]) -> TissueModel | None:
@@ -354,13 +349,13 @@ def holds_channels(path: AnyPath) -> bool:
     return ScanModel.read(path).mixture.channels > 1
 
 
-def read_channel_sources(sources: Sequence[str], matching: Matching) -> ChannelSources:
+def read_channel_sources(sources: Sequence[str], options: Options) -> ChannelSources:
     """Read the densities of several subjects, all with the same channels.
 
     Parameters
     ----------
     sources : the files.
-    matching : what the reference is for.
+    options : what the reference is for.
 
     Raises
     ------
@@ -380,7 +375,7 @@ def read_channel_sources(sources: Sequence[str], matching: Matching) -> ChannelS
             cause = f"holds {words[together]}, but {sources[0]} holds {words[not together]}"
             raise FileError(source, cause, "give files of one kind")
         joint = together
-        own, found = _in_file(source, kind, payload, file, matching)
+        own, found = _in_file(source, kind, payload, file, options)
         if names:
             check_channels(own, names, sources[0])
         names = own
@@ -389,13 +384,13 @@ def read_channel_sources(sources: Sequence[str], matching: Matching) -> ChannelS
 
 
 def _in_file(
-    source: str, kind: str, payload: dict[str, object], file: FileHash, matching: Matching
+    source: str, kind: str, payload: dict[str, object], file: FileHash, options: Options
 ) -> tuple[tuple[str, ...], tuple[SourceModel, ...]]:
     """Return the names of the channels in a file, and what is known about them."""
     if kind == ScanModels.kind:
         several = ScanModels.of_payload(source, payload)
         parts = (several.mixtures[name] for name in several.channel_names)
-        found = tuple(saved_source(file, one, matching) for one in parts)
+        found = tuple(saved_source(file, one, options) for one in parts)
         return several.channel_names, found
     model = JointModel.of_payload(source, payload)
     if not model.channel_names:
@@ -405,13 +400,13 @@ def _in_file(
         raise FileError(source, f"a density {cause}", hint)
     known = model.sha256 or {}
     images = tuple(part for name in model.channel_names for part in known.get(name, ()))
-    return model.channel_names, (saved_source(file, model, Matching())._replace(image=images),)
+    return model.channel_names, (saved_source(file, model, Options())._replace(image=images),)
 
 
 def write_channel_reference(
     output: AnyPath,
     sources: ChannelSources,
-    matching: Matching,
+    options: Options,
     *,
     weights: Sequence[float] | None,
     average: Average | None,
@@ -423,13 +418,13 @@ def write_channel_reference(
     ----------
     output : where to.
     sources : the densities.
-    matching : what the reference is for.
+    options : what the reference is for.
     weights : as for `ndflow.reference`.
     average : the same; by default, joint densities are averaged, and the quantiles of others.
     force : whether another file may be replaced.
     """
     if sources.joint:
-        _refuse_for_joint(matching, average)
+        _refuse_for_joint(options, average)
         average = "density"
     names = [stem(path) for path in sources.paths]
     made = []
@@ -443,7 +438,7 @@ def write_channel_reference(
         refuse_same_content(sources.paths, models, inputs)
         reference = average_models(
             [one.model for one in models],
-            matching,
+            options,
             names=names,
             weights=weights,
             average=average or "quantile",
@@ -458,13 +453,13 @@ def write_channel_reference(
         references.write(output, force=force, inputs=sources.paths)
 
 
-def _refuse_for_joint(matching: Matching, average: Average | None) -> None:
+def _refuse_for_joint(options: Options, average: Average | None) -> None:
     if average == "quantile":
         raise InvalidValueError(
-            "--average quantile is for one channel, but these densities are joint; leave it out"
+            "--set average=quantile is for one channel, but these densities are joint; leave it out"
         )
-    if not method_called(matching.method).maps_jointly:
+    if not method_called(options.method).maps_jointly:
         raise InvalidValueError(
-            f"--method {matching.method} looks at one channel at a time, but these densities are "
+            f"--method {options.method} looks at one channel at a time, but these densities are "
             f"joint; leave it out, or fit the channels without --joint"
         )

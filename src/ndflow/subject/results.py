@@ -27,10 +27,10 @@ from ndflow.image.read import files_of
 from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
+from ndflow.options import Options
 from ndflow.subject.channels import Subject, said
 from ndflow.subject.outputs import sidecar_of
 from ndflow.subject.records import MapRecord
-from ndflow.subject.settings import Writing
 from ndflow.transport import IntensityMap
 from ndflow.values import plural
 
@@ -124,18 +124,18 @@ class Result:
         return plot_joint(self.histogram, self.imap, goal, self.record.channel_names)
 
 
-def check_result(output: AnyPath, given: Sequence[str], *, writing: Writing) -> None:
+def check_result(output: AnyPath, given: Sequence[str], *, options: Options) -> None:
     """Say now what `deliver` would say at the end, for the files that were read.
 
     Not even by force is an image replaced that we did not write, unless it is empty.
     """
-    check_output(output, dtype=writing.dtype, force=writing.force, inputs=given)
+    check_output(output, dtype=options.dtype, force=options.force, inputs=given)
     there = [name for name in files_of(output) if Path(name).exists() and Path(name).stat().st_size]
     if there and not is_result(output, sidecar_of(output)):
         cause = "exists, and was not written by ndflow"
         raise FileError(there[0], cause, "choose another name for the output, or move it")
     try:
-        check_new_model(sidecar_of(output), force=writing.force, inputs=given, may_be_damaged=False)
+        check_new_model(sidecar_of(output), force=options.force, inputs=given, may_be_damaged=False)
     except FileError as error:
         hint = f"it would be the sidecar of {Path(output).name}: {error.hint}"
         raise FileError(error.path, error.cause, hint) from None
@@ -158,7 +158,7 @@ def deliver(
     *,
     output: AnyPath | None,
     inputs: Files,
-    writing: Writing,
+    options: Options,
     sidecar: AnyPath | None = None,
     histogram: Histogram | None = None,
     target: GaussianMixture | None = None,
@@ -173,7 +173,7 @@ def deliver(
     record : how it was made, but for what only shows when it is written.
     output : where to; None for memory.
     inputs : files that must not be replaced.
-    writing : how.
+    options : how.
     sidecar : where the sidecar goes, if not beside the image.
     histogram, target : see `Result`.
     """
@@ -186,25 +186,25 @@ def deliver(
         warnings = list(record.warnings)
         if clipped:
             warnings.append(
-                f"{output or like.path}: {clipped:,} voxels did not fit the type {writing.dtype} "
+                f"{output or like.path}: {clipped:,} voxels did not fit the type {options.dtype} "
                 f"and became the nearest value that does"
             )
         full = replace(record, outputs=tuple(outputs), clipped=clipped, warnings=tuple(warnings))
         if place is not None:
-            full.write(place, force=writing.force, inputs=protected, metadata=scan.metadata)
+            full.write(place, force=options.force, inputs=protected, metadata=scan.metadata)
 
     image: NDArray[Any] | SpatialImage | None = None
     if output is None:
         make = make_array if isinstance(scan.image, np.ndarray) else make_image
-        image, clipped = make(like, chunks, dtype=writing.dtype)
+        image, clipped = make(like, chunks, dtype=options.dtype)
         complete(clipped)
     else:
         write_volume(
             output,
             like,
             chunks,
-            dtype=writing.dtype,
-            force=writing.force,
+            dtype=options.dtype,
+            force=options.force,
             inputs=protected,
             then=lambda written: complete(written.clipped, written.sha256),
         )

@@ -19,13 +19,12 @@ from ndflow.files.model_files import ModelFile, is_model, kind_in, read_model
 from ndflow.image.read import Source
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel, method_called, method_of
-from ndflow.methods.matching import Matching
 from ndflow.methods.targets import target_rule
+from ndflow.options import Options
 from ndflow.population import Reference, TissueModel
 from ndflow.subject.fit import fit_voxels
 from ndflow.subject.presets import TargetFacts
 from ndflow.subject.records import JointModel, ReferenceModel, ReferenceModels, ScanModels
-from ndflow.subject.settings import Fitting, Reading, Writing
 from ndflow.subject.voxels import error_about, read_scan
 from ndflow.transport import Affine, align
 from ndflow.values import JSON
@@ -227,9 +226,7 @@ def read_target(
     to: AnyTarget,
     mask: Source | None,
     *,
-    reading: Reading,
-    fitting: Fitting,
-    matching: Matching,
+    options: Options,
 ) -> Target:
     """Return the target that a user means.
 
@@ -238,22 +235,22 @@ def read_target(
     to : a reference or a mixture, or the path of one (.json), or the name of one in the package
         (``"builtin:T1w"``); or an image; or one of these that was read already.
     mask : of an image, see `Scan`.
-    reading, fitting : how an image is read, and its density estimated.
-    matching : what the target is for.
+    options : how an image is read, and its density estimated.
+    options : what the target is for.
     """
     if isinstance(to, Target):
         return to
-    method_of(matching)
-    refuse_image(to, matching)
+    method_of(options)
+    refuse_image(to, options)
     known = known_target(to)
     if known is not None:
         if mask is not None:
             raise InvalidValueError(f"{known.name} is not an image; leave out its mask (--to-mask)")
-        found = target_of(known.model, known.averaged, known.name, matching, files=known.files)
+        found = target_of(known.model, known.averaged, known.name, options, files=known.files)
         return found._replace(doubts=known.doubts)
     scan = Scan(to, mask)  # type: ignore[arg-type]  # nothing else is left
-    voxels = read_scan(scan, reading)
-    fitted = fit_voxels(scan, voxels, reading=reading, fitting=fitting, matching=matching)
+    voxels = read_scan(scan, options)
+    fitted = fit_voxels(scan, voxels, options=options)
     files = {
         ("target" if what == "image" else f"target_{what}"): read
         for what, read in voxels.files.items()
@@ -269,7 +266,7 @@ def target_of(
     model: DensityModel,
     averaged: bool,
     name: str,
-    matching: Matching,
+    options: Options,
     *,
     files: Hashes | None = None,
 ) -> Target:
@@ -280,10 +277,10 @@ def target_of(
     model : what is known about it.
     averaged : whether it is the average of many scans: a reference.
     name : what messages call it.
-    matching : what the target is for.
+    options : what the target is for.
     files : that it was read from.
     """
-    mixture, method = model.mixture, method_of(matching)
+    mixture, method = model.mixture, method_of(options)
     if mixture.channels != 1:
         cause = f"a density of {mixture.channels} channels, but an image has one"
         raise FileError(name, cause, "give as many images, by channel, with joint=True")
@@ -291,8 +288,8 @@ def target_of(
     with error_about(name):
         known = DensityModel(
             mixture,
-            method.target_landmarks(model.landmarks, mixture, matching, averaged=averaged),
-            target_rule(matching).population_tissues(mixture, model.tissues),
+            method.target_landmarks(model.landmarks, mixture, options, averaged=averaged),
+            target_rule(options).population_tissues(mixture, model.tissues),
         )
     return Target(known, name, not averaged, files or {})
 
@@ -311,20 +308,19 @@ def _of_several(name: object, names: Sequence[str], how: str) -> FileError:
     return FileError(name, cause, f"give all of them: {words}{how}")
 
 
-def refuse_image(to: AnyTarget, matching: Matching) -> None:
+def refuse_image(to: AnyTarget, options: Options) -> None:
     """Refuse an image as a target that has to represent a population."""
     known = isinstance(to, Target | KnownTarget | Reference | Fit | GaussianMixture)
     if known or is_builtin(to) or is_model(to):
         return
     name = os.fspath(to) if isinstance(to, str | os.PathLike) else "the target"
-    if target_rule(matching).needs_tissue_model:
+    if target_rule(options).needs_tissue_model:
         cause = "an image, which does not know the tissues of a population"
-        raise FileError(name, cause, "give a reference, or leave out --target")
+        raise FileError(name, cause, "give a reference, or leave out --proportions")
 
 
 def check_units(
-    matching: Matching,
-    writing: Writing,
+    options: Options,
     *,
     name: str,
     has_units: bool = False,
@@ -334,33 +330,33 @@ def check_units(
 
     Parameters
     ----------
-    matching, writing : what the user chose.
+    options : what the user chose.
     name : what messages call the target.
     has_units : whether its intensities mean anything.
     model : the target in the units of the result; None for a reference that is yet to be made.
     """
-    if matching.scale == "target" and not has_units:
+    if options.scale == "target" and not has_units:
         raise InvalidValueError(
             f"{name}: a reference has no units of its own for --scale target; use --scale positive "
             f"or --scale standard, or choose units with --range LOW HIGH"
         )
-    if "int" not in writing.dtype or (model is None and matching.range is not None):
+    if "int" not in options.dtype or (model is None and options.range is not None):
         return
     if model is None:
-        scale = with_scale(matching, has_units=False).scale
+        scale = with_scale(options, has_units=False).scale
         mean, sd = SCALES[scale or "standard"]
     else:
         mean, sd = float(model.mixture.mean()[0]), float(np.sqrt(model.mixture.covariance()[0, 0]))
-    limits = np.iinfo(writing.dtype)
+    limits = np.iinfo(options.dtype)
     if sd < _COARSEST:
         raise InvalidValueError(
-            f"{writing.dtype} holds integers, but the result would have a standard deviation of "
+            f"{options.dtype} holds integers, but the result would have a standard deviation of "
             f"{sd:.2g} only; choose units with --scale positive or --range 0 1000, or use --dtype "
             f"float32"
         )
     if not limits.min <= mean <= limits.max:
         raise InvalidValueError(
-            f"{writing.dtype} ends at {limits.min if mean < 0 else limits.max}, but the result "
+            f"{options.dtype} ends at {limits.min if mean < 0 else limits.max}, but the result "
             f"would have a mean of {mean:.4g}; use --dtype float32, or choose units with "
             f"--range {limits.min} {limits.max}"
         )
@@ -376,33 +372,33 @@ def _refuse_absurd(name: str, mixture: GaussianMixture) -> None:
         raise FileError(name, cause, "check that it is the right file")
 
 
-def in_units(target: Target, matching: Matching) -> DensityModel:
+def in_units(target: Target, options: Options) -> DensityModel:
     """Return what is known about the target, in the units in which the result is wanted."""
-    units = units_of(target, matching)
+    units = units_of(target, options)
     return target.model if units is None else target.model.transformed(units)
 
 
-def with_scale(matching: Matching, *, has_units: bool) -> Matching:
+def with_scale(options: Options, *, has_units: bool) -> Options:
     """Return the same choices, with the scale that is used where the user chose no units.
 
     It remains None with a --range.
 
     Parameters
     ----------
-    matching : what the user chose.
+    options : what the user chose.
     has_units : whether the intensities of the target mean anything.
     """
-    method = method_called(matching.method)
-    if matching.scale is not None or matching.range is not None:
-        return matching
-    return replace(matching, scale="target" if has_units else method.usual_scale)
+    method = method_called(options.method)
+    if options.scale is not None or options.range is not None:
+        return options
+    return replace(options, scale="target" if has_units else method.usual_scale)
 
 
-def units_of(target: Target, matching: Matching) -> Affine | None:
+def units_of(target: Target, options: Options) -> Affine | None:
     """Return the map from the target's units to those of the result; None if they are the same."""
-    mixture, ends = target.model.mixture, matching.range
+    mixture, ends = target.model.mixture, options.range
     if ends is None:
-        scale = with_scale(matching, has_units=target.has_units).scale
+        scale = with_scale(options, has_units=target.has_units).scale
         if scale == "target" or (scale == "standard" and not target.has_units):
             return None
         mean, sd = SCALES[scale or "standard"]

@@ -14,10 +14,9 @@ from ndflow.image.mask import BoolArray, misalignment_warnings
 from ndflow.image.read import Source, read_volume
 from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
-from ndflow.methods.matching import Matching
 from ndflow.methods.targets import target_rule
+from ndflow.options import Options
 from ndflow.population import TISSUES, Tissues
-from ndflow.subject.settings import Fitting, Reading
 from ndflow.subject.voxels import ScanVoxels, error_about
 from ndflow.values import FloatArray
 
@@ -25,17 +24,17 @@ _ALIKE = 10.0  # the largest values of the three maps may differ by this factor
 _LEAST = 1e-3  # of any tissue: less is a mistake, or no brain
 
 
-def check_maps(scan: Scan, matching: Matching) -> None:
+def check_maps(scan: Scan, options: Options) -> None:
     """Refuse maps that would be ignored, and a target that lacks them."""
-    rule = target_rule(matching)
+    rule = target_rule(options)
     scan.tissues.check_complete()
     if rule.needs_tissue_maps and not scan.tissues.complete:
         raise InvalidValueError(
-            f"--target {matching.target} needs tissue probability maps: --csf, --gm and --wm"
+            f"--proportions {options.proportions} needs tissue probability maps: --tissue-maps"
         )
     if scan.tissues.complete and not rule.needs_tissue_maps:
         raise InvalidValueError(
-            "--csf, --gm and --wm are for --target tissue only, and that is for a reference of "
+            "--tissue-maps are for --proportions tissue only, and that is for a reference of "
             "scans with such maps; leave them out, or give such a reference"
         )
 
@@ -99,7 +98,11 @@ def probabilities(
     return ProbabilityMap(share, warnings, read.files)
 
 
-def tissues_of(scan: Scan, voxels: ScanVoxels, reading: Reading, fitting: Fitting) -> ScanTissues:
+def tissues_of(
+    scan: Scan,
+    voxels: ScanVoxels,
+    options: Options,
+) -> ScanTissues:
     """Estimate the densities and proportions of a scan's tissues."""
     flat, path = voxels.volume.flat, voxels.volume.path
     inside = voxels.inside[:]
@@ -111,7 +114,7 @@ def tissues_of(scan: Scan, voxels: ScanVoxels, reading: Reading, fitting: Fittin
     densities, amounts, largest, warnings = [], [], [], []
     files: Hashes = {}
     for name, source in zip(TISSUES, _all_three(scan), strict=True):
-        share, found, read = probabilities(source, voxels.volume, inside, reading.max_bytes)
+        share, found, read = probabilities(source, voxels.volume, inside, options.max_bytes)
         warnings += found
         files |= {name.lower(): read} if read else {}
         amounts.append(float(share.sum()))
@@ -120,7 +123,7 @@ def tissues_of(scan: Scan, voxels: ScanVoxels, reading: Reading, fitting: Fittin
             counted = histogram(
                 stored, weights=share, slope=voxels.volume.slope, inter=voxels.volume.inter
             )
-            densities.append(fit(counted, effective_count=fitting.effective_count).mixture)
+            densities.append(fit(counted, effective_count=options.effective_count).mixture)
     if max(largest) > _ALIKE * min(largest):
         cause = f"its tissue maps reach {', '.join(f'{most:g}' for most in largest)}"
         raise FileError(path, cause, "give probabilities of CSF, GM and WM in the same units")

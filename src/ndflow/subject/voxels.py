@@ -30,6 +30,7 @@ from ndflow.image.mask import (
 from ndflow.image.read import Source, read_volume
 from ndflow.image.subject import Scan
 from ndflow.image.volume import PIECE, Volume
+from ndflow.options import Options
 from ndflow.preparation.brain import (
     brain_mask,
     check_deepbet,
@@ -37,7 +38,6 @@ from ndflow.preparation.brain import (
     refuse_other_contrasts,
 )
 from ndflow.subject.channels import Subject, check_grids
-from ndflow.subject.settings import Reading
 from ndflow.values import FloatArray, Record
 
 _PIECE = 1 << 16  # voxels counted at a time; a histogram of the whole would double the memory
@@ -105,9 +105,9 @@ class ScanVoxels(NamedTuple):
         return VoxelCounts(used, self.excluded, outliers, self.not_finite, volume)
 
 
-def read_scan(scan: Scan, reading: Reading) -> ScanVoxels:
+def read_scan(scan: Scan, options: Options) -> ScanVoxels:
     """Read the image and the masks of a scan."""
-    limit = reading.max_bytes
+    limit = options.max_bytes
     excluded = None
     if scan.lesion is not None:
         excluded = read_mask(scan.lesion, fewest=0, max_bytes=limit)
@@ -381,9 +381,9 @@ class SubjectVoxels(NamedTuple):
         return VoxelCounts(used, self.excluded, outliers, self.not_finite, volume)
 
 
-def read_channels(subject: Subject, reading: Reading) -> Channels:
+def read_channels(subject: Subject, options: Options) -> Channels:
     """Read the images of a subject and their mask."""
-    limit = reading.max_bytes
+    limit = options.max_bytes
     warnings = check_grids(subject)
     files: Hashes = {}
     found, found_brain = None, False
@@ -407,13 +407,13 @@ def read_channels(subject: Subject, reading: Reading) -> Channels:
     return Channels(tuple(volumes), inside, tuple(warnings), files, found_brain)
 
 
-def read_subject(subject: Subject, reading: Reading) -> SubjectVoxels:
+def read_subject(subject: Subject, options: Options) -> SubjectVoxels:
     """Read the channels of a subject and count their voxels."""
     lesion = None
     if subject.lesion is not None:
-        excluded = read_mask(subject.lesion, fewest=0, max_bytes=reading.max_bytes)
+        excluded = read_mask(subject.lesion, fewest=0, max_bytes=options.max_bytes)
         lesion = excluded.inside.reshape(-1, order="F")
-    channels = read_channels(subject, reading)
+    channels = read_channels(subject, options)
     if subject.lesion is not None:
         more = excluded.on(channels.volumes[0])
         files = channels.files | ({"lesion": excluded.files} if excluded.files else {})

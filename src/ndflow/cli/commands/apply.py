@@ -7,21 +7,28 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import Output, ReadingOptions, Verbosity, VerbosityOptions, WritingOptions
-from ndflow.subject.settings import Reading, Writing
+from ndflow.cli.options import (
+    INPUT,
+    ApplyOptions,
+    Expert,
+    Output,
+    Verbosity,
+    VerbosityOptions,
+    chosen,
+)
 
 
 def apply(
     image: Annotated[tuple[str, ...], Parameter(metavar="IMAGE|NAME=IMAGE...")],
     /,
     *,
-    map: Annotated[str, Parameter(metavar="FILE")],
+    map: Annotated[str, Parameter(metavar="FILE", group=INPUT)],
+    inverse: Annotated[bool, Parameter(group=INPUT)] = False,
+    other_image: Annotated[bool, Parameter(group=INPUT)] = False,
+    mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain", group=INPUT)] = None,
     output: Output,
-    inverse: bool = False,
-    other_image: bool = False,
-    mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain")] = None,
-    writing: WritingOptions = Writing(),
-    reading: ReadingOptions = Reading(),
+    options: ApplyOptions = None,
+    expert: Expert = (),
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Apply a saved intensity map to an image, or undo it.
@@ -44,7 +51,7 @@ def apply(
     other_image
         With --inverse: undo the map even in an image that it did not make, such as an edited copy.
     mask
-        The brain mask that --outside refers to; or `brain` or `auto` to find it. Default: all
+        The brain mask that --set outside refers to; or `brain` or `auto` to find it. Default: all
         nonzero voxels.
     """
     from ndflow.cli.arguments import are_channels, typed_subject
@@ -52,12 +59,14 @@ def apply(
     from ndflow.cli.run import command_line, run_scans
     from ndflow.errors import InvalidValueError
     from ndflow.image.subject import Scan
+    from ndflow.options import Options
     from ndflow.study.tasks import Task
     from ndflow.subject.apply import apply_map
     from ndflow.subject.outputs import outputs_for
 
     if other_image and not inverse:
         raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
+    settled = Options(**chosen(options, expert, "write", "read"))
     if are_channels(image):
         from ndflow.cli.channel_runs import apply_channels
 
@@ -67,8 +76,7 @@ def apply(
             output,
             inverse=inverse,
             other_image=other_image,
-            reading=reading,
-            writing=writing,
+            options=settled,
             verbosity=verbosity,
         )
     if len(image) != 1:
@@ -84,8 +92,7 @@ def apply(
         "inverse": inverse,
         "other_image": other_image,
         "output": file,
-        "reading": reading,
-        "writing": writing,
+        "options": settled,
         "command": command_line(),
     }
     code, outcomes = run_scans(

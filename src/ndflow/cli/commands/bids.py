@@ -8,29 +8,26 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
-    AveragingOptions,
+    INPUT,
     DryRun,
-    FittingOptions,
+    Expert,
+    FindTissues,
+    GivenReference,
     Jobs,
     Joint,
-    MatchingOptions,
-    NewTissues,
     NoBiasField,
     NoReport,
-    NoTissues,
     Prepare,
     Preset,
-    ReadingOptions,
     Scheduler,
+    StudyOptions,
     UnmaskedScans,
     Verbosity,
     VerbosityOptions,
-    WritingOptions,
+    chosen,
 )
-from ndflow.methods.matching import MatchingChoices
-from ndflow.subject.settings import AveragingChoices, Fitting, Reading, Writing
 
-Several = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1)]
+Several = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1, group=INPUT)]
 
 
 def bids(
@@ -41,29 +38,32 @@ def bids(
     *,
     participant_label: Several = (),
     session_label: Several = (),
-    suffix: Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1)] = ("T1w",),
+    suffix: Annotated[
+        tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1, group=INPUT)
+    ] = ("T1w",),
     joint: Joint = False,
-    bids_filter_file: Annotated[str | None, Parameter(metavar="FILE")] = None,
+    bids_filter_file: Annotated[str | None, Parameter(metavar="FILE", group=INPUT)] = None,
     derivatives: Annotated[
         tuple[str, ...],
-        Parameter(name=("--derivatives", "-d"), metavar="[NAME=]DIR...", consume_multiple=1),
+        Parameter(
+            name=("--derivatives", "-d"),
+            metavar="[NAME=]DIR...",
+            consume_multiple=1,
+            group=INPUT,
+        ),
     ] = (),
     mask: UnmaskedScans = None,
+    site_column: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
     prepare: Prepare = False,
+    tissues: FindTissues = "given",
     no_bias_field: NoBiasField = False,
-    no_tissues: NoTissues = False,
-    new_tissues: NewTissues = False,
-    site_column: Annotated[str | None, Parameter(metavar="NAME")] = None,
-    reference: Annotated[str | None, Parameter(metavar="R.json|builtin:T1w")] = None,
+    reference: GivenReference = None,
     preset: Preset = "auto",
-    averaging: AveragingOptions = AveragingChoices(),
-    matching: MatchingOptions = MatchingChoices(),
-    fitting: FittingOptions = Fitting(),
-    writing: WritingOptions = Writing(),
-    reading: ReadingOptions = Reading(),
+    options: StudyOptions = None,
+    expert: Expert = (),
+    no_report: NoReport = False,
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
-    no_report: NoReport = False,
     dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
@@ -105,10 +105,6 @@ def bids(
     site_column
         The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
         Default: site, centre, center or site_id.
-    reference
-        The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
-        docs/reference/builtin.md); with --mode site and two-level, those of sites
-        (`reference_SITE.json`) are looked for beside it. Default: references made from these scans.
     """
     from ndflow.cli.channel_cohort import write_shared
     from ndflow.cli.dataset_run import (
@@ -120,6 +116,7 @@ def bids(
     from ndflow.errors import InvalidValueError
     from ndflow.files.model_files import kind_in
     from ndflow.image.mask import found_for
+    from ndflow.options import Options
     from ndflow.study.bids_masks import named_derivatives
     from ndflow.study.bids_names import read_filters
     from ndflow.study.bids_query import find_scans
@@ -154,13 +151,8 @@ def bids(
             "--reference is of one contrast; give one --suffix at a time, or the reference.json of "
             "a study of all of them"
         )
-    preparing = preparing_for(
-        prepare,
-        mask,
-        no_bias_field=no_bias_field,
-        no_tissues=no_tissues,
-        new_tissues=new_tissues,
-    )
+    preparing = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
+    choices = Choices(preset, chosen(options, expert))
     if preparing is not None:
         check_suffixes([*folders])
     unmasked = None if preparing else found_for(mask)
@@ -185,18 +177,9 @@ def bids(
     if joint:
         found = next(iter(images.values()))
         return run_dataset_together(
-            Study(
-                place,
-                (),
-                fitting=fitting,
-                reading=reading,
-                writing=writing,
-                given=reference,
-                jobs=jobs,
-                scheduler=scheduler,
-            ),
+            Study(place, (), given=reference, jobs=jobs, scheduler=scheduler),
             images,
-            Choices(preset, averaging, matching),
+            choices,
             bids_dir=bids_dir,
             level=level,
             unmasked=unmasked,
@@ -214,9 +197,7 @@ def bids(
         study = Study(
             folder,
             scans_of_dataset(found, unmasked=unmasked, derivatives=pipelines),
-            fitting=fitting,
-            reading=reading,
-            writing=writing,
+            options=Options(**choices.options),
             given=reference,
             channel=name,
             jobs=jobs,
@@ -226,7 +207,7 @@ def bids(
         if preparing is not None:
             partial = level == "participant"
             study = with_preparation(study, root, preparing, dataset=True, partial=partial)
-        study = with_choices(study, Choices(preset, averaging, matching))
+        study = with_choices(study, choices)
         warnings = [] if site_column else [*site_hints(found, root)]
         warnings += [] if runs else hints  # which are about all suffixes
         warnings += [*unused_derivatives(found, pipelines), *unused_lesions(found)]

@@ -8,27 +8,25 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
-    AveragingOptions,
+    INPUT,
     DryRun,
-    FittingOptions,
+    Expert,
+    FindTissues,
+    GivenReference,
     Jobs,
     Joint,
-    MatchingOptions,
-    NewTissues,
     NoBiasField,
     NoReport,
-    NoTissues,
+    Pattern,
     Prepare,
     Preset,
-    ReadingOptions,
     Scheduler,
+    StudyOptions,
     UnmaskedScans,
     Verbosity,
     VerbosityOptions,
-    WritingOptions,
+    chosen,
 )
-from ndflow.methods.matching import MatchingChoices
-from ndflow.subject.settings import AveragingChoices, Fitting, Reading, Writing
 
 if TYPE_CHECKING:
     from ndflow.cli.listed_scans import ListedScans
@@ -37,72 +35,51 @@ if TYPE_CHECKING:
 
 def cohort(
     table: Annotated[str, Parameter(metavar="TABLE")],
-    out: Annotated[str | None, Parameter(metavar="OUT")] = None,
+    out: Annotated[str, Parameter(metavar="OUT")],
     /,
     *,
-    from_folder: Annotated[str | None, Parameter(metavar="DIR")] = None,
-    pattern: Annotated[str | None, Parameter(metavar="PATTERN")] = None,
+    pattern: Pattern = None,
+    channels: Annotated[
+        tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1, group=INPUT)
+    ] = (),
+    joint: Joint = False,
     mask: UnmaskedScans = None,
     prepare: Prepare = False,
+    tissues: FindTissues = "given",
     no_bias_field: NoBiasField = False,
-    no_tissues: NoTissues = False,
-    new_tissues: NewTissues = False,
-    channel: Annotated[str, Parameter(metavar="NAME")] = "intensity",
-    channels: Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1)] = (),
-    joint: Joint = False,
-    reference: Annotated[str | None, Parameter(metavar="R.json|builtin:T1w")] = None,
+    reference: GivenReference = None,
     preset: Preset = "auto",
-    averaging: AveragingOptions = AveragingChoices(),
-    matching: MatchingOptions = MatchingChoices(),
-    fitting: FittingOptions = Fitting(),
-    writing: WritingOptions = Writing(),
-    reading: ReadingOptions = Reading(),
+    options: StudyOptions = None,
+    expert: Expert = (),
+    no_report: NoReport = False,
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
-    no_report: NoReport = False,
     dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Normalise all scans of a study to a reference, made from them or given.
 
-    OUT will hold the images, intensity maps, models and references, a list of failures, and a
-    report, report.html (requires pip install 'ndflow[report]'). Run the same command again to
-    resume: only what is missing or out of date is done.
-
-    First correct bias fields and make brain masks, or let --prepare do both;
-    docs/concepts/before-you-start.md says what else matters.
+    OUT will hold the images, intensity maps, models, references and a report, report.html. Run the
+    same command again to resume. Raw scans need --prepare.
 
     Example: `ndflow cohort study.tsv OUT --jobs 4`
 
     Parameters
     ----------
     table
-        TSV or CSV with one row per scan and a column `image`; optionally `subject`, `site`, `mask`,
-        `lesion` (voxels to leave out of the estimate), `csf`, `gm`, `wm` and covariates. Paths are
-        relative to the table. What was understood is printed first.
+        TSV or CSV with one row per scan: `image`, and optionally `subject`, `site`, `mask`,
+        `lesion` (not part of the estimate), `csf`, `gm`, `wm` and covariates; paths are relative to
+        it. Or a folder: all images in it, with the folder that each is in as its site.
     out
         The folder for the results.
-    from_folder
-        Instead of TABLE: all images in this folder and its subfolders, without masks and results
-        of ndflow. The site of a scan is the folder that it is in.
-    pattern
-        With --from-folder: a pattern for the names of the images, such as `*_T1w.nii.gz`. Default:
-        all images.
-    channel
-        The contrast of the images, such as T1w, which the reference and the report name.
     channels
-        Several channels of each subject, such as T1w FLAIR: columns of images in TABLE, instead of
-        `image`. Each is normalised by itself, to OUT/T1w and so on, and OUT/reference.json holds
-        the references of all. Default: one channel, in the column `image`.
+        What the images show, such as T1w. Several: columns of images in TABLE instead of `image`,
+        each normalised by itself, to OUT/T1w and so on.
     joint
-        With --channels: bring all channels of a subject to a joint reference together, so that
-        their dependence on each other becomes that of the reference, too (see
-        docs/guides/channels.md).
-    reference
-        The reference to match scans to, or `builtin:T1w`, which comes with ndflow (see
-        docs/reference/builtin.md); with --mode site and two-level, those of sites
-        (`reference_SITE.json`) are looked for beside it. Default: references made from these scans.
+        With several --channels: bring those of a subject to a joint reference together.
     """
+    from pathlib import Path
+
     from ndflow.cli.channel_cohort import (
         conclude_channels,
         joint_study_of,
@@ -113,48 +90,29 @@ def cohort(
     from ndflow.cli.listed_scans import listed_scans
     from ndflow.errors import InvalidValueError
     from ndflow.image.mask import found_for
+    from ndflow.options import Options
     from ndflow.study.plan import ANY_CHANNEL, Study
     from ndflow.study.prepared_study import preparing_for, with_preparation
     from ndflow.study.references import with_choices
     from ndflow.study.table import named_scans
     from ndflow.subject.presets import Choices
 
-    words = (table,) if out is None else (table, out)
-    if joint and not channels:
+    several = len(channels) > 1
+    if joint and not several:
         raise InvalidValueError("--joint: name the channels, for example --channels T1w FLAIR")
-    if channels:
-        others = {
-            "--from-folder": from_folder is not None,
-            "--channel": channel != ANY_CHANNEL,
-            "--prepare": prepare,
-            "--mask brain": mask == "brain",
-        }
-        place, lists = listed_by_channel(words, channels, others, joint=joint)
+    place = Path(out).absolute()
+    if several:
+        others = {"--pattern": pattern is not None, "--prepare": prepare}
+        others["--mask brain"] = mask == "brain"
+        lists = listed_by_channel(table, place, channels, others, joint=joint)
     else:
-        listed = listed_scans(words, from_folder=from_folder, pattern=pattern)
-        place, lists = listed.out, {channel: listed}
-    preparing = preparing_for(
-        prepare,
-        mask,
-        no_bias_field=no_bias_field,
-        no_tissues=no_tissues,
-        new_tissues=new_tissues,
-    )
+        lists = {channels[0] if channels else ANY_CHANNEL: listed_scans(table, place, pattern)}
+    preparing = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
     unmasked = None if preparing else found_for(mask)
-    choices = Choices(preset, averaging, matching)
+    choices = Choices(preset, chosen(options, expert))
     if joint:
         plan = joint_study_of(
-            Study(
-                place,
-                (),
-                fitting=fitting,
-                reading=reading,
-                writing=writing,
-                given=reference,
-                jobs=jobs,
-                scheduler=scheduler,
-                table=table,
-            ),
+            Study(place, (), given=reference, jobs=jobs, scheduler=scheduler, table=table),
             {name: one.scans for name, one in lists.items()},
             unmasked,
             choices,
@@ -173,21 +131,19 @@ def cohort(
         study = Study(
             one.out,
             named_scans(one.scans.scans, unmasked=unmasked),
-            fitting=fitting,
-            reading=reading,
-            writing=writing,
+            options=Options(**choices.options),
             given=reference,
             channel=name,
             jobs=jobs,
             scheduler=scheduler,
             table=one.table,
-            within=place if channels else None,
+            within=place if several else None,
         )
         if preparing is not None:
             study = with_preparation(study, one.root, preparing)
         runs.append(_Run(with_choices(study, choices), one))
     asked = _Asked(no_report=no_report, dry_run=dry_run, verbosity=verbosity)
-    if not channels:
+    if not several:
         return _run(runs[0], asked)
     return conclude_channels(
         place,
@@ -224,7 +180,7 @@ def _run(run: _Run, asked: _Asked) -> int:
     from ndflow.subject.outputs import make_folder
 
     study, listed = run
-    verbosity, force = asked.verbosity, study.writing.force
+    verbosity, force = asked.verbosity, study.options.force
     print_understood(
         study,
         listed.source if study.within is None else f"{listed.source} ({study.channel})",
@@ -241,5 +197,5 @@ def _run(run: _Run, asked: _Asked) -> int:
         summary = run_cohort(study, progress, command=command_line(), force=force)
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
         if summary.done and not asked.no_report:
-            page = write_page(study.folder, progress, study.reading.max_bytes, force=force)
+            page = write_page(study.folder, progress, study.options.max_bytes, force=force)
     return conclude(summary, study, verbosity, page)

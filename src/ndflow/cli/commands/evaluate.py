@@ -7,8 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import Force, Jobs, NoReport, ReadingOptions, Verbosity, VerbosityOptions
-from ndflow.subject.settings import Reading
+from ndflow.cli.options import Expert, Force, Jobs, NoReport, Verbosity, VerbosityOptions, chosen
+from ndflow.options import Options
 
 
 def evaluate(
@@ -21,7 +21,7 @@ def evaluate(
     trees: Annotated[int, Parameter(metavar="N")] = 200,
     seed: Annotated[int, Parameter(metavar="N")] = 0,
     force: Force = False,
-    reading: ReadingOptions = Reading(),
+    expert: Expert = (),
     jobs: Jobs = 1,
     no_report: NoReport = False,
     verbosity: VerbosityOptions = Verbosity(),
@@ -59,6 +59,7 @@ def evaluate(
     from ndflow.cli.run import ProgressDisplay, command_line
     from ndflow.evaluation.save import evaluate as run_evaluation
 
+    max_bytes = Options(**chosen(None, expert, "read")).max_bytes
     with ProgressDisplay(verbosity) as progress:
         evaluation = run_evaluation(
             runs,
@@ -69,15 +70,13 @@ def evaluate(
             seed=seed,
             force=force,
             jobs=jobs,
-            max_bytes=reading.max_bytes,
+            max_bytes=max_bytes,
             progress=progress,
             command=command_line(),
         )
         page = None
         if not no_report:
-            page = page_of_evaluation(
-                runs, evaluation.folder, progress, reading.max_bytes, force=force
-            )
+            page = page_of_evaluation(runs, evaluation.folder, progress, max_bytes, force=force)
     print_evaluation(evaluation, verbosity, page)
     return 1 if evaluation.comparison.failures or (page and page.code) else 0
 
@@ -93,7 +92,7 @@ def report(
     sample: Annotated[int, Parameter(metavar="N")] = 20,
     viewer: Annotated[int, Parameter(metavar="N")] = 9,
     force: bool = False,
-    reading: ReadingOptions = Reading(),
+    expert: Expert = (),
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Regenerate the report of a finished study or preparation, OUT/report.html.
@@ -128,7 +127,7 @@ def report(
             title=title,
             sample=sample,
             viewer=viewer,
-            max_bytes=reading.max_bytes,
+            max_bytes=Options(**chosen(None, expert, "read")).max_bytes,
             force=force,
             progress=progress,
         )

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from ndflow.cli.options import (
     Excludes,
-    FittingOptions,
+    Expert,
     Force,
     Images,
     Jobs,
     Joint,
     Masks,
     Output,
-    ReadingOptions,
-    TissueFiles,
+    TissueMapFiles,
     Verbosity,
     VerbosityOptions,
+    chosen,
 )
-from ndflow.subject.settings import Fitting, Reading
+from ndflow.options import Options
 
 
 def fit(
@@ -26,13 +26,10 @@ def fit(
     output: Output,
     mask: Masks = (),
     exclude: Excludes = (),
-    csf: TissueFiles = (),
-    gm: TissueFiles = (),
-    wm: TissueFiles = (),
+    tissue_maps: TissueMapFiles = (),
     joint: Joint = False,
-    fitting: FittingOptions = Fitting(),
     force: Force = False,
-    reading: ReadingOptions = Reading(),
+    expert: Expert = (),
     jobs: Jobs = 1,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
@@ -59,13 +56,6 @@ def fit(
     exclude
         For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
         a scan without one. Default: none.
-    csf
-        The tissue probability map of CSF of each scan. With --gm and --wm, the densities and
-        proportions of the tissues are saved too, for references with tissues. Default: none.
-    gm
-        The tissue probability map of GM of each scan. Default: none.
-    wm
-        The tissue probability map of WM of each scan. Default: none.
     joint
         Estimate one joint density of all channels. Default: one of each channel.
     """
@@ -76,22 +66,22 @@ def fit(
     from ndflow.subject.fit import fit_to_file
     from ndflow.subject.outputs import outputs_for, stem
 
+    options = Options(**chosen(None, expert, "fit", "read"))
     if are_channels(images, joint=joint):
         from ndflow.cli.channel_runs import fit_channels
 
         return fit_channels(
-            typed_subject(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm),
+            typed_subject(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps),
             output,
             joint=joint,
             force=force,
-            reading=reading,
-            fitting=fitting,
+            options=options,
             verbosity=verbosity,
         )
     outputs = outputs_for(images, output, lambda image: f"{stem(image)}.json")
-    scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
+    scans = typed_scans(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps)
     files = list(zip(scans, outputs.files, strict=True))
-    shared = {"force": force, "reading": reading, "fitting": fitting}
+    shared = {"force": force, "options": options}
     tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
     code, outcomes = run_scans(
         "fit", fit_to_file, tasks, verbosity=verbosity, jobs=jobs, folder=outputs.folder

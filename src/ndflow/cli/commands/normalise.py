@@ -8,43 +8,37 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
+    MATCHING,
     Excludes,
-    FittingOptions,
+    Expert,
     Images,
     Jobs,
     Joint,
     Masks,
-    MatchingOptions,
+    MatchOptions,
     Output,
     Preset,
-    ReadingOptions,
-    TissueFiles,
+    TissueMapFiles,
     Verbosity,
     VerbosityOptions,
-    WritingOptions,
+    chosen,
 )
-from ndflow.methods.matching import MatchingChoices
-from ndflow.subject.settings import Fitting, Reading, Writing
 
 
 def normalise(
     images: Images,
     /,
     *,
-    to: Annotated[str, Parameter(metavar="TARGET")],
-    output: Output,
+    to: Annotated[str, Parameter(metavar="TARGET", group=MATCHING)],
+    to_mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain", group=MATCHING)] = None,
     mask: Masks = (),
-    to_mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain")] = None,
     exclude: Excludes = (),
-    csf: TissueFiles = (),
-    gm: TissueFiles = (),
-    wm: TissueFiles = (),
+    tissue_maps: TissueMapFiles = (),
     joint: Joint = False,
     preset: Preset = "auto",
-    matching: MatchingOptions = MatchingChoices(),
-    fitting: FittingOptions = Fitting(),
-    writing: WritingOptions = Writing(),
-    reading: ReadingOptions = Reading(),
+    output: Output,
+    options: MatchOptions = None,
+    expert: Expert = (),
     jobs: Jobs = 1,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
@@ -80,12 +74,6 @@ def normalise(
     exclude
         For each scan, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
         a scan without one. They are mapped like the others. Default: none.
-    csf
-        The tissue probability map of CSF of each scan, for --target tissue. Default: none.
-    gm
-        The tissue probability map of GM of each scan. Default: none.
-    wm
-        The tissue probability map of WM of each scan. Default: none.
     joint
         Bring all channels to a joint reference together, so that their dependence on each other
         becomes that of the reference too. Default: each channel by itself.
@@ -99,56 +87,50 @@ def normalise(
     from ndflow.study.tasks import Task
     from ndflow.subject.normalise import normalise_scan
     from ndflow.subject.outputs import outputs_for, refuse_images_of_others
-    from ndflow.subject.presets import TargetFacts, settled_match
+    from ndflow.subject.presets import Choices, TargetFacts, settled_match
     from ndflow.subject.target import check_units, in_units, known_target, read_target, refuse_image
     from ndflow.subject.tissue_maps import check_maps
 
+    typed = chosen(options, expert, "match", "fit", "write", "read")
+    choices = Choices(preset, typed)
     if are_channels(images, joint=joint):
         from ndflow.cli.channel_runs import normalise_channels
 
         if to_mask is not None:
             raise InvalidValueError("--to-mask: a target of several channels is not an image")
         return normalise_channels(
-            typed_subject(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm),
+            typed_subject(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps),
             to,
             output,
+            choices,
             joint=joint,
-            preset=preset,
-            choices=matching,
-            fitting=fitting,
-            writing=writing,
-            reading=reading,
             jobs=jobs,
             verbosity=verbosity,
         )
-    scans = typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm)
+    scans = typed_scans(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps)
     known = known_target(to)
-    _, settings, decided = settled_match(
-        preset,
-        matching,
+    settled, decided = settled_match(
+        choices,
         TargetFacts() if known is None else known.facts,
         maps=all(scan.tissues.complete for scan in scans),
     )
-    method_of(settings)
-    refuse_image(to, settings)
+    method_of(settled)
+    refuse_image(to, settled)
     outputs = outputs_for(images, output, lambda image: Path(image).name)
-    if writing.force:
+    if settled.force:
         refuse_images_of_others(outputs)
     for scan in scans[:1]:
-        check_maps(scan, settings)
-    target = read_target(known or to, to_mask, reading=reading, fitting=fitting, matching=settings)
-    goal = in_units(target, settings)  # checked once, for all scans
-    check_units(settings, writing, name=to, has_units=target.has_units, model=goal)
+        check_maps(scan, settled)
+    target = read_target(known or to, to_mask, options=settled)
+    goal = in_units(target, settled)  # checked once, for all scans
+    check_units(settled, name=to, has_units=target.has_units, model=goal)
     files = list(zip(scans, outputs.files, strict=True))
     if not verbosity.quiet:
         for doubt in target.doubts:
             print_warning(f"{target.name}: {doubt}")
     shared = {
         "target": target,
-        "reading": reading,
-        "fitting": fitting,
-        "matching": settings,
-        "writing": writing,
+        "options": settled,
         "command": command_line(),
         "preset": decided,
     }

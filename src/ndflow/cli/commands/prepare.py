@@ -7,32 +7,44 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
+    INPUT,
+    OUTPUT,
+    CopySpace,
     DryRun,
+    Expert,
+    FindTissues,
     Jobs,
+    NoBiasField,
     NoReport,
-    PreparingOptions,
-    ReadingOptions,
+    Pattern,
+    PreparedMask,
+    Resolution,
     Scheduler,
     Verbosity,
     VerbosityOptions,
+    chosen,
 )
-from ndflow.subject.settings import Preparing, Reading
 
 
 def prepare(
     sources: Annotated[tuple[str, ...], Parameter(metavar="TABLE OUT|IMAGE...")],
     /,
     *,
-    output: Annotated[str | None, Parameter(name=("--output", "-o"), metavar="OUT")] = None,
-    from_folder: Annotated[str | None, Parameter(metavar="DIR")] = None,
-    pattern: Annotated[str | None, Parameter(metavar="PATTERN")] = None,
-    channel: Annotated[str | None, Parameter(metavar="NAME")] = None,
-    preparing: PreparingOptions = Preparing(),
-    force: bool = False,
-    reading: ReadingOptions = Reading(),
+    pattern: Pattern = None,
+    channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
+    mask: PreparedMask = "brain",
+    tissues: FindTissues = "given",
+    no_bias_field: NoBiasField = False,
+    space: CopySpace = "own",
+    resolution: Resolution = None,
+    output: Annotated[
+        str | None, Parameter(name=("--output", "-o"), metavar="OUT", group=OUTPUT)
+    ] = None,
+    force: Annotated[bool, Parameter(group=OUTPUT)] = False,
+    no_report: NoReport = False,
+    expert: Expert = (),
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
-    no_report: NoReport = False,
     dry_run: DryRun = False,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
@@ -52,17 +64,11 @@ def prepare(
     sources
         TABLE OUT: a TSV or CSV with one row per scan and a column `image`; optionally `subject`,
         `site`, `mask`, `lesion` (voxels that bias field, registration and tissues do not see),
-        `csf`, `gm`, `wm` and covariates; and the folder for the results. Or the scans themselves,
-        with -o OUT.
+        `csf`, `gm`, `wm` and covariates; or a folder of images; and the folder for the results.
+        Or the scans themselves, with -o OUT.
     output
         The folder for the results, where scans are given instead of a table. Default: the second
         argument.
-    from_folder
-        Instead of TABLE: all images in this folder and its subfolders, without masks and results
-        of ndflow. The site of a scan is the folder that it is in.
-    pattern
-        With --from-folder: a pattern for the names of the images, such as `*_T1w.nii.gz`. Default:
-        all images.
     channel
         The contrast of the images, such as T1w; scans of another contrast need masks. Default:
         what the name of each file ends with, if it is known, or else T1w.
@@ -71,28 +77,32 @@ def prepare(
         replaces a file that ndflow did not write, or one that was changed by hand since: delete
         such a file to have it made again.
     """
+    from pathlib import Path
+
     from ndflow.cli.endings import conclude_preparation
     from ndflow.cli.listed_scans import listed_images, listed_scans, print_understood
     from ndflow.cli.report_page import PageOutcome, write_page
     from ndflow.cli.run import ProgressDisplay, command_line, print_rehearsed
     from ndflow.errors import InvalidValueError
+    from ndflow.options import Options, Preparing
     from ndflow.study.plan import Preparation
     from ndflow.study.prepare_run import check_preparation, run_preparation
     from ndflow.study.prepared_study import scans_to_prepare
     from ndflow.study.rehearsal import rehearse_preparation
     from ndflow.study.table import is_image, named_scans
 
-    if output is not None and from_folder is None and pattern is None:
+    if output is not None and pattern is None:
         listed = listed_images(sources, output)
-    elif output is None and not is_image(sources[0]):
-        listed = listed_scans(sources, from_folder=from_folder, pattern=pattern)
+    elif output is None and len(sources) == 2 and not is_image(sources[0]):
+        listed = listed_scans(sources[0], Path(sources[1]).absolute(), pattern)
     else:
-        raise InvalidValueError("give TABLE OUT, IMAGE... -o OUT, or --from-folder DIR OUT")
+        raise InvalidValueError("give TABLE OUT, FOLDER OUT, or IMAGE... -o OUT")
+    options = Options(**chosen(None, expert, "read"), force=force)
     plan = Preparation(
         listed.out,
         scans_to_prepare(named_scans(listed.scans.scans), listed.root, channel),
-        preparing,
-        reading,
+        Preparing(mask, tissues, no_bias_field, space, resolution),
+        options,
         channel,
         force,
         jobs,
@@ -115,5 +125,5 @@ def prepare(
         summary = run_preparation(plan, progress, command=command_line())
         page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
         if summary.done and not no_report:
-            page = write_page(plan.folder, progress, reading.max_bytes, force=force)
+            page = write_page(plan.folder, progress, options.max_bytes, force=force)
     return conclude_preparation(summary, plan, verbosity, page)

@@ -7,20 +7,21 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
+    INPUT,
+    MATCHING,
     Excludes,
-    FittingOptions,
+    Expert,
     Force,
     Jobs,
     Joint,
     Masks,
     Output,
-    ReadingOptions,
-    TissueFiles,
+    TissueMapFiles,
     Verbosity,
     VerbosityOptions,
+    chosen,
 )
-from ndflow.methods.matching import Matching, MethodName
-from ndflow.subject.settings import Average, Fitting, Reading
+from ndflow.options import Average, MethodName, Options
 
 
 def reference(
@@ -30,18 +31,15 @@ def reference(
     output: Output,
     mask: Masks = (),
     exclude: Excludes = (),
-    csf: TissueFiles = (),
-    gm: TissueFiles = (),
-    wm: TissueFiles = (),
-    weights: Annotated[tuple[float, ...], Parameter(metavar="W...", consume_multiple=1)] = (),
+    tissue_maps: TissueMapFiles = (),
+    weights: Annotated[
+        tuple[float, ...], Parameter(metavar="W...", consume_multiple=1, group=INPUT)
+    ] = (),
     joint: Joint = False,
-    channel: Annotated[str | None, Parameter(metavar="NAME")] = None,
-    average: Average | None = None,
-    method: MethodName = Matching.method,
-    landmarks: int = Matching.landmarks,
-    fitting: FittingOptions = Fitting(),
+    channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
+    method: Annotated[MethodName, Parameter(metavar="CHOICE", group=MATCHING)] = Options.method,
+    expert: Expert = (),
     force: Force = False,
-    reading: ReadingOptions = Reading(),
     jobs: Jobs = 1,
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
@@ -63,14 +61,6 @@ def reference(
     exclude
         For each image, a mask of voxels to leave out of the estimate, such as a lesion; `none` for
         an image without one. Default: none.
-    csf
-        The tissue probability map of CSF of each image. With --gm and --wm, and if all mixtures
-        include their tissues too, the reference includes tissues, as --target tissue requires.
-        Default: none.
-    gm
-        The tissue probability map of GM of each image. Default: none.
-    wm
-        The tissue probability map of WM of each image. Default: none.
     weights
         The weight of each scan, in the same order. Default: equal weights.
     joint
@@ -78,13 +68,8 @@ def reference(
     channel
         The contrast of the images, such as T1w, which the reference records. Default: intensity;
         files of several channels know theirs.
-    average
-        Average the densities, as in the paper (density); or their quantiles, which keeps peaks
-        sharp (quantile). Default: quantile; density for joint densities, which have no quantiles.
     method
         The method that the reference is for; some need landmarks besides the density.
-    landmarks
-        How many percentiles nyul matches, from the 1st to the 99th.
     """
     from ndflow.cli.arguments import channel_file, typed_scans
     from ndflow.cli.console import print_error, print_result, print_warning
@@ -108,8 +93,10 @@ def reference(
             f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
         )
     refuse_given_twice(sources)
-    matching = Matching(method=method, landmarks=landmarks)
-    method_of(matching)
+    typed = chosen(None, expert, "average", "fit", "match", "read")
+    options = Options(method=method, **typed)
+    method_of(options)
+    average: Average | None = typed.get("average")
     if word := next(filter(channel_file, sources), None):
         raise InvalidValueError(
             f"{word}: a reference of several channels is made from one file per subject; first run "
@@ -121,11 +108,9 @@ def reference(
         of_images_only = {
             "--mask": mask,
             "--exclude": exclude,
-            "--csf": csf,
-            "--gm": gm,
-            "--wm": wm,
+            "--tissue-maps": tissue_maps,
             "--channel": channel,
-            "--effective-count": fitting != Fitting(),
+            "--set effective-count": "effective_count" in typed,
         }
         for option, given in of_images_only.items():
             if given:
@@ -136,7 +121,7 @@ def reference(
             sources,
             output,
             joint=joint,
-            matching=matching,
+            options=options,
             weights=weights,
             average=average,
             force=force,
@@ -148,13 +133,13 @@ def reference(
             f"ndflow fit T1w=FILE FLAIR=FILE --joint -o subject.json for each subject"
         )
     images = [source for source in sources if not is_model(source)]
-    if not images and fitting != Fitting():
+    if not images and "effective_count" in typed:
         raise InvalidValueError(
-            "--effective-count: no density is estimated from an image; leave it out"
+            "--set effective-count: no density is estimated from an image; leave it out"
         )
-    of_images = iter(typed_scans(images, mask=mask, exclude=exclude, csf=csf, gm=gm, wm=wm))
+    of_images = iter(typed_scans(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps))
     scans = [Scan(source) if is_model(source) else next(of_images) for source in sources]
-    shared: dict[str, Any] = {"reading": reading, "fitting": fitting, "matching": matching}
+    shared: dict[str, Any] = {"options": options}
     check_model(output, sources, force=force)
     tasks = [Task(scan.path, {"scan": scan, **shared}) for scan in scans]
     code, outcomes = run_scans("fit", read_source, tasks, verbosity=verbosity, jobs=jobs)
@@ -169,7 +154,7 @@ def reference(
         output,
         sources,
         models,
-        matching,
+        options,
         weights=weights or None,
         average=average or "quantile",  # as with the preset auto
         channel=channel or "intensity",
