@@ -29,16 +29,15 @@ from ndflow.density import fit
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
 from ndflow.methods.solution import Solution
+from ndflow.options import Options
 from ndflow.population import reference as reference_of
 from ndflow.subject.map_voxels import mapped
-from ndflow.subject.settings import Fitting, Reading
 from ndflow.subject.voxels import ScanVoxels, read_scan
 
 MATHEMATICS = ("fit", "match and map")
 AIM = 25.0  # milliseconds for the mathematics
-EFFECTIVE_COUNT = Fitting().effective_count
+EFFECTIVE_COUNT = Options().effective_count
 
 
 class Stopwatch:
@@ -55,7 +54,7 @@ class Stopwatch:
 
 
 def read(file: Path) -> ScanVoxels:
-    return read_scan(Scan(str(file)), Reading())
+    return read_scan(Scan(str(file)), Options())
 
 
 def model_of(voxels: ScanVoxels) -> DensityModel:
@@ -63,8 +62,8 @@ def model_of(voxels: ScanVoxels) -> DensityModel:
 
 
 def solve(model: DensityModel, reference: DensityModel) -> Solution:
-    matching = Matching()
-    return method_of(matching).solve(model, reference, matching)
+    options = Options()
+    return method_of(options).solve(model, reference, options)
 
 
 def scan_of(file: Path, reference: DensityModel, watch: Stopwatch) -> None:

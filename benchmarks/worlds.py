@@ -68,15 +68,14 @@ from ndflow.density import fit, histogram
 from ndflow.evaluation.tissues import weighted_quantile
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel, method_called
-from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
+from ndflow.options import Options
 from ndflow.population import Tissues
 from ndflow.preparation.grid import Map
 from ndflow.preparation.registration import Anatomy, load_anatomy
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references
 from ndflow.subject.presets import Choices, StudyFacts, settled_study
-from ndflow.subject.settings import Averaging
 from ndflow.transport import IntensityMap, PiecewiseLinear
 from ndflow.values import FloatArray
 
@@ -302,8 +301,7 @@ def world_models(world: World, *, tissues: bool = False) -> dict[str, DensityMod
 def goals_in_memory(
     sites: Mapping[str, str],
     models: Mapping[str, DensityModel],
-    averaging: Averaging,
-    matching: Matching,
+    options: Options,
 ) -> dict[str, Goal]:
     """Return what each scan of a study is brought to, by its name.
 
@@ -311,10 +309,10 @@ def goals_in_memory(
     ----------
     sites : of the scans, by their names.
     models : of the scans, likewise.
-    averaging, matching : the settings.
+    options : the settings.
     """
     scans = [Scan("", site=site, name=name) for name, site in sites.items()]
-    study = Study(Path(), scans, averaging, matching=replace(matching, scale="standard"))
+    study = Study(Path(), scans, options, options=replace(options, scale="standard"))
     goals = make_references(study, scans, models).goals
     return {scan.name: study.mode.goal_of(goals, scan.site) for scan in scans}
 
@@ -322,8 +320,7 @@ def goals_in_memory(
 def world_maps(
     world: World,
     models: Mapping[str, DensityModel],
-    averaging: Averaging,
-    matching: Matching,
+    options: Options,
 ) -> dict[str, IntensityMap]:
     """Return the intensity maps that normalise the scans, by their names.
 
@@ -331,17 +328,17 @@ def world_maps(
     ----------
     world : the study.
     models : of its scans, see `world_models`.
-    averaging, matching : the settings.
+    options : the settings.
     """
     sites = {scan.name: scan.site for scan in world.scans}
-    goals = goals_in_memory(sites, models, averaging, matching)
+    goals = goals_in_memory(sites, models, options)
     return {name: goal.solve(models[name]).imap for name, goal in goals.items()}
 
 
 def _model(scan: WorldScan, tissues: bool) -> DensityModel:
     stored = np.rint(scan.values).astype(np.int16)  # as a file would hold them
     counted = histogram(stored)
-    nyul = Matching(method="nyul")
+    nyul = Options(method="nyul")
     return DensityModel(
         fit(counted).mixture,
         method_called("nyul").measure(counted, nyul),
@@ -486,17 +483,17 @@ class Row(NamedTuple):
     scores: dict[str, WorldScores]
 
 
-def settings(chosen: Mapping[str, Any], world: World) -> tuple[Averaging, Matching]:
+def settings(chosen: Mapping[str, Any], world: World) -> tuple[Options, Options]:
     """Return a choice as settings; a preset decides by what a world has."""
     if "preset" in chosen:
         sites = {site.name: site.size for site in world.sites}
         scans = len(world.scans)
         facts = StudyFacts(scans, sites, with_maps=scans if chosen.get("tissues") else 0)
         decided = settled_study(Choices(chosen["preset"]), facts)
-        return decided.averaging, decided.matching
-    averaging = {name: chosen[name] for name in ("mode", "average") if name in chosen}
-    rest = {name: part for name, part in chosen.items() if name not in {*averaging, "tissues"}}
-    return Averaging(**averaging), Matching(**rest)
+        return decided.options, decided.options
+    options = {name: chosen[name] for name in ("mode", "average") if name in chosen}
+    rest = {name: part for name, part in chosen.items() if name not in {*options, "tissues"}}
+    return Options(**options), Options(**rest)
 
 
 def one_world(seed: int, methods: Mapping[str, Mapping[str, Any]]) -> Row:

@@ -31,14 +31,13 @@ from ndflow.demo.simulate import MEANS, REACH, draw_fields, grid_over, make_subj
 from ndflow.density import fit, histogram
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population import balancing
 from ndflow.preparation.registration import load_anatomy
 from ndflow.study.finished import read_finished
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_models
 from ndflow.study.weights import age_doubts
-from ndflow.subject.settings import Averaging
 from ndflow.transport import PiecewiseLinear, align
 
 PEOPLE, PER_SITE = 140, 20
@@ -99,7 +98,7 @@ def drawn(
 
 
 def measured(
-    pool: list[Person], sites: list[list[int]], scanners: str, averaging: Averaging
+    pool: list[Person], sites: list[list[int]], scanners: str, options: Options
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Return maps' and sites' differences, the effect of age per decade, and effective scans."""
     scans, models, rows = [], {}, []
@@ -110,7 +109,7 @@ def measured(
             scans.append(Scan(f"{name}.nii", name=name, site="AB"[site], covariates=age))
             models[name] = pool[number].models[scanner]
             rows.append((site, scanner, pool[number]))
-    study = Study(Path(), scans, averaging, matching=Matching(scale="standard"))
+    study = Study(Path(), scans, options, options=Options(scale="standard"))
     made = make_references(study, scans, models)
     goals = [made.goals[site] for site in "AB"]
     results, places = [], []
@@ -134,13 +133,13 @@ def shown(values: np.ndarray) -> str:
     return " ".join(f"{value:+.3f}" for value in values.mean(axis=0))
 
 
-def line(pool: list[Person], means: tuple[float, float], averaging: Averaging, draws: int) -> str:
+def line(pool: list[Person], means: tuple[float, float], options: Options, draws: int) -> str:
     """Return the figures for sites with these mean ages."""
     one, two = [], []
     for draw in range(draws):
         sites = drawn(pool, means, np.random.default_rng([draw, means[0]]))
-        one.append(measured(pool, sites, "XX", averaging))
-        two.append(measured(pool, sites, "XY", averaging))
+        one.append(measured(pool, sites, "XX", options))
+        two.append(measured(pool, sites, "XY", options))
     maps, same, effect, effective = (np.array(part) for part in zip(*one, strict=True))
     other = np.array([part[1] for part in two])
     return (
@@ -157,14 +156,14 @@ def maps_of_sites(pool: list[Person], draws: int) -> None:
     )
     for label, means in AGES.items():
         for balance in ((), ("age",)):
-            averaging = Averaging("site", "quantile", balance)
-            found = line(pool, means, averaging, draws)
+            options = Options(mode="site", average="quantile", balance=balance)
+            found = line(pool, means, options, draws)
             print(f"{label:15}{'balanced' if balance else 'as is':10}{found}", flush=True)
     usual = balancing.FEWEST
     for fewest in (1.5, 3.0, 8.0):
         balancing.FEWEST = fewest
-        averaging = Averaging("site", "quantile", ("age",))
-        print(f"30, {fewest:g} effective    {line(pool, AGES['30'], averaging, draws)}", flush=True)
+        options = Options(mode="site", average="quantile", balance=("age",))
+        print(f"30, {fewest:g} effective    {line(pool, AGES['30'], options, draws)}", flush=True)
     balancing.FEWEST = usual
 
 
@@ -209,8 +208,8 @@ def halves(out: str, draws: int) -> None:
                 score = slope * (ages - ages.mean()) / ages.std() + noise
                 older = score > np.median(score)
                 scans = [replace(s, site="AB"[int(o)]) for s, o in zip(own, older, strict=True)]
-                averaging = Averaging("site", study.averaging.average, balance)
-                plan = Study(Path(), scans, averaging, matching=Matching(scale="standard"))
+                options = Options(mode="site", average=study.options.average, balance=balance)
+                plan = Study(Path(), scans, options, options=Options(scale="standard"))
                 made = make_references(plan, scans, models)
                 z = made.common.mixture.quantile(levels)
                 a, b = (made.goals[half].site.solution.imap(z) for half in "AB")

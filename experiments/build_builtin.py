@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population import Reference
 from ndflow.subject.records import ReferenceModel
 from ndflow.subject.reference import average_models, read_source
-from ndflow.subject.settings import Fitting, Reading
 
 ROOT = Path(__file__).resolve().parents[1]
 COHORT = Path(os.environ.get("NDFLOW_COHORT", ROOT.parent / "shared" / "cohort"))
@@ -29,7 +28,7 @@ SITES = {
     "NSK": "CC0 1.0: OpenNeuro ds002748, Novosibirsk, doi:10.18112/openneuro.ds002748.v1.0.5",
     "UCLA": "PDDL 1.0: OpenfMRI ds000011, Los Angeles, Foerde, Knowlton and Poldrack (2006)",
 }
-MATCHING = Matching(method="nyul")  # its landmarks are measured as well
+MATCHING = Options(method="nyul")  # its landmarks are measured as well
 
 
 def people(cohort: Path) -> list[dict[str, str]]:
@@ -53,10 +52,7 @@ def made_from(cohort: Path) -> tuple[Reference, dict[str, Any]]:
     counts = {site: sum(row["site"] == site for row in chosen) for site in SITES}
     models = [
         read_source(
-            scan_of(cohort, row["participant_id"]),
-            reading=Reading(),
-            fitting=Fitting(),
-            matching=MATCHING,
+            scan_of(cohort, row["participant_id"]), options=Options(), options=MATCHING
         ).model
         for row in chosen
     ]

@@ -29,16 +29,15 @@ from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel, method_called
-from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
+from ndflow.options import Options
 from ndflow.population import Tissues
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references
 from ndflow.subject.presets import Choices, StudyFacts, settled_study
-from ndflow.subject.settings import Averaging
 
 TISSUES = ("CSF", "GM", "WM")
-NYUL = Matching(method="nyul")
+NYUL = Options(method="nyul")
 LEVELS = (np.arange(400) + 0.5) / 400
 NOISE = 0.05
 
@@ -112,22 +111,24 @@ def scans(cohort: Path, prepared: Path | None) -> dict[str, Known]:
     return found
 
 
-def settings(known: dict[str, Known], preset: Any, *, maps: bool) -> tuple[Averaging, Matching]:
+def settings(known: dict[str, Known], preset: Any, *, maps: bool) -> tuple[Options, Options]:
     """Return what a preset decides."""
     sites: dict[str, int] = {}
     for one in known.values():
         sites[one.site] = sites.get(one.site, 0) + 1
     facts = StudyFacts(len(known), sites, with_maps=len(known) if maps else 0)
     decided = settled_study(Choices(preset), facts)
-    return decided.averaging, decided.matching
+    return decided.options, decided.options
 
 
 def goals_of(
-    sites: dict[str, str], models: dict[str, DensityModel], averaging: Averaging, matching: Matching
+    sites: dict[str, str],
+    models: dict[str, DensityModel],
+    options: Options,
 ) -> dict[str, Goal]:
     """Return what each scan is brought to, by the code of any study."""
     scans = [Scan("", site=site, name=name) for name, site in sites.items()]
-    study = Study(Path(), scans, averaging, matching=replace(matching, scale="standard"))
+    study = Study(Path(), scans, options, options=replace(options, scale="standard"))
     goals = make_references(study, scans, models).goals
     return {scan.name: study.mode.goal_of(goals, scan.site) for scan in scans}
 
@@ -138,8 +139,8 @@ def main() -> None:
     for prepared in [None, *map(Path, sys.argv[2:3])]:
         known = scans(cohort, prepared)
         methods = {
-            "affine": (Averaging(), Matching(method="affine")),
-            "nyul": (Averaging(), NYUL),
+            "affine": (Options(), Options(method="affine")),
+            "nyul": (Options(), NYUL),
             "paper": settings(known, "paper", maps=False),
             "auto, without maps": settings(known, "auto", maps=False),
         }

@@ -63,7 +63,7 @@ def evidence(histograms: list[ndflow.Histogram]) -> None:
 def standardised(histogram: ndflow.Histogram) -> ndflow.GaussianMixture:
     """Fit a density, and give it mean 0 and standard deviation 1."""
     mixture = ndflow.fit(histogram).mixture
-    affine = ndflow.align(mixture)
+    affine = ndflow.transport.align(mixture)
     return mixture.transformed(affine.matrix, affine.offset)
 
 

@@ -55,13 +55,13 @@ def in_units(mixture: ndflow.GaussianMixture, affine: ndflow.Affine) -> ndflow.G
 
 
 def standard(mixture: ndflow.GaussianMixture) -> ndflow.GaussianMixture:
-    return in_units(mixture, ndflow.align(mixture))
+    return in_units(mixture, ndflow.transport.align(mixture))
 
 
 def draw_flow() -> Figure:
     """Draw the components before and after the match, and intensities along the flow."""
     source, target = standard(scan(USUAL, (0.16, 0.42, 0.90))), standard(scan(USUAL))
-    found = ndflow.match(source, target)
+    found = ndflow.transport.match(source, target)
     with style.new_figure(9.2, 3.2) as figure:
         left, right = figure.subplots(1, 2, width_ratios=(1.1, 1))
         left.fill_between(X, target.pdf(X), color=style.FAINT, lw=0, label="target")
@@ -125,7 +125,7 @@ def draw_averages() -> Figure:
 def draw_proportions() -> Figure:
     """Draw two people at one scanner, and the map that matching gives the older one."""
     young, old = scan(USUAL), scan((0.26, 0.43, 0.31))
-    units = ndflow.align(young)
+    units = ndflow.transport.align(young)
     reference, own = in_units(young, units), in_units(old, units)
     model = TissueModel(
         tuple(in_units(tissue(which, MEANS), units) for which in range(3)),
@@ -134,7 +134,7 @@ def draw_proportions() -> Figure:
     )
     targets = [("to the reference", reference, style.SECOND, "-")]
     for name, strength, line in (("strong", 3e-3, "--"), ("weak", 3e-4, "-")):
-        found = ndflow.adapted_proportions(own, model, prior_strength=strength)
+        found = ndflow.population.adapted_proportions(own, model, prior_strength=strength)
         goal = model.target(found.proportions)
         targets.append((f"to its tissues, {name} prior", goal, style.ACCENT, line))
     with style.new_figure(9.2, 3.0) as figure:

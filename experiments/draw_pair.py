@@ -25,7 +25,7 @@ def histogram(image: str, mask: str) -> ndflow.Histogram:
 
 def draw(source: ndflow.Histogram, target: ndflow.Histogram, path: Path) -> None:
     q, p = ndflow.fit(source).mixture, ndflow.fit(target).mixture
-    to_unit = ndflow.align(p)
+    to_unit = ndflow.transport.align(p)
     p = p.transformed(to_unit.matrix, to_unit.offset)
     imap = ndflow.normalising_map(q, p)
     affine = imap.maps[0]

@@ -42,17 +42,17 @@ METHODS = (
 STUDIES: dict[str, tuple[str, ...]] = {
     **{f"method-{name}": ("--method", name) for name in METHODS},
     "site": ("--mode", "site"),
-    "two-level": ("--mode", "two-level", "--average", "quantile"),
-    "tissue": ("--target", "tissue", "--mode", "two-level"),
-    "tissue-individual": ("--target", "tissue"),
-    "adaptive": ("--target", "adaptive", "--objective", "cramer"),
-    "adaptive-two-level": ("--target", "adaptive", "--mode", "two-level"),
-    "rk4": ("--solver", "rk4", "--regularisation", "1e-2"),
+    "two-level": ("--mode", "two-level", "--set", "average=quantile"),
+    "tissue": ("--proportions", "tissue", "--mode", "two-level"),
+    "tissue-individual": ("--proportions", "tissue"),
+    "adaptive": ("--proportions", "adaptive", "--set", "objective=cramer"),
+    "adaptive-two-level": ("--proportions", "adaptive", "--mode", "two-level"),
+    "rk4": ("--set", "solver=rk4", "--set", "regularisation=1e-2"),
     "standard": ("--scale", "standard"),
-    "range": ("--range", "0", "1000", "--dtype", "int16", "--outside", "zero"),
-    "freeze": ("--freeze", "weight<0.05", "--outside", "keep"),
-    "nyul-7": ("--method", "nyul", "--landmarks", "7"),
-    "auto-mask": ("--mask", "auto", "--effective-count", "3e3"),
+    "range": ("--range", "0", "1000", "--dtype", "int16", "--set", "outside=zero"),
+    "freeze": ("--set", "freeze=weight<0.05", "--set", "outside=keep"),
+    "nyul-7": ("--method", "nyul", "--set", "landmarks=7"),
+    "auto-mask": ("--mask", "auto", "--set", "effective-count=3e3"),
     "balance": ("--balance", "sex", "--mode", "two-level"),
 }
 CHANNELS = ("T1w", "FLAIR")
@@ -109,7 +109,7 @@ def run_everything(cohort: Path, out: Path) -> None:
     models = sorted(fit.glob("*.json"))
     for name, words in {
         "plain": (),
-        "quantile": ("--average", "quantile"),
+        "quantile": ("--set", "average=quantile"),
         "weights": ("--weights", *map(str, range(1, len(models) + 1))),
     }.items():
         ndflow("reference", *models, "-o", out / f"reference-{name}.json", "-q", *words)
@@ -124,7 +124,7 @@ def run_everything(cohort: Path, out: Path) -> None:
         "standard": ("--to", target, "--to-mask", to_mask, "--scale", "standard"),
         "reference": ("--to", reference, "--exclude", file(cohort, scans[0], "label-CSF_probseg")),
         "nyul": ("--to", reference, "--method", "nyul"),
-        "tissue": ("--to", reference, "--target", "tissue", *own),
+        "tissue": ("--to", reference, "--proportions", "tissue", *own),
         **{
             f"image-{m}": ("--to", target, "--to-mask", to_mask, "--method", m) for m in METHODS[1:]
         },
@@ -134,7 +134,7 @@ def run_everything(cohort: Path, out: Path) -> None:
     saved = out / "normalise-image.json"
     back = out / "apply-inverse.nii.gz"
     ndflow("apply", source, "--map", saved, "-o", out / "apply.nii.gz", "--dtype", "float64")
-    ndflow("apply", done, "--map", saved, "--inverse", "-o", back, "--outside", "map")
+    ndflow("apply", done, "--map", saved, "--inverse", "-o", back, "--set", "outside=map")
     labels = ("--participant-label", *scans)
     bids = out / "bids"
     ndflow("bids", cohort, bids, "participant", *labels[:5])

@@ -25,7 +25,7 @@ from ndflow.evaluation.tissues import quartiles
 from ndflow.image.mask import read_mask
 from ndflow.image.read import read_volume
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population import Landmarks, reference
 from ndflow.transport import IntensityMap, align, align_and_match, flow_map
 
@@ -36,7 +36,7 @@ RADII = (2, 5)  # of the balls, in voxels
 BLUR = 0.5  # of their borders, in voxels
 FOLDS = 5
 METHODS = ("paper", "nyul", "quantile")
-LANDMARKS = (Matching("nyul"), Matching("quantile"))
+LANDMARKS = (Options(method="nyul"), Options(method="quantile"))
 
 
 class Files(NamedTuple):
@@ -213,17 +213,17 @@ def learn(training: list[Case]) -> Standards:
     mixtures = [case.mixture for case in training]
     average = reference(mixtures).mixture
     landmarks = [
-        method_of(matching).average(
-            (landmarks_of(case, matching), align(case.mixture), 1.0) for case in training
+        method_of(options).average(
+            (landmarks_of(case, options), align(case.mixture), 1.0) for case in training
         )
-        for matching in LANDMARKS
+        for options in LANDMARKS
     ]
     return Standards(average, *landmarks)
 
 
-def landmarks_of(case: Case, matching: Matching) -> Landmarks:
+def landmarks_of(case: Case, options: Options) -> Landmarks:
     """Return the landmarks of a scan."""
-    return method_of(matching).measure(case.histogram, matching)
+    return method_of(options).measure(case.histogram, options)
 
 
 def measured(
@@ -259,14 +259,14 @@ def maps(case: Case, others: Standards) -> list[tuple[str, IntensityMap]]:
     made = (
         flow_map(*align_and_match(own, target)),
         *(
-            method_of(matching)
+            method_of(options)
             .solve(
-                DensityModel(own, landmarks_of(case, matching)),
+                DensityModel(own, landmarks_of(case, options)),
                 DensityModel(target, average),
-                matching,
+                options,
             )
             .imap
-            for matching, average in zip(LANDMARKS, (others.nyul, others.quantile), strict=True)
+            for options, average in zip(LANDMARKS, (others.nyul, others.quantile), strict=True)
         ),
     )
     return list(zip(METHODS, made, strict=True))

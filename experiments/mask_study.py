@@ -19,13 +19,12 @@ from scipy import ndimage
 from ndflow.density import GaussianMixture
 from ndflow.image.mask import foreground
 from ndflow.image.subject import Scan
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population import reference
 from ndflow.population.plausibility import density_distance, unlike_reference
 from ndflow.study.checks import odd_scans
 from ndflow.subject.fit import fit_scan
 from ndflow.subject.records import ScanModel
-from ndflow.subject.settings import Fitting, Reading
 
 CHANGES = {"two smaller": -2, "one smaller": -1, "as it is": 0, "one wider": 1, "two wider": 2}
 RIGHT, WIDE = "as it is", "two wider"
@@ -33,7 +32,7 @@ Models = dict[str, ScanModel]  # by the name of the scan
 
 
 def fitted(scan: Scan) -> ScanModel:
-    return fit_scan(scan, reading=Reading(), fitting=Fitting(), matching=Matching())
+    return fit_scan(scan, options=Options())
 
 
 def changed_mask(path: Path, voxels: int) -> nibabel.Nifti1Image:

@@ -28,7 +28,7 @@ RUNS: dict[str, tuple[str, ...]] = {
     "nyul": ("--method", "nyul"),
     "paper": ("--preset", "paper"),
     "default, no maps": (),
-    "adaptive": ("--target", "adaptive"),
+    "adaptive": ("--proportions", "adaptive"),
     "default": (),
 }
 WITHOUT_MAPS = ("default, no maps",)

@@ -24,9 +24,8 @@ import numpy as np
 import ndflow
 from ndflow.density import GaussianMixture
 from ndflow.image.subject import Scan
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.subject.fit import fit_scan
-from ndflow.subject.settings import Fitting, Reading
 from ndflow.transport import IntensityMap, align
 
 LEVELS = (np.arange(199) + 0.5) / 199
@@ -52,7 +51,7 @@ def read_members(cohort: Path) -> dict[str, list[Member]]:
         name = row["participant_id"]
         stem = cohort / name / "anat" / name
         scan = Scan(f"{stem}_T1w.nii.gz", f"{stem}_desc-brain_mask.nii.gz")
-        model = fit_scan(scan, reading=Reading(), fitting=Fitting(), matching=Matching())
+        model = fit_scan(scan, options=Options())
         mixture = model.mixture
         aligned = align(mixture)(mixture.quantile(LEVELS))
         members.setdefault(row["site"], []).append(Member(mixture, aligned, float(row["age"])))

@@ -36,7 +36,7 @@ METHODS = {
     "nyul": ("--method", "nyul"),
     "paper": ("--preset", "paper"),
     "auto": (),  # with so few scans, this does not adapt proportions
-    "auto, adaptive": ("--target", "adaptive"),
+    "auto, adaptive": ("--proportions", "adaptive"),
 }
 CERTAIN = 0.9  # probability of a tissue in the template
 AWAY = 10.0  # mm from the lesion

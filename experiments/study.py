@@ -55,7 +55,7 @@ RUNS = {
     "auto-maps": (MAPS,),
 }
 TARGETS = {  # what the parts of auto contribute
-    "two-level": (NO_MAPS, "--target", "average"),
+    "two-level": (NO_MAPS, "--proportions", "average"),
     "adaptive": (NO_MAPS, "--mode", "individual"),
     "tissue": (MAPS, "--mode", "individual"),
 }

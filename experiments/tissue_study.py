@@ -18,16 +18,16 @@ from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.evaluation.distribution import empirical_distribution
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.subject import Scan
+from ndflow.options import Options
 from ndflow.population import TISSUES
 from ndflow.study.finished import FinishedStudy, read_finished
 from ndflow.study.references import make_references, read_models
-from ndflow.subject.settings import Reading
 from ndflow.subject.tissue_maps import probabilities
 from ndflow.subject.voxels import read_masked
 from ndflow.transport import IntensityMap
 
 FOLDS, REPEATS = 5, 5
-MAX_BYTES = Reading().max_bytes
+MAX_BYTES = Options().max_bytes
 ORDER = [TISSUES.index(tissue) for tissue in ("WM", "GM", "CSF")]
 
 Floats = NDArray[np.float64]

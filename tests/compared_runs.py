@@ -13,12 +13,11 @@ from studies import SITES, SMALL, Silent
 
 from ndflow.evaluation.comparison import Comparison, compare
 from ndflow.evaluation.tables import tables
-from ndflow.methods.matching import Matching
+from ndflow.options import DType, Options
 from ndflow.study.finished import read_finished
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort
 from ndflow.study.table import named_scans, read_scans
-from ndflow.subject.settings import Averaging, DType, Writing
 
 NAMES = [f"s{number:02}" for number in range(12)]
 SITE = [site for site in SITES for _ in range(4)]
@@ -59,10 +58,10 @@ class Desk:
     ) -> Path:
         out = self.folder / name
         scans = named_scans(read_scans(self.table))
-        averaging, matching = Averaging(mode=mode), Matching(**how)
+        options, options = Options(mode=mode), Options(**how)
         reference = None if given is None else str(given)
-        writing = Writing(dtype=dtype)
-        study = Study(out, scans, averaging, matching=matching, given=reference, writing=writing)
+        options = Options(dtype=dtype)
+        study = Study(out, scans, options, given=reference)
         assert not run_cohort(study, Silent(), force=False).failures
         return out
 

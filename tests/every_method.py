@@ -5,7 +5,7 @@ from typing import Any
 
 from ndflow import Histogram, Landmarks
 from ndflow.methods.base import Joined, LandmarkMethod, Method
-from ndflow.methods.matching import METHODS, Matching
+from ndflow.options import METHODS, Options
 
 EVERY_METHOD: dict[str, Method] = {
     method.name: method
@@ -19,7 +19,7 @@ LANDMARK_METHODS: dict[str, LandmarkMethod] = {
 
 def measure(name: str, histogram: Histogram, **options: Any) -> Landmarks:
     """Return the landmarks of a scan that a method looks at."""
-    return LANDMARK_METHODS[name].measure(histogram, Matching(method=name, **options))
+    return LANDMARK_METHODS[name].measure(histogram, Options(method=name, **options))
 
 
 def join(own: Landmarks, target: Landmarks) -> Joined:

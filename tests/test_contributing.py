@@ -14,7 +14,7 @@ from phantoms import head, save, voxels_of
 from studies import SITES, SMALL, positive, write_tsv
 
 import ndflow
-from ndflow.methods.matching import METHODS
+from ndflow.options import METHODS
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -119,7 +119,7 @@ def test_the_new_method_works_in_every_command(package: Path, scans: Path) -> No
 
 def test_help_and_refusals_know_the_new_method(package: Path, scans: Path) -> None:
     assert NAME in typed(package, "normalise", "--help")
-    options = ["--method", NAME, "--objective", "cramer", "-o", scans / "x.nii.gz"]
+    options = ["--method", NAME, "--set", "objective=cramer", "-o", scans / "x.nii.gz"]
     image = scans / "s0.nii.gz"
     refused = in_the_copy(package, "-m", "ndflow", "normalise", image, "--to", image, *options)
     assert refused.returncode == 2

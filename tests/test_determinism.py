@@ -45,16 +45,16 @@ for d in (1, 2, 3):
     fit = ndflow.fit(scan(d, 1))
     sums[f"fit {d}"] = checksum(fit)
     source, target = fit.mixture, mixture(d, 2).transformed(100 * np.eye(d), np.zeros(d))
-    aligned = ndflow.align(source, target, whiten=True)
+    aligned = ndflow.transport.align(source, target, whiten=True)
     near = source.transformed(aligned.matrix, aligned.offset)
-    sums[f"divergence {d}"] = checksum(*ndflow.divergence_gradient(near, target)[1:])
-    match = ndflow.match(near, target)
+    sums[f"divergence {d}"] = checksum(*ndflow.transport.divergence_gradient(near, target)[1:])
+    match = ndflow.transport.match(near, target)
     sums[f"match {d}"] = checksum(match)
     x = np.random.default_rng(3).normal(0, 300, (5_000, d))
-    maps = {"flow": ndflow.Flow(near, match.matched, steps=4)}
+    maps = {"flow": ndflow.transport.Flow(near, match.matched, steps=4)}
     if d == 1:
         exact = ndflow.normalising_map(source, target, objective="cramer")
-        table = ndflow.tabulate(exact, -300, 300)
+        table = ndflow.transport.tabulate(exact, -300, 300)
         maps |= {"exact": exact, "table": table}
     for name, imap in maps.items():
         back = imap.inverse()
@@ -65,7 +65,7 @@ for d in (1, 2, 3):
 levels = np.arange(16_000.0)
 wide = ndflow.Histogram(levels, 1 + mixture(1, 4).pdf(levels / 4000 - 2))
 sums["long histogram"] = checksum(wide.mean(), wide.covariance())
-many = ndflow.stack([mixture(1, seed) for seed in range(2_400)])
+many = ndflow.density.stack([mixture(1, seed) for seed in range(2_400)])
 x = np.linspace(-3, 3, 20)
 sums["long mixture"] = checksum(many.mean(), many.covariance(), many.pdf(x), many.cdf(x))
 print(json.dumps(sums))

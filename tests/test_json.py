@@ -156,7 +156,7 @@ def test_a_rebuilt_map_gives_the_same_bytes(
 ) -> None:
     whole = ndflow.normalising_map(*ends)
     flow = ndflow.normalising_map(*ends, solver="rk4", steps=4)
-    table = ndflow.tabulate(whole, -3.0, 3.0, points=20)
+    table = ndflow.transport.tabulate(whole, -3.0, 3.0, points=20)
     maps = [whole, *whole.maps, *flow.maps, table, table.inverse()]
     x = np.random.default_rng(seed).normal(0, 2, 100)
     for imap in [*maps, *(part.inverse() for part in maps)]:

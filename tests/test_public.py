@@ -13,15 +13,7 @@ import numpy as np
 import pytest
 
 import ndflow
-from ndflow.methods.matching import Matching, MatchingChoices
-from ndflow.subject.settings import (
-    Averaging,
-    AveragingChoices,
-    Fitting,
-    Preparing,
-    Reading,
-    Writing,
-)
+from ndflow.options import Options, Preparing
 
 
 @pytest.mark.parametrize("name", ndflow.__all__)
@@ -58,15 +50,15 @@ def test_a_name_that_does_not_exist_is_no_attribute() -> None:
 # ── the settings of verbs ────────────────────────────────────────────────────────────────────────
 
 VERBS = {
-    "normalise": (MatchingChoices, Writing, Fitting, Reading),
-    "apply": (Writing, Reading),
-    "fit": (Fitting, Reading),
-    "reference": (Matching, Averaging, Writing),
+    "normalise": (Options, Options, Options, Options),
+    "apply": (Options, Options),
+    "fit": (Options, Options),
+    "reference": (Options, Options, Options),
     "builtin_reference": (),
-    "prepare": (Preparing, Reading),
-    "cohort": (AveragingChoices, MatchingChoices, Fitting, Writing, Reading),
-    "evaluate": (Writing, Reading),
-    "report": (Reading,),
+    "prepare": (Preparing, Options),
+    "cohort": (Options, Options, Options, Options, Options),
+    "evaluate": (Options, Options),
+    "report": (Options,),
     "verify": (),
 }
 WHOLE = (

@@ -19,9 +19,9 @@ BUILT_IN = ("ndflow", "affine", "zscore", "nyul", "quantile", "hellier")
 LEVELS = [0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98]
 SITE_WISE = {
     "site": ("--mode", "site"),
-    "two-level adaptive": ("--mode", "two-level", "--target", "adaptive"),
-    "averaged densities": ("--average", "density"),
-    "L2": ("--objective", "l2"),
+    "two-level adaptive": ("--mode", "two-level", "--proportions", "adaptive"),
+    "averaged densities": ("--set", "average=density"),
+    "L2": ("--set", "objective=l2"),
     "paper": ("--preset", "paper"),
 }
 RUNS = {**{method: ("--method", method) for method in BUILT_IN}, **SITE_WISE}

@@ -14,10 +14,10 @@ from ndflow.values import Value
 MIXTURE = ndflow.GaussianMixture([0.4, 0.6], [0.0, 3.0], [1.0, 4.0])
 OTHER = ndflow.GaussianMixture([0.4, 0.6], [0.5, 2.0], [2.0, 2.0])
 PLANE = random_mixture(np.random.default_rng(0), 2, channels=2)
-STATUS = ndflow.Status(True, 3, "converged after 3 sweeps")
+STATUS = ndflow.values.Status(True, 3, "converged after 3 sweeps")
 AFFINE = ndflow.Affine(2.0, -1.0)
-TABLE = ndflow.Tabulated([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0], [1.0, 0.5, 0.5])
-FLOW = ndflow.Flow(MIXTURE, OTHER, 4)
+TABLE = ndflow.transport.Tabulated([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0], [1.0, 0.5, 0.5])
+FLOW = ndflow.transport.Flow(MIXTURE, OTHER, 4)
 STANDARD = ndflow.GaussianMixture([1.0], [0.0], [1.0])
 
 VALUES: dict[str, Value] = {
@@ -26,19 +26,19 @@ VALUES: dict[str, Value] = {
     "GaussianMixture in the plane": PLANE,
     "Status": STATUS,
     "Fit": ndflow.Fit(MIXTURE, [-3.0, -2.0], STATUS),
-    "Match": ndflow.Match(MIXTURE, OTHER, [0.5, 0.25], [0.5, 0.375], STATUS),
+    "Match": ndflow.transport.Match(MIXTURE, OTHER, [0.5, 0.25], [0.5, 0.375], STATUS),
     "Affine": AFFINE,
     "Flow": FLOW,
-    "QuantileMap": ndflow.QuantileMap(MIXTURE, OTHER),
-    "LinearTails": ndflow.LinearTails(FLOW, -1.0, 4.0),
+    "QuantileMap": ndflow.transport.QuantileMap(MIXTURE, OTHER),
+    "LinearTails": ndflow.transport.LinearTails(FLOW, -1.0, 4.0),
     "Tabulated": TABLE,
-    "InverseTabulated": ndflow.InverseTabulated(TABLE),
+    "InverseTabulated": ndflow.transport.InverseTabulated(TABLE),
     "Chain": ndflow.Chain((AFFINE, TABLE)),
-    "PiecewiseLinear": ndflow.PiecewiseLinear([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0]),
-    "Landmarks": ndflow.Landmarks("nyul", [1.0, 2.0, 5.0]),
+    "PiecewiseLinear": ndflow.transport.PiecewiseLinear([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0]),
+    "Landmarks": ndflow.population.Landmarks("nyul", [1.0, 2.0, 5.0]),
     "Reference": ndflow.Reference(STANDARD, ("T1w",), 3, {"average": "density"}),
-    "Tissues": ndflow.Tissues((MIXTURE, OTHER, STANDARD), [0.25, 0.5, 0.25]),
-    "TissueModel": ndflow.TissueModel(
+    "Tissues": ndflow.population.Tissues((MIXTURE, OTHER, STANDARD), [0.25, 0.5, 0.25]),
+    "TissueModel": ndflow.population.TissueModel(
         (MIXTURE, OTHER, STANDARD), [0.25, 0.5, 0.25], 1e-3 * (np.eye(3) - 1 / 3)
     ),
 }
@@ -77,7 +77,7 @@ def test_a_value_is_shown_in_one_short_line(name: str) -> None:
 
 
 def test_a_repr_stays_short_however_large_the_value() -> None:
-    many = ndflow.stack([MIXTURE] * 1000)
+    many = ndflow.density.stack([MIXTURE] * 1000)
     plane = ndflow.Affine(np.eye(2), np.zeros(2))
     bins = np.arange(3000.0).reshape(-1, 2)
     names = ("x" * 1000, "y" * 1000)
@@ -85,7 +85,7 @@ def test_a_repr_stays_short_however_large_the_value() -> None:
         many,
         plane,
         ndflow.Histogram(bins, np.ones(1500)),
-        ndflow.Status(False, 3, "not\n" * 1000),
+        ndflow.values.Status(False, 3, "not\n" * 1000),
         ndflow.Chain((AFFINE,) * 1000),
         ndflow.Reference(ndflow.GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)]), names, 3),
     ]
@@ -232,7 +232,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Flow", {"steps": "4"}, "steps must"),
     ("QuantileMap", {"source": PLANE}, "source must have one channel, not 2"),
     ("QuantileMap", {"target": AFFINE}, "target"),
-    ("LinearTails", {"inner": ndflow.Flow(PLANE, PLANE)}, "inner must have one channel, not 2"),
+    ("LinearTails", {"inner": ndflow.transport.Flow(PLANE, PLANE)}, "inner must have one channel, not 2"),
     ("LinearTails", {"inner": MIXTURE}, "inner"),
     ("LinearTails", {"low": 5.0}, "low must be less than high"),
     ("LinearTails", {"low": NAN}, "low"),
@@ -258,7 +258,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Chain", {"maps": (AFFINE, 1.0)}, "maps must be of the type IntensityMap, not 1.0"),
     ("Chain", {"maps": AFFINE}, "maps"),
     ("Chain", {"maps": 1.0}, "maps"),
-    ("Chain", {"maps": (AFFINE, ndflow.Flow(PLANE, PLANE))}, "same number of channels"),
+    ("Chain", {"maps": (AFFINE, ndflow.transport.Flow(PLANE, PLANE))}, "same number of channels"),
 ]
 nonsense = pytest.mark.parametrize(
     ("name", "wrong", "message"),

@@ -143,7 +143,7 @@ class _NormaliseInputs(_ScanInputs):
     output = File(argstr="--output %s", genfile=True, hash_files=False, desc="the image to write")
     preset = traits.Enum("auto", "paper", argstr="--preset %s")
     method = traits.Str(argstr="--method %s", desc="ndflow, affine, nyul, …")
-    target = traits.Enum("average", "tissue", "adaptive", argstr="--target %s")
+    target = traits.Enum("average", "tissue", "adaptive", argstr="--proportions %s")
     scale = traits.Enum(
         "positive", "standard", "target", argstr="--scale %s", xor=["range"], desc="the units"
     )

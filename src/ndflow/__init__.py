@@ -13,14 +13,14 @@ The verbs of the command line:
     verify(out)                   check that the files of a study are as they were
     load(path), save(path, model) mixtures, references and intensity maps in files
 
-What they are made of, from an intensity to a common scale:
+What they are made of, from an intensity to a common scale (`density`, `transport`):
 
     histogram(voxels)             occupied intensities and how often each occurs
       → fit(...)                  the scan's density
-      → align(source, target)     both densities with the same mean and standard deviation
-      → match(source, target)     components moved until the source looks like the target
-      → Flow, QuantileMap         the map that carries the mass along, and its inverse
-      → tabulate(map, low, high)  the same in a table, for millions of voxels
+      → transport.align           both densities with the same mean and standard deviation
+      → transport.match           components moved until the source looks like the target
+      → transport.QuantileMap     the map that carries the mass along: f(x), ~f, g @ f
+      → transport.tabulate        the same in a table, for millions of voxels
 
 `normalising_map` goes from one density to another in one call.
 """
@@ -31,22 +31,15 @@ from typing import TYPE_CHECKING
 from ndflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ndflow.density import Fit, GaussianMixture, Histogram, histogram, stack
+    from ndflow import density, population, transport
+    from ndflow.density import Fit, GaussianMixture, Histogram, histogram
     from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
     from ndflow.evaluation.save import Evaluation, evaluate
-    from ndflow.population import (
-        Landmarks,
-        Reference,
-        TissueModel,
-        Tissues,
-        adapted_proportions,
-        pushforward,
-        tissue_model,
-    )
+    from ndflow.population import Reference
     from ndflow.reporting.build import report
     from ndflow.reporting.cohort import cohort
     from ndflow.study.passes import Summary
-    from ndflow.study.prepare_run import PreparationSummary, prepare
+    from ndflow.study.prepare_run import prepare
     from ndflow.study.verify import Verification, verify
     from ndflow.subject.apply import apply
     from ndflow.subject.fit import fit
@@ -55,25 +48,7 @@ if TYPE_CHECKING:
     from ndflow.subject.reference import reference
     from ndflow.subject.results import Result
     from ndflow.subject.target import builtin_reference
-    from ndflow.transport import (
-        Affine,
-        Chain,
-        Flow,
-        IntensityMap,
-        InverseTabulated,
-        LinearTails,
-        Match,
-        PiecewiseLinear,
-        QuantileMap,
-        Tabulated,
-        align,
-        divergence,
-        divergence_gradient,
-        match,
-        normalising_map,
-        tabulate,
-    )
-    from ndflow.values import Status
+    from ndflow.transport import Affine, Chain, IntensityMap, normalising_map
 
 # Where each public name lives. It is imported when it is first used, so that a program that needs
 # no files, or a command that needs no mathematics, does not wait for them.
@@ -83,7 +58,6 @@ _HOMES = {
         "GaussianMixture",
         "Histogram",
         "histogram",
-        "stack",
     ),
     "errors": (
         "DegenerateDataError",
@@ -95,22 +69,11 @@ _HOMES = {
         "Evaluation",
         "evaluate",
     ),
-    "population": (
-        "Landmarks",
-        "Reference",
-        "TissueModel",
-        "Tissues",
-        "adapted_proportions",
-        "pushforward",
-        "tissue_model",
-    ),
+    "population": ("Reference",),
     "reporting.build": ("report",),
     "reporting.cohort": ("cohort",),
     "study.passes": ("Summary",),
-    "study.prepare_run": (
-        "PreparationSummary",
-        "prepare",
-    ),
+    "study.prepare_run": ("prepare",),
     "study.verify": (
         "Verification",
         "verify",
@@ -131,24 +94,12 @@ _HOMES = {
     "transport": (
         "Affine",
         "Chain",
-        "Flow",
         "IntensityMap",
-        "InverseTabulated",
-        "LinearTails",
-        "Match",
-        "PiecewiseLinear",
-        "QuantileMap",
-        "Tabulated",
-        "align",
-        "divergence",
-        "divergence_gradient",
-        "match",
         "normalising_map",
-        "tabulate",
     ),
-    "values": ("Status",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_ROOMS = ("density", "population", "transport")
 
 __all__ = [
     "Affine",
@@ -157,56 +108,40 @@ __all__ = [
     "Evaluation",
     "FileError",
     "Fit",
-    "Flow",
     "GaussianMixture",
     "Histogram",
     "IntensityMap",
     "InvalidValueError",
-    "InverseTabulated",
-    "Landmarks",
-    "LinearTails",
-    "Match",
     "NdflowError",
-    "PiecewiseLinear",
-    "PreparationSummary",
-    "QuantileMap",
     "Reference",
     "Result",
-    "Status",
     "Summary",
-    "Tabulated",
-    "TissueModel",
-    "Tissues",
     "Verification",
-    "adapted_proportions",
-    "align",
     "apply",
     "builtin_reference",
     "cohort",
-    "divergence",
-    "divergence_gradient",
+    "density",
     "evaluate",
     "fit",
     "histogram",
     "load",
-    "match",
     "normalise",
     "normalising_map",
     "normalize",
+    "population",
     "prepare",
-    "pushforward",
     "reference",
     "report",
     "save",
-    "stack",
-    "tabulate",
-    "tissue_model",
+    "transport",
     "verify",
 ]
 
 
 def __getattr__(name: str) -> object:
     """Return a public name, from where it lives."""
+    if name in _ROOMS:
+        return import_module(f"{__name__}.{name}")
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     thing: object = getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -127,7 +127,7 @@ def test_the_foreground_can_be_what_is_inside(run: Run, doubling: Path, tmp_path
     noisy = np.where(voxels, voxels, air).astype(np.int16)
     image, output = save(tmp_path / "a.nii.gz", noisy), tmp_path / "b.nii.gz"
     command = ("apply", image, "--map", doubling, "-o", output, "--mask", "auto")
-    assert run(*command, "--outside", "zero").well
+    assert run(*command, "--set", "outside=zero").well
     found = voxels_of(output) != 0
     assert np.mean(found == (voxels != 0)) > 0.99
 
@@ -261,13 +261,13 @@ def test_nothing_is_replaced_without_force(
 
 def test_inverting_an_image_with_kept_voxels_outside_is_warned_of(run: Run, inputs: Path) -> None:
     scan, mask = inputs / "scan.nii.gz", inputs / "mask.nii.gz"
-    keep = ("--mask", mask, "--outside", "keep")
+    keep = ("--mask", mask, "--set", "outside=keep")
     to = ("--to", inputs / "other.nii.gz")
     assert run("normalise", scan, *to, *keep, "-o", inputs / "x.nii.gz").code == 0
     undo = ("apply", inputs / "x.nii.gz", "--map", inputs / "x.json", "--inverse", "-o")
     done = run(*undo, inputs / "y.nii.gz")
     assert done.code == 0
-    assert done.err.startswith(f"warning: {inputs / 'x.json'}: was made with --outside keep")
+    assert done.err.startswith(f"warning: {inputs / 'x.json'}: was made with --set outside=keep")
     assert run(*undo, inputs / "z.nii.gz", *keep).err == ""
     back = nibabel.load(inputs / "z.nii.gz").get_fdata()
     np.testing.assert_allclose(back, SCAN, atol=0.01)

@@ -157,7 +157,7 @@ def test_masks_and_tissue_maps_are_looked_up_in_several_derivatives(
             path = image(prep, f"{subject}_label-{tissue.upper()}_probseg")
             path.parent.mkdir(parents=True, exist_ok=True)
             save(path, share.astype(np.float32))
-    words = ("-d", f"synthstrip={strip}", prep, "--target", "tissue")
+    words = ("-d", f"synthstrip={strip}", prep, "--proportions", "tissue")
     ran = run("bids", dataset, out, "group", *words)
     assert (ran.code, ran.errors) == (0, [])
     row = read_tsv(out / "scans.tsv")[-1]

@@ -323,7 +323,9 @@ def test_a_dry_run_says_what_would_be_done_and_what_could_not(run: Run, desk: De
 def test_help_shows_what_a_table_looks_like(run: Run) -> None:
     ran = run("cohort", "--help")
     assert (ran.code, ran.err) == (0, "")
-    words = "image subject site site mask gm wm csf TSV CSV --mode --average --reference --method"
+    words = (
+        "image subject site site mask gm wm csf TSV CSV --mode --set average=--reference --method"
+    )
     words += " --from-folder --pattern --jobs --scheduler --dry-run --range"
     assert [word for word in words.split() if word not in ran.out] == []
 

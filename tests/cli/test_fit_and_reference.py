@@ -96,7 +96,7 @@ def test_the_effective_count_of_a_fit_is_recorded(
     run: Run, images: list[Path], tmp_path: Path
 ) -> None:
     output = tmp_path / "out.json"
-    assert run("fit", images[0], "-o", output, "--effective-count", "200").code == 0
+    assert run("fit", images[0], "-o", output, "--set", "effective-count=200").code == 0
     assert read_json(output)["settings"]["effective_count"] == 200
     assert ndflow.load(output) == fitted(HEADS[0], effective_count=200)
     assert ndflow.load(output) != MIXTURES[0]
@@ -333,7 +333,7 @@ def test_a_reference_is_not_averaged_again(run: Run, models: list[Path], tmp_pat
 
 
 def test_a_map_is_refused_as_a_density(run: Run, models: list[Path], tmp_path: Path) -> None:
-    ndflow.save(tmp_path / "map.json", ndflow.align(MIXTURES[0]))
+    ndflow.save(tmp_path / "map.json", ndflow.transport.align(MIXTURES[0]))
     done = run("reference", models[0], tmp_path / "map.json", "-o", tmp_path / "r.json")
     assert done.code == 2
     assert done.errors[0].startswith(f"error: {tmp_path / 'map.json'}: of the kind 'map'")

@@ -49,10 +49,10 @@ def healthy(folder: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--freeze", "99", "--to", "healthy.json"), "a component that does not exist"),
-        (("--freeze", "bright", "--to", "healthy.json"), "write an index (3)"),
-        (("--freeze", "bright", "--to", "healthy.json", "--dry-run"), "write an index (3)"),
-        (("--freeze", "9:1", "--to", "healthy.json"), "the lower end first"),
+        (("--set", "freeze=99", "--to", "healthy.json"), "a component that does not exist"),
+        (("--set", "freeze=bright", "--to", "healthy.json"), "write an index (3)"),
+        (("--set", "freeze=bright", "--to", "healthy.json", "--dry-run"), "write an index (3)"),
+        (("--set", "freeze=9:1", "--to", "healthy.json"), "the lower end first"),
     ],
 )
 def test_rules_that_make_no_sense_are_refused(
@@ -70,7 +70,7 @@ def test_frozen_components_stay_where_the_alignment_takes_them(
 ) -> None:
     output = folder / "frozen.nii.gz"
     words = ("normalise", folder / "ill.nii.gz", "--to", healthy, "-o", output)
-    assert run(*words, "--freeze", "1250:", "--freeze", "weight<0.01").well
+    assert run(*words, "--set", "freeze=1250:", "--set", "freeze=weight<0.01").well
     made = record_of(output)
     assert made["settings"]["freeze"] == ["1250:", "weight<0.01"]
     mixture = ndflow.GaussianMixture.from_dict(made["mixture"])
@@ -78,7 +78,7 @@ def test_frozen_components_stay_where_the_alignment_takes_them(
     assert made["match"]["frozen"] == np.flatnonzero(chosen).tolist() != []
     imap = ndflow.load(output.with_name("frozen.json"))
     target = ndflow.load(healthy)
-    aligned = positive(ndflow.align(mixture, target.mixture)(np.array([BRIGHT])))
+    aligned = positive(ndflow.transport.align(mixture, target.mixture)(np.array([BRIGHT])))
     np.testing.assert_allclose(imap(np.array([BRIGHT])), aligned, atol=2.5)
     x = np.linspace(100, 1500, 2000)
     assert (np.diff(imap(x)) > 0).all()
@@ -90,10 +90,10 @@ def test_a_freeze_rule_that_matches_no_component_is_a_warning(
 ) -> None:
     words = ("normalise", folder / "h1.nii.gz", "--to", healthy, "-o")
     assert run(*words, tmp_path / "plain.nii.gz").well
-    ran = run(*words, tmp_path / "same.nii.gz", "--freeze", "5000:9000")
+    ran = run(*words, tmp_path / "same.nii.gz", "--set", "freeze=5000:9000")
     assert ran.code == 0
     assert ran.err.startswith(
-        f"warning: {folder / 'h1.nii.gz'}: --freeze chooses none of its components"
+        f"warning: {folder / 'h1.nii.gz'}: --set freeze=chooses none of its components"
     )
     assert record_of(tmp_path / "same.nii.gz")["match"]["frozen"] == []
     assert "frozen" not in record_of(tmp_path / "plain.nii.gz")["match"]

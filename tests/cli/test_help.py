@@ -58,4 +58,4 @@ def test_what_most_people_need_is_the_same_in_cohort_and_bids(run: Run) -> None:
     for command in ("cohort", "bids"):
         first = sections(run(command, "--help").out)["Options"]
         assert {"--mask", "--preset", "--jobs", "--dry-run", "--quiet"} <= {*first}
-        assert {"--solver", "--max-bytes", "--effective-count"}.isdisjoint(first)
+        assert {"--set", "solver=--max-bytes", "--effective-count"}.isdisjoint(first)

@@ -39,13 +39,13 @@ KIND = "tissue maps differ by site"
 @pytest.mark.parametrize("target", ["tissue", "adaptive"])
 def test_terminal_record_and_page_name_the_site(run: Run, study: SiteStudy, target: str) -> None:
     out = study.folder / f"odd-{target}"
-    words = ("cohort", table(study, "odd", "Celle"), out, "--target", target, "--no-report")
+    words = ("cohort", table(study, "odd", "Celle"), out, "--proportions", target, "--no-report")
     ran = run(*words)
     assert ran.code == 0
     (line,) = (one for one in ran.err.splitlines() if KIND in one)
     assert line.startswith(f"warning: {KIND}: at Celle, ")
     assert "ndflow prepare" in line
-    assert ("--target adaptive" in line) == (target == "tissue")
+    assert ("--proportions adaptive" in line) == (target == "tissue")
     (flagged,) = (one for one in ran.out.splitlines() if one.startswith("flagged"))
     assert KIND in flagged
     (doubt,) = read_json(out / "provenance.json")["of_study"]
@@ -67,7 +67,7 @@ def test_a_study_in_python_has_it_in_its_summary(study: SiteStudy, tmp_path: Pat
 @pytest.mark.parametrize(
     ("odd", "words"),
     [
-        (None, ("--target", "tissue")),
+        (None, ("--proportions", "tissue")),
         ("Celle", ("--preset", "paper")),
         ("Celle", ("--method", "nyul")),
     ],

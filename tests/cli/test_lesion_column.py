@@ -26,10 +26,10 @@ COUNT = 6
 CONTENTS = {"dark": (40, "csf"), "bright": (2400, "wm")}
 WAYS: dict[str, tuple[str, ...]] = {
     **{method: ("--method", method) for method in EVERY_METHOD},
-    "tissue": ("--target", "tissue"),
-    "two-level": ("--target", "tissue", "--mode", "two-level"),
-    "adaptive": ("--target", "adaptive"),
-    "site": ("--mode", "site", "--average", "quantile"),
+    "tissue": ("--proportions", "tissue"),
+    "two-level": ("--proportions", "tissue", "--mode", "two-level"),
+    "adaptive": ("--proportions", "adaptive"),
+    "site": ("--mode", "site", "--set", "average=quantile"),
 }
 SHOWN = ("checksum", "sha256", "inputs", "outputs", "fingerprint")  # of files, which differ
 

@@ -15,7 +15,7 @@ from studies import positive
 import ndflow
 from ndflow import Landmarks, PiecewiseLinear
 from ndflow.methods.base import LandmarkMethod, method_of
-from ndflow.methods.matching import METHODS, Matching
+from ndflow.options import METHODS, Options
 
 SHAPE = (14, 16, 12)
 HEADS = {
@@ -75,22 +75,22 @@ def mixture_of(name: str) -> ndflow.GaussianMixture:
 
 
 def aligned(name: str, values: Any) -> NDArray[np.float64]:
-    return ndflow.align(mixture_of(name))(values)
+    return ndflow.transport.align(mixture_of(name))(values)
 
 
 def baseline(method: str) -> LandmarkMethod:
-    found = method_of(Matching(method=method))
+    found = method_of(Options(method=method))
     assert isinstance(found, LandmarkMethod)
     return found
 
 
 def measure(method: str, name: str) -> Landmarks:
-    return baseline(method).measure(counted(name), Matching(method=method))
+    return baseline(method).measure(counted(name), Options(method=method))
 
 
 def average(method: str) -> Landmarks:
     return baseline(method).average(
-        (measure(method, name), ndflow.align(mixture_of(name)), 1.0) for name in SCANS
+        (measure(method, name), ndflow.transport.align(mixture_of(name)), 1.0) for name in SCANS
     )
 
 
@@ -104,7 +104,7 @@ def by_hand(method: str, name: str, target: str | None = None) -> NDArray[np.flo
     other = np.array([-1.0, 1.0]) if target is None else BRAINS[target]
     if method == "affine":
         to = None if target is None else mixture_of(target)
-        mapped = ndflow.align(mixture_of(name), to)(voxels)
+        mapped = ndflow.transport.align(mixture_of(name), to)(voxels)
     elif method == "zscore":
         mapped = (voxels - own.mean()) / own.std() * other.std() + other.mean()
     elif method == "nyul":
@@ -194,7 +194,7 @@ def test_a_density_serves_where_it_has_landmarks(
     to, out, mixture = tmp_path / "m.json", tmp_path / "out.nii.gz", mixture_of("s1")
     ndflow.save(to, mixture)
     assert run("normalise", desk.scan("s0"), "--to", to, "--method", method, "-o", out).code == 0
-    values = baseline(method).landmarks_of_density(mixture, Matching(method=method))
+    values = baseline(method).landmarks_of_density(mixture, Options(method=method))
     assert values is not None
     mapped = joined(method, "s0", Landmarks(method, values))(HEADS["s0"])
     same(voxels_of(out), np.where(HEADS["s0"] == 0, 0, mapped))
@@ -282,7 +282,7 @@ def test_other_methods_have_no_number_of_landmarks(
         ("cohort", desk.table, tmp_path / "out"),
         ("reference", scan, "-o", tmp_path / "r.json"),
     ):
-        done = run(*words, "--method", method, "--landmarks", 5)
+        done = run(*words, "--method", method, "--set", "landmarks=5")
         assert (done.code, len(done.errors)) == (2, 1)
         assert (
             f"landmarks is not an option of the method '{method}'; leave it out" in done.errors[0]
@@ -350,7 +350,7 @@ def test_a_second_run_rewrites_nothing(run: Run, desk: Desk, method: str) -> Non
 
 def test_another_method_is_done_from_the_beginning(run: Run, desk: Desk, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    fewer = ("--landmarks", 5)
+    fewer = ("--set", "landmarks=5")
     for method, *more in (("nyul",), ("hellier",), ("affine",), ("nyul", *fewer), ("nyul",)):
         before = written(out)
         assert run("cohort", desk.table, out, "-q", "--method", method, *more).code == 0

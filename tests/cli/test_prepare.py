@@ -23,7 +23,7 @@ from studies import contents, read_json, read_tsv, write_tsv
 
 import ndflow
 
-PLAIN = ("--no-bias-field", "--no-tissues")
+PLAIN = ("--no-bias-field", "--tissues", "none")
 VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 NAMES = {  # the images, and what becomes of them
     "sub-01_ses-1_T1w.nii.gz": "sub-01/ses-1/anat/sub-01_ses-1_desc-preproc_T1w.nii.gz",
@@ -274,7 +274,14 @@ def test_a_table_is_no_image(run: Run, undisturbed: Desk, tmp_path: Path) -> Non
     ("options", "mask", "needed"),
     [
         (PLAIN, None, "deepbet and torch"),
-        (("--no-tissues",), "mask0.nii.gz", "antspyx"),
+        (
+            (
+                "--tissues",
+                "none",
+            ),
+            "mask0.nii.gz",
+            "antspyx",
+        ),
         (("--no-bias-field",), "mask0.nii.gz", "antspyx and nilearn"),
     ],
 )
@@ -324,7 +331,7 @@ def test_maps_of_some_tissues_only_are_refused(run: Run, desk: Desk) -> None:
     ran = run(*desk.words("-q"))
     assert ran.code == 2
     assert "sub-03_T1w.nii.gz: row 4: has a tissue map of gm and wm only" in ran.err
-    words = ("prepare", desk.table, desk.out, "--new-tissues", "--dry-run", "-q")
+    words = ("prepare", desk.table, desk.out, "--tissues", "find", "--dry-run", "-q")
     assert run(*words).code == 0
 
 
@@ -389,7 +396,7 @@ def test_a_site_that_was_corrected_changes_no_image(run: Run, desk: Desk) -> Non
 def test_another_version_of_a_package_that_was_used_prepares_again(
     run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    words = ("prepare", desk.table, desk.folder / "out2", "--no-tissues")
+    words = ("prepare", desk.table, desk.folder / "out2", "--tissues", "none")
     assert run(*words, "-q").code == 0
     monkeypatch.setattr(
         "ndflow.study.prepare_job.versions", lambda *names: dict.fromkeys(names, "99")

@@ -22,7 +22,7 @@ from ndflow.study.finished import preparation_of
 
 pytest.importorskip("ants")
 
-PLAIN = ("--no-bias-field", "--no-tissues")
+PLAIN = ("--no-bias-field", "--tissues", "none")
 MNI = ("--space", "MNI")
 VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 SPACE = "space-MNI152NLin2009aSym_res-2"

@@ -15,7 +15,7 @@ from studies import read_json, read_tsv, write_tsv
 
 from ndflow.preparation.picture import OUTLINES
 
-PLAIN = ("--no-bias-field", "--no-tissues")
+PLAIN = ("--no-bias-field", "--tissues", "none")
 LARGE = AFFINE @ np.diag([3.0, 3.0, 3.0, 1.0])  # a phantom as large as a brain
 SHEARED = AFFINE @ np.array([[1, 0.5, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
 MADE = "sub-a/anat/sub-a_desc-preproc_T1w"

@@ -63,7 +63,7 @@ def test_a_study_prepares_its_scans_first_and_resumes_through_both(
     run: Run, table: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    words = ("cohort", table, out, "--prepare", "--target", "tissue")
+    words = ("cohort", table, out, "--prepare", "--proportions", "tissue")
     ran = run(*words, "--dry-run")
     assert ran.out.count("prepare, fit and write  new") == 3
     assert not out.exists()
@@ -107,7 +107,7 @@ def test_failures_of_the_preparation_and_of_the_study_are_listed_together(
     save(table.parent / "all.nii.gz", np.ones(head().shape, np.uint8))  # leaves nothing to fit
     rows = read_tsv(table)
     write_tsv(table, [row | {"lesion": "all.nii.gz" if row is rows[1] else ""} for row in rows])
-    ran = run("cohort", table, out, "--prepare", "--no-bias-field", "--no-tissues")
+    ran = run("cohort", table, out, "--prepare", "--no-bias-field", "--tissues", "none")
     assert ran.code == 1
     stages = {row["scan"]: row["stage"] for row in read_tsv(out / "failures.tsv")}
     assert stages == {"s0": "prepare", "s1": "fit"}
@@ -185,7 +185,10 @@ def test_a_dataset_is_prepared_by_participants_and_then_as_a_group(
     [
         (("--suffix", "FLAIR"), "--prepare is for T1w images, not for FLAIR"),
         (("--mask", "auto"), "--prepare finds brain masks, and --mask auto the foreground"),
-        (("--no-tissues", "--new-tissues"), "no_tissues and new_tissues: give one of them"),
+        (
+            ("--tissues", "none", "--tissues", "find"),
+            "no_tissues and new_tissues: give one of them",
+        ),
     ],
 )
 def test_what_cannot_be_prepared_is_refused_by_name(
@@ -197,7 +200,7 @@ def test_what_cannot_be_prepared_is_refused_by_name(
 
 
 @pytest.mark.parametrize("command", ["cohort", "bids"])
-@pytest.mark.parametrize("option", ["--no-bias-field", "--no-tissues", "--new-tissues"])
+@pytest.mark.parametrize("option", ["--no-bias-field", "--tissues", "none", "--tissues", "find"])
 def test_choices_about_the_preparation_need_one(
     run: Run, table: Path, dataset: Path, tmp_path: Path, command: str, option: str
 ) -> None:
@@ -212,7 +215,7 @@ def test_steps_of_the_preparation_can_be_left_out_of_a_study(
 ) -> None:
     bare = write_tsv(table.parent / "bare.tsv", read_tsv(table), ["image"])
     out = tmp_path / "out"
-    steps = ("--mask", "nonzero", "--no-bias-field", "--no-tissues")
+    steps = ("--mask", "nonzero", "--no-bias-field", "--tissues", "none")
     ran = run("cohort", bare, out, "--prepare", *steps)
     assert ran.code == 0, ran.err
     record = read_json(out / "prepared/sub-s0/anat/sub-s0_desc-preproc_T1w.json")
@@ -233,7 +236,7 @@ def test_that_a_dataset_is_skull_stripped_is_said_of_both_images(
 ) -> None:
     out = tmp_path / "out"
     masks = () if "--mask" in words else ("-d", tmp_path / "pipe")
-    steps = ("--prepare", "--no-bias-field", "--no-tissues", "--no-report")
+    steps = ("--prepare", "--no-bias-field", "--tissues", "none", "--no-report")
     ran = run("bids", dataset, out, "group", *steps, *masks, *words)
     assert ran.code == 0, ran.err
     images = ("prepared/sub-s0/anat/sub-s0_desc-preproc", "sub-s0/anat/sub-s0_desc-ndflow")

@@ -79,7 +79,15 @@ def test_the_choice_and_its_reason_are_said_everywhere(run: Run, study: SiteStud
     assert again.preset.text == TWO_LEVEL
     explicit = run(
         *("cohort", study.table("all"), out, "--no-report", "--preset", "paper", "--mode"),
-        *("two-level", "--target", "adaptive", "--average", "quantile", "--objective", "cramer"),
+        *(
+            "two-level",
+            "--proportions",
+            "adaptive",
+            "--set",
+            "average=quantile",
+            "--set",
+            "objective=cramer",
+        ),
     )
     assert "10 done (10 kept" in explicit.out  # results depend on settings, not on who chose them
 
@@ -87,18 +95,18 @@ def test_the_choice_and_its_reason_are_said_everywhere(run: Run, study: SiteStud
 def test_options_go_before_the_preset(run: Run, study: SiteStudy) -> None:
     out = study.folder / "chosen"
     words = ("cohort", study.table("all"), out, "--no-report", "--dry-run")
-    ran = run(*words, "--mode", "individual", "--target", "average", "--objective", "l2")
+    ran = run(*words, "--mode", "individual", "--proportions", "average", "--set", "objective=l2")
     assert "individual (chosen), plain target (chosen), averaged quantiles, objective l2 (" in (
         " ".join(ran.err.split())
     )
-    paper = run(*words, "--preset", "paper", "--average", "quantile")
+    paper = run(*words, "--preset", "paper", "--set", "average=quantile")
     assert line(paper.err, "preset") == (
         "paper: individual, plain target, averaged quantiles (chosen)"
     )
     other = run("cohort", study.table("all"), out, "--no-report", "--method", "affine")
     assert line(other.out, "preset") == "none, the method affine has no presets"
     assert "preset" not in read_json(out / "provenance.json")
-    refused = run(*words, "--method", "nyul", "--objective", "l2")
+    refused = run(*words, "--method", "nyul", "--set", "objective=l2")
     assert refused.errors == [
         "error: objective is not an option of the method 'nyul'; leave it out"
     ]
@@ -134,7 +142,7 @@ def test_maps_of_different_labellers_are_left_out(run: Run, study: SiteStudy) ->
     rehearsed = run(*words, "--dry-run").out.splitlines()
     assert all("keep" in one and "up to date" in one for one in rehearsed)
     (finished,) = read_finished([out])
-    assert finished.study.matching.target == "adaptive"
+    assert finished.study.options.proportions == "adaptive"
 
 
 def test_images_without_three_tissues_go_to_the_plain_average(run: Run, tmp_path: Path) -> None:
@@ -174,7 +182,7 @@ def test_a_single_scan_goes_by_what_the_reference_knows(run: Run, study: SiteStu
     )
     assert preset("--to", study.folder / "s7.nii.gz")["reason"] == "a target of one scan"
     assert preset("--to", made, "--preset", "paper")["settings"] == "plain target"
-    assert preset("--to", made, "--target", "average")["chosen"] == ["target"]
+    assert preset("--to", made, "--proportions", "average")["chosen"] == ["target"]
 
 
 def test_the_names_of_images_say_that_they_are_not_t1w(run: Run, study: SiteStudy) -> None:

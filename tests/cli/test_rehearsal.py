@@ -56,7 +56,7 @@ def test_what_is_up_to_date_is_kept(run: Run, study: Path, mode: str) -> None:
 
 
 def test_a_change_of_settings_is_named(run: Run, study: Path) -> None:
-    words = ("--effective-count", 5000)
+    words = ("--set", "effective-count=5000")
     assert rehearsed(run, study, *words) == [("fit and write", "changed: effective_count")] * 4
     words = ("--range", 0, 1000, "--dtype", "int16")
     assert rehearsed(run, study, *words) == [("write", "changed: dtype, range, scale")] * 4

@@ -52,7 +52,7 @@ def test_a_scan_replaced_between_the_fit_and_the_write_is_refused(
     words = ("cohort", study.table("all"), tmp_path / "out", "--no-report", "-q")
     if again:
         assert run(*words).code == 0
-        words = (*words, "--effective-count", "5000")
+        words = (*words, "--set", "effective-count=5000")
     other = head(9, shape=SMALL, gain=7.0)
     with monkeypatch.context() as patch:
         meanwhile(patch, running, "build_references", lambda: save(tmp_path / "s1.nii.gz", other))

@@ -154,11 +154,11 @@ def test_a_mask_that_has_changed_changes_its_scan(run: Run, desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
-        (("--effective-count", 300), MAPPED | results(*SCANS) | set(REFERENCES)),
-        (("--average", "density"), MAPPED | set(REFERENCES)),
+        (("--set", "effective-count=300"), MAPPED | results(*SCANS) | set(REFERENCES)),
+        (("--set", "average=density"), MAPPED | set(REFERENCES)),
         (("--range", 0, 100), MAPPED),
-        (("--method", "affine", "--average", "quantile"), MAPPED),
-        (("--outside", "zero"), MAPPED),
+        (("--method", "affine", "--set", "average=quantile"), MAPPED),
+        (("--set", "outside=zero"), MAPPED),
         (("--mode", "site"), MAPPED | {f"map_{site}.json" for site in GREY}),
     ],
     ids=lambda part: part[0] if isinstance(part, tuple) else "",
@@ -343,7 +343,7 @@ def test_a_run_that_is_stopped_says_how_to_resume(
     reason="workers are looked for in /proc",
 )
 def test_workers_interrupted_at_start_print_nothing(desk: Desk) -> None:
-    with started(desk.words("-j", 2, "--effective-count", 999)) as child:
+    with started(desk.words("-j", 2, "--set", "effective-count=999")) as child:
         while not any("popen_loky" in words for words in children(child.pid)):
             assert child.poll() is None
             time.sleep(0.001)

@@ -228,7 +228,7 @@ def test_a_scan_counts_once_in_a_reference(run: Run, folder: Path, kind: str, fi
         shutil.copy(one, again)
     elif kind == "settings":
         again = folder / "again.json"
-        assert run("fit", image, "-o", again, "--effective-count", 5000).code == 0
+        assert run("fit", image, "-o", again, "--set", "effective-count=5000").code == 0
     else:
         again = {"model": model, "image": image}[kind]
     ran = run("reference", one, again, folder / "in" / "s1.nii.gz", "-o", folder / "r.json")

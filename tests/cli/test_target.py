@@ -66,7 +66,7 @@ class Desk:
         return out
 
     def reference(self) -> Path:
-        return self.study("--target", "tissue") / "reference.json"
+        return self.study("--proportions", "tissue") / "reference.json"
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def values(proportions: dict[str, float]) -> list[float]:
 
 @pytest.mark.parametrize("mode", ["individual", "two-level"])
 def test_a_study_says_of_each_scan_what_it_was_matched_to(desk: Desk, mode: str) -> None:
-    out = desk.study("--target", "tissue", "--mode", mode)
+    out = desk.study("--proportions", "tissue", "--mode", mode)
     model = TissueModel.from_dict(read_json(out / "reference.json")["reference"]["tissues"])
     assert model.source == "maps"
     np.testing.assert_allclose(model.mean, np.mean([desk.shares[s] for s in SCANS], axis=0))
@@ -102,7 +102,7 @@ def test_a_study_says_of_each_scan_what_it_was_matched_to(desk: Desk, mode: str)
 @pytest.mark.parametrize("mode", ["individual", "two-level"])
 @pytest.mark.parametrize("bare", [True, False])
 def test_adaptive_finds_proportions_of_its_own(desk: Desk, mode: str, bare: bool) -> None:
-    out = desk.study("--preset", "paper", "--target", "adaptive", "--mode", mode, bare=bare)
+    out = desk.study("--preset", "paper", "--proportions", "adaptive", "--mode", mode, bare=bare)
     tissues = read_json(out / "reference.json")["reference"]["tissues"]
     assert tissues["source"] == ("components" if bare else "maps")
     choices = [read_json(out / "maps" / f"{name}.json")["match"]["target"] for name in SCANS]
@@ -116,7 +116,7 @@ def test_adaptive_finds_proportions_of_its_own(desk: Desk, mode: str, bare: bool
 
 def test_the_average_is_the_target_of_the_paper_and_is_not_recorded(desk: Desk) -> None:
     paper = ("--preset", "paper")
-    plain, named = desk.study(*paper), desk.study(*paper, "--target", "average", bare=True)
+    plain, named = desk.study(*paper), desk.study(*paper, "--proportions", "average", bare=True)
     for name in SCANS:
         image = Path("images") / f"{name}.nii.gz"
         assert (plain / image).read_bytes() == (named / image).read_bytes()
@@ -127,7 +127,7 @@ def test_the_average_is_the_target_of_the_paper_and_is_not_recorded(desk: Desk) 
 
 
 def test_a_two_level_map_can_be_applied_and_inverted(run: Run, desk: Desk, tmp_path: Path) -> None:
-    out = desk.study("--target", "tissue", "--mode", "two-level")
+    out = desk.study("--proportions", "tissue", "--mode", "two-level")
     image, made = out / "images" / "s1.nii.gz", out / "maps" / "s1.json"
     again, back = tmp_path / "again.nii.gz", tmp_path / "back.nii.gz"
     assert run("apply", desk.scan("s1"), "--map", made, "-o", again).code == 0
@@ -143,10 +143,12 @@ def test_scans_normalised_one_by_one_equal_those_of_the_study(
     run: Run, desk: Desk, tmp_path: Path
 ) -> None:
     words = ("normalise", *map(desk.scan, ("s2", "s0")), "--to", desk.reference())
-    done = run(*words, "--target", "tissue", *desk.maps("s2", "s0"), "-o", tmp_path / "t")
+    done = run(*words, "--proportions", "tissue", *desk.maps("s2", "s0"), "-o", tmp_path / "t")
     assert (done.code, done.errors) == (0, [])
-    study = desk.study("--target", "adaptive")
-    done = run(*words[:3], "--to", study / "reference.json", "--target", "adaptive", "-o", tmp_path)
+    study = desk.study("--proportions", "adaptive")
+    done = run(
+        *words[:3], "--to", study / "reference.json", "--proportions", "adaptive", "-o", tmp_path
+    )
     assert (done.code, done.errors) == (0, [])
     for name in ("s0", "s2"):
         for one, all_ in ((tmp_path / "t", desk.reference().parent), (tmp_path, study)):
@@ -163,7 +165,7 @@ def test_scans_normalised_one_by_one_equal_those_of_the_study(
 
 
 def test_other_units_change_nothing_else(run: Run, desk: Desk, tmp_path: Path) -> None:
-    words = ("normalise", desk.scan("new"), "--to", desk.reference(), "--target", "tissue")
+    words = ("normalise", desk.scan("new"), "--to", desk.reference(), "--proportions", "tissue")
     chosen = {"plain": (), "standard": ("--scale", "standard"), "range": ("--range", 0, 1000)}
     for name, units in chosen.items():
         out = tmp_path / f"{name}.nii.gz"
@@ -207,7 +209,7 @@ def test_models_with_tissues_make_a_reference_with_tissues(
     for path in (turned, tmp_path / "images.json"):
         assert read_json(path)["reference"]["tissues"] == read_json(made)["reference"]["tissues"]
     out = tmp_path / "new.nii.gz"
-    words = ("normalise", desk.scan("new"), "--to", made, "--target", "tissue", "-o", out)
+    words = ("normalise", desk.scan("new"), "--to", made, "--proportions", "tissue", "-o", out)
     assert run(*words, *desk.maps("new")).code == 0
     choice = read_json(tmp_path / "new.json")["match"]["target"]
     np.testing.assert_allclose(values(choice["proportions"]), desk.shares["new"], rtol=1e-9)
@@ -225,10 +227,10 @@ def test_where_one_model_lacks_tissues_the_reference_has_none_and_says_so(
     assert f"{without}: its tissues are unknown" in done.err
     assert "tissues" not in read_json(made)["reference"]
     words = ("normalise", desk.scan("new"), "--to", made, "-o", tmp_path / "new.nii.gz")
-    refused = run(*words, "--target", "tissue", *desk.maps("new"))
+    refused = run(*words, "--proportions", "tissue", *desk.maps("new"))
     assert refused.code == 2
     assert "holds no tissues from tissue probability maps" in refused.err
-    assert run(*words, "--target", "adaptive").code == 0
+    assert run(*words, "--proportions", "adaptive").code == 0
     choice = read_json(tmp_path / "new.json")["match"]["target"]
     assert choice["tissues"] == "components"
     expected = tissues_from_components(ndflow.load(made).mixture).mean

@@ -26,7 +26,7 @@ class Desk:
             save(self.scan(tissue), (kinds == kind).astype(np.float32))
         made = ndflow.reference([ndflow.fit(scans[0])])
         alone = [ndflow.fit(scans[0], mask=self.scan(t)).mixture for t in ("csf", "gm", "wm")]
-        tissues = ndflow.tissue_model([ndflow.Tissues(tuple(alone), [0.3, 0.4, 0.3])])
+        tissues = ndflow.population.tissue_model([ndflow.population.Tissues(tuple(alone), [0.3, 0.4, 0.3])])
         ndflow.save(self.reference, replace(made, tissues=tissues))
         maps = "csf.nii.gz\tgm.nii.gz\twm.nii.gz"
         rows = [f"s{n}.nii.gz\tA\t{maps}" for n in (0, 1)]
@@ -53,22 +53,34 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     ("options", "cause"),
     [
         (
-            ("--target", "tissue"),
-            "--target tissue needs tissue probability maps: --csf, --gm and --wm",
+            ("--proportions", "tissue"),
+            "--proportions tissue needs tissue probability maps: --csf, --gm and --wm",
         ),
-        (("MAPS", "--target", "average"), "--csf, --gm and --wm are for --target tissue only"),
-        (("MAPS", "--target", "adaptive"), "--csf, --gm and --wm are for --target tissue only"),
-        (("--target", "tissue", "--csf", "x", "--gm", "x"), "tissues are needed; give --wm too"),
         (
-            ("--target", "tissue", "MAPS", "--gm", "x"),
+            ("MAPS", "--proportions", "average"),
+            "--csf, --gm and --wm are for --proportions tissue only",
+        ),
+        (
+            ("MAPS", "--proportions", "adaptive"),
+            "--csf, --gm and --wm are for --proportions tissue only",
+        ),
+        (
+            ("--proportions", "tissue", "--csf", "x", "--gm", "x"),
+            "tissues are needed; give --wm too",
+        ),
+        (
+            ("--proportions", "tissue", "MAPS", "--gm", "x"),
             "--gm: 2 given for 1 image; give one for each",
         ),
         (
-            ("--target", "tissue", "--method", "nyul", "MAPS"),
+            ("--proportions", "tissue", "--method", "nyul", "MAPS"),
             "is not an option of the method 'nyul'",
         ),
-        (("--target", "adaptive", "--method", "affine"), "not an option of the method 'affine'"),
-        (("--target", "median"), "--target"),
+        (
+            ("--proportions", "adaptive", "--method", "affine"),
+            "not an option of the method 'affine'",
+        ),
+        (("--proportions", "median"), "--proportions"),
     ],
 )
 def test_tissue_maps_and_target_must_agree(
@@ -88,7 +100,7 @@ def test_an_image_cannot_be_the_target_of_tissues(
 ) -> None:
     words = ("normalise", desk.scan("s0"), "--to", desk.scan("s1"), "-o", tmp_path / "o.nii.gz")
     maps = desk.maps() if target == "tissue" else []
-    done = run(*words, "--target", target, *maps)
+    done = run(*words, "--proportions", target, *maps)
     line = f"error: {desk.scan('s1')}: an image, which does not know the tissues of a population; "
     assert (done.code, done.errors) == (2, [f"{line}give a reference, or leave out --target"])
     assert not list(tmp_path.iterdir())
@@ -98,7 +110,7 @@ def test_one_gaussian_has_no_tissues(run: Run, desk: Desk, tmp_path: Path) -> No
     one = tmp_path / "one.json"
     ndflow.save(one, ndflow.GaussianMixture([1.0], [0.0], [1.0]))
     words = ("normalise", desk.scan("s0"), "--to", one, "-o", tmp_path / "o.nii.gz")
-    done = run(*words, "--target", "adaptive")
+    done = run(*words, "--proportions", "adaptive")
     assert (done.code, len(done.errors)) == (2, 1)
     assert done.errors[0].startswith(
         f"error: {one}: has no tissues, and none can be made from its components "
@@ -108,7 +120,7 @@ def test_one_gaussian_has_no_tissues(run: Run, desk: Desk, tmp_path: Path) -> No
 
 def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) -> None:
     small = save(tmp_path / "small.nii.gz", np.ones((4, 5, 6), np.float32))
-    words = ("normalise", desk.scan("s0"), "--to", desk.reference, "--target", "tissue")
+    words = ("normalise", desk.scan("s0"), "--to", desk.reference, "--proportions", "tissue")
     done = run(*words, *desk.maps(gm=small), "-o", tmp_path / "o.nii.gz")
     line = f"error: {small}: has the shape (4, 5, 6), but the scan (16, 18, 14); "
     assert (done.code, done.errors) == (2, [f"{line}give a map on the grid of the scan"])
@@ -123,13 +135,16 @@ def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
-        (("--target", "tissue", "--mode", "site"), "use --mode two-level or individual"),
-        (("--target", "adaptive", "--mode", "site"), "use --mode two-level or individual"),
-        (("--target", "tissue", "--method", "nyul"), "target is not an option of the method"),
+        (("--proportions", "tissue", "--mode", "site"), "use --mode two-level or individual"),
+        (("--proportions", "adaptive", "--mode", "site"), "use --mode two-level or individual"),
+        (("--proportions", "tissue", "--method", "nyul"), "target is not an option of the method"),
         (("--method", "nyul", "--mode", "two-level"), "leave out --mode two-level"),
         (("--method", "affine", "--mode", "two-level"), "leave out --mode two-level"),
         (("--method", "affine", "--mode", "site"), "leave out --mode site"),
-        (("--target", "tissue", "BARE"), "s0.nii.gz: not all of its tissues are known (row 2); "),
+        (
+            ("--proportions", "tissue", "BARE"),
+            "s0.nii.gz: not all of its tissues are known (row 2); ",
+        ),
         (("--mode", "two-level", "NOWHERE"), "s0.nii.gz: its site is not known (row 2); "),
     ],
 )

@@ -45,9 +45,9 @@ def test_weights_of_a_reference_apply_to_its_tissues(run: Run, files: Path) -> N
 @pytest.mark.parametrize(
     "words",
     [
-        ("--to", "reference.json", "--target", "tissue"),
+        ("--to", "reference.json", "--proportions", "tissue"),
         ("--to", "reference.json", "MAPS"),
-        ("--to", "other.nii.gz", "--target", "adaptive"),
+        ("--to", "other.nii.gz", "--proportions", "adaptive"),
     ],
 )
 def test_a_target_without_what_it_needs_is_refused(
@@ -61,11 +61,11 @@ def test_a_target_without_what_it_needs_is_refused(
 def test_a_dry_run_of_a_study_looks_for_its_tissue_maps(run: Run, files: Path) -> None:
     table = files / "t.tsv"
     table.write_text("image\tcsf\tgm\twm\nscan.nii.gz\tgone.nii.gz\tgm.nii.gz\twm.nii.gz\n")
-    assert run("cohort", table, files / "out", "--target", "tissue", "--dry-run").code != 0
+    assert run("cohort", table, files / "out", "--proportions", "tissue", "--dry-run").code != 0
 
 
 def test_an_image_swallowed_by_the_option_before_it_is_explained(run: Run, files: Path) -> None:
-    to = ("--to", files / "reference.json", "-o", files / "out.nii.gz", "--target", "tissue")
+    to = ("--to", files / "reference.json", "-o", files / "out.nii.gz", "--proportions", "tissue")
     ran = run("normalise", *to, *maps(files), files / "scan.nii.gz")
     assert ran.code == 2
     assert "it goes before" in ran.err
@@ -78,7 +78,7 @@ def test_tissue_maps_that_were_swapped_are_refused(
     scan, known, out = files / "scan.nii.gz", files / "known.json", files / "out.nii.gz"
     typed("fit", scan, *maps(files), "-o", files / "model.json")
     typed("reference", files / "model.json", "-o", known)
-    to = ("--to", known, "--target", "tissue")
+    to = ("--to", known, "--proportions", "tissue")
     ran = run("normalise", scan, *to, *maps(files, order), "-o", out)
     assert ran.code == 2
     assert f"{scan}: according to its tissue maps " in ran.err

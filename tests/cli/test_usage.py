@@ -45,18 +45,18 @@ def test_help_lists_the_commands(run: Run, words: tuple[str, ...]) -> None:
 def test_each_command_has_help(run: Run, command: str) -> None:
     done = run(command, "--help")
     assert (done.code, done.err) == (0, "")
-    for option in ("--output", "-o", "--force", "--max-bytes", "--quiet", "--verbose"):
+    for option in ("--output", "-o", "--force", "--set", "max-bytes=--quiet", "--verbose"):
         assert option in done.out
     assert "--no-" not in done.out  # options that are off by default need no negation
 
 
 def test_help_names_every_promised_option(run: Run) -> None:
     promised = {
-        "normalise": "--to --mask --to-mask --exclude --outside --scale --range --dtype --method "
-        "--objective --regularisation --solver --effective-count --jobs -j",
-        "reference": "--mask --exclude --weights --average --jobs -j",
-        "fit": "--mask --exclude --effective-count --jobs -j",
-        "apply": "--map --inverse --mask --outside --dtype",
+        "normalise": "--to --mask --to-mask --exclude --set outside=--scale --range --dtype --method "
+        "--set objective=--regularisation --set solver=--effective-count --jobs -j",
+        "reference": "--mask --exclude --weights --set average=--jobs -j",
+        "fit": "--mask --exclude --set effective-count=--jobs -j",
+        "apply": "--map --inverse --mask --set outside=--dtype",
     }
     for command, options in promised.items():
         shown = run(command, "--help").out
@@ -149,14 +149,20 @@ WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "no map": (("apply", "SCAN", "-o", "OUT"), ("--map",)),
     "no source": (("reference", "-o", "OUT"), ("SOURCES",)),
     "an unknown scale": ((*NORMALISE, "--scale", "x"), ("--scale", "standard", "target")),
-    "an unknown place": ((*NORMALISE, "--outside", "x"), ("--outside", "zero", "keep", "map")),
+    "an unknown place": (
+        (*NORMALISE, "--set", "outside=x"),
+        ("--set", "outside=zero", "keep", "map"),
+    ),
     "an unknown method": ((*NORMALISE, "--method", "x"), ("--method", "ndflow", "affine")),
-    "an unknown objective": ((*NORMALISE, "--objective", "x"), ("--objective", "l2", "cramer")),
-    "an unknown solver": ((*NORMALISE, "--solver", "x"), ("--solver", "exact", "rk4")),
+    "an unknown objective": (
+        (*NORMALISE, "--set", "objective=x"),
+        ("--set", "objective=l2", "cramer"),
+    ),
+    "an unknown solver": ((*NORMALISE, "--set", "solver=x"), ("--set", "solver=exact", "rk4")),
     "an unknown type": ((*NORMALISE, "--dtype", "complex64"), ("--dtype", "float32")),
     "an unknown average": (
-        ("reference", "SCAN", "-o", "OUT", "--average", "x"),
-        ("--average", "density", "quantile"),
+        ("reference", "SCAN", "-o", "OUT", "--set", "average=x"),
+        ("--set", "average=density", "quantile"),
     ),
     "half a range": ((*NORMALISE, "--range", "1"), ("--range",)),
     "a range that falls": ((*NORMALISE, "--range", "1", "0"), ("range",)),
@@ -165,11 +171,11 @@ WRONG: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         (*NORMALISE, "--range", "0", "1", "--scale", "standard"),
         ("range", "scale"),
     ),
-    "no number": ((*NORMALISE, "--regularisation", "much"), ("--regularisation", "much")),
-    "a negative number": ((*NORMALISE, "--regularisation", "-1"), ("regularisation",)),
-    "no evidence": ((*NORMALISE, "--effective-count", "0"), ("effective", "count")),
-    "not a number": ((*NORMALISE, "--effective-count", "nan"), ("effective", "count")),
-    "no bytes": ((*NORMALISE, "--max-bytes", "0"), ("max", "bytes")),
+    "no number": ((*NORMALISE, "--set", "regularisation=much"), ("--set", "regularisation=much")),
+    "a negative number": ((*NORMALISE, "--set", "regularisation=-1"), ("regularisation",)),
+    "no evidence": ((*NORMALISE, "--set", "effective-count=0"), ("effective", "count")),
+    "not a number": ((*NORMALISE, "--set", "effective-count=nan"), ("effective", "count")),
+    "no bytes": ((*NORMALISE, "--set", "max-bytes=0"), ("max", "bytes")),
     "no workers": (
         ("normalise", "SCAN", "SECOND", "--to", "TARGET", "-o", "FOLDER", "--jobs", "0"),
         ("jobs",),
@@ -400,8 +406,8 @@ def test_no_progress_is_printed_without_a_terminal(
 def test_options_that_would_do_nothing_are_refused(run: Run, inputs: Path) -> None:
     model = inputs / "m.json"
     assert run("fit", inputs / "scan.nii.gz", "-o", model).code == 0
-    for option in (("--mask", "auto"), ("--effective-count", 50)):
+    for option in (("--mask", "auto"), ("--set", "effective-count=50")):
         done = run("reference", model, "-o", inputs / "r.json", *option)
         assert (done.code, option[0] in done.errors[0]) == (2, True)
     words = ("normalise", inputs / "scan.nii.gz", "--to", model, "-o", inputs / "x.nii.gz")
-    assert run(*words, "--method", "affine", "--solver", "rk4").code == 2
+    assert run(*words, "--method", "affine", "--set", "solver=rk4").code == 2

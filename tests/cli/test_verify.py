@@ -26,7 +26,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
         inside = (head(number, shape=SMALL) != 0).astype("uint8")
         row |= {name: path.name for name, path in maps.items()}
         row["mask"] = save(folder / f"mask{number}.nii.gz", inside).name
-    out = study.run("out", "--no-report", "--target", "tissue", "--mode", "two-level")
+    out = study.run("out", "--no-report", "--proportions", "tissue", "--mode", "two-level")
     typed("evaluate", out, "-q", "--permutations", 0)
     return folder
 
@@ -121,7 +121,7 @@ def test_what_verify_says_is_what_a_second_run_mends(run: Run, made: Path, tmp_p
     append(tmp_path / "out" / "images" / "s1.nii.gz")
     (tmp_path / "out" / "models" / "s2.json").unlink()
     assert run("verify", tmp_path / "out").code == 1
-    words = ("--no-report", "-q", "--target", "tissue", "--mode", "two-level")
+    words = ("--no-report", "-q", "--proportions", "tissue", "--mode", "two-level")
     assert run("cohort", made / "all.tsv", tmp_path / "out", *words).code == 0
     assert run("verify", tmp_path / "out").code == 0
     for name in ("images/s1.nii.gz", "models/s2.json"):

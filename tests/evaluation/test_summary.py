@@ -165,7 +165,7 @@ def test_tissue_maps_that_made_the_targets_are_not_called_evidence(comparison: C
     run = comparison.conditions[-1]
     assert run.study is not None
     for target, circular in (("average", False), ("adaptive", False), ("tissue", True)):
-        study = replace(run.study, matching=replace(run.study.matching, target=target))
+        study = replace(run.study, options=replace(run.study.options, proportions=target))
         changed = replace(
             comparison, conditions=[*comparison.conditions[:-1], replace(run, study=study)]
         )

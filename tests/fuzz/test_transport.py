@@ -44,7 +44,7 @@ def mapped(random: Random, _: Path) -> bool:
     x = np.linspace(low - sd, high + sd, 2001)
     check_rising(imap, x, source, options["solver"])
     unit = float(np.sqrt(target.covariance()[0, 0]))
-    table = attempt("", lambda: ndflow.tabulate(imap, low, high, tolerance=1e-4 * unit))
+    table = attempt("", lambda: ndflow.transport.tabulate(imap, low, high, tolerance=1e-4 * unit))
     if table is None:
         return False
     inside = x[(x >= low) & (x <= high)]

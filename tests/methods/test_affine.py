@@ -6,7 +6,7 @@ from mixtures import moved, random_mixture
 
 from ndflow import align, match
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 
 SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 
@@ -15,9 +15,9 @@ SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in ran
 def test_the_map_is_the_alignment_and_the_divergence_where_a_match_would_start(
     objective: str,
 ) -> None:
-    matching = Matching(method="affine", objective=objective)  # type: ignore[arg-type]
+    options = Options(method="affine", objective=objective)  # type: ignore[arg-type]
     source = DensityModel(SOURCE.transformed(300.0, 700.0))
-    solution = method_of(matching).solve(source, DensityModel(TARGET), matching)
+    solution = method_of(options).solve(source, DensityModel(TARGET), options)
     expected = align(source.mixture, TARGET)
     assert solution.imap == solution.affine == expected
     started = match(moved(source.mixture, expected), TARGET, objective=objective).divergences[0]

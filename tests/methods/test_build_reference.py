@@ -8,7 +8,7 @@ from phantoms import head
 import ndflow
 from ndflow import Tissues
 from ndflow.methods.base import DensityModel, build_reference, method_of
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population import tissue_model
 
 SCANS = [head(seed, gain=1 + seed) for seed in range(3)]
@@ -19,7 +19,7 @@ WEIGHTS = [1.0, 2.0, 3.0]
 
 
 def test_the_density_is_that_of_the_population() -> None:
-    method = method_of(Matching())
+    method = method_of(Options())
     made = build_reference(
         PLAIN, method, names=["a", "b", "c"], channel_names="T1w", weights=WEIGHTS
     )
@@ -35,21 +35,21 @@ def test_the_density_is_that_of_the_population() -> None:
 def test_landmarks_are_averaged_with_the_same_weights(
     name: str, weights: list[float] | None
 ) -> None:
-    method, matching = LANDMARK_METHODS[name], Matching(method=name)
+    method, options = LANDMARK_METHODS[name], Options(method=name)
     models = [
-        DensityModel(mixture, method.measure(histogram, matching))
+        DensityModel(mixture, method.measure(histogram, options))
         for mixture, histogram in zip(FITS, HISTOGRAMS, strict=True)
     ]
     made = build_reference(models, method, weights=weights)
     parts = zip(models, weights or [1.0] * 3, strict=True)
-    known = [(m.landmarks, ndflow.align(m.mixture), w) for m, w in parts if m.landmarks]
+    known = [(m.landmarks, ndflow.transport.align(m.mixture), w) for m, w in parts if m.landmarks]
     assert made.landmarks is not None
     assert made.landmarks == method.average(known)
     assert made.mixture == build_reference(PLAIN, method, weights=weights).mixture
 
 
 def test_tissues_are_carried_along() -> None:
-    method = method_of(Matching())
+    method = method_of(Options())
     tissues = tissue_model([Tissues((mixture,) * 3, np.full(3, 1 / 3)) for mixture in FITS])
     made = build_reference(PLAIN, method, tissues=tissues)
     assert made.tissues is tissues
@@ -58,9 +58,9 @@ def test_tissues_are_carried_along() -> None:
 
 
 def test_a_model_in_other_units_has_all_its_parts_in_them() -> None:
-    method, matching = method_of(Matching(method="nyul")), Matching(method="nyul")
+    method, options = method_of(Options(method="nyul")), Options(method="nyul")
     tissues = Tissues((FITS[0], FITS[1], FITS[2]), np.full(3, 1 / 3))
-    model = DensityModel(FITS[0], method.measure(HISTOGRAMS[0], matching), tissues)
+    model = DensityModel(FITS[0], method.measure(HISTOGRAMS[0], options), tissues)
     units = ndflow.Affine(2.0, 100.0)
     moved = model.transformed(units)
     assert model.landmarks is not None

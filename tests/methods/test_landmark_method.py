@@ -14,7 +14,7 @@ from phantoms import head
 import ndflow
 from ndflow import Affine, DegenerateDataError, GaussianMixture, InvalidValueError, Landmarks
 from ndflow.methods.base import DensityModel
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.values import Value
 
 OF_EACH: dict[str, list[float]] = {
@@ -94,7 +94,7 @@ def test_several_channels_have_none() -> None:
 
 @every_method
 def test_what_was_measured_depends_on_the_method_and_the_number_of_landmarks(method: str) -> None:
-    options = LANDMARK_METHODS[method].measure_options(Matching(method=method))
+    options = LANDMARK_METHODS[method].measure_options(Options(method=method))
     assert options == {"method": method, "landmarks": 11}
 
 
@@ -185,7 +185,7 @@ def test_what_cannot_be_averaged_is_refused(scans: Any, message: str) -> None:
 
 @every_method
 def test_a_density_has_those_that_it_determines(method: str) -> None:
-    found = LANDMARK_METHODS[method].landmarks_of_density(MIXTURE, Matching(method=method))
+    found = LANDMARK_METHODS[method].landmarks_of_density(MIXTURE, Options(method=method))
     assert (found is not None) == (method in FROM_DENSITIES)
 
 
@@ -193,9 +193,9 @@ def test_a_density_has_those_that_it_determines(method: str) -> None:
 @pytest.mark.parametrize("averaged", [True, False])
 def test_a_target_has_those_that_were_saved_with_it(method: str, averaged: bool) -> None:
     saved = Landmarks(method, OF_EACH[method])
-    matching = Matching(method=method, landmarks=saved.values.size if method == "nyul" else 11)
+    options = Options(method=method, landmarks=saved.values.size if method == "nyul" else 11)
     chosen = LANDMARK_METHODS[method]
-    assert chosen.target_landmarks(saved, MIXTURE, matching, averaged=averaged) is saved
+    assert chosen.target_landmarks(saved, MIXTURE, options, averaged=averaged) is saved
 
 
 @every_method
@@ -204,23 +204,23 @@ def test_a_target_has_those_that_were_saved_with_it(method: str, averaged: bool)
 def test_without_them_they_are_those_of_its_density_or_it_is_refused(
     method: str, averaged: bool, saved: Landmarks | None
 ) -> None:
-    chosen, matching = LANDMARK_METHODS[method], Matching(method=method)
+    chosen, options = LANDMARK_METHODS[method], Options(method=method)
     # The landmarks of an average density are not the average of the landmarks.
     if method not in FROM_DENSITIES or (averaged and method not in FIXED):
         with pytest.raises(InvalidValueError, match=f"no landmarks of {method}; .*--method"):
-            chosen.target_landmarks(saved, MIXTURE, matching, averaged=averaged)
+            chosen.target_landmarks(saved, MIXTURE, options, averaged=averaged)
         return
-    found = chosen.target_landmarks(saved, MIXTURE, matching, averaged=averaged)
-    expected = chosen.landmarks_of_density(MIXTURE, matching)
+    found = chosen.target_landmarks(saved, MIXTURE, options, averaged=averaged)
+    expected = chosen.landmarks_of_density(MIXTURE, options)
     assert expected is not None
     assert found == Landmarks(method, expected)
 
 
 def test_a_target_with_another_number_of_landmarks_says_which() -> None:
     saved = Landmarks("nyul", OF_EACH["nyul"])
-    with pytest.raises(InvalidValueError, match="holds 4 landmarks, not 11; use --landmarks 4"):
+    with pytest.raises(InvalidValueError, match="holds 4 landmarks, not 11; use --set landmarks=4"):
         LANDMARK_METHODS["nyul"].target_landmarks(
-            saved, MIXTURE, Matching(method="nyul"), averaged=True
+            saved, MIXTURE, Options(method="nyul"), averaged=True
         )
 
 
@@ -238,11 +238,11 @@ def test_landmarks_join_to_themselves_by_the_identity(method: str) -> None:
 def test_the_map_of_a_scan_is_the_one_that_joins_its_landmarks(method: str) -> None:
     own, target = (Landmarks(method, f * np.unique(OF_EACH[method])) for f in (1.0, 3.0))
     models = [DensityModel(MIXTURE, own), DensityModel(MIXTURE.transformed(2.0, 1.0), target)]
-    matching = Matching(method=method)
-    solution = LANDMARK_METHODS[method].solve(*models, matching)
+    options = Options(method=method)
+    solution = LANDMARK_METHODS[method].solve(*models, options)
     joined = join(own, target)
     assert (solution.imap, solution.message) == (joined.imap, joined.message)
-    assert solution.affine == ndflow.align(models[0].mixture, models[1].mixture)
+    assert solution.affine == ndflow.transport.align(models[0].mixture, models[1].mixture)
     assert solution.divergence is None
 
 
@@ -260,4 +260,4 @@ def test_landmarks_that_do_not_correspond_are_not_joined(
     own = DensityModel(MIXTURE, Landmarks("nyul", OF_EACH["nyul"]))
     method = LANDMARK_METHODS["nyul"]
     with pytest.raises(InvalidValueError, match=message):
-        method.solve(own, DensityModel(MIXTURE, other), Matching(method="nyul"))
+        method.solve(own, DensityModel(MIXTURE, other), Options(method="nyul"))

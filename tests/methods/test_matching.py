@@ -1,4 +1,4 @@
-"""`Matching`: each choice is checked once, and options that a method ignores are refused."""
+"""`Options`: each choice is checked once, and options that a method ignores are refused."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ import pytest
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import method_of
 from ndflow.methods.baselines import landmark_levels
-from ndflow.methods.matching import METHODS, Matching
+from ndflow.options import METHODS, Options
 
 WRONG: list[dict[str, Any]] = [
     *({"regularisation": value} for value in (-1e-9, np.nan, np.inf, None, False)),
@@ -40,7 +40,7 @@ IGNORED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("chosen", WRONG)
 def test_what_makes_no_sense_is_refused_by_name(chosen: dict[str, Any]) -> None:
     with pytest.raises(InvalidValueError, match=next(iter(chosen))):
-        Matching(**chosen)
+        Options(**chosen)
 
 
 @pytest.mark.parametrize("chosen", IGNORED)
@@ -48,24 +48,24 @@ def test_options_that_a_method_ignores_are_refused_by_name(chosen: dict[str, Any
     option = next(iter(chosen))
     message = f"{option} is not an option of the method '{chosen['method']}'; leave it out"
     with pytest.raises(InvalidValueError, match=message):
-        method_of(Matching(**chosen))
+        method_of(Options(**chosen))
 
 
 def test_an_unknown_method_is_told_the_known_ones() -> None:
     with pytest.raises(InvalidValueError, match="method must be one of") as caught:
-        Matching(method="mean")
+        Options(method="mean")
     assert all(repr(name) in str(caught.value) for name in METHODS)
     assert "not 'mean'" in str(caught.value)
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    assert Matching(range=(np.int16(0), np.float64(2))) == Matching(range=(0, 2))
-    assert Matching(range=np.array([0.0, 2.0])) == Matching(range=(0, 2))  # type: ignore[arg-type]
-    assert Matching(regularisation=0) == Matching(regularisation=0.0)
-    assert isinstance(Matching(regularisation=0).regularisation, float)
-    assert Matching(freeze=["3"]) == Matching(freeze=("3",))  # type: ignore[arg-type]
+    assert Options(range=(np.int16(0), np.float64(2))) == Options(range=(0, 2))
+    assert Options(range=np.array([0.0, 2.0])) == Options(range=(0, 2))  # type: ignore[arg-type]
+    assert Options(regularisation=0) == Options(regularisation=0.0)
+    assert isinstance(Options(regularisation=0).regularisation, float)
+    assert Options(freeze=["3"]) == Options(freeze=("3",))  # type: ignore[arg-type]
 
 
 def test_nyul_has_the_percentiles_of_the_paper_by_default() -> None:
     tenths = [0.01, *np.arange(1, 10) / 10, 0.99]
-    np.testing.assert_allclose(landmark_levels(Matching().landmarks), tenths)
+    np.testing.assert_allclose(landmark_levels(Options().landmarks), tenths)

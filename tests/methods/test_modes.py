@@ -10,8 +10,8 @@ from every_method import EVERY_METHOD
 import ndflow
 from ndflow import Chain, GaussianMixture, InvalidValueError, align, stack
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
 from ndflow.methods.modes import MODES, Goal, SiteMap
+from ndflow.options import Options
 from ndflow.population import TissueModel, Tissues
 
 LEVELS = (np.arange(199) + 0.5) / 199
@@ -40,18 +40,18 @@ REFERENCE = DensityModel(WHOLE, tissues=MODEL)
 TARGETS = ("average", "tissue", "adaptive")
 
 
-def goal(mode: str, matching: Matching, reference: DensityModel = REFERENCE) -> Goal:
+def goal(mode: str, options: Options, reference: DensityModel = REFERENCE) -> Goal:
     """Return what a scan of the site Aachen is brought to."""
-    sites = {"Aachen": SiteMap.to(reference, DensityModel(SITE), matching)}
+    sites = {"Aachen": SiteMap.to(reference, DensityModel(SITE), options)}
     chosen = MODES[mode]
-    return chosen.goal_of(chosen.goals(reference, sites, matching), "Aachen")
+    return chosen.goal_of(chosen.goals(reference, sites, options), "Aachen")
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_scan_goes_through_the_map_of_its_site_and_then_its_own(target: Any) -> None:
-    matching = Matching(target=target)
-    once = goal("site", matching).solve(SCAN)
-    twice = goal("two-level", matching).solve(SCAN)
+    options = Options(proportions=target)
+    once = goal("site", options).solve(SCAN)
+    twice = goal("two-level", options).solve(SCAN)
     assert isinstance(once.imap, Chain)
     assert isinstance(twice.imap, Chain)
     assert twice.imap.maps[: len(once.imap.maps)] == once.imap.maps
@@ -66,17 +66,17 @@ def test_a_scan_goes_through_the_map_of_its_site_and_then_its_own(target: Any) -
 
 def test_a_scan_like_its_site_needs_no_more_than_the_map_of_the_site() -> None:
     scan = DensityModel(SITE.transformed(300.0, 700.0), tissues=Tissues(TISSUES, MODEL.mean))
-    once = goal("site", Matching()).solve(scan)
+    once = goal("site", Options()).solve(scan)
     x = scan.mixture.quantile(LEVELS)
     for target in TARGETS:
-        twice = goal("two-level", Matching(target=target)).solve(scan)  # type: ignore[arg-type]
+        twice = goal("two-level", Options(proportions=target)).solve(scan)  # type: ignore[arg-type]
         assert np.sqrt(np.mean((twice.imap(x) - once.imap(x)) ** 2)) < 0.02
 
 
 def test_the_map_of_a_site_leads_to_the_average_or_to_tissues_in_its_own_proportions() -> None:
     ways = {}
     for target in TARGETS:
-        found = goal("two-level", Matching(target=target))  # type: ignore[arg-type]
+        found = goal("two-level", Options(proportions=target))  # type: ignore[arg-type]
         assert found.site is not None
         assert found.site.solution.target is None
         ways[target] = found.site.solution.imap
@@ -85,21 +85,21 @@ def test_the_map_of_a_site_leads_to_the_average_or_to_tissues_in_its_own_proport
 
 def test_a_site_with_other_proportions_needs_no_map_where_these_are_adapted() -> None:
     site = MODEL.target(MODEL.mean + np.array([0.05, -0.02, -0.03]))
-    units = ndflow.align(site)
+    units = ndflow.transport.align(site)
     x = site.quantile(LEVELS)
     left = {}
     for target in ("average", "adaptive"):
         own = DensityModel(site.transformed(units.matrix, units.offset))
-        way = SiteMap.to(REFERENCE, own, Matching(target=target)).solution.imap  # type: ignore[arg-type]
+        way = SiteMap.to(REFERENCE, own, Options(proportions=target)).solution.imap  # type: ignore[arg-type]
         left[target] = np.sqrt(np.mean((way(units(x)) - x) ** 2))
     assert left["adaptive"] < 0.35 * left["average"]
 
 
 def test_units_of_the_result_do_not_change_what_is_done() -> None:
-    matching, scale = Matching(target="tissue"), ndflow.Affine(150.0, 1000.0)
+    options, scale = Options(proportions="tissue"), ndflow.Affine(150.0, 1000.0)
     x = DENSITY.quantile(LEVELS)
     plain, scaled = (
-        goal("two-level", matching, reference).solve(SCAN).imap(x)
+        goal("two-level", options, reference).solve(SCAN).imap(x)
         for reference in (REFERENCE, REFERENCE.transformed(scale))
     )
     np.testing.assert_allclose(scaled, scale(plain), atol=0.15)  # a thousandth of the sd
@@ -109,7 +109,7 @@ def test_units_of_the_result_do_not_change_what_is_done() -> None:
 
 
 def test_the_alignment_of_a_scan_is_its_own_and_the_rest_that_of_its_site() -> None:
-    found = goal("site", Matching())
+    found = goal("site", Options())
     assert found.site is not None
     solution, way, own = found.solve(SCAN), found.site.solution, align(DENSITY)
     x = DENSITY.quantile(LEVELS)
@@ -118,20 +118,20 @@ def test_the_alignment_of_a_scan_is_its_own_and_the_rest_that_of_its_site() -> N
 
 
 def test_each_scan_by_itself_is_the_plain_method() -> None:
-    matching = Matching()
-    found = goal("individual", matching)
+    options = Options()
+    found = goal("individual", options)
     assert found.site is None
-    assert found.solve(SCAN).imap == method_of(matching).solve(SCAN, REFERENCE, matching).imap
+    assert found.solve(SCAN).imap == method_of(options).solve(SCAN, REFERENCE, options).imap
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_a_mode_knows_the_goal_of_each_site(mode: Any) -> None:
-    matching = Matching()
+    options = Options()
     sites = {
-        name: SiteMap.to(REFERENCE, DensityModel(SITE.transformed(factor, 0.0)), matching)
+        name: SiteMap.to(REFERENCE, DensityModel(SITE.transformed(factor, 0.0)), options)
         for name, factor in (("Aachen", 1.0), ("Bonn", 2.0))
     }
-    goals = mode.goals(REFERENCE, sites, matching)
+    goals = mode.goals(REFERENCE, sites, options)
     found = {name: mode.goal_of(goals, name) for name in sites}
     assert set(goals) == ({None, *sites} if mode.by_site else {None})
     for name, one in found.items():
@@ -141,10 +141,10 @@ def test_a_mode_knows_the_goal_of_each_site(mode: Any) -> None:
 
 
 def test_results_depend_on_what_a_goal_says_of_itself() -> None:
-    said = [goal(mode, Matching()).to_dict() for mode in MODES]
+    said = [goal(mode, Options()).to_dict() for mode in MODES]
     assert all(one["reference"] == REFERENCE.to_dict() for one in said)
     assert len({str(sorted(one.items(), key=str)) for one in said}) == len(MODES)
-    assert goal("site", Matching()).to_dict() == goal("site", Matching()).to_dict()
+    assert goal("site", Options()).to_dict() == goal("site", Options()).to_dict()
 
 
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────────
@@ -153,13 +153,13 @@ def test_results_depend_on_what_a_goal_says_of_itself() -> None:
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 @pytest.mark.parametrize("method", EVERY_METHOD)
 def test_only_methods_that_match_densities_work_by_site(mode: Any, method: str) -> None:
-    matching = Matching(method=method)
+    options = Options(method=method)
     if mode.by_site and not EVERY_METHOD[method].matches_densities:
         message = f"method '{method}' does not work by site; leave out --mode {mode.name}"
         with pytest.raises(InvalidValueError, match=message):
-            mode.check(matching)
+            mode.check(options)
     else:
-        mode.check(matching)
+        mode.check(options)
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
@@ -175,10 +175,10 @@ def test_only_methods_that_match_densities_work_by_site(mode: Any, method: str) 
 def test_choices_about_single_scans_are_refused_where_a_site_has_one_map(
     mode: Any, options: dict[str, Any], by_scan: str | None
 ) -> None:
-    matching = Matching(**options)
+    options = Options(**options)
     allowed = by_scan is None or not mode.by_site or ("target" in options and mode.per_scan)
     if allowed:
-        mode.check(matching)
+        mode.check(options)
         return
     with pytest.raises(InvalidValueError, match=by_scan):
-        mode.check(matching)
+        mode.check(options)

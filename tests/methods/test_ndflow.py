@@ -9,16 +9,16 @@ from mixtures import random_mixture
 import ndflow
 from ndflow import Affine, GaussianMixture, InvalidValueError, TissueModel, Tissues, stack
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
 from ndflow.methods.solution import Solution
+from ndflow.options import Options
 
 SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 LEVELS = (np.arange(199) + 0.5) / 199
 
 
 def solved(source: DensityModel, goal: DensityModel, **options: Any) -> Solution:
-    matching = Matching(**options)
-    return method_of(matching).solve(source, goal, matching)
+    options = Options(**options)
+    return method_of(options).solve(source, goal, options)
 
 
 @pytest.mark.parametrize("solver", ["exact", "rk4"])
@@ -42,7 +42,7 @@ def tissue_example() -> tuple[DensityModel, DensityModel]:
     scan = DensityModel(stack(densities, shares), tissues=Tissues(densities, shares))
     usual = np.array([0.15, 0.5, 0.35])
     model = TissueModel(densities, usual, 0.05**2 * (np.eye(3) - 1 / 3))
-    units = ndflow.align(model.target(usual))
+    units = ndflow.transport.align(model.target(usual))
     target = DensityModel(model.target(usual), tissues=model)
     return scan, target.transformed(units).transformed(Affine(200.0, 1000.0))
 
@@ -77,11 +77,11 @@ def test_frozen_components_stay_where_the_alignment_puts_them() -> None:
 
 def test_a_rule_that_makes_no_sense_is_refused_before_any_work() -> None:
     with pytest.raises(InvalidValueError, match="rule 'heavy'"):
-        method_of(Matching(freeze=("heavy",)))
+        method_of(Options(freeze=("heavy",)))
 
 
 def test_a_methods_section_says_what_was_frozen() -> None:
-    method = method_of(Matching())
-    assert method.remarks(Matching()) == ""
-    assert "(3, 900:1200) stayed fixed" in method.remarks(Matching(freeze=("3", "900:1200")))
-    assert "frozen 3, 900:1200" in method.options(Matching(freeze=("3", "900:1200")))
+    method = method_of(Options())
+    assert method.remarks(Options()) == ""
+    assert "(3, 900:1200) stayed fixed" in method.remarks(Options(freeze=("3", "900:1200")))
+    assert "frozen 3, 900:1200" in method.options(Options(freeze=("3", "900:1200")))

@@ -17,7 +17,7 @@ from scipy import stats
 import ndflow
 from ndflow import Affine, GaussianMixture, Landmarks
 from ndflow.methods.baselines import landmark_levels, percentiles, through_points
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 
 FIVE = [
     head(0),
@@ -77,8 +77,8 @@ def test_percentiles_of_a_scan_with_floats_are_those_of_numpy() -> None:
 
 @pytest.mark.parametrize("count", [2, 11, 40])
 def test_below_the_landmarks_of_a_density_lie_the_same_shares(count: int) -> None:
-    matching = Matching(method="nyul", landmarks=count)
-    found = LANDMARK_METHODS["nyul"].landmarks_of_density(MIXTURE, matching)
+    options = Options(method="nyul", landmarks=count)
+    found = LANDMARK_METHODS["nyul"].landmarks_of_density(MIXTURE, options)
     sds = 1 / np.sqrt(MIXTURE.precisions[:, 0, 0])
     cdf = stats.norm.cdf(found[:, np.newaxis], MIXTURE.means[:, 0], sds) @ MIXTURE.weights
     np.testing.assert_allclose(cdf, landmark_levels(count), rtol=1e-9)
@@ -165,7 +165,7 @@ def test_any_two_scans_with_two_levels_or_more_have_an_increasing_map(
     assume(all(np.ptp(np.percentile(part, [1, 99])) > 0 for part in scans))
     own, target = (measure(method, counted(part)) for part in scans)
     imap = join(own, target).imap
-    assert isinstance(imap, ndflow.PiecewiseLinear)  # which only ever rises
+    assert isinstance(imap, ndflow.transport.PiecewiseLinear)  # which only ever rises
     assert (np.diff(imap(np.arange(-60.0, 60.0))) > 0).all()
     assert target.values[0] <= imap.values[0] < imap.values[-1] <= target.values[-1]
 

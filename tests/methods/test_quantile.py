@@ -12,7 +12,7 @@ from scipy import stats
 
 import ndflow
 from ndflow import GaussianMixture, Landmarks
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 
 MIXTURE = GaussianMixture([0.2, 0.5, 0.3], [-1.0, 0.2, 2.0], [4.0, 9.0, 1.0])
 SCORES = np.linspace(-4, 4, 801)
@@ -32,7 +32,7 @@ def mixture_cdf(x: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def of_density() -> Landmarks:
     method = LANDMARK_METHODS["quantile"]
-    found = method.landmarks_of_density(MIXTURE, Matching(method="quantile"))
+    found = method.landmarks_of_density(MIXTURE, Options(method="quantile"))
     assert found is not None
     return Landmarks("quantile", found)
 

@@ -14,8 +14,8 @@ from phantoms import head
 import ndflow
 from ndflow import Histogram, IntensityMap, InvalidValueError, Reference
 from ndflow.methods.base import DensityModel, Method, build_reference, method_of
-from ndflow.methods.matching import METHODS, Matching
 from ndflow.methods.solution import Solution
+from ndflow.options import METHODS, Options
 
 every_method = pytest.mark.parametrize("name", METHODS)
 
@@ -47,26 +47,26 @@ def fits() -> list[ndflow.GaussianMixture]:
     return [ndflow.fit(histogram).mixture for histogram in histograms()]
 
 
-def models(method: Method, matching: Matching) -> list[DensityModel]:
+def models(method: Method, options: Options) -> list[DensityModel]:
     return [
-        DensityModel(mixture, method.measure(histogram, matching))
+        DensityModel(mixture, method.measure(histogram, options))
         for mixture, histogram in zip(fits(), histograms(), strict=True)
     ]
 
 
-def reference(method: Method, matching: Matching) -> Reference:
-    return build_reference(models(method, matching)[1:], method)
+def reference(method: Method, options: Options) -> Reference:
+    return build_reference(models(method, options)[1:], method)
 
 
-def goal(method: Method, matching: Matching) -> DensityModel:
+def goal(method: Method, options: Options) -> DensityModel:
     """Return the reference of some scans, as a target."""
-    made = reference(method, matching)
-    found = method.target_landmarks(made.landmarks, made.mixture, matching, averaged=True)
+    made = reference(method, options)
+    found = method.target_landmarks(made.landmarks, made.mixture, options, averaged=True)
     return DensityModel(made.mixture, found)
 
 
-def solved(method: Method, matching: Matching) -> Solution:
-    return method.solve(models(method, matching)[0], goal(method, matching), matching)
+def solved(method: Method, options: Options) -> Solution:
+    return method.solve(models(method, options)[0], goal(method, options), options)
 
 
 # ── the contract ─────────────────────────────────────────────────────────────────────────────────
@@ -79,14 +79,14 @@ def test_every_method_is_where_the_registry_says() -> None:
 
 @every_method
 def test_a_method_is_found_by_its_name(name: str) -> None:
-    assert method_of(Matching(method=name)).name == name
-    assert isinstance(method_of(Matching(method=name)), Method)
+    assert method_of(Options(method=name)).name == name
+    assert isinstance(method_of(Options(method=name)), Method)
 
 
 @every_method
 def test_a_method_finds_an_increasing_map_that_can_be_undone(name: str) -> None:
-    method, matching = EVERY_METHOD[name], Matching(method=name)
-    solution = solved(method, matching)
+    method, options = EVERY_METHOD[name], Options(method=name)
+    solution = solved(method, options)
     assert isinstance(solution.imap, IntensityMap)
     assert solution.imap.channels == 1
     values = histograms()[0].values[:, 0]
@@ -102,12 +102,12 @@ def test_a_method_finds_an_increasing_map_that_can_be_undone(name: str) -> None:
 
 @every_method
 def test_scans_come_nearer_to_each_other(name: str) -> None:
-    method, matching = EVERY_METHOD[name], Matching(method=name)
-    target = goal(method, matching)
+    method, options = EVERY_METHOD[name], Options(method=name)
+    target = goal(method, options)
     brains = [scan[scan != 0].astype(float) for scan in HEADS]
     after = [
-        method.solve(model, target, matching).imap(voxels)
-        for model, voxels in zip(models(method, matching), brains, strict=True)
+        method.solve(model, target, options).imap(voxels)
+        for model, voxels in zip(models(method, options), brains, strict=True)
     ]
 
     def disagreement(scans: list[Any]) -> float:
@@ -119,16 +119,16 @@ def test_scans_come_nearer_to_each_other(name: str) -> None:
 
 @every_method
 def test_the_same_scans_give_the_same_map(name: str) -> None:
-    method, matching = EVERY_METHOD[name], Matching(method=name)
-    one, two = (solved(method, matching) for _ in range(2))
+    method, options = EVERY_METHOD[name], Options(method=name)
+    one, two = (solved(method, options) for _ in range(2))
     assert (one.imap, one.affine, one.message) == (two.imap, two.affine, two.message)
-    assert reference(method, matching) == reference(method, matching)
+    assert reference(method, options) == reference(method, options)
 
 
 @every_method
 def test_how_a_map_was_found_can_be_recorded(name: str) -> None:
-    method, matching = EVERY_METHOD[name], Matching(method=name)
-    solution = solved(method, matching)
+    method, options = EVERY_METHOD[name], Options(method=name)
+    solution = solved(method, options)
     record = solution.record(fits()[0])
     assert record.message
     assert record.slopes is not None
@@ -138,33 +138,33 @@ def test_how_a_map_was_found_can_be_recorded(name: str) -> None:
 
 @every_method
 def test_a_scan_can_be_the_target_as_well(name: str) -> None:
-    method, matching = EVERY_METHOD[name], Matching(method=name)
-    source, target, *_ = models(method, matching)
+    method, options = EVERY_METHOD[name], Options(method=name)
+    source, target, *_ = models(method, options)
     x = fits()[0].quantile([0.1, 0.5, 0.9])
-    assert (np.diff(method.solve(source, target, matching).imap(x)) > 0).all()
+    assert (np.diff(method.solve(source, target, options).imap(x)) > 0).all()
 
 
 @every_method
 def test_what_a_method_says_about_itself_fits_into_a_sentence(name: str) -> None:
-    matching = Matching(method=name)
+    options = Options(method=name)
     method = EVERY_METHOD[name]
-    phrase = method.description(matching)
+    phrase = method.description(options)
     assert phrase == phrase.strip()
     assert phrase[0].islower()
     assert phrase[-1] not in ".,; "
     assert "\n" not in phrase
-    remarks = method.remarks(matching)
+    remarks = method.remarks(options)
     assert remarks == "" or remarks.startswith(" ")
-    assert all(words and words == words.strip() for words in method.options(matching))
+    assert all(words and words == words.strip() for words in method.options(options))
     assert method.bibtex.startswith("@")
     assert (type(method).__doc__ or "").strip().endswith(".")
 
 
 @every_method
 def test_what_was_measured_can_be_fingerprinted(name: str) -> None:
-    options = EVERY_METHOD[name].measure_options(Matching(method=name))
+    options = EVERY_METHOD[name].measure_options(Options(method=name))
     assert all(isinstance(value, str | int) for value in options.values())
-    measured = EVERY_METHOD[name].measure(histograms()[0], Matching(method=name))
+    measured = EVERY_METHOD[name].measure(histograms()[0], Options(method=name))
     assert (measured is None) == (options == {})
     assert measured is None or measured.method == name
 
@@ -173,23 +173,23 @@ def test_what_was_measured_can_be_fingerprinted(name: str) -> None:
 @pytest.mark.parametrize("option", OTHER)
 def test_options_that_a_method_does_not_use_are_refused(name: str, option: str) -> None:
     method = EVERY_METHOD[name]
-    matching = Matching(method=name, **{option: OTHER[option]})
+    options = Options(method=name, **{option: OTHER[option]})
     if option in method.uses:
-        assert method_of(matching) is method
+        assert method_of(options) is method
         return
     with pytest.raises(InvalidValueError, match=f"{option} is not an option of the method '{name}"):
-        method_of(matching)
+        method_of(options)
 
 
 def test_an_option_of_each_kind_is_tried() -> None:
-    assert set(OTHER) | OF_ALL == {field.name for field in fields(Matching)}
+    assert set(OTHER) | OF_ALL == {field.name for field in fields(Options)}
     assert all(method.uses <= set(OTHER) for method in EVERY_METHOD.values())
 
 
 @every_method
 @pytest.mark.parametrize("units", [{"range": (0.0, 1000.0)}, {"scale": "standard"}])
 def test_every_method_takes_units(name: str, units: dict[str, Any]) -> None:
-    assert method_of(Matching(method=name, **units)) is EVERY_METHOD[name]
+    assert method_of(Options(method=name, **units)) is EVERY_METHOD[name]
 
 
 def test_there_is_one_plain_alignment_to_compare_with() -> None:

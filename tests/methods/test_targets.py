@@ -11,9 +11,9 @@ import ndflow
 from ndflow import GaussianMixture, stack
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, method_of
-from ndflow.methods.matching import Matching
 from ndflow.methods.solution import Solution, TargetChoice
 from ndflow.methods.targets import chosen_density, target_rule
+from ndflow.options import Options
 from ndflow.population import (
     TissueModel,
     Tissues,
@@ -57,12 +57,12 @@ def population(scans: list[DensityModel]) -> DensityModel:
 def chosen(
     source: DensityModel, target: DensityModel, kind: Any
 ) -> tuple[GaussianMixture, TargetChoice | None]:
-    return target_rule(Matching(target=kind)).density(source, target)
+    return target_rule(Options(proportions=kind)).density(source, target)
 
 
 def solved(source: DensityModel, target: DensityModel, kind: Any) -> Solution:
-    matching = Matching(target=kind)
-    return method_of(matching).solve(source, target, matching)
+    options = Options(proportions=kind)
+    return method_of(options).solve(source, target, options)
 
 
 def cells(scan: DensityModel, solution: Solution) -> NDArray[np.float64]:
@@ -166,7 +166,7 @@ MODEL = TissueModel(TISSUES, [0.2, 0.45, 0.35], COVARIANCE)
 def test_a_rule_asks_for_the_tissues_of_a_population_only_if_it_needs_them() -> None:
     mixture, one = MODEL.target(MODEL.mean), GaussianMixture([1.0], [0.0], [1.0])
     rules = {
-        kind: target_rule(Matching(target=kind))  # type: ignore[arg-type]
+        kind: target_rule(Options(proportions=kind))  # type: ignore[arg-type]
         for kind in ("average", "tissue", "adaptive")
     }
     assert rules["average"].population_tissues(mixture, MODEL) is None
@@ -217,9 +217,9 @@ def test_a_population_with_little_csf_can_be_adapted_to() -> None:
 
 
 def test_proportions_are_held_to_the_usual_as_long_as_contrast_could_be_taken_for_them() -> None:
-    bend = ndflow.PiecewiseLinear(np.array([-4.0, 0.0, 4.0]), np.array([-3.0, 0.0, 5.0]))
+    bend = ndflow.transport.PiecewiseLinear(np.array([-4.0, 0.0, 4.0]), np.array([-3.0, 0.0, 5.0]))
     scan = pushforward(MODEL.target(MODEL.mean), bend)  # the usual proportions in another contrast
-    rule, target = target_rule(Matching(target="adaptive")), DensityModel(scan, tissues=MODEL)
+    rule, target = target_rule(Options(proportions="adaptive")), DensityModel(scan, tissues=MODEL)
     off = {}
     for through_site in (False, True):
         _, choice = rule.density(DensityModel(scan, through_site=through_site), target)

@@ -6,7 +6,7 @@ from phantoms import head
 
 import ndflow
 from ndflow import GaussianMixture, Landmarks
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 
 SCAN = head(0)
 
@@ -20,7 +20,7 @@ def test_mean_and_standard_deviation_are_those_of_the_voxels() -> None:
 def test_those_of_a_density_have_a_closed_form() -> None:
     # Mean ¾·3 − ¼, variance ¼·¼ + ¾·1 + ¼·¾·4².
     mixture = GaussianMixture([0.25, 0.75], [-1.0, 3.0], [4.0, 1.0])
-    found = LANDMARK_METHODS["zscore"].landmarks_of_density(mixture, Matching(method="zscore"))
+    found = LANDMARK_METHODS["zscore"].landmarks_of_density(mixture, Options(method="zscore"))
     assert found is not None
     np.testing.assert_allclose(found, [2.0, 2.0 + np.sqrt(3.8125)])
 

@@ -100,7 +100,7 @@ def test_a_scan_is_normalised_inside_its_brain(
 ) -> None:
     typed("fit", head, "--mask", "brain", "-o", tmp_path / "target.json", "-q")
     output = tmp_path / "out.nii.gz"
-    words = ("--to", tmp_path / "target.json", "--mask", "brain", "--outside", "zero", "-q")
+    words = ("--to", tmp_path / "target.json", "--mask", "brain", "--set", "outside=zero", "-q")
     typed("normalise", head, *words, "-o", output)
     settings = record_of(output)["settings"]
     assert (settings["mask"], settings["deepbet"]) == ("brain", deepbet_version())

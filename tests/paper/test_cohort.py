@@ -50,7 +50,7 @@ def between(scans: dict[str, Scan]) -> Between:
     def made(a: str, b: str, objective: str) -> ndflow.IntensityMap:
         ends = scans[a].fit.mixture, scans[b].fit.mixture
         if objective == "affine":
-            return ndflow.align(*ends)
+            return ndflow.transport.align(*ends)
         return ndflow.normalising_map(*ends, objective=objective)
 
     return made
@@ -130,7 +130,7 @@ def test_a_table_agrees_with_the_map_and_both_give_the_voxels_back(
     scans: dict[str, Scan], between: Between, a: str, b: str, objective: str
 ) -> None:
     x, imap = scans[a].levels, between(a, b, objective)
-    table = ndflow.tabulate(imap, x[0], x[-1], tolerance=1e-4 * scans[b].sd)
+    table = ndflow.transport.tabulate(imap, x[0], x[-1], tolerance=1e-4 * scans[b].sd)
     assert np.abs(table(x) - imap(x)).max() < 1e-4 * scans[b].sd
     for there in (imap, table):
         back = there.inverse()(there(x))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 # Pairs in which the default, the paper's L2 divergence, clearly wins. It does not always: of 54
-# pairs of nine scans it is closer than Nyúl's map in 25, and with --objective cramer in 37. Where
+# pairs of nine scans it is closer than Nyúl's map in 25, and with --set objective=cramer in 37. Where
 # the amount of CSF differs much (UCLA to HH), percentiles fit better than any moved components.
 PAIRS = [
     ("NSK015", "HH001", "l2"),

@@ -11,7 +11,7 @@ SCANS = {
     "NSK": ("NSK001", "NSK005", "NSK010", "NSK015"),
     "UCLA": ("UCLA001", "UCLA004", "UCLA006", "UCLA013"),
 }
-CHOSEN = ("--objective", "cramer", "--regularisation", "1e-4")
+CHOSEN = ("--set", "objective=cramer", "--set", "regularisation=1e-4")
 RUNS = {
     "individual": CHOSEN,
     "site": (*CHOSEN, "--mode", "site"),

@@ -11,17 +11,16 @@ import ndflow
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population import TISSUES, tissues_from_components
 from ndflow.subject.fit import fit_scan
-from ndflow.subject.settings import Fitting, Reading
 
 SUBJECTS = [f"{site}{n:03d}" for site in ("HH", "NSK", "UCLA") for n in (1, 2, 3, 4)]
 
 
 class Known(NamedTuple):
     mixture: ndflow.GaussianMixture
-    tissues: ndflow.Tissues
+    tissues: ndflow.population.Tissues
     quartiles: NDArray[np.float64]  # (tissues, 3), before normalisation
 
 
@@ -34,7 +33,7 @@ def known(cohort_folder: Path) -> list[Known]:
         mask = folder / f"{stem}_desc-brain_mask.nii.gz"
         image = folder / f"{stem}_T1w.nii.gz"
         maps = TissueMaps(*(folder / f"{stem}_label-{t}_probseg.nii.gz" for t in TISSUES))
-        how: dict[str, Any] = {"reading": Reading(), "fitting": Fitting(), "matching": Matching()}
+        how: dict[str, Any] = {"reading": Options(), "fitting": Options(), "matching": Options()}
         made = fit_scan(Scan(image, mask, tissues=maps), tissues=True, **how)
         inside = values(mask) > 0
         own = [quartiles(values(image)[inside], values(name)[inside]) for name in maps]
@@ -63,7 +62,7 @@ def test_in_their_own_proportions_tissues_are_twice_as_alike(known: list[Known])
     for place in range(len(known)):
         others = [scan for other, scan in enumerate(known) if other % 4 != place % 4]
         average.append(ndflow.reference([scan.mixture for scan in others]).mixture)
-        model = ndflow.tissue_model([scan.tissues for scan in others])
+        model = ndflow.population.tissue_model([scan.tissues for scan in others])
         own.append(model.target(known[place].tissues.proportions))
     assert sd_over_scans(known, own) < 0.5 * sd_over_scans(known, average)
 
@@ -71,7 +70,7 @@ def test_in_their_own_proportions_tissues_are_twice_as_alike(known: list[Known])
 def test_components_are_grouped_into_what_maps_call_tissues(known: list[Known]) -> None:
     reference = ndflow.reference([scan.mixture for scan in known]).mixture
     groups = tissues_from_components(reference)
-    tissues = ndflow.tissue_model([scan.tissues for scan in known])
+    tissues = ndflow.population.tissue_model([scan.tissues for scan in known])
     for place in range(3):
         middles = [float(d.quantile(0.5)) for d in tissues.densities]
         found = float(groups.densities[place].quantile(0.5))

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from ndflow.image.subject import Scan
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
 from ndflow.study.table import named_scans
 from ndflow.subject.records import StudyRecord
-from ndflow.subject.settings import Averaging, Writing
 
 SCANS = named_scans([Scan(f"/s{number}.nii", site="AB"[number % 2]) for number in range(4)])
 
@@ -62,9 +61,9 @@ def test_facts_that_are_not_known_say_so() -> None:
 
 
 def test_settings_are_those_that_matter() -> None:
-    matching = Matching("nyul", landmarks=7, range=(0, 1000))
-    writing = Writing(outside="zero", dtype="int16")
-    settings = dict(facts(run(matching=matching, writing=writing), 0))["Settings"]
+    options = Options(method="nyul", landmarks=7, range=(0, 1000))
+    options = Options(outside="zero", dtype="int16")
+    settings = dict(facts(run(options=options), 0))["Settings"]
     for words in ("landmarks 7", "range 0 to 1000", "outside zero", "dtype int16"):
         assert words in settings
     assert "solver" not in settings
@@ -107,19 +106,22 @@ def test_the_paragraph_says_which_voxels_were_used(masks: Any, words: str) -> No
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"averaging": Averaging("site")}, "the map of a site was applied to all its scans"),
-        ({"averaging": Averaging("two-level")}, "matched once more"),
-        ({"averaging": Averaging(average="quantile")}, "the average quantiles of all"),
-        ({"matching": Matching(objective="cramer")}, "Cramér distance"),
-        ({"matching": Matching(target="tissue")}, "from its tissue probability maps"),
-        ({"matching": Matching(target="adaptive")}, "the mildest map"),
-        ({"matching": Matching(freeze=("weight<0.1",))}, "(weight<0.1) stayed fixed"),
+        ({"averaging": Options(mode="site")}, "the map of a site was applied to all its scans"),
+        ({"averaging": Options(mode="two-level")}, "matched once more"),
+        ({"averaging": Options(average="quantile")}, "the average quantiles of all"),
+        ({"matching": Options(objective="cramer")}, "Cramér distance"),
+        ({"matching": Options(proportions="tissue")}, "from its tissue probability maps"),
+        ({"matching": Options(proportions="adaptive")}, "the mildest map"),
+        ({"matching": Options(freeze=("weight<0.1",))}, "(weight<0.1) stayed fixed"),
         ({}, "the reference has a mean of 500 and a standard deviation of 125."),
-        ({"matching": Matching(scale="standard")}, "mean of 0 and a standard deviation of 1."),
-        ({"matching": Matching("zscore")}, "mean of 0 and a standard deviation of 1."),
-        ({"matching": Matching(range=(0, 50))}, "lie at 0 and 50."),
+        ({"matching": Options(scale="standard")}, "mean of 0 and a standard deviation of 1."),
+        ({"matching": Options(method="zscore")}, "mean of 0 and a standard deviation of 1."),
+        ({"matching": Options(range=(0, 50))}, "lie at 0 and 50."),
         ({"given": "r.json"}, "to a given reference"),
-        ({"matching": Matching("nyul", landmarks=7)}, "Scans were normalised by 7 percentiles"),
+        (
+            {"matching": Options(method="nyul", landmarks=7)},
+            "Scans were normalised by 7 percentiles",
+        ),
     ],
 )
 def test_the_paragraph_names_what_was_chosen(settings: Any, words: str) -> None:
@@ -131,7 +133,7 @@ def test_the_paragraph_names_what_was_chosen(settings: Any, words: str) -> None:
 
 
 def test_a_method_that_matches_no_densities_speaks_of_none() -> None:
-    assert "Dirichlet" not in paragraph(matching=Matching("nyul"))
+    assert "Dirichlet" not in paragraph(options=Options(method="nyul"))
 
 
 def test_lesion_masks_are_counted_in_facts_and_methods() -> None:
@@ -142,8 +144,8 @@ def test_lesion_masks_are_counted_in_facts_and_methods() -> None:
         "mapped like the others."
     )
     for method in ("ndflow", "zscore"):
-        assert sentence in paragraph(scans=ill, matching=Matching(method=method))
-        assert "Lesions were" not in paragraph(matching=Matching(method=method))
+        assert sentence in paragraph(scans=ill, options=Options(method=method))
+        assert "Lesions were" not in paragraph(options=Options(method=method))
 
 
 # ── the preparation ──────────────────────────────────────────────────────────────────────────────
@@ -179,7 +181,7 @@ def test_only_the_steps_that_were_done_are_described() -> None:
 
 
 def test_weighted_scans_are_described_and_cited() -> None:
-    study = run(averaging=Averaging("site", balance=("age", "sex")), fitted=4)
+    study = run(options=Options(mode="site", balance=("age", "sex")), fitted=4)
     own = SiteBalance(5, 3.25, "means and variances", False, {"age": 40.0}, {"age": 45.0})
     sites = {"A": own, "B": own, "C": replace(own, reach="approximate", unknown=1)}
     study = replace(study, record=replace(study.record, balance=sites))
@@ -197,5 +199,5 @@ def test_weighted_scans_are_described_and_cited() -> None:
     assert "balance age sex" in found["Settings"]
     references = (Path(__file__).parents[2] / "docs/references.bib").read_text("utf-8")
     assert cited(study.study, ()).split("\n\n")[-1] in references
-    planned = run(averaging=Averaging(balance=("age",)))  # before it was run
+    planned = run(options=Options(balance=("age",)))  # before it was run
     assert "Hainmueller" in methods_paragraph(planned, ["A", "B"], ("given",))

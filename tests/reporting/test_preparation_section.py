@@ -37,7 +37,7 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _prepare(table: Path, out: Path, code: int = 0) -> None:
-    choices = ("--mask", "nonzero", "--no-bias-field", "--no-tissues")
+    choices = ("--mask", "nonzero", "--no-bias-field", "--tissues", "none")
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("NDFLOW_NO_REPORT")
         typed("prepare", table, out, "-q", *choices, code=code)
@@ -181,6 +181,6 @@ def test_a_preparation_that_was_stopped_has_no_page(prepared: Path, tmp_path: Pa
 
 
 def test_no_page_is_written_where_none_is_wanted(raw: Path, tmp_path: Path) -> None:
-    choices = ("--mask", "nonzero", "--no-bias-field", "--no-tissues", "--no-report")
+    choices = ("--mask", "nonzero", "--no-bias-field", "--tissues", "none", "--no-report")
     typed("prepare", raw, tmp_path / "out", "-q", *choices)
     assert not (tmp_path / "out" / "report.html").exists()

@@ -15,10 +15,9 @@ from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import mark_found_brain
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.subject.fit import fit_scan, fit_to_file
 from ndflow.subject.records import ScanModel
-from ndflow.subject.settings import Fitting, Reading
 
 INSIDE = SCAN != 0
 COUNTED = ndflow.histogram(SCAN, INSIDE)
@@ -78,10 +77,8 @@ def test_an_image_without_a_density_is_named(tmp_path: Path) -> None:
 # ── models ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def model_of(scan: Scan, matching: Matching | None = None, **how: Any) -> ScanModel:
-    return fit_scan(
-        scan, reading=Reading(), fitting=Fitting(), matching=matching or Matching(), **how
-    )
+def model_of(scan: Scan, options: Options | None = None, **how: Any) -> ScanModel:
+    return fit_scan(scan, options=Options(), options=options or Options(), **how)
 
 
 def test_a_model_says_how_well_the_density_fits() -> None:
@@ -103,8 +100,8 @@ def test_a_model_says_how_well_the_density_fits() -> None:
 
 
 def test_a_model_has_what_the_method_looks_at() -> None:
-    matching = Matching(method="nyul", landmarks=5)
-    model = model_of(Scan(SCAN), matching)
+    options = Options(method="nyul", landmarks=5)
+    model = model_of(Scan(SCAN), options)
     assert model.landmarks is not None
     expected = np.percentile(SCAN[INSIDE], [1, 10, 50, 90, 99])
     np.testing.assert_allclose(model.landmarks.values, expected)
@@ -119,7 +116,7 @@ def test_a_file_says_nothing_of_names_but_has_all_hashes(tmp_path: Path) -> None
     image = save(tmp_path / "secret.nii.gz", SCAN)
     scan = Scan(str(image), tissues=TissueMaps(*(str(paths[n]) for n in ("csf", "gm", "wm"))))
     output = tmp_path / "model.json"
-    written = fit_to_file(scan, output, force=False, reading=Reading(), fitting=Fitting())
+    written = fit_to_file(scan, output, force=False, options=Options())
     assert ScanModel.read(output) == written
     assert "secret" not in output.read_text(encoding="utf-8")
     files = {"image": image} | paths
@@ -128,9 +125,9 @@ def test_a_file_says_nothing_of_names_but_has_all_hashes(tmp_path: Path) -> None
     }
     assert written.tissues is not None
     with pytest.raises(FileError, match="exists already"):
-        fit_to_file(scan, output, force=False, reading=Reading(), fitting=Fitting())
+        fit_to_file(scan, output, force=False, options=Options())
     with pytest.raises(FileError, match=r"\.json"):
-        fit_to_file(scan, tmp_path / "m.nii", force=True, reading=Reading(), fitting=Fitting())
+        fit_to_file(scan, tmp_path / "m.nii", force=True, options=Options())
 
 
 def test_a_mask_that_deepbet_found_may_hold_more_csf_than_another(tmp_path: Path) -> None:

@@ -194,7 +194,7 @@ def test_many_floats_go_where_the_map_takes_them(dtype: str, given: Any) -> None
     inside = np.isfinite(voxels) & (voxels != 0)
     low, high = float(voxels[inside].min()), float(voxels[inside].max())
     density = ndflow.GaussianMixture([0.4, 0.6], [550.0, 820.0], [1e-4, 3e-4])
-    imap = ndflow.tabulate(ndflow.normalising_map(density, TARGET), low + 50, high - 50)
+    imap = ndflow.transport.tabulate(ndflow.normalising_map(density, TARGET), low + 50, high - 50)
     flat = inside.reshape(-1, order="F")
     result = all_of(mapped(read_volume(voxels), imap, flat, None, dtype), voxels.shape)
     off = 1e-6 * TARGET_SD if dtype == "float32" else 0
@@ -210,7 +210,7 @@ def test_a_voxel_far_out_does_not_spoil_the_others(stray: float) -> None:
     voxels = generator.normal(700, 200, (50, 40, 30)).astype(np.float32)
     voxels[0, 0, 0] = stray
     density = ndflow.GaussianMixture([0.4, 0.6], [550.0, 820.0], [1e-4, 3e-4])
-    imap = ndflow.tabulate(ndflow.normalising_map(density, TARGET), 300.0, 1100.0)
+    imap = ndflow.transport.tabulate(ndflow.normalising_map(density, TARGET), 300.0, 1100.0)
     inside = np.ones(voxels.size, dtype=bool)
     result = all_of(mapped(read_volume(voxels), imap, inside, None, "float32"), voxels.shape)
     ordinary = voxels < 1e4

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
 from ndflow.methods.base import DensityModel
-from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.methods.solution import Solution
+from ndflow.options import Options
 from ndflow.subject.doubts import VoxelQuantiles, fit_doubts, match_doubts
 from ndflow.subject.records import ScanModel
 from ndflow.transport import Affine, PiecewiseLinear
@@ -27,8 +27,8 @@ ENDS = np.array([0.0, 1000.0])
 PLAIN = Solution(PiecewiseLinear(ENDS, ALIGNMENT(ENDS)), ALIGNMENT, "converged")
 
 
-def to(target: GaussianMixture, **matching: object) -> Goal:
-    return Goal(DensityModel(target), Matching(**matching))  # type: ignore[arg-type]
+def to(target: GaussianMixture, **options: object) -> Goal:
+    return Goal(DensityModel(target), Options(**options))  # type: ignore[arg-type]
 
 
 def kinds(solution: Solution, goal: Goal | None = None) -> list[str]:
@@ -132,14 +132,14 @@ def test_what_is_left_between_result_and_target_is_told_in_standard_deviations()
 @pytest.mark.parametrize(
     ("matching", "why"),
     [
-        ({}, "--objective cramer"),
+        ({}, "--set objective=cramer"),
         ({"objective": "cramer"}, "smaller --regularisation"),
         ({"method": "nyul"}, "a few intensities"),
     ],
 )
-def test_a_result_worse_than_alignment_says_why(matching: dict[str, str], why: str) -> None:
+def test_a_result_worse_than_alignment_says_why(options: dict[str, str], why: str) -> None:
     solution = replace(PLAIN, imap=PiecewiseLinear(ENDS, 1.1 * ALIGNMENT(ENDS)))
-    (doubt,) = match_doubts(VOXELS, solution, to(STANDARD, **matching))
+    (doubt,) = match_doubts(VOXELS, solution, to(STANDARD, **options))
     assert doubt.kind == "worse than alignment"
     assert "0.079 standard deviations) than after alignment alone (0.000)" in doubt.text
     assert why in doubt.hint
@@ -158,7 +158,7 @@ def test_a_result_that_need_not_reach_its_target_may_be_far_from_it(
     solution: Solution, goal: Goal
 ) -> None:
     assert kinds(solution, goal) == []
-    assert kinds(PLAIN, replace(goal, matching=Matching(), site=None)) == ["far from target"]
+    assert kinds(PLAIN, replace(goal, options=Options(), site=None)) == ["far from target"]
 
 
 def test_quantiles_that_were_saved_are_used() -> None:

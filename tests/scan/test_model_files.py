@@ -17,7 +17,7 @@ from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel
 
 ONE, OTHER = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 CHAIN = ndflow.normalising_map(ONE, OTHER)
-TABLE = ndflow.tabulate(CHAIN, *ONE.quantile([0.001, 0.999]).tolist())
+TABLE = ndflow.transport.tabulate(CHAIN, *ONE.quantile([0.001, 0.999]).tolist())
 MODELS: dict[str, tuple[str, Any]] = {
     "mixture": ("mixture", ONE),
     "reference": (
@@ -92,8 +92,8 @@ def test_metadata_cannot_take_the_place_of_the_model(tmp_path: Path) -> None:
 
 
 def test_a_reference_has_its_parts_in_its_file(tmp_path: Path) -> None:
-    landmarks = ndflow.Landmarks("nyul", [-1.0, 0.0, 1.5])
-    tissues = ndflow.tissue_model([ndflow.Tissues((ONE, OTHER, ONE), [0.2, 0.5, 0.3])])
+    landmarks = ndflow.population.Landmarks("nyul", [-1.0, 0.0, 1.5])
+    tissues = ndflow.population.tissue_model([ndflow.population.Tissues((ONE, OTHER, ONE), [0.2, 0.5, 0.3])])
     plain = ndflow.reference([ONE, OTHER])
     whole = replace(plain, landmarks=landmarks, tissues=tissues)
     ndflow.save(tmp_path / "reference.json", whole)

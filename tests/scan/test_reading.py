@@ -12,14 +12,14 @@ import ndflow
 from ndflow.density import trimmed
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.subject.settings import Reading
+from ndflow.options import Options
 from ndflow.subject.voxels import VoxelCounts, error_about, read_scan, selection
 
 INNER, LESION = radii() < 0.8, radii() < 0.3
 
 
 def read(*parts: Any) -> Any:
-    return read_scan(Scan(*parts), Reading())
+    return read_scan(Scan(*parts), Options())
 
 
 @pytest.mark.parametrize(

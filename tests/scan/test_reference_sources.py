@@ -11,10 +11,9 @@ from phantoms import head, radii, save, tissue_shares
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.subject.records import ReferenceModel
 from ndflow.subject.reference import average_models, lacking_tissues, read_source
-from ndflow.subject.settings import Fitting, Reading
 
 SCANS = [head(seed, gain=1 + seed) for seed in range(3)]
 FITS = [ndflow.fit(scan) for scan in SCANS]
@@ -79,7 +78,7 @@ def test_a_mixture_has_the_landmarks_that_its_density_determines() -> None:
     made = ndflow.reference(MIXTURES, method="nyul", landmarks=5)
     assert made.landmarks is not None
     rows = [
-        ndflow.align(mixture)(mixture.quantile([0.01, 0.1, 0.5, 0.9, 0.99])) for mixture in MIXTURES
+        ndflow.transport.align(mixture)(mixture.quantile([0.01, 0.1, 0.5, 0.9, 0.99])) for mixture in MIXTURES
     ]
     np.testing.assert_allclose(made.landmarks.values, np.mean(rows, axis=0), atol=1e-12)
     with pytest.raises(InvalidValueError, match="holds no landmarks of hellier"):
@@ -88,7 +87,7 @@ def test_a_mixture_has_the_landmarks_that_its_density_determines() -> None:
 
 def source(image: Any, **parts: Any) -> Any:
     scan = Scan(image, **parts)
-    return read_source(scan, reading=Reading(), fitting=Fitting(), matching=Matching())
+    return read_source(scan, options=Options())
 
 
 def test_a_reference_knows_tissues_if_those_of_all_scans_are_known() -> None:
@@ -96,11 +95,11 @@ def test_a_reference_knows_tissues_if_those_of_all_scans_are_known() -> None:
     maps = TissueMaps(shares["csf"], shares["gm"], shares["wm"])
     known = [source(scan, tissues=maps) for scan in SCANS]
     models = [one.model for one in known]
-    made = average_models(models, Matching())
+    made = average_models(models, Options())
     assert made.tissues is not None
-    assert made.tissues == average_models(models[::-1], Matching()).tissues
+    assert made.tissues == average_models(models[::-1], Options()).tissues
     some = [*known[:2], source(SCANS[2])]
-    assert average_models([one.model for one in some], Matching()).tissues is None
+    assert average_models([one.model for one in some], Options()).tissues is None
     assert lacking_tissues(["a", "b", "c"], some) == "c"
     assert lacking_tissues(["a", "b", "c"], known) is None
 

@@ -5,33 +5,25 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from ndflow.subject.settings import flat, settings_from
 
 from ndflow.errors import InvalidValueError
-from ndflow.methods.matching import Matching
 from ndflow.methods.modes import MODES
-from ndflow.subject.settings import (
-    Averaging,
-    Fitting,
-    ModeName,
-    Reading,
-    Writing,
-    flat,
-    settings_from,
-)
+from ndflow.options import ModeName, Options
 
-KINDS = (Reading, Fitting, Matching, Writing, Averaging)
+KINDS = (Options, Options, Options, Options, Options)
 
 WRONG: list[tuple[type[Any], dict[str, Any]]] = [
-    *((Reading, {"max_bytes": value}) for value in (0, -1, np.nan, "many", None, True)),
-    *((Fitting, {"effective_count": value}) for value in (0, -5.0, np.inf, np.nan, "1", True)),
-    (Matching, {"method": "median"}),  # more of these in tests/methods/test_matching.py
-    (Matching, {"range": (0, 1), "scale": "standard"}),
-    *((Averaging, {"mode": value}) for value in ("sites", None, "")),
-    (Averaging, {"average": "mean"}),
-    (Writing, {"outside": "background"}),
-    (Writing, {"dtype": "complex64"}),
-    (Writing, {"dtype": None}),
-    *((Writing, {"force": value}) for value in (1, "yes", None)),
+    *((Options, {"max_bytes": value}) for value in (0, -1, np.nan, "many", None, True)),
+    *((Options, {"effective_count": value}) for value in (0, -5.0, np.inf, np.nan, "1", True)),
+    (Options, {"method": "median"}),  # more of these in tests/methods/test_matching.py
+    (Options, {"range": (0, 1), "scale": "standard"}),
+    *((Options, {"mode": value}) for value in ("sites", None, "")),
+    (Options, {"average": "mean"}),
+    (Options, {"outside": "background"}),
+    (Options, {"dtype": "complex64"}),
+    (Options, {"dtype": None}),
+    *((Options, {"force": value}) for value in (1, "yes", None)),
 ]
 
 
@@ -66,7 +58,7 @@ def test_a_wrong_choice_is_told_the_right_ones(name: str) -> None:
 
 def test_a_choice_that_cannot_be_compared_is_refused_too() -> None:
     with pytest.raises(InvalidValueError, match="outside must be one of"):
-        Writing(outside=["zero"])  # type: ignore[arg-type]
+        Options(outside=["zero"])  # type: ignore[arg-type]
 
 
 def test_the_defaults_are_those_of_the_paper_and_the_issue() -> None:
@@ -98,18 +90,18 @@ def test_no_two_kinds_share_a_name() -> None:
 
 def test_keywords_find_their_kind() -> None:
     chosen = {"dtype": "int16", "regularisation": 0, "max_bytes": 1e6, "range": [0, 1]}
-    reading, fitting, matching, writing, averaging = settings_from(chosen, *KINDS)
-    assert reading == Reading(max_bytes=1_000_000)
-    assert isinstance(reading.max_bytes, int)
-    assert fitting == Fitting()
-    assert matching == Matching(regularisation=0.0, range=(0.0, 1.0))
-    assert writing == Writing(dtype="int16")
-    assert averaging == Averaging()
+    options, options, options, options, options = settings_from(chosen, *KINDS)
+    assert options == Options(max_bytes=1_000_000)
+    assert isinstance(options.max_bytes, int)
+    assert options == Options()
+    assert options == Options(regularisation=0.0, range=(0.0, 1.0))
+    assert options == Options(dtype="int16")
+    assert options == Options()
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    assert Fitting(np.float32(500)) == Fitting(500)
-    assert Reading(np.int64(500)) == Reading(500)
+    assert Options(effective_count=np.float32(500)) == Options(effective_count=500)
+    assert Options(max_bytes=np.int64(500)) == Options(max_bytes=500)
 
 
 def test_there_is_a_mode_for_each_name_and_a_name_for_each_mode() -> None:
@@ -118,7 +110,7 @@ def test_there_is_a_mode_for_each_name_and_a_name_for_each_mode() -> None:
 
 def test_an_unknown_keyword_is_refused_with_those_that_are_known() -> None:
     with pytest.raises(InvalidValueError, match="no setting 'effectve_count'") as caught:
-        settings_from({"effectve_count": 5, "dtype": "int16"}, Fitting, Writing)
+        settings_from({"effectve_count": 5, "dtype": "int16"}, Options, Options)
     message = str(caught.value)
     assert "effective_count" in message
     assert "dtype" in message
@@ -127,4 +119,4 @@ def test_an_unknown_keyword_is_refused_with_those_that_are_known() -> None:
 
 def test_settings_do_not_change() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Writing().force = True  # type: ignore[misc]
+        Options().force = True  # type: ignore[misc]

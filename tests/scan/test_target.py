@@ -15,8 +15,7 @@ import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import sha256_of
-from ndflow.methods.matching import Matching, MatchingChoices
-from ndflow.subject.settings import Fitting, Reading, Writing
+from ndflow.options import Options
 from ndflow.subject.target import SCALES, Target, check_units, in_units, read_target, with_scale
 
 FIT = fitted(OTHER)
@@ -25,14 +24,16 @@ TWO = ndflow.GaussianMixture([1.0], np.zeros((1, 2)), np.eye(2)[np.newaxis])
 
 
 def read(
-    to: Any, mask: Any = None, matching: Matching | None = None, fitting: Fitting | None = None
+    to: Any,
+    mask: Any = None,
+    options: Options | None = None,
 ) -> Target:
     return read_target(
         to,
         mask,
-        reading=Reading(),
-        fitting=fitting or Fitting(),
-        matching=matching or Matching(),
+        options=Options(),
+        options=options or Options(),
+        options=options or Options(),
     )
 
 
@@ -70,7 +71,7 @@ def test_the_mask_and_the_settings_of_a_target_image_are_used(tmp_path: Path) ->
     inside = radii() < 0.8
     mask = save(tmp_path / "mask.nii.gz", inside.astype(np.uint8))
     image = save(tmp_path / "image.nii.gz", OTHER)
-    target = read(image, mask, fitting=Fitting(300))
+    target = read(image, mask, options=Options(effective_count=300))
     expected = ndflow.fit(ndflow.histogram(OTHER, inside), effective_count=300).mixture
     assert target.model.mixture == expected
     assert target.files == {
@@ -103,14 +104,14 @@ def test_a_map_is_refused_as_a_target(tmp_path: Path) -> None:
 
 
 def test_units_are_those_of_a_target_scan_unless_others_are_asked_for() -> None:
-    for matching in (Matching(), Matching(scale="target")):
-        assert in_units(read(FIT.mixture), matching).mixture == FIT.mixture
+    for options in (Options(), Options(scale="target")):
+        assert in_units(read(FIT.mixture), options).mixture == FIT.mixture
 
 
 def test_a_reference_is_on_the_standard_scale_and_results_on_the_positive_one() -> None:
-    assert in_units(read(REFERENCE), Matching(scale="standard")).mixture == REFERENCE.mixture
-    chosen = in_units(read(REFERENCE), Matching(scale="positive")).mixture
-    assert in_units(read(REFERENCE), Matching()).mixture == chosen
+    assert in_units(read(REFERENCE), Options(scale="standard")).mixture == REFERENCE.mixture
+    chosen = in_units(read(REFERENCE), Options(scale="positive")).mixture
+    assert in_units(read(REFERENCE), Options()).mixture == chosen
 
 
 @pytest.mark.parametrize(
@@ -120,13 +121,13 @@ def test_a_reference_is_on_the_standard_scale_and_results_on_the_positive_one() 
 def test_a_scale_is_the_mean_and_the_variance_of_the_target(
     model: Any, scale: Any, mean: float, variance: float
 ) -> None:
-    density = in_units(read(model), Matching(scale=scale)).mixture
+    density = in_units(read(model), Options(scale=scale)).mixture
     assert density.mean()[0] == pytest.approx(mean, abs=1e-10)
     assert density.covariance()[0, 0] == pytest.approx(variance, rel=1e-12)
 
 
 def test_the_help_names_the_numbers() -> None:
-    words = " ".join((MatchingChoices.__doc__ or "").split())
+    words = " ".join((Options.__doc__ or "").split())
     for scale, (mean, sd) in SCALES.items():
         assert re.search(
             rf"{scale}: [^.]*a mean of {mean:g} and a standard deviation of {sd:g}\b", words
@@ -136,10 +137,12 @@ def test_the_help_names_the_numbers() -> None:
 def test_the_scale_in_use_is_named() -> None:
     reference = {"ndflow": "positive", "affine": "positive", "nyul": "positive"}
     for method, scale in (reference | {"zscore": "standard"}).items():
-        assert with_scale(Matching(method), has_units=False).scale == scale  # type: ignore[arg-type]
-    assert with_scale(Matching(), has_units=True).scale == "target"
-    assert with_scale(Matching("zscore", scale="positive"), has_units=False).scale == "positive"
-    for chosen in (Matching(range=(0, 1)), Matching(scale="standard")):
+        assert with_scale(Options(method=method), has_units=False).scale == scale  # type: ignore[arg-type]
+    assert with_scale(Options(), has_units=True).scale == "target"
+    assert (
+        with_scale(Options(method="zscore", scale="positive"), has_units=False).scale == "positive"
+    )
+    for chosen in (Options(range=(0, 1)), Options(scale="standard")):
         assert with_scale(chosen, has_units=False) == with_scale(chosen, has_units=True) == chosen
 
 
@@ -165,24 +168,24 @@ def test_the_scale_in_use_is_named() -> None:
 def test_integers_must_be_able_to_hold_the_result(
     choices: dict[str, Any], dtype: Any, message: str | None
 ) -> None:
-    matching = Matching(**choices)
-    target = read(REFERENCE, matching=matching)
-    goal = in_units(target, matching)
+    options = Options(**choices)
+    target = read(REFERENCE, options=options)
+    goal = in_units(target, options)
     # Before a study has made its reference, a range cannot be judged.
     for model in (goal, None) if "range" not in choices else (goal,):
         if message is None:
-            check_units(matching, Writing(dtype=dtype), name="x", model=model)
+            check_units(options, Options(dtype=dtype), name="x", model=model)
         else:
             with pytest.raises(InvalidValueError, match=message):
-                check_units(matching, Writing(dtype=dtype), name="x", model=model)
+                check_units(options, Options(dtype=dtype), name="x", model=model)
 
 
 def test_a_reference_has_no_units_of_its_own(tmp_path: Path) -> None:
     ndflow.save(tmp_path / "reference.json", REFERENCE)
     for given, name in ((REFERENCE, "Reference"), (tmp_path / "reference.json", "reference.json")):
-        target, matching = read(given), Matching(scale="target")
+        target, options = read(given), Options(scale="target")
         with pytest.raises(InvalidValueError, match=rf"{name}: .*--scale standard.*--range"):
-            check_units(matching, Writing(), name=target.name, has_units=target.has_units)
+            check_units(options, Options(), name=target.name, has_units=target.has_units)
         with pytest.raises(InvalidValueError, match=rf"{name}: .*--scale standard.*--range"):
             ndflow.normalise(OTHER, given, scale="target")
 
@@ -190,7 +193,7 @@ def test_a_reference_has_no_units_of_its_own(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-1000.0, 3000.5), (-2.0, -1.0)])
 @pytest.mark.parametrize("model", [FIT.mixture, REFERENCE])
 def test_a_range_lies_between_the_outer_percentiles(model: Any, ends: tuple[float, float]) -> None:
-    density = in_units(read(model), Matching(range=ends)).mixture
+    density = in_units(read(model), Options(range=ends)).mixture
     means, sds = density.means[:, 0], 1 / np.sqrt(density.precisions[:, 0, 0])
     # The distribution function by hand, not with the method of the mixture.
     shares = [float(np.sum(density.weights * stats.norm.cdf((end - means) / sds))) for end in ends]

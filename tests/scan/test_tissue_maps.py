@@ -13,9 +13,8 @@ from phantoms import AFFINE, head, radii, save
 import ndflow
 from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population import Reference
-from ndflow.subject.settings import Fitting, Reading
 from ndflow.subject.tissue_maps import ScanTissues, check_maps, tissues_of
 from ndflow.subject.voxels import read_scan
 
@@ -33,7 +32,7 @@ HARDLY_ANY = 0.3 * (INSIDE & (np.cumsum(INSIDE).reshape(SCAN.shape) <= 4))
 
 def read(maps: TissueMaps = MAPS, image: Any = SCAN, **how: Any) -> ScanTissues:
     scan = Scan(image, tissues=maps, **how)
-    return tissues_of(scan, read_scan(scan, Reading()), Reading(), Fitting())
+    return tissues_of(scan, read_scan(scan, Options()), Options())
 
 
 def amounts(where: NDArray[np.bool_] = INSIDE) -> NDArray[np.float64]:
@@ -153,16 +152,18 @@ def test_all_three_tissue_maps_are_needed() -> None:
 
 @pytest.mark.parametrize("target", ["average", "tissue", "adaptive"])
 def test_tissue_maps_are_neither_ignored_nor_missing(target: Any) -> None:
-    matching = Matching(target=target)
+    options = Options(proportions=target)
     with_maps, without = Scan(SCAN, tissues=MAPS), Scan(SCAN)
     if target == "tissue":
-        check_maps(with_maps, matching)
-        with pytest.raises(InvalidValueError, match="--target tissue needs tissue probability"):
-            check_maps(without, matching)
+        check_maps(with_maps, options)
+        with pytest.raises(
+            InvalidValueError, match="--proportions tissue needs tissue probability"
+        ):
+            check_maps(without, options)
     else:
-        check_maps(without, matching)
-        with pytest.raises(InvalidValueError, match="are for --target tissue only"):
-            check_maps(with_maps, matching)
+        check_maps(without, options)
+        with pytest.raises(InvalidValueError, match="are for --proportions tissue only"):
+            check_maps(with_maps, options)
 
 
 # ── targets in the proportions of a scan ─────────────────────────────────────────────────────────
@@ -177,7 +178,7 @@ def bare() -> Reference:
 @pytest.fixture(scope="module")
 def known(bare: Reference) -> Reference:
     """A reference with the tissues of its scan."""
-    return replace(bare, tissues=ndflow.tissue_model([read()[0]]))
+    return replace(bare, tissues=ndflow.population.tissue_model([read()[0]]))
 
 
 def proportions(result: ndflow.Result) -> dict[str, float]:
@@ -206,9 +207,9 @@ def test_an_array_is_normalised_with_arrays_of_its_tissues(
     explicit = ndflow.normalise(SCAN, reference, target="tissue", objective="l2", **maps)
     assert np.array_equal(by_preset.image, explicit.image)
     for choice in ({"target": "average"}, {"preset": "paper"}):
-        with pytest.raises(InvalidValueError, match="are for --target tissue only"):
+        with pytest.raises(InvalidValueError, match="are for --proportions tissue only"):
             ndflow.normalise(SCAN, reference, **choice, **maps)
-    with pytest.raises(InvalidValueError, match="are for --target tissue only"):
+    with pytest.raises(InvalidValueError, match="are for --proportions tissue only"):
         ndflow.normalise(SCAN, bare, **maps)
     with pytest.raises(FileError, match=r"reach 229.5, 0.9, 0.9"):
         read(MAPS._replace(csf=255 * np.asarray(MAPS.csf)))

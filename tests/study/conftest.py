@@ -14,12 +14,11 @@ from studies import Silent
 
 import ndflow
 from ndflow.image.subject import Scan
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort
 from ndflow.study.table import named_scans
-from ndflow.subject.settings import Averaging
 
 SITES = {  # contrasts that no affine map makes equal, and a gain
     "Aachen": (((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0)), 1.0),
@@ -76,7 +75,7 @@ def study(scans: list[Scan], tmp_path_factory: pytest.TempPathFactory) -> Callab
     def done(
         mode: str = "individual",
         average: str = "density",
-        matching: Matching = Matching(),
+        options: Options = Options(),
         given: str | None = None,
         only: str = "Aachen Bonn Celle",
     ) -> Done:
@@ -85,8 +84,8 @@ def study(scans: list[Scan], tmp_path_factory: pytest.TempPathFactory) -> Callab
         plan = Study(
             folder,
             chosen,
-            Averaging(mode, average),  # type: ignore[arg-type]
-            matching=matching,
+            Options(mode=mode, average=average),  # type: ignore[arg-type]
+            options=options,
             given=given,
             channel="T1w",
         )

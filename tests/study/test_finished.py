@@ -14,7 +14,7 @@ from studies import read_json
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.study.finished import (
     FinishedStudy,
     check_covariates,
@@ -38,12 +38,12 @@ def copied(study: Runs, tmp_path: Path) -> Path:
 
 
 def test_a_study_is_read_back_as_it_was_run(study: Runs) -> None:
-    matching = Matching(range=(0, 1000))
-    done = study("site", matching=matching)
+    options = Options(range=(0, 1000))
+    done = study("site", options=options)
     (run,) = read_finished([done.folder])
     assert run.name == "out"
     assert run.study.folder == done.folder
-    assert (run.study.averaging.mode, run.study.matching) == ("site", matching)
+    assert (run.study.options.mode, run.study.options) == ("site", options)
     assert (run.study.channel, run.study.given) == ("T1w", None)
     assert (run.record.finished, run.record.normalised, run.record.failed) == (True, 8, 0)
     assert run.record.sites == {"Aachen": 3, "Bonn": 3, "Celle": 2}
@@ -53,9 +53,9 @@ def test_a_study_is_read_back_as_it_was_run(study: Runs) -> None:
 
 
 def test_the_scale_of_a_study_is_read_back(study: Runs) -> None:
-    for chosen, scale in ((Matching(), "positive"), (Matching(scale="standard"), "standard")):
-        (run,) = read_finished([study(matching=chosen).folder])
-        assert (run.record.settings["scale"], run.study.matching.scale) == (scale, scale)
+    for chosen, scale in ((Options(), "positive"), (Options(scale="standard"), "standard")):
+        (run,) = read_finished([study(options=chosen).folder])
+        assert (run.record.settings["scale"], run.study.options.scale) == (scale, scale)
 
 
 def test_a_given_reference_is_found_in_the_folder(study: Runs) -> None:
@@ -67,7 +67,7 @@ def test_a_given_reference_is_found_in_the_folder(study: Runs) -> None:
 
 
 def test_only_a_study_of_plain_alignments_is_the_baseline(study: Runs) -> None:
-    folders = [study(matching=Matching("affine")).folder, study().folder, study("site").folder]
+    folders = [study(options=Options(method="affine")).folder, study().folder, study("site").folder]
     assert [run.only_aligns for run in read_finished(folders)] == [True, False, False]
 
 

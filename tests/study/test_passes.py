@@ -15,11 +15,10 @@ from studies import Silent, positive
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.study.passes import Pass, build_references, check_study, fit_scans, normalise_scans
 from ndflow.study.plan import Study
 from ndflow.study.tasks import Outcome
-from ndflow.subject.settings import Averaging
 from ndflow.transport import Chain, align
 
 Runs = Callable[..., Any]
@@ -79,14 +78,14 @@ def test_sites_come_closer_than_with_an_alignment_alone(study: Runs) -> None:
     def distance(done: Any, which: str = "after") -> float:
         return between({c: [getattr(done, which)(n) for n in done.names(c)] for c in SITES})
 
-    affine = distance(study(matching=Matching("affine")))
+    affine = distance(study(options=Options(method="affine")))
     assert affine < 0.5 * distance(study(), "before")
     assert distance(study("site")) < 0.6 * affine
     assert distance(study()) < 0.6 * affine
 
 
 def test_the_method_affine_is_the_alignment(study: Runs) -> None:
-    done = study(matching=Matching("affine"))
+    done = study(options=Options(method="affine"))
     for name in done.names():
         x = done.before(name)
         voxels = x[x != 0]
@@ -97,7 +96,7 @@ def test_the_method_affine_is_the_alignment(study: Runs) -> None:
 
 @pytest.mark.parametrize("mode", ["individual", "site", "two-level"])
 def test_a_scale_changes_the_units_and_nothing_else(study: Runs, mode: str) -> None:
-    plain, standard = study(mode), study(mode, matching=Matching(scale="standard"))
+    plain, standard = study(mode), study(mode, options=Options(scale="standard"))
     for name in ("reference", *(f"reference_{site}" for site in SITES)):
         assert plain.load(name) == standard.load(name)
     for name in plain.names():
@@ -110,8 +109,8 @@ def test_a_scale_changes_the_units_and_nothing_else(study: Runs, mode: str) -> N
 
 @pytest.mark.parametrize("mode", ["individual", "site"])
 def test_a_range_changes_the_units_and_nothing_else(study: Runs, mode: str) -> None:
-    plain = study(mode, matching=Matching(scale="standard"))
-    scaled = study(mode, matching=Matching(range=(0, 1000)))
+    plain = study(mode, options=Options(scale="standard"))
+    scaled = study(mode, options=Options(range=(0, 1000)))
     assert plain.load("reference") == scaled.load("reference")
     low, high = plain.load("reference").mixture.quantile([0.001, 0.999]).tolist()
     for name in plain.names():
@@ -180,14 +179,14 @@ def test_later_passes_are_over_the_scans_that_did_not_fail(
 @pytest.mark.parametrize(
     ("change", "settings", "message"),
     [
-        ({"site": None}, {"averaging": Averaging("site")}, r"its site is not known \(row 3\)"),
+        ({"site": None}, {"averaging": Options(mode="site")}, r"its site is not known \(row 3\)"),
         (
             {"tissues": TissueMaps("c.nii", "g.nii")},
-            {"matching": Matching(target="tissue")},
+            {"matching": Options(proportions="tissue")},
             r"not all of its tissues are known \(row 2\)",
         ),
-        ({}, {"averaging": Averaging("site"), "matching": Matching("nyul")}, "by site"),
-        ({}, {"matching": Matching("affine", solver="rk4")}, "solver is not an option of"),
+        ({}, {"averaging": Options(mode="site"), "matching": Options(method="nyul")}, "by site"),
+        ({}, {"matching": Options(method="affine", solver="rk4")}, "solver is not an option of"),
         ({}, {"jobs": 0}, "jobs"),
     ],
 )

@@ -6,10 +6,9 @@ import pytest
 
 from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.table import named_scans
-from ndflow.subject.settings import Averaging
 
 SCANS = named_scans(
     [Scan("/in/a.nii", site="B"), Scan("/in/b.nii", site="A"), Scan("/in/c.nii", site="B")]
@@ -32,9 +31,7 @@ def test_sites_are_counted_in_the_order_of_their_names() -> None:
 
 
 def test_settings_name_everything_that_may_change_a_result() -> None:
-    study = Study(
-        Path("/out"), SCANS, Averaging("two-level"), matching=Matching(objective="cramer")
-    )
+    study = Study(Path("/out"), SCANS, Options(mode="two-level", objective="cramer"))
     assert study.settings["mode"] == "two-level"
     assert study.settings["objective"] == "cramer"
     for name in ("average", "effective_count", "method", "target", "range", "outside", "dtype"):
@@ -42,10 +39,10 @@ def test_settings_name_everything_that_may_change_a_result() -> None:
 
 
 def test_choices_are_looked_up_by_their_names() -> None:
-    matching = Matching("ndflow", target="tissue")
-    study = Study(Path("/out"), SCANS, Averaging("two-level"), matching=matching)
+    options = Options(method="ndflow", proportions="tissue")
+    study = Study(Path("/out"), SCANS, Options(mode="two-level"), options=options)
     assert (study.mode.by_site, study.mode.per_scan) == (True, True)
     assert study.method.name == "ndflow"
     assert study.target_rule.needs_tissue_maps
     with pytest.raises(InvalidValueError, match="freeze is not an option of the method 'affine'"):
-        _ = Study(Path("/out"), SCANS, matching=Matching("affine", freeze=("1",))).method
+        _ = Study(Path("/out"), SCANS, options=Options(method="affine", freeze=("1",))).method

@@ -18,15 +18,14 @@ from ndflow.errors import FileError
 from ndflow.image.subject import Scan
 from ndflow.methods import baselines as nyul
 from ndflow.methods import modes
-from ndflow.methods.matching import Matching
 from ndflow.methods.ndflow import DensityFlow
+from ndflow.options import Options
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_models, read_reference, reference_name
 from ndflow.study.run import run_cohort
 from ndflow.study.table import named_scans, read_scans
 from ndflow.study.tasks import Outcome
 from ndflow.subject.records import ScanModel
-from ndflow.subject.settings import Averaging, Fitting
 from ndflow.transport import align
 
 Runs = Callable[..., Any]
@@ -46,8 +45,8 @@ def test_references_are_those_of_the_models(study: Runs, average: str) -> None:
 
 
 def test_references_do_not_depend_on_the_order_of_the_scans(study: Runs, scans: Any) -> None:
-    folder = study(matching=Matching("nyul")).folder
-    plan = Study(folder, scans, matching=Matching("nyul"), channel="T1w")
+    folder = study(options=Options(method="nyul")).folder
+    plan = Study(folder, scans, options=Options(method="nyul"), channel="T1w")
     models = read_models(plan, scans)
     one, other = (make_references(plan, some, models) for some in (scans, scans[::-1]))
     assert one.common.to_dict() == other.common.to_dict()
@@ -66,7 +65,7 @@ def test_whatever_a_site_is_called_its_reference_stays_in_the_folder(
     pair = [replace(scans[0], site=odd), replace(scans[1], site="other")]
     folder = tmp_path / "deep" / "out"
     folder.parent.mkdir()
-    plan = Study(folder, pair, Averaging("site"), fitting=Fitting(500))
+    plan = Study(folder, pair, Options(mode="site", effective_count=500))
     assert run_cohort(plan, Silent(), force=False).done == 2
     assert [path.name for path in tmp_path.iterdir()] == ["deep"]
     assert [path.name for path in folder.parent.iterdir()] == ["out"]
@@ -115,7 +114,7 @@ def test_one_new_scan_of_a_known_site_goes_the_way_of_the_site(study: Runs, tmp_
     scan = replace(first.scans[0], image=str(image))
     folder = tmp_path / "out"
     given = str(first.folder / "reference.json")
-    plan = Study(folder, named_scans([scan]), Averaging("site"), given=given)
+    plan = Study(folder, named_scans([scan]), Options(mode="site"), given=given)
     run_cohort(plan, Silent(), force=False)
     imap = ndflow.load(folder / "maps" / "new.json")
     assert imap.maps[1] == first.load("map_Aachen")
@@ -146,13 +145,13 @@ class Counts:
             self.read.setdefault(self.stage, Counter())[Path(path).stem] += 1
             return read(path)
 
-        def counted_to(reference: Any, site: Any, matching: Any) -> Any:
+        def counted_to(reference: Any, site: Any, options: Any) -> Any:
             self.sites[str(site.mixture.to_dict())] += 1
-            return to(reference, site, matching)
+            return to(reference, site, options)
 
-        def counted_solve(method: Any, source: Any, target: Any, matching: Any) -> Any:
+        def counted_solve(method: Any, source: Any, target: Any, options: Any) -> Any:
             self.solved[self.stage] += 1
-            return solve(method, source, target, matching)
+            return solve(method, source, target, options)
 
         patch.setattr(ScanModel, "read", staticmethod(counted_read))
         patch.setattr(modes.SiteMap, "to", staticmethod(counted_to))

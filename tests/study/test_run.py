@@ -22,7 +22,7 @@ CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
     "defaults": ({}, ()),
     "by-site": (
         {"mode": "site", "average": "quantile", "channel": "T1w", "jobs": 2},
-        ("--mode", "site", "--average", "quantile", "--channel", "T1w", "-j", 2),
+        ("--mode", "site", "--set", "average=quantile", "--channel", "T1w", "-j", 2),
     ),
     "matching": (
         {
@@ -33,15 +33,31 @@ CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
             "range": (0, 1000),
         },
         (
-            *("--target", "adaptive", "--objective", "cramer", "--regularisation", "1e-2"),
-            *("--solver", "rk4", "--range", 0, 1000),
+            *(
+                "--proportions",
+                "adaptive",
+                "--set",
+                "objective=cramer",
+                "--set",
+                "regularisation=1e-2",
+            ),
+            *("--set", "solver=rk4", "--range", 0, 1000),
         ),
     ),
-    "frozen": ({"freeze": ("weight<0.1",)}, ("--freeze", "weight<0.1")),
-    "landmarks": ({"method": "nyul", "landmarks": 7}, ("--method", "nyul", "--landmarks", 7)),
+    "frozen": ({"freeze": ("weight<0.1",)}, ("--set", "freeze=weight<0.1")),
+    "landmarks": ({"method": "nyul", "landmarks": 7}, ("--method", "nyul", "--set", "landmarks=7")),
     "writing": (
         {"mask": "auto", "outside": "zero", "dtype": "float64", "effective_count": 500},
-        ("--mask", "auto", "--outside", "zero", "--dtype", "float64", "--effective-count", 500),
+        (
+            "--mask",
+            "auto",
+            "--set",
+            "outside=zero",
+            "--dtype",
+            "float64",
+            "--set",
+            "effective-count=500",
+        ),
     ),
 }
 

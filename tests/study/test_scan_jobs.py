@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from ndflow.subject.settings import flat
 from phantoms import head, save
 from studies import edit, read_json, sha256
 
@@ -14,14 +15,13 @@ from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.base import DensityModel
-from ndflow.methods.matching import Matching
 from ndflow.methods.modes import Goal
+from ndflow.options import Options
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.scan_jobs import ScanDone, fit_job, normalise_job
 from ndflow.study.table import named_scans
 from ndflow.subject.records import MapRecord, ScanModel
 from ndflow.subject.results import hashes
-from ndflow.subject.settings import Fitting, Reading, Writing, flat
 
 SHAPE = (14, 16, 12)
 
@@ -34,7 +34,7 @@ class Desk(NamedTuple):
     goal: Goal
 
     def fit(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
-        settings = {"reading": Reading(), "fitting": Fitting(), "matching": Matching()}
+        settings = {"reading": Options(), "fitting": Options(), "matching": Options()}
         done = fit_job(scan or self.scan, self.paths, **{**settings, **changes})
         assert done.content == (sha256(Path((scan or self.scan).path)),)
         return done._replace(content=())
@@ -42,9 +42,9 @@ class Desk(NamedTuple):
     def normalise(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
         settings = {
             "goal": self.goal,
-            "reading": Reading(),
-            "writing": Writing(),
-            "settings": flat(Fitting(), Matching(), Writing()),
+            "reading": Options(),
+            "writing": Options(),
+            "settings": flat(Options()),
         }
         return normalise_job(scan or self.scan, self.paths, **{**settings, **changes})
 
@@ -55,10 +55,10 @@ def desk(tmp_path: Path) -> Desk:
     (scan,) = named_scans([Scan(str(image), site="A", origin="row 2")])
     paths = Study(tmp_path / "out", [scan]).paths(scan)
     other = save(tmp_path / "other.nii.gz", head(1, shape=SHAPE, gain=2))
-    settings: Any = {"reading": Reading(), "fitting": Fitting(), "matching": Matching()}
+    settings: Any = {"reading": Options(), "fitting": Options(), "matching": Options()}
     target = tmp_path / "target.json"
     assert not fit_job(Scan(str(other)), paths._replace(model=target), **settings).kept
-    made = Desk(scan, paths, Goal(ScanModel.read(target).model, Matching()))
+    made = Desk(scan, paths, Goal(ScanModel.read(target).model, Options()))
     assert not made.fit().kept
     assert not made.normalise().kept
     return made
@@ -93,13 +93,13 @@ def test_a_file_counts_by_its_content_and_not_by_its_name(desk: Desk) -> None:
     "change",
     [
         lambda desk: desk.fit(changed_image(desk)),
-        lambda desk: desk.fit(fitting=Fitting(500)),
-        lambda desk: desk.fit(matching=Matching("nyul")),
+        lambda desk: desk.fit(options=Options(effective_count=500)),
+        lambda desk: desk.fit(options=Options(method="nyul")),
         lambda desk: desk.fit(replace(desk.scan, mask=desk.scan.image)),
         lambda desk: desk.normalise(replace(desk.scan, site="B")),
         lambda desk: desk.normalise(replace(desk.scan, metadata={"SkullStripped": True})),
-        lambda desk: desk.normalise(goal=Goal(ScanModel.read(desk.paths.model).model, Matching())),
-        lambda desk: desk.normalise(settings=flat(Fitting(), Matching(solver="rk4"), Writing())),
+        lambda desk: desk.normalise(goal=Goal(ScanModel.read(desk.paths.model).model, Options())),
+        lambda desk: desk.normalise(settings=flat(Options(solver="rk4"))),
     ],
 )
 def test_whatever_a_result_depends_on_makes_it_again(
@@ -119,7 +119,7 @@ def test_an_image_that_was_replaced_after_the_fit_is_refused(desk: Desk) -> None
 
 def test_settings_that_change_no_result_do_not_count(desk: Desk) -> None:
     for more in ({"force": True}, {"max_bytes": 1 << 20}):
-        settings = flat(Fitting(), Matching(), Writing()) | more
+        settings = flat(Options()) | more
         assert desk.normalise(settings=settings).kept
 
 
@@ -172,7 +172,7 @@ def test_tissue_maps_are_read_only_where_the_target_uses_them(desk: Desk) -> Non
     missing = TissueMaps("c.nii", "g.nii", "w.nii")
     assert desk.fit(replace(desk.scan, tissues=missing)).kept
     with pytest.raises(FileError, match=r"c\.nii"):
-        desk.fit(replace(desk.scan, tissues=missing), matching=Matching(target="tissue"))
+        desk.fit(replace(desk.scan, tissues=missing), options=Options(proportions="tissue"))
     with pytest.raises(FileError, match=r"not all of its tissues are known \(row 2\)") as caught:
-        desk.fit(matching=Matching(target="tissue"))
-    assert "--target adaptive" in caught.value.hint
+        desk.fit(options=Options(proportions="tissue"))
+    assert "--proportions adaptive" in caught.value.hint

@@ -17,13 +17,12 @@ import ndflow
 from ndflow import Chain, align
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan, TissueMaps
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.population import TISSUES
 from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort
 from ndflow.study.table import named_scans
-from ndflow.subject.settings import Averaging
 
 SHAPE = (16, 18, 14)
 LOOKS = {
@@ -60,8 +59,8 @@ def without(scan: Scan, tissue: str) -> Scan:
 def run(
     scans: Sequence[Scan], folder: Path, mode: Any, target: Any = "average", **more: Any
 ) -> Summary:
-    matching = replace(more.pop("matching", Matching()), target=target)
-    study = Study(folder, scans, Averaging(mode), matching=matching, channel="T1w", **more)
+    options = replace(more.pop("matching", Options()), target=target)
+    study = Study(folder, scans, Options(mode=mode), options=options, channel="T1w", **more)
     return run_cohort(study, Silent(), command=["test"], force=False)
 
 
@@ -236,5 +235,5 @@ def test_a_scan_without_maps_or_without_a_site_is_refused(
     with pytest.raises(InvalidValueError, match="--mode two-level or individual"):
         run(scans, out, "site", "tissue")
     with pytest.raises(InvalidValueError, match="'affine' does not work by site"):
-        run(scans, out, "two-level", matching=Matching("affine"))
+        run(scans, out, "two-level", options=Options(method="affine"))
     assert not out.exists()

@@ -16,7 +16,7 @@ def test_an_interpolant_is_as_good_as_the_map(seed):
     generator = np.random.default_rng(seed)
     source, target = (random_mixture(generator, 4, 1) for _ in range(2))
     low, high = source.quantile([0.001, 0.999]).tolist()
-    imap = ndflow.tabulate(ndflow.normalising_map(source, target), low, high)
+    imap = ndflow.transport.tabulate(ndflow.normalising_map(source, target), low, high)
     found = linear_interpolant(imap, low - 1, high + 3)
     assert found is not None or seed > 0
     assume(found is not None)  # about one pair in seventy needs too many intervals
@@ -41,9 +41,9 @@ class Corner(ndflow.Affine):
 
 def test_there_is_none_if_too_many_intervals_would_be_needed():
     assert linear_interpolant(Corner(1.0, 0.0), -1.0, 1.0) is None
-    steep = ndflow.tabulate(ndflow.Affine(1.0, 0.0), 0.0, 1.0)
+    steep = ndflow.transport.tabulate(ndflow.Affine(1.0, 0.0), 0.0, 1.0)
     assert linear_interpolant(steep, 0.0, 1e3) is not None
-    bent = ndflow.Tabulated([0.0, 1.0, 2.0], [0.0, 1.0, 40.0], [0.5, 2.0, 20.0])
+    bent = ndflow.transport.Tabulated([0.0, 1.0, 2.0], [0.0, 1.0, 40.0], [0.5, 2.0, 20.0])
     assert linear_interpolant(bent, -1.0, 1e5) is None  # an outlier leaves the bend too few
 
 

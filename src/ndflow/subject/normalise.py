@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Unpack, overload
+from pathlib import Path
+from typing import Any, Unpack, overload
 
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
@@ -19,7 +20,7 @@ from ndflow.subject.fit import fit_voxels
 from ndflow.subject.joint_normalise import normalise_jointly
 from ndflow.subject.joint_target import AnyChannelTarget, read_joint_target, separate_matches
 from ndflow.subject.map_voxels import mapped
-from ndflow.subject.outputs import channel_outputs, make_folder
+from ndflow.subject.outputs import channel_outputs, make_folder, outputs_for
 from ndflow.subject.presets import Choices, PresetRecord, TargetFacts, settled_match
 from ndflow.subject.records import MapRecord, TargetRecord
 from ndflow.subject.results import Result, all_files, check_result, deliver, names_of
@@ -43,12 +44,12 @@ class NormaliseOptions(Keywords, total=False):
     """The keywords of `normalise`, for type checkers."""
 
     joint: bool
-    mask: Source | None
+    mask: Source | list[Source] | None
     to_mask: Source | None
-    exclude: Source | None
-    csf: Source | None
-    gm: Source | None
-    wm: Source | None
+    exclude: Source | list[Source] | None
+    csf: Source | list[Source] | None
+    gm: Source | list[Source] | None
+    wm: Source | list[Source] | None
     output: AnyPath | None
     preset: PresetName
 
@@ -59,32 +60,39 @@ def normalise(image: Source, to: AnyTarget, **options: Unpack[NormaliseOptions])
 
 @overload
 def normalise(
+    image: list[Source], to: AnyTarget, **options: Unpack[NormaliseOptions]
+) -> list[Result]: ...
+
+
+@overload
+def normalise(
     image: Mapping[str, Source], to: AnyChannelTarget, **options: Unpack[NormaliseOptions]
 ) -> dict[str, Result]: ...
 
 
 @documented(*_STEPS)
 def normalise(
-    image: Source | Mapping[str, Source],
+    image: Source | list[Source] | Mapping[str, Source],
     to: AnyChannelTarget,
     *,
     joint: bool = False,
-    mask: Source | None = None,
+    mask: Any = None,  # like `image`
     to_mask: Source | None = None,
-    exclude: Source | None = None,
-    csf: Source | None = None,
-    gm: Source | None = None,
-    wm: Source | None = None,
+    exclude: Any = None,
+    csf: Any = None,
+    gm: Any = None,
+    wm: Any = None,
     output: AnyPath | None = None,
     preset: PresetName = "auto",
     **options: Unpack[Keywords],
-) -> Result | dict[str, Result]:
+) -> Result | list[Result] | dict[str, Result]:
     """Bring an image to a target, as ``ndflow normalise`` does.
 
     Parameters
     ----------
-    image : a path, a nibabel image, or an array; or several channels of one subject: a dictionary
-        of them by name, such as ``{"T1w": …, "FLAIR": …}``.
+    image : a path, a nibabel image, or an array; or a list of them, with lists of masks; or
+        several channels of one subject: a dictionary of them by name, such as ``{"T1w": …,
+        "FLAIR": …}``.
     to : the target: a reference or a mixture, or the path of one; ``"builtin:T1w"``, a reference
         that comes with the package; or an image, like `image`. For several channels: a dictionary
         of targets by name, or a file that holds one for each; with `joint`, a joint one.
@@ -102,8 +110,8 @@ def normalise(
     Returns
     -------
     Result
-        The new image, the intensity map that made it, and how it was found. Of several channels, a
-        dictionary with the result of each.
+        The new image, the intensity map that made it, and how it was found. Of several images, a
+        list of results; of several channels, a dictionary with the result of each.
 
     Raises
     ------
@@ -123,6 +131,10 @@ def normalise(
     >>> float(result.image.mean().round())
     100.0
     """
+    if isinstance(image, list):
+        given = {"mask": mask, "exclude": exclude, "csf": csf, "gm": gm, "wm": wm}
+        more: dict[str, Any] = {"to_mask": to_mask, "preset": preset, **options}
+        return _normalise_each(image, to, given, output, more)
     choices = Choices(preset, chosen_options(options, *_STEPS))
     if isinstance(image, Mapping):
         if to_mask is not None:
@@ -155,6 +167,34 @@ def normalise(
 
 
 normalize = normalise  # the American spelling
+
+
+def _normalise_each(
+    images: list[Source],
+    to: Any,
+    given: Mapping[str, Any],
+    output: AnyPath | None,
+    more: dict[str, Any],
+) -> list[Result]:
+    """Bring several images to a target, one after the other."""
+    outputs: list[Path | None] = [None] * len(images)
+    if output is not None:
+        for image in images:
+            path_like(image, "with an output, each image")
+        names = [str(image) for image in images]
+        folder, files = outputs_for(names, str(output), lambda name: Path(name).name)
+        make_folder(folder)
+        outputs = [*files]
+    columns: dict[str, list[Any]] = {}
+    for name, one in given.items():
+        columns[name] = one if isinstance(one, list) else [one] * len(images)
+        if len(columns[name]) != len(images) or (one is not None and not isinstance(one, list)):
+            raise InvalidValueError(f"{name}: give a list with one for each of the images")
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return [
+        normalise(image, to, output=file, **row, **more)
+        for image, file, row in zip(images, outputs, rows, strict=True)
+    ]
 
 
 def _normalise_channels(

@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.doubt import Doubt
-from ndflow.errors import FileError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.files.model_files import check_new_model
 from ndflow.files.stream import sha256_of
-from ndflow.image.read import files_of
+from ndflow.image.read import files_of, read_volume
 from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
@@ -100,6 +100,37 @@ class Result:
         from ndflow.figures.style import svg
 
         return line + svg(self.plot()).decode()
+
+    def save(self, path: AnyPath, *, force: bool = False) -> Result:
+        """Write the image to a file, with its sidecar beside it.
+
+        Parameters
+        ----------
+        path : the file.
+        force : whether a result that exists already may be replaced.
+
+        Returns
+        -------
+        Result
+            The same, but for the image, which is in the file.
+        """
+        if self.image is None or isinstance(self.image, np.ndarray):
+            why = "an array has no geometry; normalise an image"
+            raise InvalidValueError(why if self.output is None else f"it is in {self.output}")
+        volume = read_volume(self.image)
+        options = Options(dtype=volume.stored.dtype.name, force=force)  # type: ignore[arg-type]
+        check_result(path, (), options=options)
+        return deliver(
+            Scan(self.image),
+            volume,
+            [volume.values(volume.flat)],
+            self.record,
+            output=path,
+            inputs={},
+            options=options,
+            histogram=self.histogram,
+            target=self.target,
+        )
 
     def plot(self) -> Figure:
         """Draw the histogram before and after, and the map between them.

@@ -153,8 +153,8 @@ def test_large_integers_lose_no_visible_precision(desk: Desk, start: int) -> Non
     step = max(2, abs(start) >> 51)
     large = np.array([start + step * int(v) for v in HEAD.flat], dtype).reshape(SHAPE)
     inside = desk.put("mask.nii", nifti(INSIDE.astype(np.uint8)))
-    plain, _, _ = desk.normalised(HEAD, "--mask", inside, "--outside", "zero")
-    result, _, _ = desk.normalised(large, "--mask", inside, "--outside", "zero")
+    plain, _, _ = desk.normalised(HEAD, "--mask", inside, "--set", "outside=zero")
+    result, _, _ = desk.normalised(large, "--mask", inside, "--set", "outside=zero")
     assert np.abs(result - plain).max() < 0.1
 
 

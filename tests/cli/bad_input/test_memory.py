@@ -56,7 +56,7 @@ def test_false_headers_and_compression_bombs_cost_no_memory(desk: Desk) -> None:
     assert len(files["a.nii.gz"][0]) < 100
     paths = [desk.put(name, content) for name, (content, _) in files.items()]
     before = snapshot(desk.folder)
-    limit = ["--max-bytes", 50_000_000]
+    limit = ["--set", "max-bytes=50_000_000"]
     codes, more, errors = grown(
         desk, *(["fit", path, "-o", desk.folder / "new.json", *limit] for path in paths)
     )

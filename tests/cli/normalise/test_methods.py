@@ -46,9 +46,9 @@ def test_the_flow_comes_nearer_to_the_target_than_the_alignment(normalised: Run)
 
 
 OPTIONS: dict[str, tuple[tuple[object, ...], dict[str, Any]]] = {
-    "objective": (("--objective", "l2"), {"objective": "l2"}),
-    "regularisation": (("--regularisation", 0.1), {"regularisation": 0.1}),
-    "solver": (("--solver", "rk4"), {"solver": "rk4"}),
+    "objective": (("--set", "objective=l2"), {"objective": "l2"}),
+    "regularisation": (("--set", "regularisation=0.1"), {"regularisation": 0.1}),
+    "solver": (("--set", "solver=rk4"), {"solver": "rk4"}),
 }
 
 
@@ -70,7 +70,7 @@ def test_the_effective_count_reaches_the_fits_of_scan_and_target(
     run: Run, scan: Path, tmp_path: Path
 ) -> None:
     other, output = save(tmp_path / "other.nii.gz", OTHER), tmp_path / "out.nii.gz"
-    command = ("normalise", scan, "--to", other, "-o", output, "--effective-count", 200)
+    command = ("normalise", scan, "--to", other, "-o", output, "--set", "effective-count=200")
     assert run(*command).code == 0
     record = record_of(output)
     assert record["settings"]["effective_count"] == 200

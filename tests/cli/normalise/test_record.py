@@ -27,7 +27,7 @@ def test_the_record_holds_settings_and_checksums_of_inputs(
     output = tmp_path / "out.nii.gz"
     words = ["normalise", scan, "--to", other, "-o", output, "--mask", masks["mask"]]
     words += ["--to-mask", masks["to_mask"], "--exclude", masks["exclude"]]
-    words += ["--range", "0", "100", "--outside", "zero"]
+    words += ["--range", "0", "100", "--set", "outside=zero"]
     done = run(*words)
     assert (done.code, done.errors) == (0, [])
     record = record_of(output)
@@ -72,13 +72,13 @@ def test_the_record_holds_settings_and_checksums_of_inputs(
 def test_the_record_holds_the_divergence_before_and_after(normalised: Run, objective: str) -> None:
     found = record_of(normalised("--objective", objective))["match"]["divergence"]
     # In units where the target has unit variance, since the divergence depends on them.
-    there = ndflow.align(TARGET)
+    there = ndflow.transport.align(TARGET)
     standard = TARGET.transformed(there.matrix, there.offset)
-    affine = ndflow.align(SOURCE, TARGET)
+    affine = ndflow.transport.align(SOURCE, TARGET)
     aligned = SOURCE.transformed(affine.matrix, affine.offset)
-    matched = ndflow.match(aligned, TARGET, objective=objective).matched
+    matched = ndflow.transport.match(aligned, TARGET, objective=objective).matched
     before, after = (
-        ndflow.divergence(part.transformed(there.matrix, there.offset), standard, objective)
+        ndflow.transport.divergence(part.transformed(there.matrix, there.offset), standard, objective)
         for part in (aligned, matched)
     )
     assert found["objective"] == objective

@@ -69,12 +69,12 @@ KINDS: dict[str, tuple[Any, list[str], tuple[object, ...], str, str]] = {
     "by site": (
         6,
         ["image", "site"],
-        ("--mode", "site", "--objective", "cramer"),
+        ("--mode", "site", "--set", "objective=cramer"),
         "sites",
         "by minimising their Cramér distance (regularisation 0.001)",
     ),
     "one site": (2, ["image", "site"], (), "scans", "2 images were normalised"),
-    "no site": (3, ["image"], ("--average", "quantile"), "scans", "3 images were normalised"),
+    "no site": (3, ["image"], ("--set", "average=quantile"), "scans", "3 images were normalised"),
     "one scan": (1, ["image", "site"], (), "scans", "Intensities of 1 image were normalised"),
 }
 

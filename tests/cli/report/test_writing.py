@@ -73,7 +73,13 @@ def test_scans_that_fail_late_are_counted_in_the_reference(
     )
     rows = [*study.rows, {"image": str(twofold), "site": "Bonn", "subject": "p9"}]
     out = tmp_path / "out"
-    words = ("--channel", "T1w", "-q", "--freeze", 2)  # a third component, which one scan lacks
+    words = (
+        "--channel",
+        "T1w",
+        "-q",
+        "--set",
+        "freeze=2",
+    )  # a third component, which one scan lacks
     assert run("cohort", study.table("late", rows), out, *words).code == 1
     assert run("report", out, "--sample", 0).code == 0
     page = report_of(out)

@@ -6,7 +6,7 @@ import pytest
 
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.methods.matching import METHODS, Matching, MatchingChoices
+from ndflow.options import METHODS, Options
 from ndflow.population import Reference, TissueModel
 from ndflow.subject.presets import (
     AUTO,
@@ -18,7 +18,6 @@ from ndflow.subject.presets import (
     settled_match,
     settled_study,
 )
-from ndflow.subject.settings import Averaging, AveragingChoices
 
 MANY = 3 * AUTO.scans
 SITES = {"Aachen": AUTO.per_site, "Bonn": MANY - AUTO.per_site}
@@ -117,10 +116,10 @@ def facts(scans: int = MANY, sites: Any = SITES, **more: Any) -> StudyFacts:
 def test_auto_decides_by_what_a_study_has(
     known: StudyFacts, mode: str, target: str, because: str
 ) -> None:
-    averaging, matching, preset = settled_study(Choices(), known)
-    assert averaging == Averaging(mode, AUTO.average)  # type: ignore[arg-type]
-    assert matching == Matching(
-        target=target,  # type: ignore[arg-type]
+    options, options, preset = settled_study(Choices(), known)
+    assert options == Options(mode=mode, average=AUTO.average)  # type: ignore[arg-type]
+    assert options == Options(
+        proportions=target,  # type: ignore[arg-type]
         objective=AUTO.objective,
         regularisation=AUTO.regularisation,
     )
@@ -131,21 +130,30 @@ def test_auto_decides_by_what_a_study_has(
 
 def test_the_paper_is_the_paper_whatever_a_study_has() -> None:
     for known in (facts(), facts(with_maps=MANY), facts(2, {})):
-        averaging, matching, preset = settled_study(Choices("paper"), known)
-        assert (averaging, matching) == (Averaging(), Matching())
+        options, options, preset = settled_study(Choices("paper"), known)
+        assert (options, options) == (Options(), Options())
         assert preset == PresetRecord("paper", "individual, plain target, averaged densities")
-    assert (Averaging.mode, Averaging.average) == ("individual", "density")
-    assert (Matching.target, Matching.objective, Matching.regularisation) == ("average", "l2", 1e-3)
+    assert (Options.mode, Options.average) == ("individual", "density")
+    assert (Options.proportions, Options.objective, Options.regularisation) == (
+        "average",
+        "l2",
+        1e-3,
+    )
 
 
 def test_what_is_chosen_is_used_also_where_it_is_what_another_preset_says() -> None:
     chosen = Choices(
         "auto",
-        AveragingChoices("individual", "density"),
-        MatchingChoices(target="average", objective="l2", regularisation=0.01),
+        Options(
+            mode="individual",
+            average="density",
+            proportions="average",
+            objective="l2",
+            regularisation=0.01,
+        ),
     )
-    averaging, matching, preset = settled_study(chosen, facts(with_maps=MANY))
-    assert (averaging, matching) == (Averaging(), Matching(regularisation=0.01))
+    options, options, preset = settled_study(chosen, facts(with_maps=MANY))
+    assert (options, options) == (Options(), Options(regularisation=0.01))
     assert preset == PresetRecord(
         "auto",
         "individual (chosen), plain target (chosen), averaged densities (chosen), "
@@ -153,9 +161,9 @@ def test_what_is_chosen_is_used_also_where_it_is_what_another_preset_says() -> N
         None,
         ("mode", "average", "target", "objective", "regularisation"),
     )
-    one = settled_study(Choices("paper", matching=MatchingChoices(objective="cramer")), facts())
-    assert one.matching == Matching(objective="cramer")
-    mode = settled_study(Choices(averaging=AveragingChoices("individual")), facts())
+    one = settled_study(Choices("paper", options=Options(objective="cramer")), facts())
+    assert one.options == Options(objective="cramer")
+    mode = settled_study(Choices(options=Options(mode="individual")), facts())
     assert mode.preset is not None
     assert mode.preset.text == (
         "auto: individual (chosen), adaptive target, averaged quantiles, because there are no "
@@ -164,32 +172,38 @@ def test_what_is_chosen_is_used_also_where_it_is_what_another_preset_says() -> N
 
 
 def test_what_is_decided_fits_what_is_chosen() -> None:
-    by_site = settled_study(Choices(averaging=AveragingChoices("site")), facts(with_maps=MANY))
-    assert by_site.matching.target == "average"
-    single = MatchingChoices(freeze=("0",))
-    assert settled_study(Choices(matching=single), facts()).averaging.mode == "individual"
+    by_site = settled_study(Choices(options=Options(mode="site")), facts(with_maps=MANY))
+    assert by_site.options.proportions == "average"
+    single = Options(freeze=("0",))
+    assert settled_study(Choices(options=single), facts()).options.mode == "individual"
 
 
 def test_other_choices_are_kept() -> None:
-    chosen = MatchingChoices(solver="rk4", range=(0, 10), freeze=("0",))
-    matching = settled_study(Choices(matching=chosen), facts()).matching
-    assert (matching.solver, matching.range, matching.freeze) == ("rk4", (0, 10), ("0",))
+    chosen = Options(solver="rk4", range=(0, 10), freeze=("0",))
+    options = settled_study(Choices(options=chosen), facts()).options
+    assert (options.solver, options.range, options.freeze) == ("rk4", (0, 10), ("0",))
 
 
 @pytest.mark.parametrize("method", sorted({*METHODS} - {"ndflow"}))
 def test_other_methods_keep_to_their_definition(method: Any) -> None:
     known = facts(with_maps=MANY)
-    chosen = MatchingChoices(method)
-    assert settled_study(Choices(matching=chosen), known) == (Averaging(), Matching(method), None)
-    assert settled_match("auto", chosen, TargetFacts(40), maps=False).matching == Matching(method)
-    average = Choices(averaging=AveragingChoices(average="quantile"), matching=chosen)
-    assert settled_study(average, known).averaging.average == "quantile"
+    chosen = Options(method=method)
+    assert settled_study(Choices(options=chosen), known) == (
+        Options(),
+        Options(method=method),
+        None,
+    )
+    assert settled_match("auto", chosen, TargetFacts(40), maps=False).options == Options(
+        method=method
+    )
+    average = Choices(options=Options(average="quantile"), options=chosen)
+    assert settled_study(average, known).options.average == "quantile"
     refused = {"target": "average", "regularisation": 1e-3}  # although these are the defaults
     for name, value in refused.items():
         with pytest.raises(InvalidValueError, match=f"{name} is not an option of the method"):
-            settled_study(Choices(matching=MatchingChoices(method, **{name: value})), known)
+            settled_study(Choices(options=Options(method=method, **{name: value})), known)
     with pytest.raises(InvalidValueError, match="preset is not an option of the method"):
-        settled_study(Choices("paper", matching=chosen), known)
+        settled_study(Choices("paper", options=chosen), known)
 
 
 @pytest.mark.parametrize(
@@ -207,12 +221,12 @@ def test_other_methods_keep_to_their_definition(method: Any) -> None:
 def test_auto_decides_for_single_scans_by_what_the_target_knows(
     target: TargetFacts, maps: bool, expected: str, because: str
 ) -> None:
-    _, matching, preset = settled_match("auto", MatchingChoices(), target, maps=maps)
-    assert matching.target == expected
-    assert matching.objective == AUTO.objective
+    _, options, preset = settled_match("auto", Options(), target, maps=maps)
+    assert options.proportions == expected
+    assert options.objective == AUTO.objective
     assert preset is not None
     assert because in preset.text.partition(", because there ")[2]
-    assert settled_match("paper", MatchingChoices(), target, maps=maps).matching == Matching()
+    assert settled_match("paper", Options(), target, maps=maps).options == Options()
 
 
 def test_what_a_reference_knows() -> None:
@@ -243,6 +257,6 @@ def test_a_preset_that_does_not_exist_is_refused() -> None:
 
 
 def test_nothing_is_left_open_in_settings() -> None:
-    for kind, name in ((Averaging, "mode"), (Matching, "target"), (Matching, "regularisation")):
+    for kind, name in ((Options, "mode"), (Options, "target"), (Options, "regularisation")):
         with pytest.raises(InvalidValueError, match=name):
             kind(**{name: None})  # type: ignore[arg-type]

@@ -12,10 +12,9 @@ from phantoms import head, save
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan
-from ndflow.methods.matching import Matching
+from ndflow.options import Options
 from ndflow.study.tasks import Failure, Outcome, Task, record_failures, run_tasks
 from ndflow.subject.normalise import normalise_scan
-from ndflow.subject.settings import Fitting, Reading, Writing
 from ndflow.subject.target import read_target
 
 
@@ -98,16 +97,16 @@ def test_no_tasks_give_no_outcomes() -> None:
 
 def test_any_number_of_workers_gives_the_same_bytes(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
-        "reading": Reading(),
-        "fitting": Fitting(),
-        "matching": Matching(),
+        "reading": Options(),
+        "fitting": Options(),
+        "matching": Options(),
     }
     target = read_target(head(9, gain=2), None, **settings)
     images = [save(tmp_path / f"{n}.nii.gz", head(n)) for n in range(3)]
     for jobs in (1, 2):
         folder = tmp_path / str(jobs)
         folder.mkdir()
-        shared = {"target": target, **settings, "writing": Writing()}
+        shared = {"target": target, **settings, "writing": Options()}
         work = [
             Task(str(image), {"scan": Scan(image), "output": folder / image.name, **shared})
             for image in images

@@ -54,7 +54,7 @@ def test_the_network_runs_once_for_each_scan_and_again_where_something_changed(
     out = cohort(table)
     assert deepbet.calls == 2
     cohort(table)
-    cohort(table, "--effective-count", 500)
+    cohort(table, "--set", "effective-count=500")
     assert deepbet.calls == 2
     (out / "masks" / "a_T1w.nii.gz").unlink()
     cohort(table)

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ndflow.subject.settings import settings_from
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan
+from ndflow.options import Options
 from ndflow.study.plan import Study
 from ndflow.study.weights import check_balance, scan_weights
-from ndflow.subject.settings import Averaging, settings_from
 
 AGES = {"A": [20, 30, 40, 50, 60, 70, 35, 45], "B": [40, 50, 60, 70, 80, 65, 30, 55]}
 
@@ -31,7 +32,7 @@ def scans(**ages: list[int | None]) -> list[Scan]:
 
 
 def plan(listed: list[Scan], *balance: str, **more: Any) -> Study:
-    return Study(Path("/out"), listed, Averaging("site", balance=balance), **more)
+    return Study(Path("/out"), listed, Options(mode="site", balance=balance), **more)
 
 
 def test_all_scans_count_the_same_by_default() -> None:
@@ -94,8 +95,8 @@ def test_what_cannot_be_balanced_is_refused_before_any_work() -> None:
 def test_the_setting_is_a_list_of_names() -> None:
     for wrong in ("age", [3], [""]):
         with pytest.raises(InvalidValueError, match="balance must be names of covariates"):
-            Averaging(balance=wrong)  # type: ignore[arg-type]
+            Options(balance=wrong)  # type: ignore[arg-type]
     with pytest.raises(InvalidValueError, match="the same twice"):
-        Averaging(balance=("age", "age"))
-    (read,) = settings_from({"balance": ["age", "sex"]}, Averaging)  # as JSON has it
+        Options(balance=("age", "age"))
+    (read,) = settings_from({"balance": ["age", "sex"]}, Options)  # as JSON has it
     assert read.balance == ("age", "sex")
