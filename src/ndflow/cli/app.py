@@ -33,15 +33,13 @@ from cyclopts import (
 
 from ndflow._version import __version__
 from ndflow.cli.commands.apply import apply
-from ndflow.cli.commands.bids import bids
-from ndflow.cli.commands.cohort import cohort
 from ndflow.cli.commands.demo import demo
 from ndflow.cli.commands.doctor import doctor
 from ndflow.cli.commands.evaluate import evaluate, report, verify
 from ndflow.cli.commands.fit import fit
 from ndflow.cli.commands.normalise import normalise
-from ndflow.cli.commands.prepare import prepare
 from ndflow.cli.commands.reference import reference
+from ndflow.cli.commands.study import bids, cohort, prepare
 from ndflow.cli.console import print_error, print_text
 from ndflow.cli.options import explain_expert, shown_default
 from ndflow.cli.signals import Terminated, signals_raised

@@ -78,7 +78,7 @@ def print_written(
 
 
 def conclude(
-    summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, again: str = ""
+    summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, joint: bool = False
 ) -> int:
     """Print how a study ended, and return the exit code.
 
@@ -88,21 +88,27 @@ def conclude(
     verbosity : how much to print.
     page : what became of its page. Scans to check are named there, or else in warnings; doubts
         about the study as a whole are always warnings, too.
-    again : what to do next, if it is not to evaluate the study.
+    joint : whether it maps channels together, so that it cannot be evaluated.
     """
     if page.path is None:
         _print_doubts(summary.doubts_of, summary.done, verbosity)
     for doubt in () if verbosity.quiet else summary.of_study:
         print_warning(str(doubt))
     code = _failed(summary, study)
-    print_summary(summary, study, verbosity, page, again=again)
+    print_summary(summary, study, verbosity, page, joint=joint)
     return code or page.code
 
 
 def print_summary(
-    summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, again: str = ""
+    summary: Summary,
+    study: Study,
+    verbosity: Verbosity,
+    page: PageOutcome,
+    *,
+    joint: bool = False,
+    again: str = "",
 ) -> None:
-    """Print the seven lines about a study; parameters as for `conclude`."""
+    """Print the seven lines about a study; `again` is what to do next, others as for `conclude`."""
     _print_lines(
         {
             **_prepared(summary),
@@ -113,7 +119,7 @@ def print_summary(
             "distance": _distance(summary.distances, summary.done),
             "flagged": _flagged(summary, _see(page), summary.of_study),
             "report": page.why if page.path is None else shown_path(page.path),
-            "next": again or _next(summary, study, page),
+            "next": again or _next(summary, study, page, joint=joint),
         },
         verbosity,
     )
@@ -290,12 +296,14 @@ def _see(page: PageOutcome) -> str:
     return "see the report" if page.path else ""
 
 
-def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
+def _next(summary: Summary, study: Study, page: PageOutcome, *, joint: bool) -> str:
     """Return what to do next, if possible a command."""
     if summary.failures:
         return f"see {shown_path(study.folder / FAILURES)}, then run the same command again"
-    if summary.done < 2 and page.path:  # nothing to compare with
+    if page.path and (joint or summary.done < 2):  # nothing to compare with
         return "open the report in a browser"
+    if joint:
+        return "look at the images"
     evaluate = shlex.join(["ndflow", "evaluate", shown_path(study.folder)])
     path = study.folder / EVALUATION / EVALUATION_RECORD
     if not path.exists():

@@ -15,7 +15,6 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
-from ndflow.study.plan import Study
 from ndflow.study.tasks import FAILURES, Outcome, Task, check_jobs, record_failures, run_tasks
 from ndflow.subject.outputs import make_folder
 from ndflow.values import plural
@@ -96,25 +95,6 @@ def _print_outcome(outcome: Outcome, verbosity: Verbosity, printed: set[str]) ->
             if warning not in printed:
                 print_warning(warning)
                 printed.add(warning)
-
-
-def dry_run_study(study: Study, *, verbosity: Verbosity, images: bool = True) -> int:
-    """Print what a study would do for each scan, and which of its inputs are missing.
-
-    Parameters
-    ----------
-    study : the study.
-    verbosity : how much to print.
-    images : whether images would be written; otherwise only models.
-
-    Returns
-    -------
-    int
-        The exit code.
-    """
-    from ndflow.study.rehearsal import rehearse_all
-
-    return print_rehearsed(rehearse_all(study, images=images), verbosity)
 
 
 def print_rehearsed(steps: Sequence[Rehearsed], verbosity: Verbosity) -> int:

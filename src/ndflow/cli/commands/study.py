@@ -1,0 +1,320 @@
+"""``ndflow cohort``, ``ndflow bids`` and ``ndflow prepare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from ndflow.cli.options import (
+    INPUT,
+    OUTPUT,
+    CopySpace,
+    DryRun,
+    Expert,
+    FindTissues,
+    GivenReference,
+    Jobs,
+    Joint,
+    NoBiasField,
+    NoReport,
+    Pattern,
+    Prepare,
+    PreparedMask,
+    Preset,
+    Resolution,
+    Scheduler,
+    StudyOptions,
+    UnmaskedScans,
+    Verbosity,
+    VerbosityOptions,
+    chosen,
+)
+
+Labels = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1, group=INPUT)]
+Names = Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1, group=INPUT)]
+
+
+def cohort(
+    table: Annotated[str, Parameter(metavar="TABLE")],
+    out: Annotated[str, Parameter(metavar="OUT")],
+    /,
+    *,
+    pattern: Pattern = None,
+    channels: Names = (),
+    joint: Joint = False,
+    mask: UnmaskedScans = None,
+    prepare: Prepare = False,
+    tissues: FindTissues = "given",
+    no_bias_field: NoBiasField = False,
+    reference: GivenReference = None,
+    preset: Preset = "auto",
+    options: StudyOptions = None,
+    expert: Expert = (),
+    no_report: NoReport = False,
+    jobs: Jobs = 1,
+    scheduler: Scheduler = None,
+    dry_run: DryRun = False,
+    verbosity: VerbosityOptions = Verbosity(),
+) -> int:
+    """Normalise all scans of a study to a reference, made from them or given.
+
+    OUT will hold the images, intensity maps, models, references and a report, report.html. Run the
+    same command again to resume. Raw scans need --prepare.
+
+    Example: `ndflow cohort study.tsv OUT --jobs 4`
+
+    Parameters
+    ----------
+    table
+        TSV or CSV with one row per scan: `image`, and optionally `subject`, `site`, `mask`,
+        `lesion` (not part of the estimate), `csf`, `gm`, `wm` and covariates; paths are relative to
+        it. Or a folder: all images in it, with the folder that each is in as its site.
+    out
+        The folder for the results.
+    channels
+        What the images show, such as T1w. Several: columns of images in TABLE instead of `image`,
+        each normalised by itself, to OUT/T1w and so on.
+    joint
+        With several --channels: bring those of a subject to a joint reference together.
+    """
+    from ndflow.cli.listed_scans import listed_scans
+    from ndflow.cli.studies import (
+        Asked,
+        carry_out,
+        channels_of_table,
+        joint_table_run,
+        refuse_several,
+        table_runs,
+    )
+    from ndflow.errors import InvalidValueError
+    from ndflow.image.mask import found_for
+    from ndflow.study.plan import ANY_CHANNEL
+    from ndflow.study.prepared_study import preparing_for
+    from ndflow.subject.presets import Choices
+
+    preparing = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
+    asked = Asked(
+        Choices(preset, chosen(options, expert)),
+        reference,
+        preparing,
+        None if preparing else found_for(mask),
+        jobs,
+        scheduler,
+        not no_report,
+        dry_run,
+        verbosity,
+    )
+    place, several = Path(out).absolute(), len(channels) > 1
+    if not several:
+        if joint:
+            raise InvalidValueError("--joint: name the channels, for example --channels T1w FLAIR")
+        name = channels[0] if channels else ANY_CHANNEL
+        lists = {name: listed_scans(table, place, pattern)}
+        return carry_out(table_runs(lists, place, asked), place, asked)
+    others = {"--pattern": pattern is not None, "--prepare": prepare}
+    refuse_several(others | {"--mask brain": mask == "brain"}, "several --channels")
+    lists = channels_of_table(table, place, channels, joint=joint)
+    if joint:
+        return carry_out([joint_table_run(table, lists, asked)], place, asked)
+    return carry_out(table_runs(lists, place, asked), place, asked)
+
+
+def bids(
+    bids_dir: Annotated[str, Parameter(metavar="BIDS_DIR")],
+    out: Annotated[str, Parameter(metavar="OUT")],
+    level: Literal["participant", "group"],
+    /,
+    *,
+    participant_label: Labels = (),
+    session_label: Labels = (),
+    suffix: Names = ("T1w",),
+    joint: Joint = False,
+    bids_filter_file: Annotated[str | None, Parameter(metavar="FILE", group=INPUT)] = None,
+    derivatives: Annotated[
+        tuple[str, ...],
+        Parameter(
+            name=("--derivatives", "-d"),
+            metavar="[NAME=]DIR...",
+            consume_multiple=1,
+            group=INPUT,
+        ),
+    ] = (),
+    mask: UnmaskedScans = None,
+    site_column: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
+    prepare: Prepare = False,
+    tissues: FindTissues = "given",
+    no_bias_field: NoBiasField = False,
+    reference: GivenReference = None,
+    preset: Preset = "auto",
+    options: StudyOptions = None,
+    expert: Expert = (),
+    no_report: NoReport = False,
+    jobs: Jobs = 1,
+    scheduler: Scheduler = None,
+    dry_run: DryRun = False,
+    verbosity: VerbosityOptions = Verbosity(),
+) -> int:
+    """Normalise all scans of a BIDS dataset to a reference, as a BIDS App.
+
+    OUT becomes a BIDS derivative, whose images are labelled desc-ndflow; with several suffixes,
+    OUT/T1w and so on do, each with a reference of its own, and OUT/reference.json holds all of
+    them. Run the same command again to resume.
+
+    Example: `ndflow bids BIDS_DIR OUT group --jobs 4`
+
+    Parameters
+    ----------
+    bids_dir
+        The dataset.
+    out
+        The folder for the results.
+    level
+        `participant` estimates densities, and can run for many participants at the same time;
+        `group` makes the references and normalises all scans.
+    participant_label
+        Only these participants, with or without sub-. Default: all.
+    session_label
+        Only these sessions, with or without ses-. Default: all.
+    suffix
+        The suffix of the images, such as T1w or FLAIR. Each of several is a study of its own, in
+        OUT/SUFFIX, unless --joint is given.
+    joint
+        Bring the images of all suffixes of a participant, in each session, to a joint reference
+        together (see docs/guides/channels.md). Those who lack one are left out. They must share a
+        grid.
+    bids_filter_file
+        A JSON file that chooses images by their entities, as for fMRIPrep, such as {"t1w":
+        {"acquisition": "mprage", "run": null}}. Default: all images.
+    derivatives
+        Derivatives folders with brain masks (desc-brain_mask), lesion masks (label-lesion_mask)
+        and tissue probability maps (label-GM_probseg), such as that of fMRIPrep. Default: masks
+        next to the images.
+    site_column
+        The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
+        Default: site, centre, center or site_id.
+    """
+    from ndflow.cli.studies import (
+        Asked,
+        Dataset,
+        carry_out,
+        dataset_runs,
+        joint_dataset_run,
+        refuse_several,
+    )
+    from ndflow.image.mask import found_for
+    from ndflow.study.bids_masks import named_derivatives
+    from ndflow.study.prepared_study import preparing_for
+    from ndflow.subject.presets import Choices
+
+    if joint:
+        refuse_several({"--prepare": prepare, "--mask brain": mask == "brain"}, "--joint")
+    preparing = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
+    asked = Asked(
+        Choices(preset, chosen(options, expert)),
+        reference,
+        preparing,
+        None if preparing else found_for(mask),
+        jobs,
+        scheduler,
+        not no_report,
+        dry_run,
+        verbosity,
+    )
+    dataset = Dataset(
+        bids_dir,
+        Path(out).absolute(),
+        suffix,
+        participant_label,
+        session_label,
+        bids_filter_file,
+        site_column,
+        named_derivatives(derivatives),
+        level == "group",
+    )
+    runs = [joint_dataset_run(dataset, asked)] if joint else dataset_runs(dataset, asked)
+    return carry_out(runs, dataset.out, asked)
+
+
+def prepare(
+    sources: Annotated[tuple[str, ...], Parameter(metavar="TABLE OUT|IMAGE...")],
+    /,
+    *,
+    pattern: Pattern = None,
+    channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
+    mask: PreparedMask = "brain",
+    tissues: FindTissues = "given",
+    no_bias_field: NoBiasField = False,
+    space: CopySpace = "own",
+    resolution: Resolution = None,
+    output: Annotated[
+        str | None, Parameter(name=("--output", "-o"), metavar="OUT", group=OUTPUT)
+    ] = None,
+    force: Annotated[bool, Parameter(group=OUTPUT)] = False,
+    no_report: NoReport = False,
+    expert: Expert = (),
+    jobs: Jobs = 1,
+    scheduler: Scheduler = None,
+    dry_run: DryRun = False,
+    verbosity: VerbosityOptions = Verbosity(),
+) -> int:
+    """Prepare raw scans for a study: brain masks, bias fields and tissue maps.
+
+    For each scan, the brain is found (deepbet), the bias field removed (N4), and a template brain
+    deformed to the scan (ANTs) to find CSF, GM and WM. Results have the names of a BIDS
+    derivative; OUT/study.tsv lists them for `ndflow cohort`, and OUT/report.html shows them. Run
+    the same command again to resume: only what is missing or out of date is done.
+
+    Requires pip install 'ndflow[prepare]'; docs/guides/preparation.md says more.
+
+    Example: `ndflow prepare raw.tsv OUT --jobs 4`, then `ndflow cohort OUT/study.tsv OUT2`
+
+    Parameters
+    ----------
+    sources
+        TABLE OUT: a TSV or CSV with one row per scan and a column `image`; optionally `subject`,
+        `site`, `mask`, `lesion` (voxels that bias field, registration and tissues do not see),
+        `csf`, `gm`, `wm` and covariates; or a folder of images; and the folder for the results.
+        Or the scans themselves, with -o OUT.
+    output
+        The folder for the results, where scans are given instead of a table. Default: the second
+        argument.
+    channel
+        The contrast of the images, such as T1w; scans of another contrast need masks. Default:
+        what the name of each file ends with, if it is known, or else T1w.
+    force
+        Use a folder that holds something else, or prepared scans that are not listed now. Never
+        replaces a file that ndflow did not write, or one that was changed by hand since: delete
+        such a file to have it made again.
+    """
+    from ndflow.cli.listed_scans import listed_images, listed_scans
+    from ndflow.cli.studies import Asked, carry_out_preparation
+    from ndflow.errors import InvalidValueError
+    from ndflow.options import Options, Preparing
+    from ndflow.study.plan import Preparation
+    from ndflow.study.prepared_study import scans_to_prepare
+    from ndflow.study.table import is_image, named_scans
+    from ndflow.subject.presets import Choices
+
+    if output is not None and pattern is None:
+        listed = listed_images(sources, output)
+    elif output is None and len(sources) == 2 and not is_image(sources[0]):
+        listed = listed_scans(sources[0], Path(sources[1]).absolute(), pattern)
+    else:
+        raise InvalidValueError("give TABLE OUT, FOLDER OUT, or IMAGE... -o OUT")
+    plan = Preparation(
+        listed.out,
+        scans_to_prepare(named_scans(listed.scans.scans), listed.root, channel),
+        Preparing(mask, tissues, no_bias_field, space, resolution),
+        Options(**chosen(None, expert, "read"), force=force),
+        channel,
+        force,
+        jobs,
+        scheduler,
+        source=listed.root,
+        table=listed.table,
+    )
+    report = not no_report
+    asked = Asked(Choices(), report=report, dry_run=dry_run, verbosity=verbosity)
+    return carry_out_preparation(plan, listed, asked)
