@@ -8,17 +8,15 @@ can be made again, and lists for people, such as ``failures.tsv``, are not hashe
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from ndflow.density import GaussianMixture
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.model_files import kind_in
-from ndflow.files.tables import read_delimited
 from ndflow.image.subject import Scan
 from ndflow.study.bids_derivative import DATASET_FILES
 from ndflow.study.finished import read_finished, read_joint_record, results_fingerprint
@@ -30,10 +28,9 @@ from ndflow.study.integrity import (
     check_scans,
     compared,
     foreign,
-    refuse_other_model,
 )
 from ndflow.study.joint_plan import JointStudyRecord
-from ndflow.study.plan import PREPARED, Preparation, PreparedPaths, ResultPaths, Study
+from ndflow.study.plan import PREPARED, Preparation, PreparedPaths, Study
 from ndflow.study.prepare_copies import CopyPaths, check_copy, copy_paths
 from ndflow.study.prepare_folder import STUDY
 from ndflow.study.prepare_records import PreparationRecord, PreparedRecord
@@ -43,138 +40,10 @@ from ndflow.subject.outputs import sidecar_of
 from ndflow.subject.records import (
     EvaluationRecord,
     JointMapRecord,
-    JointModel,
     MapRecord,
-    ScanModel,
     StudyRecord,
 )
 from ndflow.subject.target import builtin_file, is_builtin
-
-# ── joint studies ─────────────────────────────────────────────────────────────────────────────────
-# Whether a finished joint study is still what it was.
-#
-# A subject's density is that of all of its sidecars, by which its file in OUT/models is recognised.
-
-
-class JointVerification(NamedTuple):
-    """What was checked of a joint study.
-
-    Attributes
-    ----------
-    images : how many images it has.
-    checked : the files, and what is wrong with them.
-    known : the files in its folder that belong to its images.
-    """
-
-    images: int
-    checked: Checked
-    known: set[Path]
-
-
-def is_joint_study(folder: Path) -> bool:
-    """Tell whether a folder holds a joint study."""
-    return kind_in(folder / PROVENANCE) == JointStudyRecord.kind
-
-
-def verify_joint_study(
-    folder: Path, record: JointStudyRecord, jobs: int, follow: Progress
-) -> JointVerification:
-    """Check the files of all images of a joint study, and the densities of its subjects.
-
-    Parameters
-    ----------
-    folder, record : of the study.
-    jobs, follow : as for `ndflow.study.integrity.check_scans`.
-
-    Raises
-    ------
-    FileError
-        Where its list of scans cannot be read.
-    """
-    scans = read_study_scans(folder / SCANS)
-    failed = {name for name, _, _ in read_failures(folder)}
-    count = len(record.channel_names)
-    subjects = [scans[start : start + count] for start in range(0, len(scans), count)]
-    done = [
-        subject
-        for subject in subjects
-        if any((folder / scan.sidecar).exists() for scan in subject)
-        or failed.isdisjoint({subject[0].name, subject[0].subject or ""})
-    ]
-    tasks = []
-    for subject in done:
-        images = dict(zip(record.channel_names, subject, strict=False))
-        tasks += [
-            Task(scan.name, {"scan": scan, "folder": folder, "images": images}) for scan in subject
-        ]
-    checked = check_scans(_check_image, tasks, jobs, follow)
-    models = _check_models(folder, done)
-    known = {path for scan in scans for path in _places(folder, scan)}
-    known |= {Path(name) for name in models.files}
-    return JointVerification(
-        len(scans),
-        Checked([*checked.files, *models.files], [*checked.findings, *models.findings]),
-        known,
-    )
-
-
-def _places(folder: Path, scan: Scan) -> tuple[Path, Path, Path]:
-    """Return where the image, the sidecar and the preview of a scan are."""
-    return folder / scan.output, folder / scan.sidecar, folder / "figures" / f"{scan.name}.png"
-
-
-def _check_image(scan: Scan, folder: Path, images: dict[str, Scan]) -> Checked:
-    image, sidecar, preview = _places(folder, scan)
-    files = [str(image), str(sidecar), *([str(preview)] if preview.exists() else [])]
-    try:
-        record = JointMapRecord.read(sidecar)
-    except FileError as error:
-        return Checked(files, [broken(sidecar, error)])
-    written = [FileHash(str(image), sha256) for sha256 in record.outputs or ()]
-    found = [*compared(written, "not what the study wrote")]
-    for what, known in (record.inputs or {}).items():
-        # The study may have moved together with its scans: names are those of its list.
-        own = images[what].files()["image"] if what in images else scan.files().get(what)
-        names = own or tuple(file.file for file in known)
-        files += names
-        read = [FileHash(n, file.sha256) for n, file in zip(names, known, strict=False)]
-        found += compared(read, f"not the {what} that the study read")
-    return Checked(files, found)
-
-
-def _check_models(folder: Path, subjects: Sequence[Sequence[Scan]]) -> Checked:
-    """Check that there is the file of a density for each subject."""
-    files: list[str] = []
-    found: list[Finding] = []
-    models: list[GaussianMixture] = []
-    expected = [_mixture(folder / scans[0].sidecar) for scans in subjects]
-    for path in sorted((folder / "models").glob("*.json")):
-        try:
-            model = JointModel.read(path)
-        except FileError as error:
-            files.append(str(path))
-            found.append(broken(path, error))
-            continue
-        if any(model.mixture == mixture for mixture in expected):
-            files.append(str(path))
-            models.append(model.mixture)
-    missing = [
-        scans[0]
-        for scans, mixture in zip(subjects, expected, strict=True)
-        if mixture is not None and not any(mixture == model for model in models)
-    ]
-    for scan in missing if not found else ():
-        place = folder / "models" / f"{scan.subject or scan.name}.json"
-        found.append(Finding("missing", str(place), "the density of its subject"))
-    return Checked(files, found)
-
-
-def _mixture(sidecar: Path) -> GaussianMixture | None:
-    try:
-        return JointMapRecord.read(sidecar).mixture
-    except FileError:
-        return None
-
 
 # ── preparations ──────────────────────────────────────────────────────────────────────────────────
 
@@ -346,15 +215,17 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
     if is_preparation(folder):
         alone = verify_preparation(folder, jobs, follow)
         return _verification(alone.scans, alone.files, alone.findings)
-    if is_joint_study(folder):
-        with reading([folder]):
-            return _verify_joint(folder, jobs, follow)
+    if kind_in(folder / PROVENANCE) == JointStudyRecord.kind:
+        return _verify_joint(folder, jobs, follow)
     with reading([folder] if (folder / PROVENANCE).exists() else []):
         (run,) = read_finished([folder])
         scans = read_study_scans(folder / SCANS)
-        failed = _failed(folder)
-        done = [scan for scan in scans if scan.name not in failed]
-        tasks = [Task(scan.name, {"scan": scan, "paths": run.study.paths(scan)}) for scan in done]
+        failed = {name for name, _, _ in read_failures(folder)}
+        tasks = [
+            Task(scan.name, {"scan": scan, "folder": folder, "images": {}})
+            for scan in scans
+            if scan.name not in failed
+        ]
         files, found = _check_study(folder, run.record)
         checked = check_scans(_check_scan, tasks, jobs, follow)
         files, found = [*files, *checked.files], [*found, *checked.findings]
@@ -368,12 +239,26 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
 
 
 def _verify_joint(folder: Path, jobs: int, follow: Progress) -> Verification:
-    record = read_joint_record(folder)
-    own = verify_joint_study(folder, record, jobs, follow)
-    files, found = _check_study(folder, record)
-    known = {folder / name for name in (*_LISTS, *record.files)} | own.known
-    found += [*own.checked.findings, *foreign(folder, known, "study")]
-    return _verification(own.images, [*files, *own.checked.files], found)
+    with reading([folder]):
+        record = read_joint_record(folder)
+        scans = read_study_scans(folder / SCANS)
+        failed = {name for name, _, _ in read_failures(folder)}
+        count = len(record.channel_names)
+        tasks = []
+        for subject in (scans[start : start + count] for start in range(0, len(scans), count)):
+            made = any((folder / scan.sidecar).exists() for scan in subject)
+            if made or failed.isdisjoint({subject[0].name, subject[0].subject or ""}):
+                images = dict(zip(record.channel_names, subject, strict=False))
+                tasks += [
+                    Task(scan.name, {"scan": scan, "folder": folder, "images": images})
+                    for scan in subject
+                ]
+        files, found = _check_study(folder, record)
+        checked = check_scans(_check_scan, tasks, jobs, follow)
+        known = {folder / name for name in (*_LISTS, *record.files)}
+        known |= {path for scan in scans for path in _places(folder, scan)}
+        found += [*checked.findings, *foreign(folder, known, "study")]
+    return _verification(len(scans), [*files, *checked.files], found)
 
 
 def _verification(scans: int, files: Iterable[str], found: Sequence[Finding]) -> Verification:
@@ -381,34 +266,31 @@ def _verification(scans: int, files: Iterable[str], found: Sequence[Finding]) ->
     return Verification(scans, len({*files}), tuple(once.values())[::-1])
 
 
-def _failed(folder: Path) -> set[str]:
-    """Return the scans that have no result because they failed."""
-    path = folder / FAILURES
-    return {cells[0] for _, cells in read_delimited(path).rows} if path.exists() else set()
+def _places(folder: Path, scan: Scan) -> tuple[Path, Path, Path]:
+    """Return where the image, the sidecar and the preview of a scan are."""
+    return folder / scan.output, folder / scan.sidecar, folder / "figures" / f"{scan.name}.png"
 
 
-def _check_scan(scan: Scan, paths: ResultPaths) -> Checked:
-    found: list[Finding] = []
-    files = [str(path) for path in paths if path != paths.preview or path.exists()]
+def _check_scan(scan: Scan, folder: Path, images: Mapping[str, Scan]) -> Checked:
+    """Check the image of a scan, and what it was made from; the study knows its other files.
+
+    Parameters
+    ----------
+    scan, folder : the scan, and the folder of the study.
+    images : of all channels of the subject, by name, where they were mapped together.
+    """
+    image, sidecar, _ = _places(folder, scan)
+    files = [str(image), str(sidecar)]
     try:
-        model = ScanModel.read(paths.model)
+        record = (JointMapRecord if images else MapRecord).read(sidecar)
     except FileError as error:
-        model = None
-        found.append(broken(paths.model, error))
-    try:
-        record = MapRecord.read(paths.sidecar)
-    except FileError as error:
-        return Checked(files, [*found, broken(paths.sidecar, error)])
-    if model is not None:
-        try:
-            refuse_other_model(paths, model, record)
-        except FileError as error:
-            found.append(Finding("changed", str(paths.model), error.cause))
-    written = [FileHash(str(paths.image), sha256) for sha256 in record.outputs or ()]
-    found += compared(written, "not what the study wrote")
+        return Checked(files, [broken(sidecar, error)])
+    written = [FileHash(str(image), sha256) for sha256 in record.outputs or ()]
+    found = [*compared(written, "not what the study wrote")]
     for what, known in (record.inputs or {}).items():
         # The study may have moved together with its scans: names are those of its list.
-        names = scan.files(tissues=True).get(what) or tuple(file.file for file in known)
+        own = images[what].files()["image"] if what in images else None
+        names = own or scan.files(tissues=True).get(what) or tuple(file.file for file in known)
         files += names
         read = [FileHash(n, file.sha256) for n, file in zip(names, known, strict=False)]
         found += compared(read, f"not the {what} that the study read")
