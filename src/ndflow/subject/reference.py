@@ -62,11 +62,11 @@ class SourceModel(NamedTuple):
 def reference(
     sources: Sequence[GaussianMixture | Fit | Source],
     *,
-    masks: Sequence[Source | None] | None = None,
+    mask: Sequence[Source | None] | None = None,
     weights: ArrayLike | None = None,
     average: Average = "density",
     names: Sequence[str] | None = None,
-    channel_names: Sequence[str] | str | None = None,
+    channel: Sequence[str] | str | None = None,
     method: MethodName = Options.method,
     landmarks: int = Options.landmarks,
     truncation: int = 20,
@@ -79,14 +79,14 @@ def reference(
     Parameters
     ----------
     sources : one per scan: a mixture or a fit, the path of a mixture (.json), or an image.
-    masks : of the images, in the order of the sources, like an image, or ``"auto"`` or ``"brain"``;
+    mask : of the images, in the order of the sources, like an image, or ``"auto"`` or ``"brain"``;
         None for sources without one. Default: all voxels but 0.
     weights : how much each scan counts. Default: all the same.
     average : the mean of the densities, as in the paper and by default here; or of the quantiles,
         which keeps peaks sharp (one channel), and is the default of the command.
     names : what the scans are called, for the record. Default: the names of their files, if all
         are files.
-    channel_names : what the images show, for example ``"T1w"``. Default: what the files of joint
+    channel : what the images show, for example ``"T1w"``. Default: what the files of joint
         mixtures say.
     method : what the reference is for: some methods look at landmarks besides the density.
     landmarks : how many percentiles nyul matches.
@@ -112,7 +112,7 @@ def reference(
     >>> import ndflow
     >>> one = ndflow.GaussianMixture([0.3, 0.7], [1.0, 5.0], [4.0, 4.0])
     >>> two = ndflow.GaussianMixture([0.4, 0.6], [20.0, 90.0], [0.02, 0.02])
-    >>> ndflow.reference([one, two], channel_names="T1w").scans
+    >>> ndflow.reference([one, two], channel="T1w").scans
     2
     """
     if isinstance(sources, str | os.PathLike) or not isinstance(sources, Sequence):
@@ -120,15 +120,13 @@ def reference(
     files = [source for source in sources if isinstance(source, str | os.PathLike)]
     if output is not None:
         check_model(output, files, force=force)
-    inside = [None] * len(sources) if masks is None else masks
+    inside = [None] * len(sources) if mask is None else mask
     if len(inside) != len(sources):
-        raise InvalidValueError(f"masks must be {len(sources)}, one per source, not {len(inside)}")
+        raise InvalidValueError(f"mask must be {len(sources)}, one per source, not {len(inside)}")
     options = Options(method=method, landmarks=landmarks)
-    models = [
-        _model_of(source, mask, options) for source, mask in zip(sources, inside, strict=True)
-    ]
-    if channel_names is None and len({one.channel_names for one in models}) == 1:
-        channel_names = models[0].channel_names or None
+    models = [_model_of(source, one, options) for source, one in zip(sources, inside, strict=True)]
+    if channel is None and len({one.channel_names for one in models}) == 1:
+        channel = models[0].channel_names or None
     if names is None and len(files) == len(sources):
         names = [stem(file) for file in files]
     made = average_models(
@@ -137,7 +135,7 @@ def reference(
         names=names,
         weights=None if weights is None else [float(w) for w in np.asarray(weights).ravel()],
         average=average,
-        channel_names=channel_names,
+        channel_names=channel,
         truncation=truncation,
         effective_count=effective_count,
     )
