@@ -132,7 +132,7 @@ def write_shared(out: Path, studies: Sequence[Study], *, page: bool, verbosity: 
             lines.append(f"wrote {shown_path(path)}, the references of {listed([*by_name])}")
         done = [name for name, study in by_name.items() if (study.folder / PROVENANCE).exists()]
         if page and done and find_spec("jinja2") is not None:
-            from ndflow.reporting.channels.channel_index import write_channel_index
+            from ndflow.reporting.build import write_channel_index
 
             force = studies[0].writing.force
             written = write_channel_index(out, done, force=force)
