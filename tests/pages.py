@@ -12,12 +12,12 @@ import numpy as np
 from PIL import Image
 
 from ndflow.doubt import Doubt
+from ndflow.evaluation.summary import Section
 from ndflow.reporting.content import (
     Column,
     Curves,
     Headline,
     Montage,
-    Numbers,
     Page,
     Picture,
     Preparation,
@@ -68,7 +68,7 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
         ],
         windows=((0, 20), (-2, 2)),
         verdicts=[Verdict(name, [(name, [name, name])])],
-        tables=[Numbers(name, name, [name, "b"], [[name, "1"]])],
+        tables=[Section(name, name, [name, "b"], [[name, "1"]])],
         pictures=[picture],
         methods=name,
         citation=name,

@@ -15,6 +15,7 @@ from pages import png
 from PIL import Image
 
 from ndflow.doubt import Doubt
+from ndflow.evaluation.summary import Section
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import colours, svg
 from ndflow.reporting.content import (
@@ -22,7 +23,6 @@ from ndflow.reporting.content import (
     Curves,
     Headline,
     Montage,
-    Numbers,
     Page,
     Picture,
     Preparation,
@@ -116,7 +116,7 @@ def study() -> Page:
         scans=scans,
         windows=((50, 250), (-25, 75)),
         verdicts=[Verdict("flow, compared with alignment", [("What it cost", ["Little."])])],
-        tables=[Numbers("Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]])],
+        tables=[Section("Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]])],
         pictures=[picture],
         methods="Intensities were normalised. " * 20,
         citation="@misc{x, title = {" + "A long line of BibTeX " * 6 + "}}",

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ndflow.doubt import Doubt
+from ndflow.evaluation.summary import Section
 
 
 @dataclass(frozen=True)
@@ -19,16 +20,6 @@ class Picture:
     svg: bytes
     alt: str
     caption: str = ""
-
-
-@dataclass(frozen=True)
-class Numbers:
-    """A small table: a title, a note on how to read it, the names of its columns, its rows."""
-
-    title: str
-    note: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -236,7 +227,7 @@ class Page:
     windows: tuple[tuple[float, float], tuple[float, float]] | None = None
     preparation: Preparation | None = None
     verdicts: Sequence[Verdict] = ()
-    tables: Sequence[Numbers] = ()
+    tables: Sequence[Section] = ()
     pictures: Sequence[Picture] = ()
     methods: str = ""
     citation: str = ""

@@ -9,11 +9,11 @@ from typing import Any
 from ndflow.errors import FileError
 from ndflow.evaluation.measure import TISSUE_ROWS
 from ndflow.evaluation.save import VERDICT
-from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE
+from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE, Section
 from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
-from ndflow.reporting.content import Numbers, Picture, Verdict
+from ndflow.reporting.content import Picture, Verdict
 from ndflow.study.folder import EVALUATION_RECORD
 from ndflow.subject.records import EvaluationRecord
 
@@ -102,7 +102,7 @@ def _verdicts(path: Path) -> list[Verdict]:
     return found
 
 
-def _tables(folder: Path, covariate: str) -> list[Numbers]:
+def _tables(folder: Path, covariate: str) -> list[Section]:
     found = []
     for name, (title, note) in _ABOUT.items():
         path = folder / f"{name}.tsv"
@@ -111,7 +111,7 @@ def _tables(folder: Path, covariate: str) -> list[Numbers]:
             rows = [dict(zip(columns, cells, strict=True)) for _, cells in read]
             head, lines = _pivoted(rows, *_LAYOUTS[name]) if name in _LAYOUTS else _plain(rows)
             note = f"{note} All digits: evaluation/{name}.tsv."
-            found.append(Numbers(title.replace("the covariate", covariate), note, head, lines))
+            found.append(Section(title.replace("the covariate", covariate), note, head, lines))
     return found
 
 
