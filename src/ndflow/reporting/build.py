@@ -169,7 +169,8 @@ def write_channel_index(out: Path, channels: Sequence[str], *, force: bool = Fal
         doubts = doubt_counts(record.doubts)
         check = "; ".join(f"{one.kind} ({', '.join(one.scans)})" for one in doubts)
         preset = "no preset" if record.preset is None else f"preset {record.preset.text}"
-        links.append((name, quote(f"{name}/{REPORT}"), f"{preset}; to check: {check or 'none'}"))
+        address = quote(f"{name}/{REPORT}") if (out / name / REPORT).exists() else ""
+        links.append((name, address, f"{preset}; to check: {check or 'none'}"))
         failures += [(f"{name}: {scan}", cause, hint) for scan, cause, hint in failed]
         done.append(f"{plural(record.normalised or 0, 'scan')} of {name}")
     sentence = f"{listed(done)} were normalised, and {len(failures) or 'none'} failed."

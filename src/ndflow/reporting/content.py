@@ -189,7 +189,7 @@ class Page:
     ----------
     title, date : of the page; the date as in 17 November 2026.
     headline : what was achieved; its sentence is the verdict at the top.
-    links : (name, address, sentence) of other pages, such as those of channels.
+    links : (name, address, sentence) of the pages of channels; no address where there is no page.
     montage : the brains.
     remarks, doubts : about the study as a whole, below the brains: sentences, and what to check.
     failures : (scan, cause, what to try).
