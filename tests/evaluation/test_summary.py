@@ -179,7 +179,10 @@ def test_names_with_hyphens_are_not_broken(comparison: Comparison) -> None:
         replace(one, scan=replace(one.scan, name=f"sub-{'ab' * 12}{number:02d}_T1w"))
         for number, one in enumerate(comparison.shared)
     ]
-    text = verdict(replace(comparison, shared=long))
+    shift = np.zeros(12)
+    shift[5] = 3.0
+    odd = with_run(comparison, distributions=moved(comparison.affine, shift))
+    text = verdict(replace(odd, shared=long))
     names = [word for word in text.split() if word.startswith("sub-")]
     assert names
     assert all("_T1w" in name for name in names)
