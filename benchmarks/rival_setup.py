@@ -19,7 +19,7 @@ def inputs(folder: Path, resolution: float, heads: bool) -> tuple[list[Path], li
     """Return the scans and, for whole heads, the masks; write those that do not exist yet."""
     study = folder / f"{resolution:g}mm"
     if not (study / "scans.tsv").exists():
-        write_demo_study(study, resolution=resolution, subjects=2, force=True)
+        write_demo_study(study, resolution=resolution, subjects=2)
     scans = sorted((study / "scans").glob("*_T1w.nii.gz"))
     masks = sorted((study / "scans").glob("*_mask.nii.gz"))
     if not heads:

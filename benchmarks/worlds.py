@@ -409,7 +409,7 @@ def world_scores(world: World, maps: Mapping[str, IntensityMap]) -> WorldScores:
 
 def _truth(scan: WorldScan) -> Truth:
     brain = scan.canonical[np.isfinite(scan.canonical)].astype(np.float64)
-    return Truth(scan.site, scan.curve, np.quantile(brain, _LEVELS), int(scan.lesion.sum()))
+    return Truth(scan.site, scan.curve, np.quantile(brain, _LEVELS))
 
 
 def _medians(scan: WorldScan, values: Map) -> FloatArray:

@@ -21,7 +21,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from ndflow.demo.run import RECOMMENDED, options_of, run_demo, write_demo_study
 from ndflow.image.preview import read_preview
-from ndflow.reporting.content import Grey, Montage
+from ndflow.reporting.content import Montage
 from ndflow.reporting.montage import montage, shared_windows
 from ndflow.reporting.scan_section import scan_summaries
 from ndflow.study.finished import read_finished
@@ -41,8 +41,6 @@ def main(*wanted: str) -> None:
             save(picture(montage_at_1_mm(Path(folder))), FIGURES / "montage.png")
         if "page" in wanted:
             done = run_demo(Path(folder) / "demo", Silent(), jobs=-1, command=["ndflow", "demo"])
-            if done.problem:
-                sys.exit(done.problem)
             screenshot(done.page, Path(folder) / "page.png")
             save(Image.open(Path(folder) / "page.png").convert("RGB"), FIGURES / "page.png")
 
@@ -96,9 +94,9 @@ def picture(slices: Montage) -> Image.Image:
     return canvas
 
 
-def pixels(grey: Grey) -> Image.Image:
+def pixels(png: bytes) -> Image.Image:
     """Return a slice on the canvas; what is transparent in it is outside the brain."""
-    image = Image.open(io.BytesIO(grey.png)).convert("LA")
+    image = Image.open(io.BytesIO(png)).convert("LA")
     greys, alpha = np.moveaxis(np.asarray(image), 2, 0)
     shown = Image.fromarray(np.where(alpha > 0, greys, CANVAS).astype(np.uint8))
     scale = TALLEST / shown.height

@@ -12,17 +12,16 @@ import numpy as np
 from PIL import Image
 
 from ndflow.doubt import Doubt
+from ndflow.evaluation.summary import Section
 from ndflow.reporting.content import (
     Column,
     Curves,
-    Grey,
     Headline,
     Montage,
-    Numbers,
     Page,
     Picture,
     Preparation,
-    PreparedEntry,
+    PreparedPicture,
     ScanEntry,
     SiteEntry,
     Slices,
@@ -45,13 +44,13 @@ def png(grey: Any) -> bytes:
 def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
     """Return a page with every part once, and the same name wherever there is one."""
     picture = Picture(drawing, name, name)
-    grey = Grey(png(np.full((5, 4), 90)), name)
+    grey = png(np.full((5, 4), 90))
     slices = Slices(f"figures/{name}.png", png(np.full((6, 9), 40)), 9, 3, (0, 10), (-1, 1))
     rising = [0.0, 1.0, 2.0]
     curves = Curves(rising, rising, rising, rising, rising, rising, rising, rising)
     volumes = Volumes(b"before" + bytes(range(256)), b"after")
     flags = [Doubt(name, name, name)]
-    prepared = PreparedEntry(name, name, f"figures/{name}.png", None, 9, 6, flags)
+    prepared = PreparedPicture(f"figures/{name}.png", None, 9, 6)
     page = Page(
         title=name,
         date=name,
@@ -62,22 +61,19 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
         sites=[SiteEntry(name, 2, "#0072B2", [picture], name)],
         columns=[Column("W1", name, shown=True), Column(name, name)],
         scans=[
-            ScanEntry(name, name, [0.25, name], flags, grey.png, slices, curves, volumes, [name]),
-            ScanEntry("plain", name, [None, "x"]),
+            ScanEntry(
+                *(name, name, [0.25, name], flags, grey, slices, curves, volumes, [name]), prepared
+            ),
+            ScanEntry("plain", name, [None, "x"], prepared=replace(prepared, png=grey)),
         ],
         windows=((0, 20), (-2, 2)),
         verdicts=[Verdict(name, [(name, [name, name])])],
-        tables=[Numbers(name, name, [name, "b"], [[name, "1"]])],
+        tables=[Section(name, name, [name, "b"], [[name, "1"]])],
         pictures=[picture],
         methods=name,
         citation=name,
         facts=[(name, name)],
-        preparation=Preparation(
-            [name],
-            [(name, "#0072B2")],
-            [prepared, replace(prepared, name="plain", png=grey.png, flags=())],
-            Numbers(name, name, [name, "b"], [[name, "1"]]),
-        ),
+        preparation=Preparation([name], [(name, "#0072B2")]),
         study=name,
     )
     return replace(page, **changes)

@@ -12,7 +12,7 @@ from studies import contents
 
 from ndflow.cli import main
 from ndflow.demo import run as demonstration
-from ndflow.demo.run import Demonstration, DemoResult, Recovery, check_demo, run_demo
+from ndflow.demo.run import Demonstration, DemoResult, Recovery, run_demo
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
@@ -156,19 +156,14 @@ def test_a_folder_that_holds_something_is_left_alone(
     folder, _, _ = done
     (tmp_path / "mine.txt").write_text("precious")
     for taken in (tmp_path, folder):
-        with pytest.raises(FileError) as caught:
-            check_demo(taken)
+        with pytest.raises(FileError, match="not empty") as caught:
+            run_demo(taken, Recorded(), jobs=1, command=[], resolution=8.0, subjects=1)
         assert str(taken) in str(caught.value)
-    with pytest.raises(FileError, match="not empty"):
-        run_demo(tmp_path, Recorded(), jobs=1, command=[], resolution=8.0, subjects=1)
     with pytest.raises(FileError, match="cannot be created"):
         run_demo(tmp_path / "mine.txt", Recorded(), jobs=1, command=[])
     with pytest.raises(FileError, match="there is no folder"):
         run_demo(tmp_path / "not" / "yet", Recorded(), jobs=1, command=[])
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-    (tmp_path / "empty").mkdir()
-    check_demo(tmp_path / "empty")
-    check_demo(tmp_path / "new")
 
 
 def test_a_package_that_a_page_needs_is_missed_before_any_work(
@@ -191,7 +186,7 @@ def test_a_scan_that_fails_stops_the_demonstration(
         run_demo(tmp_path / "out", Recorded(), jobs=1, command=[], resolution=8.0, subjects=1)
 
 
-def ended(folder: Path, **changes: Any) -> Demonstration:
+def ended(folder: Path) -> Demonstration:
     """Return a demonstration of 18 scans, with numbers that can be told apart."""
     results = [DemoResult("unnormalised", "", 1.234, None)]
     for number, name in enumerate(reversed(RUNS)):
@@ -199,13 +194,12 @@ def ended(folder: Path, **changes: Any) -> Demonstration:
         options = f"--like {name}" if number else ""
         results.append(DemoResult(name, options, 0.2 + number / 100, recovery))
     scans = [Scan(f"{n}.nii.gz", site="ABC"[n % 3], name=f"scan {n}") for n in range(18)]
-    done = Demonstration(
+    return Demonstration(
         folder / FIRST / "report.html",
         tuple(results),
         Study(folder / FIRST, scans),
         Summary(18, 0, [], distances=SiteDistances(True, 1.234, 0.231, 0.007)),
     )
-    return done._replace(**changes)
 
 
 def test_the_command_ends_with_all_methods_the_report_and_the_next_step(
@@ -243,14 +237,6 @@ def test_the_command_ends_with_all_methods_the_report_and_the_next_step(
     assert main() == 0
     assert capsys.readouterr() == ("", "")
 
-    (tmp_path / "taken").mkdir()
-    (tmp_path / "taken" / "mine.txt").write_text("precious")
-    monkeypatch.setattr(sys, "argv", ["ndflow", "demo", "taken"])
-    assert main() == 2
-    said = capsys.readouterr()
-    assert (said.out, said.err.count("\n"), len(asked)) == ("", 1, 2)
-    assert said.err.startswith(f"error: {tmp_path / 'taken'}: not empty")
-
 
 def test_help_describes_the_demonstration(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -260,34 +246,3 @@ def test_help_describes_the_demonstration(
     said = capsys.readouterr().out
     words = ("--jobs", "--quiet", "three scanners", "ndflow demo", "ndflow-demo")
     assert [word for word in words if word not in said] == []
-
-
-def test_a_page_that_cannot_be_written_is_an_error_after_the_results(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / FIRST / "report.html"
-    done = ended(tmp_path, problem="the disc is full")
-    monkeypatch.setattr(demonstration, "run_demo", lambda *_, **__: done)
-    monkeypatch.setattr(sys, "argv", ["ndflow", "demo", str(tmp_path)])
-    assert main() == 1
-    out, err = capsys.readouterr()
-    assert f"--like {FIRST}" in out
-    assert "report.html" not in out
-    assert err.splitlines() == [f"error: {page}: could not be written: the disc is full"]
-
-
-def test_a_page_that_cannot_be_written_does_not_hide_what_was_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def full(folder: Path, **_: Any) -> Path:
-        raise FileError(folder, "the disc is full", "make room")
-
-    monkeypatch.setattr(demonstration, "report", full)
-    few = {FIRST: demonstration._RUNS[FIRST]}
-    monkeypatch.setattr(demonstration, "_RUNS", few)
-    monkeypatch.setattr(demonstration, "_PERMUTATIONS", 0)
-    monkeypatch.setattr(demonstration, "_TREES", 1)
-    monkeypatch.setattr("ndflow.evaluation.save.drawings", lambda _: [])
-    made = run_demo(tmp_path / "out", Recorded(), jobs=1, command=[], resolution=8.0, subjects=2)
-    assert "the disc is full" in made.problem
-    assert [one.name for one in made.results] == ["unnormalised", FIRST]

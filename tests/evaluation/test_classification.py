@@ -1,7 +1,6 @@
 """Folds, forests, predictions and chance; and what a forest is shown of a study."""
 
 import shutil
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from ndflow.evaluation.classification import (
     Predictions,
     accuracy,
     chance_level,
-    classify_fold,
+    classify_folds,
     confidence,
     entropy,
     folds,
@@ -85,18 +84,11 @@ def test_folds_partition_the_scans_with_the_same_proportions_of_sites(count):
     [
         (lambda: folds(["a"] * 4 + ["b"], 0), "at least 2 scans.*'b' has 1"),
         (lambda: folds(["a"] * 4 + ["b"] * 2, 0, 3), "at least 3 scans.*'b' has 2"),
-        (lambda: folds(["a"] * 4, 0), "at least two classes"),
     ],
 )
 def test_too_few_scans_are_refused(make, message):
     with pytest.raises(InvalidValueError, match=message):
         make()
-
-
-def test_without_scikit_learn_the_error_names_the_extra_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sklearn.model_selection", None)
-    with pytest.raises(InvalidValueError, match=r"pip install 'ndflow\[evaluate\]'"):
-        folds(LABELS, 0)
 
 
 def test_scans_of_one_subject_stay_together_and_every_class_is_trained_on():
@@ -248,7 +240,8 @@ def features_of(run: FinishedStudy) -> Callable[[], tuple[Array, ...]]:
     voxels = np.random.default_rng(0).uniform(300, 900, (12, 50)).astype(np.float32)
 
     def features() -> tuple[Array, ...]:
-        return classify_fold(voxels, scans, run.study, (TRAIN, TEST), seed=0, trees=TREES).features
+        parts = [(TRAIN, TEST)]
+        return classify_folds(voxels, scans, run.study, parts, seed=0, trees=TREES)[1][0]
 
     return features
 

@@ -49,7 +49,7 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     comparison = compared(desk.run("flow"))
     options: dict[str, Any] = {"settings": {"seed": 0}, "command": ("ndflow", "evaluate")}
     texts = write_evaluation(comparison, tmp_path, covariates=["age"], **options)
-    assert (tmp_path / "summary.txt").read_text(encoding="utf-8") == texts.whole
+    assert (tmp_path / "summary.txt").read_text(encoding="utf-8") == texts.text
     assert (tmp_path / "verdict.txt").read_text(encoding="utf-8") == texts.verdict
     (row,) = (row for row in read_tsv(tmp_path / "sites.tsv") if row["condition"] == "affine")
     assert float(row["between_share"]) == 1.0
@@ -151,8 +151,8 @@ def test_one_study_is_evaluated_in_its_own_folder(
     found = ndflow.evaluate(str(out), permutations=0, trees=2, progress=seen)
     assert found.folder == out / "evaluation"
     assert [stage for stage, _ in seen.begun] == ["read", "classify", "figures"]
-    assert seen.begun[:2] == [("read", 12), ("classify", 10)]
-    assert seen.steps == 22
+    assert seen.begun[:2] == [("read", 12), ("classify", 5)]
+    assert seen.steps == 17
     with pytest.raises(FileError, match="not empty"):
         ndflow.evaluate(out, permutations=0, trees=2)
     ndflow.evaluate(out, permutations=0, trees=2, force=True)

@@ -107,9 +107,6 @@ def test_moments_are_those_of_voxels_repeated_as_often_as_they_weigh():
     values, weights = generator.normal(5, 2, 50), generator.integers(0, 9, 50)
     repeated = np.repeat(values, weights)
     assert weighted_moments(values, weights) == pytest.approx((repeated.mean(), repeated.std()))
-    for wrong in ([-1.0, 2.0], [0.0, 0.0]):
-        with pytest.raises(InvalidValueError, match="weights"):
-            weighted_moments([1.0, 2.0], wrong)
 
 
 def test_gaussians_d_prime_apart_have_the_area_under_the_curve_of_signal_detection():

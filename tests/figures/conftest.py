@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves
 from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.evaluation import QuantileRow, histogram_and_quantile_figure
-from ndflow.figures.pair import MapCurve, PairSide, pair_panels
+from ndflow.figures.evaluation import FitCell, fit_figure
+from ndflow.figures.pair import PairSide, pair_panels
 from ndflow.figures.tissues import TissueRow, ViolinPanel, tissue_figure, violin_figure
 
 Maker = Callable[[str], Figure]
@@ -25,16 +26,16 @@ def densities_of(name: str) -> Figure:
 def histogram_with_quantiles_of(name: str) -> Figure:
     x = np.linspace(-4, 4, 40)
     levels = np.linspace(-2, 2, 30)
-    return histogram_and_quantile_figure(
-        [QuantileRow(name, x, bell(x, 0.2), bell(x), 1.1 * levels, levels, 0.1, 0.2)]
-    )
+    fit = FitCurves(x, bell(x, 0.2), bell(x), 1.1 * levels, levels)
+    return fit_figure([FitCell(name, fit, 0.1, 0.2)])
 
 
 def pair_of(name: str) -> Figure:
     x = np.linspace(-4, 4, 60)
     picture = np.where(np.hypot(*np.mgrid[-9:10, -9:10]) < 8, np.arange(19.0), np.nan)
-    side = PairSide(name, picture, x, bell(x), bell(x), [0.5 * bell(x), 0.5 * bell(x)])
-    return pair_panels(side, side, side, MapCurve(x, np.sinh(x), np.cosh(x), x))
+    density = DensityCurves(x, bell(x), bell(x), np.array([0.5 * bell(x), 0.5 * bell(x)]))
+    side = PairSide(name, picture, density)
+    return pair_panels(side, side, side, MapCurves(x, np.sinh(x), np.cosh(x), x))
 
 
 def violins_of(name: str) -> Figure:

@@ -5,7 +5,6 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from ndflow.errors import InvalidValueError
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import colours
 
@@ -69,12 +68,6 @@ def test_areas_on_a_logarithmic_axis_are_shares_of_the_scan():
     assert {"0.1", "1", "10"} <= set(labels)
 
 
-def test_a_site_keeps_its_colour_if_others_are_missing():
-    panel = DensityPanel("x", X, {"b": densities(2), "c": densities(2)})
-    (b, c) = thick(density_figure([panel], sites=["a", "b", "c"]))
-    assert [b.get_color(), c.get_color()] == [colours("abc")[name] for name in "bc"]
-
-
 def test_the_legend_shows_the_range_of_counts_if_panels_differ():
     panels = [DensityPanel("x", X, {"a": densities(n)}) for n in (3, 2)]
     assert density_figure(panels).legends[0].get_texts()[0].get_text() == "a (2–3)"
@@ -89,26 +82,3 @@ def test_twelve_sites_with_long_names_do_not_shrink_the_panels():
     heights = [f.axes[0].get_position().height * f.get_figheight() for f in (few, many)]
     assert heights[1] > 0.9 * heights[0]
     assert len(many.legends[0].get_texts()) == 12
-
-
-@pytest.mark.parametrize(
-    ("x", "scans", "message"),
-    [
-        (X, {}, "at least one site"),
-        (X, {"a": []}, "'a' must hold at least one scan"),
-        (X, {"a": densities(2)[:, 1:]}, "densities of 'a' must have the shape"),
-        (X, {"a": densities(1) * np.nan}, "finite"),
-        (X[::-1], {"a": densities(1)}, "intensities that increase"),
-        (X[:1], {"a": [[1.0]]}, "at least two"),
-    ],
-)
-def test_an_invalid_panel_is_refused(x, scans, message: str):
-    with pytest.raises(InvalidValueError, match=message):
-        DensityPanel("x", x, scans)
-
-
-def test_a_figure_without_panels_and_zero_on_a_logarithmic_axis_are_refused():
-    with pytest.raises(InvalidValueError, match="panels"):
-        density_figure([])
-    with pytest.raises(InvalidValueError, match="positive"):
-        DensityPanel("x", X - 1, {"a": densities(1)}, logarithmic=True)

@@ -1,9 +1,8 @@
-"""The figure of joint densities: what it draws, and what it refuses."""
+"""The figure of joint densities: what it draws."""
 
 import numpy as np
 import pytest
 
-from ndflow import InvalidValueError
 from ndflow.figures.joint import JointVoxels, joint_figure
 from ndflow.figures.style import svg
 
@@ -54,11 +53,3 @@ def test_the_same_voxels_give_the_same_bytes():
 
 def test_names_are_text_and_never_a_formula():
     assert b"$x_1$" in svg(joint_figure(voxels(2, ["$x_1$", "b"])))
-
-
-def test_shapes_must_fit():
-    sample = np.zeros((5, 2))
-    with pytest.raises(InvalidValueError, match="two channels or more"):
-        JointVoxels(["T1w"], sample[:, :1], sample[:, :1], np.zeros(5), sample[:, :1])
-    with pytest.raises(InvalidValueError, match="after"):
-        JointVoxels(["T1w", "T2w"], sample, sample[:3], np.zeros(5), sample)

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from scipy import stats
 
-from ndflow.errors import InvalidValueError
 from ndflow.figures.style import svg
 from ndflow.figures.tissues import ViolinPanel, violin_figure
 
@@ -94,13 +93,3 @@ def test_groups_are_in_order_and_panels_of_the_same_groups_name_them_once():
 
 def test_the_file_of_thousands_of_dots_is_small():
     assert len(svg(violins([("a", GENERATOR.normal(size=5000))]))) < 100_000
-
-
-def test_invalid_groups_are_refused():
-    for groups, message in (([], "groups"), ([("a", [])], "'a'"), ([("a", [np.nan])], "finite")):
-        with pytest.raises(InvalidValueError, match=message):
-            violins(groups)
-    with pytest.raises(InvalidValueError, match="reference"):
-        violins([("a", SOME)], reference=np.inf)
-    with pytest.raises(InvalidValueError, match="panels"):
-        violin_figure([])

@@ -15,19 +15,18 @@ from pages import png
 from PIL import Image
 
 from ndflow.doubt import Doubt
+from ndflow.evaluation.summary import Section
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import colours, svg
 from ndflow.reporting.content import (
     Column,
     Curves,
-    Grey,
     Headline,
     Montage,
-    Numbers,
     Page,
     Picture,
     Preparation,
-    PreparedEntry,
+    PreparedPicture,
     ScanEntry,
     SiteEntry,
     Slices,
@@ -82,14 +81,14 @@ def study() -> Page:
     )
     density = np.exp(-(x**2))
     curves = Curves(100 * x + 400, density, density, x, x / 2, x, density, density)
-    grey = [Grey(png(np.full((60, 50), 80 * i)), f"brain {i}") for i in range(1, 4)]
+    grey = [png(np.full((60, 50), 80 * i)) for i in range(1, 4)]
     scans = [
         ScanEntry(
             f"sub-{i + 1}",
             SITES[i % 3],
             [left, 150_000 + i],
             [Doubt("steep map", "The map is steep.", "look at the mask")] if i == 4 else [],
-            grey[i % 3].png,
+            grey[i % 3],
             Slices(
                 f"figures/sub {i + 1}.png",
                 png(strip(i)) if i < 3 else None,
@@ -117,7 +116,7 @@ def study() -> Page:
         scans=scans,
         windows=((50, 250), (-25, 75)),
         verdicts=[Verdict("flow, compared with alignment", [("What it cost", ["Little."])])],
-        tables=[Numbers("Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]])],
+        tables=[Section("Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]])],
         pictures=[picture],
         methods="Intensities were normalised. " * 20,
         citation="@misc{x, title = {" + "A long line of BibTeX " * 6 + "}}",
@@ -159,21 +158,19 @@ def of_one_scan() -> Page:
 
 def of_prepared_scans(name: str = "") -> Page:
     page = study()
-    entries = [
-        PreparedEntry(
-            f"sub-{i + 1}{name}",
-            SITES[i % 3],
-            f"figures/sub {i + 1}.png",
-            png(strip(i)) if i < 3 else None,
-            *(120, 80),
-            [Doubt(f"unlike{name}", "It is unlike.", "look")] if i == 0 else [],
+    scans = [
+        replace(
+            scan,
+            name=f"{scan.name}{name}",
+            flags=[Doubt(f"unlike{name}", "It is unlike.", "look")] if i == 0 else [],
+            prepared=PreparedPicture(
+                f"figures/sub {i + 1}.png", png(strip(i)) if i < 3 else None, 120, 80
+            ),
         )
-        for i in range(7)
+        for i, scan in enumerate(page.scans[:7])
     ]
-    rows = [[one.name, one.site, *"123456789", "unlike"] for one in entries]
-    table = Numbers("Measured", "Note.", ["Scan", "Site", *"abcdefghi", "To check"], rows)
     key = [("mask", "#56B4E9"), ("WM", "#D55E00")]
-    return replace(page, preparation=Preparation(["Done."], key, entries, table))
+    return replace(page, scans=scans, preparation=Preparation(["Done."], key))
 
 
 @pytest.fixture(scope="module")
@@ -659,7 +656,6 @@ def test_long_names_widen_nothing(opened, width):
 @pytest.mark.parametrize("name", ["prepared.html", "prepared_long.html"])
 def test_pictures_of_the_preparation_widen_nothing(opened, width, name):
     browser = opened(name, width=width)
-    browser.execute_script("document.querySelector('.measured').open = true")
     assert browser.execute_script("return document.documentElement.scrollWidth") == width
     widths = "return [...document.querySelectorAll('.prepared li')].map(e => e.offsetWidth)"
     columns = 2 if width == 1400 else 1

@@ -53,7 +53,6 @@ def test_one_typical_scan_stands_for_each_site_and_no_doubtful_one_if_others_can
     assert (found.sites, found.scans) == (["A", "B"], ["a2", "b2"])
     assert montage(SCANS, PREVIEWS, windows, {"b1", "b2"}).scans[1] in ("b1", "b2")
     assert len(found.before) == len(found.after) == 2
-    assert "a2 (A) before" in found.before[0].alt
 
 
 def test_the_window_before_reaches_from_0_to_the_brightest_site() -> None:
@@ -70,10 +69,10 @@ def test_before_sites_differ_as_their_intensities_do() -> None:
     windows = shared_windows(SCANS, PREVIEWS, TARGET)
     assert windows is not None
     found = montage(SCANS, PREVIEWS, windows, ())
-    brightest = [_greys(picture.png).max() for picture in found.before]
+    brightest = [_greys(picture).max() for picture in found.before]
     assert brightest[0] == pytest.approx(255 * 216 / 2010, abs=2)
     assert brightest[1] >= 253
-    assert [_greys(picture.png).max() for picture in found.after] == [255, 255]
+    assert [_greys(picture).max() for picture in found.after] == [255, 255]
 
 
 def _greys(png: bytes) -> np.ndarray:

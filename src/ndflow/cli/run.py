@@ -121,7 +121,7 @@ def print_rehearsed(steps: Sequence[Rehearsed], verbosity: Verbosity) -> int:
 # What a step goes through, if not scans; nothing where its parts mean nothing to the user.
 _UNITS = {
     "references": "",
-    "classify": "forest",
+    "classify": "condition",
     "shuffle sites": "shuffle",
     "figures": "figure",
     "page": "",

@@ -482,7 +482,7 @@ def _write_shared(out: Path, studies: Sequence[Study], asked: Asked) -> int:
             lines.append(f"wrote {shown_path(path)}, the references of {listed([*by_name])}")
         done = [name for name, study in by_name.items() if (study.folder / PROVENANCE).exists()]
         if asked.report and done and find_spec("jinja2") is not None:
-            from ndflow.reporting.channels.channel_index import write_channel_index
+            from ndflow.reporting.build import write_channel_index
 
             written = write_channel_index(out, done, force=studies[0].options.force)
             lines.append(f"wrote {shown_path(written)}")

@@ -54,24 +54,22 @@ from ndflow.demo.simulate import (
     AGES,
     REACH,
     SCANNERS,
-    Grid,
-    Scanner,
     check_empty,
     draw_scan,
     grid_over,
     make_folder,
     write_image,
 )
-from ndflow.errors import InvalidValueError, NdflowError
+from ndflow.errors import InvalidValueError
 from ndflow.evaluation.comparison import UNNORMALISED, Comparison
 from ndflow.evaluation.save import add_table, evaluate
 from ndflow.evaluation.sites import distance_between_sites
 from ndflow.files.atomic import check_new
 from ndflow.files.tables import write_table
 from ndflow.image.subject import TissueMaps
-from ndflow.preparation.registration import Anatomy, load_anatomy
+from ndflow.preparation.registration import load_anatomy
 from ndflow.reporting.build import check_report, report
-from ndflow.study.folder import EVALUATION, REPORT
+from ndflow.study.folder import EVALUATION
 from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
 from ndflow.study.references import with_choices
@@ -82,12 +80,11 @@ from ndflow.subject.outputs import check_folder
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import MapRecord
 from ndflow.transport import IntensityMap, PiecewiseLinear
-from ndflow.values import FloatArray, real, whole
+from ndflow.values import FloatArray
 
 # ── the dataset ───────────────────────────────────────────────────────────────────────────────────
 
 _COLUMNS = ("subject", "site", "image", "mask", "gm", "wm", "csf", "age", "has_lesion")
-_FINEST, _COARSEST = 0.5, 8.0  # mm
 _LEVELS = np.linspace(0.01, 0.99, 99)
 _LESION_SITE = 1  # the index of the site where one subject has a lesion
 
@@ -100,13 +97,11 @@ class Truth(NamedTuple):
     site : where it was acquired.
     curve : from canonical intensities to those of the scan, without noise and bias field.
     canonical : (99,), the percentiles of its canonical intensities, from the 1st to the 99th.
-    lesion_voxels : the number of voxels in a lesion; 0 in a healthy subject.
     """
 
     site: str
     curve: PiecewiseLinear
     canonical: FloatArray
-    lesion_voxels: int
 
 
 class DemoStudy(NamedTuple):
@@ -123,12 +118,7 @@ class DemoStudy(NamedTuple):
 
 
 def write_demo_study(
-    folder: Path,
-    *,
-    resolution: float = 2.0,
-    seed: int = 0,
-    subjects: int = 6,
-    force: bool = False,
+    folder: Path, *, resolution: float = 2.0, seed: int = 0, subjects: int = 6
 ) -> DemoStudy:
     """Write the scans of three sites with masks and tissue probability maps, and their table.
 
@@ -138,7 +128,6 @@ def write_demo_study(
     resolution : the distance between voxels, in mm.
     seed : the same seed gives the same bytes, and the same subjects at any resolution.
     subjects : per site.
-    force : whether existing files may be replaced.
 
     Returns
     -------
@@ -150,18 +139,12 @@ def write_demo_study(
     FileError
         Where a file exists already, or the folder cannot be created.
     InvalidValueError
-        Where a parameter is out of range, or nilearn is not installed.
+        Where nilearn is not installed.
     """
-    if not _FINEST <= real(resolution, "resolution") <= _COARSEST:
-        raise InvalidValueError(
-            f"resolution must lie between {_FINEST:g} and {_COARSEST:g} mm, not {resolution:g}"
-        )
-    whole(seed, "seed", 0, 1 << 63)
-    whole(subjects, "subjects", 1, 99)
     anatomy = load_anatomy()
     table = folder / "scans.tsv"
     make_folder(folder / "scans")
-    check_new(table, force=force)
+    check_new(table, force=False)
     grid = grid_over(anatomy, resolution, REACH)
     truths: dict[str, Truth] = {}
     rows = []
@@ -171,42 +154,24 @@ def write_demo_study(
             generator = np.random.default_rng([seed, number, k])
             age = int(np.interp((k + generator.random()) / subjects, (0, 1), AGES))
             lesion = number == _LESION_SITE and k == subjects // 2
-            files = {
-                kind: f"scans/{name}_{kind}.nii.gz" for kind in ("T1w", "mask", "gm", "wm", "csf")
+            scan = draw_scan(scanner, anatomy, grid, generator, age=age, lesion=lesion)
+            csf, gm, wm = np.rint(255 * scan.subject.tissues.T).astype(np.uint8)
+            contents: dict[str, tuple[NDArray[Any], float]] = {
+                "T1w": (np.rint(scan.image).astype(np.int16), 1.0),
+                "mask": (np.ones(len(scan.image), np.uint8), 1.0),
+                "gm": (gm, 1 / 255),
+                "wm": (wm, 1 / 255),
+                "csf": (csf, 1 / 255),
             }
-            paths = {kind: folder / file for kind, file in files.items()}
-            truths[f"{name}_T1w"] = _write_scan(
-                paths, scanner, anatomy, grid, age, lesion, generator, force
-            )
-            rows.append((name, scanner.site, *files.values(), str(age), "yes" if lesion else "no"))
+            files = [f"scans/{name}_{kind}.nii.gz" for kind in contents]
+            for file, (values, slope) in zip(files, contents.values(), strict=True):
+                write_image(folder / file, grid, scan.subject.voxels, values, slope=slope)
+            percentiles = np.quantile(scan.subject.canonical.astype(np.float64), _LEVELS)
+            canonical = np.asarray(percentiles, np.float64)
+            truths[f"{name}_T1w"] = Truth(scanner.site, scan.curve, canonical)
+            rows.append((name, scanner.site, *files, str(age), "yes" if lesion else "no"))
     write_table(table, _COLUMNS, rows)
     return DemoStudy(table, truths)
-
-
-def _write_scan(
-    paths: Mapping[str, Path],
-    scanner: Scanner,
-    anatomy: Anatomy,
-    grid: Grid,
-    age: int,
-    lesion: bool,
-    generator: np.random.Generator,
-    force: bool,
-) -> Truth:
-    """Simulate a subject and a scan, write the scan, its mask and its tissues; return the truth."""
-    subject, curve, image = draw_scan(scanner, anatomy, grid, generator, age=age, lesion=lesion)
-    csf, gm, wm = np.rint(255 * subject.tissues.T).astype(np.uint8)
-    contents: dict[str, tuple[NDArray[Any], float]] = {
-        "T1w": (np.rint(image).astype(np.int16), 1.0),
-        "mask": (np.ones(len(image), np.uint8), 1.0),
-        "gm": (gm, 1 / 255),
-        "wm": (wm, 1 / 255),
-        "csf": (csf, 1 / 255),
-    }
-    for kind, (values, slope) in contents.items():
-        write_image(paths[kind], grid, subject.voxels, values, slope=slope, force=force)
-    canonical = np.asarray(np.quantile(subject.canonical.astype(np.float64), _LEVELS), np.float64)
-    return Truth(scanner.site, curve, canonical, int(np.count_nonzero(subject.lesion)))
 
 
 # ── the raw scans of the tutorial ─────────────────────────────────────────────────────────────────
@@ -217,38 +182,18 @@ _SEED = 2018
 _RESOLUTION, _SUBJECTS = 2.0, 6  # mm; per site
 
 
-class RawScans(NamedTuple):
-    """The files of the dataset.
-
-    Attributes
-    ----------
-    table : the table of the study.
-    later : the table of the scans that come later, one of each site.
-    scans, later_scans : how many they list.
-    """
-
-    table: Path
-    later: Path
-    scans: int
-    later_scans: int
-
-
-def write_raw_scans(
-    folder: Path, *, resolution: float | None = None, subjects: int | None = None
-) -> RawScans:
+def write_raw_scans(folder: Path) -> tuple[int, int]:
     """Write raw scans of three sites, and two tables: the study, and scans that come later.
 
     Parameters
     ----------
     folder : where ``study.tsv``, ``later.tsv`` and a folder for each site are written; created if
         needed.
-    resolution : the distance between voxels, in mm; 2 by default.
-    subjects : of the study, per site; 6 by default.
 
     Returns
     -------
-    RawScans
-        The paths of both tables.
+    int, int
+        How many scans each table lists.
 
     Raises
     ------
@@ -257,18 +202,17 @@ def write_raw_scans(
     InvalidValueError
         Where nilearn is not installed.
     """
-    resolution, subjects = resolution or _RESOLUTION, subjects or _SUBJECTS
     anatomy = load_anatomy()
     check_empty(folder)
     for scanner in SCANNERS:
         make_folder(folder / scanner.site)
-    grid = grid_over(anatomy, resolution, REACH)
+    grid = grid_over(anatomy, _RESOLUTION, REACH)
     rows: list[list[tuple[str, ...]]] = [[], []]
     for number, scanner in enumerate(SCANNERS):
-        for k in range(subjects + 1):
+        for k in range(_SUBJECTS + 1):
             generator = np.random.default_rng([_SEED, number, k])
-            later = k == subjects
-            rank = generator.random() if later else (k + generator.random()) / subjects
+            later = k == _SUBJECTS
+            rank = generator.random() if later else (k + generator.random()) / _SUBJECTS
             age = int(np.interp(rank, (0, 1), AGES))
             scan = draw_scan(scanner._replace(bias=_BIAS), anatomy, grid, generator, age=age)
             name = f"{scanner.site}-{k + 1:02d}"
@@ -276,10 +220,10 @@ def write_raw_scans(
             voxels = np.rint(scan.image).astype(np.int16)
             write_image(folder / file, grid, scan.subject.voxels, voxels)
             rows[later].append((name, scanner.site, file, str(age), "FM"[k % 2]))
-    paths = (folder / "study.tsv", folder / "later.tsv")
-    for table, listed in zip(paths, rows, strict=True):
-        write_table(table, _RAW_COLUMNS, listed)
-    return RawScans(*paths, *map(len, rows))
+    study, later_ones = rows
+    write_table(folder / "study.tsv", _RAW_COLUMNS, study)
+    write_table(folder / "later.tsv", _RAW_COLUMNS, later_ones)
+    return len(study), len(later_ones)
 
 
 # ── recovery ──────────────────────────────────────────────────────────────────────────────────────
@@ -405,33 +349,12 @@ class Demonstration(NamedTuple):
     page : the report.
     results : of each study, after those of the unnormalised scans; the recommended one is last.
     study, summary : the recommended study, and how it ended.
-    problem : why the report could not be written, if it could not.
     """
 
     page: Path
     results: tuple[DemoResult, ...]
     study: Study
     summary: Summary
-    problem: str = ""
-
-
-def check_demo(folder: Path) -> None:
-    """Refuse a folder that cannot be used, or missing packages, before any work.
-
-    Parameters
-    ----------
-    folder : where the demonstration is to be written.
-
-    Raises
-    ------
-    FileError
-        Where the folder is not empty, or its parent does not exist.
-    InvalidValueError
-        Where a package that the report needs is not installed.
-    """
-    check_report()
-    check_folder(folder)
-    check_empty(folder)
 
 
 def run_demo(
@@ -462,9 +385,12 @@ def run_demo(
     Raises
     ------
     FileError, InvalidValueError
-        See `check_demo`; also where a scan fails.
+        Where the folder is not empty, its parent does not exist, a package is missing that the
+        report needs, or a scan fails.
     """
-    check_demo(folder)
+    check_report()
+    check_folder(folder)
+    check_empty(folder)
     make_folder(folder)
     made = write_demo_study(folder / "data", resolution=resolution, subjects=subjects)
     scans = named_scans(read_scans(made.table))
@@ -495,12 +421,8 @@ def run_demo(
     )
     results = _results(folder, evaluation.comparison, made.truths)
     add_table(first / EVALUATION, "recovery.tsv", *_table(results))
-    problem = ""
-    try:
-        report(first, title=_TITLE, progress=progress)
-    except NdflowError as error:  # all else is done
-        problem = str(error)
-    return Demonstration(first / REPORT, results, *finished[RECOMMENDED], problem)
+    page = report(first, title=_TITLE, progress=progress)
+    return Demonstration(page, results, *finished[RECOMMENDED])
 
 
 def _results(

@@ -378,13 +378,7 @@ def make_folder(folder: Path) -> None:
 
 
 def write_image(
-    path: Path,
-    grid: Grid,
-    voxels: Voxels,
-    values: NDArray[Any],
-    *,
-    slope: float = 1.0,
-    force: bool = False,
+    path: Path, grid: Grid, voxels: Voxels, values: NDArray[Any], *, slope: float = 1.0
 ) -> None:
     """Write values at some voxels of a grid as NIfTI; all others are 0.
 
@@ -395,7 +389,6 @@ def write_image(
     voxels : (n, 3), the indices of the voxels.
     values : (n,), the numbers to store; intensities are these times the slope.
     slope : see above.
-    force : whether an existing file may be replaced.
 
     Raises
     ------
@@ -413,6 +406,6 @@ def write_image(
     header.set_slope_inter(slope, 0)
     head = io.BytesIO()
     header.write_to(head)
-    with new_file(path, force=force) as file, gzip_writer(file) as packed:
+    with new_file(path, force=False) as file, gzip_writer(file) as packed:
         packed.write(head.getvalue())
         packed.write(volume.tobytes(order="F"))

@@ -46,7 +46,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -179,7 +178,7 @@ def folds(
 
     Raises
     ------
-    InvalidValueError : if there are fewer than two classes, or if a class cannot be in all folds.
+    InvalidValueError : if a class cannot be in all folds.
 
     Examples
     --------
@@ -188,26 +187,24 @@ def folds(
     [['a', 'b'], ['a', 'b']]
     """
     sizes = Counter(labels)
-    if len(sizes) < 2:
-        raise InvalidValueError("labels must name at least two classes")
     few = sorted(name for name, size in sizes.items() if size < count)
     if few:
         raise InvalidValueError(
-            f"each class needs at least {count} scans, one for each fold, "
-            f"but {few[0]!r} has {sizes[few[0]]}; leave it out, or use fewer folds"
+            f"each site needs at least {count} scans, one for each fold, "
+            f"but {few[0]!r} has {sizes[few[0]]}"
         )
+    from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
+
     if groups is not None and len(set(groups)) == len(groups):
         groups = None
-    kind = "StratifiedKFold" if groups is None else "StratifiedGroupKFold"
+    kind = StratifiedKFold if groups is None else StratifiedGroupKFold
     for attempt in range(_ATTEMPTS):  # with groups, a class may be missing from a training fold
-        splitter = getattr(sklearn_module("model_selection"), kind)(
-            count, shuffle=True, random_state=(seed + attempt) % _SEEDS
-        )
+        splitter = kind(count, shuffle=True, random_state=(seed + attempt) % _SEEDS)
         parts = list(splitter.split(np.zeros(len(labels)), np.array(labels), groups))
         if all({labels[index] for index in train} == set(labels) for train, _ in parts):
             return parts
     raise InvalidValueError(
-        f"scans of one subject stay together, so each class needs scans of at least {count} "
+        f"scans of one subject stay together, so each site needs scans of at least {count} "
         f"subjects; leave out subjects that were scanned at every site"
     )
 
@@ -238,23 +235,14 @@ def forest_probabilities(
     >>> forest_probabilities((train, test), np.array([*"aabb"]), seed=0, trees=8).tolist()
     [[1.0, 0.0], [0.125, 0.875]]
     """
-    ensemble, sklearn = sklearn_module("ensemble"), sklearn_module()
+    from sklearn import config_context
+    from sklearn.ensemble import RandomForestClassifier
+
     # One job: several add up the votes of trees in whichever order they finish.
-    forest = ensemble.RandomForestClassifier(trees, random_state=seed, n_jobs=1)
-    with sklearn.config_context(assume_finite=True, skip_parameter_validation=True):
+    forest = RandomForestClassifier(trees, random_state=seed, n_jobs=1)
+    with config_context(assume_finite=True, skip_parameter_validation=True):
         probabilities: FloatArray = forest.fit(features[0], labels).predict_proba(features[1])
     return probabilities
-
-
-def sklearn_module(name: str = "") -> Any:
-    """Return scikit-learn, or a module of it."""
-    try:
-        return import_module(f"sklearn.{name}".rstrip("."))
-    except ImportError:
-        raise InvalidValueError(
-            "the classification of sites needs scikit-learn, which is not installed; "
-            "try pip install 'ndflow[evaluate]'"
-        ) from None
 
 
 # ── chance ────────────────────────────────────────────────────────────────────────────────────────
@@ -370,19 +358,6 @@ FLOORS = (RANKS, ANATOMY)
 Voxels = NDArray[np.float32]
 
 
-class FoldPredictions(NamedTuple):
-    """What a forest predicts, and from what.
-
-    Attributes
-    ----------
-    probabilities : (test scans, sites), with sites in alphabetical order.
-    features : of the training and of the test scans.
-    """
-
-    probabilities: FloatArray
-    features: tuple[Voxels, Voxels]
-
-
 class SiteClassification(NamedTuple):
     """How well sites could be told apart.
 
@@ -419,30 +394,38 @@ def ranks_of(voxels: Voxels) -> Voxels:
     return shares
 
 
-def classify_fold(
+def classify_folds(
     voxels: Voxels,
     scans: Sequence[Scan],
     study: Study | None,
-    fold: Fold,
+    parts: Sequence[Fold],
     *,
     seed: int,
     trees: int,
-) -> FoldPredictions:
-    """Predict the sites of test scans from their voxels.
+) -> tuple[Predictions, list[Features]]:
+    """Predict the sites of all scans from their voxels, each fold from the others.
 
     Parameters
     ----------
     voxels : (scans, voxels), unnormalised, or as they are to be classified.
     scans : the scans.
     study : where their models are; None to leave the voxels as they are.
-    fold : which of them are for training, with every site among them, and which for testing.
-    seed, trees : of the forest.
+    parts : the folds, with every site in what each is trained on.
+    seed, trees : of the forests.
+
+    Returns
+    -------
+    The predictions, and the features of the training and of the test scans in each fold.
     """
-    train, test = fold
-    ready = voxels if study is None else _normalised(voxels, scans, study, train)
-    features = ready[train].astype(np.float32), ready[test].astype(np.float32)
     sites = np.array([str(scan.site) for scan in scans])
-    return FoldPredictions(forest_probabilities(features, sites[train], seed, trees), features)
+    classes = tuple(sorted(set(sites.tolist())))
+    probabilities = np.zeros((len(scans), len(classes)))
+    features: list[Features] = []
+    for train, test in parts:
+        ready = voxels if study is None else _normalised(voxels, scans, study, train)
+        features.append((ready[train].astype(np.float32), ready[test].astype(np.float32)))
+        probabilities[test] = forest_probabilities(features[-1], sites[train], seed, trees)
+    return Predictions(probabilities, classes), features
 
 
 def _normalised(
@@ -548,106 +531,63 @@ def recognise_sites(
     seed, permutations, trees : of the classification; no permutations, no chance level.
     jobs : how many processes.
     """
-    reason = _cannot_classify(scans, measures, seed)
-    if reason:
+    try:
+        parts = _folds_of(scans, measures, seed)
+    except InvalidValueError as error:
         distances = "" if known_sites(scans) else "no distances between sites, and "
-        return SiteRecognition({}, [f"{distances}no classification of sites: {reason}"], [])
-    labels, subjects = _labels(scans), subjects_of(scans)
-    parts = folds(labels, seed, groups=subjects)
+        return SiteRecognition({}, [f"{distances}no classification of sites: {error}"], [])
     common = in_all_masks([one.lattice for one in measures])
     voxels = np.array([one.lattice[common] for one in measures])
     aligned = [one.alignment(own) for one, own in zip(measures, voxels, strict=True)]
     straight = np.array(aligned, np.float32)
     ways = {name: (voxels, study) for name, study in conditions}
     ways |= {name: (straight, None) for name, study in conditions[1:] if study is None}
-    floors = {RANKS: ranks_of(voxels)}
+    ways[RANKS] = (ranks_of(voxels), None)
     painted = [one.painted[common] for one in measures if one.painted is not None]
     if len(painted) == len(scans):
-        floors[ANATOMY] = np.array(painted)
-    ways |= {name: (floor, None) for name, floor in floors.items()}
-    options: dict[str, Any] = {"scans": scans, "seed": seed, "trees": trees}
-    found, failures = _in_folds(ways, parts, options, progress, jobs)
+        ways[ANATOMY] = (np.array(painted), None)
+    tasks = [Task(name, {"voxels": own, "study": study}) for name, (own, study) in ways.items()]
+    classify = partial(classify_folds, scans=scans, parts=parts, seed=seed, trees=trees)
+    found, failures = run_followed(classify, tasks, "classify", progress, jobs)
     notes = [f"no classification of sites for {one.scan}: {reason_of(one)}" for one in failures]
     chances: dict[str, Chance] = {}
     if permutations and found:
-        options = {"seed": seed, "trees": min(trees, SHUFFLED_TREES), "groups": subjects}
-        real = {name: one for name, one in found.items() if name not in floors}
-        chances, lost = _by_chance(real, labels, parts, options, permutations, progress, jobs)
+        features = {name: own for name, (_, own) in found.items() if name not in FLOORS}
+        shuffle = partial(
+            shuffle_accuracy,
+            parts=parts,
+            labels=[str(scan.site) for scan in scans],
+            seed=seed,
+            trees=min(trees, SHUFFLED_TREES),
+            groups=subjects_of(scans),
+        )
+        chances, lost = _by_chance(shuffle, features, permutations, progress, jobs)
         notes += [f"no accuracy by chance: {one.scan}: {reason_of(one)}" for one in lost]
         failures += lost
     classified = {
-        name: SiteClassification(_joined(own, parts, labels), chances.get(name))
-        for name, own in found.items()
+        name: SiteClassification(predictions, chances.get(name))
+        for name, (predictions, _) in found.items()
     }
     return SiteRecognition(classified, [*_not_nested(runs), *notes], failures)
 
 
-def _in_folds(
-    ways: Mapping[str, tuple[Voxels, Study | None]],
-    parts: Sequence[Fold],
-    options: Mapping[str, Any],
-    progress: Progress,
-    jobs: int,
-) -> tuple[dict[str, list[FoldPredictions]], list[Failure]]:
-    """Predict sites in each fold, under each condition; one that fails in several fails once.
-
-    Of each condition, the voxels are given, and the study that normalises them, if any.
-    """
-    tasks = [
-        Task(name, {"voxels": voxels, "study": study, "fold": part})
-        for name, (voxels, study) in ways.items()
-        for part in parts
-    ]
-    found: dict[str, list[FoldPredictions]] = {name: [] for name in ways}
-    failures: dict[str, Failure] = {}
-    progress.begin("classify", len(tasks))
-    with closing(run_tasks(partial(classify_fold, **options), tasks, jobs=jobs)) as outcomes:
-        for task, outcome in zip(tasks, outcomes, strict=True):
-            known = task.scan in failures
-            progress.step("classify", outcome._replace(failure=None) if known else outcome)
-            if outcome.failure is None:
-                found[task.scan].append(outcome.result)
-            elif not known:
-                failures[task.scan] = outcome.failure
-    done = {name: own for name, own in found.items() if name not in failures}
-    return done, [*failures.values()]
-
-
-def _joined(
-    own: Sequence[FoldPredictions], parts: Sequence[Fold], labels: Sequence[str]
-) -> Predictions:
-    """Return the predictions of all scans."""
-    classes = tuple(sorted(set(labels)))
-    probabilities = np.zeros((len(labels), len(classes)))
-    for one, (_, test) in zip(own, parts, strict=True):
-        probabilities[test] = one.probabilities
-    return Predictions(probabilities, classes)
-
-
 def _by_chance(
-    found: Mapping[str, Sequence[FoldPredictions]],
-    labels: Sequence[str],
-    parts: Sequence[Fold],
-    options: Mapping[str, Any],
+    shuffle: Callable[..., float],
+    features: Mapping[str, Sequence[Features]],
     permutations: int,
     progress: Progress,
     jobs: int,
 ) -> tuple[dict[str, Chance], list[Failure]]:
     """Shuffle the sites many times; the first time, they stay as they are."""
     numbers = range(permutations + 1)
-    features = {name: [one.features for one in own] for name, own in found.items()}
     tasks = [
-        Task(
-            f"{name}, shuffle {number}",
-            {"features": features[name], "parts": parts, "labels": labels, "number": number},
-        )
-        for name in found
+        Task(f"{name}, shuffle {number}", {"features": own, "number": number})
+        for name, own in features.items()
         for number in numbers
     ]
-    shuffle = partial(shuffle_accuracy, **options)
     reached, lost = run_followed(shuffle, tasks, "shuffle sites", progress, jobs)
     chances = {}
-    for name in found:
+    for name in features:
         own = [reached.get(f"{name}, shuffle {number}") for number in numbers]
         known = [one for one in own if one is not None]
         if len(known) == len(own):
@@ -669,26 +609,16 @@ def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:
     return notes
 
 
-def _cannot_classify(scans: Sequence[Scan], measures: Sequence[ScanMeasures], seed: int) -> str:
-    """Return why sites cannot be told apart by voxels, if so."""
+def _folds_of(scans: Sequence[Scan], measures: Sequence[ScanMeasures], seed: int) -> list[Fold]:
+    """Return the folds of scans; raise an error if sites cannot be told apart by voxels."""
     sites = known_sites(scans)
     if sites is None:
-        return "the scans are not from two or more known sites"
-    if min(sites.count(site) for site in set(sites)) < 2:
-        return "a site has one scan only"
+        raise InvalidValueError("the scans are not from two or more known sites")
     if len({one.grid for one in measures}) > 1:
-        return "the scans are not in a common space"
+        raise InvalidValueError("the scans are not in a common space")
     if in_all_masks([one.lattice for one in measures]).sum() < _FEWEST_VOXELS:
-        return "the masks of the scans have too few voxels in common"
-    try:
-        folds(sites, seed, groups=subjects_of(scans))
-    except InvalidValueError as error:
-        return str(error)
-    return ""
-
-
-def _labels(scans: Sequence[Scan]) -> list[str]:
-    return [str(scan.site) for scan in scans]
+        raise InvalidValueError("the masks of the scans have too few voxels in common")
+    return folds(sites, seed, groups=subjects_of(scans))
 
 
 def subjects_of(scans: Sequence[Scan]) -> list[str]:

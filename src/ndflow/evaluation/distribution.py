@@ -67,17 +67,6 @@ class EmpiricalDistribution:
     edges: FloatArray
     below: FloatArray
 
-    def __post_init__(self) -> None:
-        """Validate."""
-        edges = real_array(self.edges, "edges", None)
-        below = real_array(self.below, "below", edges.size)
-        if edges.size < 2 or not (np.diff(edges) > 0).all():
-            raise InvalidValueError("edges must be two or more numbers that increase")
-        if below[0] != 0 or below[-1] != 1 or (np.diff(below) < 0).any():
-            raise InvalidValueError("below must rise from 0 to 1")
-        object.__setattr__(self, "edges", edges)
-        object.__setattr__(self, "below", below)
-
     def cdf(self, x: ArrayLike) -> FloatArray:
         """Return the share of the mass below each `x`."""
         shares = np.interp(np.asarray(x, np.float64), self.edges, self.below)

@@ -9,7 +9,6 @@ the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,9 +24,10 @@ from ndflow.evaluation.distribution import (
     histogram_fit,
 )
 from ndflow.evaluation.measure import TISSUE_ROWS
+from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves
 from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.evaluation import QuantileRow, histogram_and_quantile_figure
-from ndflow.figures.pair import MapCurve, PairSide, pair_panels
+from ndflow.figures.evaluation import FitCell, fit_figure
+from ndflow.figures.pair import PairSide, pair_panels
 from ndflow.figures.style import png, svg
 from ndflow.figures.tissues import TissueRow, ViolinPanel, tissue_figure, violin_figure
 from ndflow.image.preview import fullest, slice_at, upright
@@ -90,7 +90,7 @@ def drawings(comparison: Comparison) -> list[Drawing]:
     if rows:
         found.append(Drawing("tissues", partial(tissue_figure, rows, TISSUE_ROWS)))
     for number, tissue in enumerate(TISSUE_ROWS if rows else ()):
-        own = [replace(row, quartiles=row.quartiles[:, [number]]) for row in rows]
+        own = [row._replace(quartiles=row.quartiles[:, [number]]) for row in rows]
         alone = partial(tissue_figure, own, [tissue], legend=False)
         found.append(Drawing(f"tissues_{tissue}", alone, ("svg",)))
     if comparison.classified:
@@ -156,26 +156,28 @@ def _fitness(comparison: Comparison) -> Callable[[], Figure]:
     typical = int(np.argsort(off, kind="stable")[len(off) // 2])
     target = comparison.target
     edges = _edges([target], 1 + 2 * _BEYOND)
-    rows = []
+    cells = []
     for condition in comparison.conditions:
         if condition.name == UNNORMALISED:
             continue
         scan = condition.distributions[typical]
         found = histogram_fit(scan, target)
-        rows.append(
-            QuantileRow(
+        cells.append(
+            FitCell(
                 f"{condition.name}: {comparison.scans[typical].name}",
-                _middles(edges),
-                scan.density(edges),
-                target.density(edges),
-                scan.quantile(QUANTILE_LEVELS),
-                target.quantile(QUANTILE_LEVELS),
+                FitCurves(
+                    _middles(edges),
+                    scan.density(edges),
+                    target.density(edges),
+                    scan.quantile(QUANTILE_LEVELS),
+                    target.quantile(QUANTILE_LEVELS),
+                ),
                 found.rmse,
                 found.w1,
             )
         )
-    columns = 1 if len(rows) < 3 else 2
-    return partial(histogram_and_quantile_figure, rows, columns=columns, units=_UNITS)
+    columns = 1 if len(cells) < 3 else 2
+    return partial(fit_figure, cells, columns=columns, units=_UNITS)
 
 
 def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
@@ -209,7 +211,7 @@ class _Side(NamedTuple):
     model: DensityModel
 
 
-def pair_of_scans(comparison: Comparison) -> tuple[PairSide, PairSide, PairSide, MapCurve]:
+def pair_of_scans(comparison: Comparison) -> tuple[PairSide, PairSide, PairSide, MapCurves]:
     """Return a scan, the scan it is matched to, the result, and the map, as they are drawn."""
     off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
     scans = comparison.scans
@@ -234,7 +236,7 @@ def pair_of_scans(comparison: Comparison) -> tuple[PairSide, PairSide, PairSide,
         _side(source, None),
         _side(target, None),
         _side(source._replace(name=f"matched to {target.name}"), imap),
-        MapCurve(x, y, np.exp(log_slope), straight),
+        MapCurves(x, y, np.exp(log_slope), straight),
     )
 
 
@@ -255,7 +257,8 @@ def _side(scan: _Side, imap: IntensityMap | None) -> PairSide:
     else:
         found = empirical_distribution(voxels)
     histogram = found.density(midpoint_edges(x))
-    return PairSide(scan.name, slice_, x, histogram, components.sum(axis=0), components)
+    density = DensityCurves(x, histogram, components.sum(axis=0), components)
+    return PairSide(scan.name, slice_, density)
 
 
 def _grid(mixture: GaussianMixture) -> FloatArray:

@@ -49,19 +49,27 @@ FILES = (
 _ELSEWHERE = "move it elsewhere, or choose another folder"
 
 
-class Texts(NamedTuple):
-    """What a comparison says.
+class Evaluation(NamedTuple):
+    """What came of a comparison.
 
     Attributes
     ----------
-    verdict : in words.
-    overview : the most important numbers, in a table.
-    whole : the verdict and all tables, as in ``summary.txt``.
+    comparison : every scan under every condition.
+    folder : where tables and figures are.
+    text : the verdict, and all tables in the layout of the paper.
+    verdict : what became more alike, what it cost, and what to look at, in words.
+    overview : the most important numbers, in a table of at most 100 columns.
     """
 
+    comparison: Comparison
+    folder: Path
+    text: str
     verdict: str
     overview: str
-    whole: str
+
+    def __repr__(self) -> str:
+        """Return the verdict, and all tables."""
+        return self.text
 
 
 def check_evaluation(folder: Path, *, force: bool) -> None:
@@ -92,7 +100,7 @@ def write_evaluation(
     command: Sequence[str],
     progress: Progress | None = None,
     jobs: int = 1,
-) -> Texts:
+) -> Evaluation:
     """Write all of it, and return what it says.
 
     Parameters
@@ -109,7 +117,8 @@ def write_evaluation(
     made = tables(comparison, covariates)
     judged = verdict(comparison, covariates)
     whole = as_text(sections(comparison, made), comparison.notes)
-    texts = Texts(judged, overview(comparison, made), f"{judged}\n\n{whole}")
+    texts = (f"{judged}\n\n{whole}", judged, overview(comparison, made))
+    evaluation = Evaluation(comparison, folder, *texts)
     make_folder(folder)
     for name in _former(folder):
         (folder / name).unlink(missing_ok=True)
@@ -119,8 +128,8 @@ def write_evaluation(
         rows = ([_cell(part) for part in row] for row in table.rows)
         write_table(folder / f"{table.name}.tsv", table.columns, rows)
         files.append(f"{table.name}.tsv")
-    _write(folder / VERDICT, texts.verdict.encode())
-    _write(folder / "summary.txt", texts.whole.encode())
+    _write(folder / VERDICT, evaluation.verdict.encode())
+    _write(folder / "summary.txt", evaluation.text.encode())
     files += _draw(drawings(comparison), folder, progress or Silent(), jobs)
     record_failures(folder, None, {"evaluate": comparison.failures})
     EvaluationRecord(
@@ -135,7 +144,7 @@ def write_evaluation(
         failed=tuple(failure.scan for failure in comparison.failures),
         notes=tuple(comparison.notes),
     ).write(folder / EVALUATION_RECORD, force=True)
-    return texts
+    return evaluation
 
 
 def _draw(figures: Sequence[Drawing], folder: Path, progress: Progress, jobs: int) -> list[str]:
@@ -196,29 +205,6 @@ def _write(path: Path, content: bytes) -> None:
 
 
 # ── the whole evaluation ──────────────────────────────────────────────────────────────────────────
-
-
-class Evaluation(NamedTuple):
-    """What came of a comparison.
-
-    Attributes
-    ----------
-    comparison : every scan under every condition.
-    folder : where tables and figures are.
-    text : the verdict, and all tables in the layout of the paper.
-    verdict : what became more alike, what it cost, and what to look at, in words.
-    overview : the most important numbers, in a table of at most 100 columns.
-    """
-
-    comparison: Comparison
-    folder: Path
-    text: str
-    verdict: str
-    overview: str
-
-    def __repr__(self) -> str:
-        """Return the verdict, and all tables."""
-        return self.text
 
 
 def evaluate(
@@ -292,7 +278,7 @@ def evaluate(
             jobs=jobs,
             max_bytes=max_bytes,
         )
-    texts = write_evaluation(
+    return write_evaluation(
         comparison,
         folder,
         covariates=covariates,
@@ -306,4 +292,3 @@ def evaluate(
         progress=progress,
         jobs=jobs,
     )
-    return Evaluation(comparison, folder, texts.whole, texts.verdict, texts.overview)

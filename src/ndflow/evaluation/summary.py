@@ -4,9 +4,7 @@ The verdict says what became more alike, what it cost, and what to look at. Ever
 with the alignment of mean and standard deviation, the least that anybody would do. A difference is
 only called one if it is significant: p < .05 in a paired t-test over scans of how far each lies
 from the other sites, or from the average of its own, with the same sign as the distance that is
-quoted, and with three scans at least; for tissues, in the tests of their table; for the prediction
-of sites, in that of its entropy. The accuracy of a prediction is above chance if at most one in
-twenty shuffles of the sites is as accurate.
+quoted, and with three scans at least; for tissues, in the tests of their table.
 """
 
 from __future__ import annotations
@@ -17,11 +15,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ndflow.evaluation.classification import ANATOMY, FLOORS, RANKS, accuracy, entropy
+from ndflow.evaluation.classification import ANATOMY, FLOORS, RANKS, accuracy
 from ndflow.evaluation.comparison import AFFINE, UNNORMALISED, Comparison, Condition
 from ndflow.evaluation.measure import TISSUE_ROWS
 from ndflow.evaluation.sites import distance_between_sites, distance_within_sites, repeatability
-from ndflow.evaluation.statistics import intraclass_correlation, paired_t
+from ndflow.evaluation.statistics import CovariateEffect, paired_t
 from ndflow.evaluation.tables import Part, Table, covariate_effects, separabilities, tissue_cells
 from ndflow.values import FloatArray, plural
 
@@ -126,20 +124,16 @@ def overview(comparison: Comparison, made: Sequence[Table]) -> str:
     for name, column, title, _ in _OVERVIEW:
         if name in known:
             place = known[name].columns.index(column)
-            cells = {str(row[0]): row[place] for row in known[name].rows}
-            columns[title] = {
-                one: _share(cell) if column == "balanced" else _cell(cell)
-                for one, cell in cells.items()
-            }
+            shown = _share if column == "balanced" else _cell
+            columns[title] = {str(row[0]): shown(row[place]) for row in known[name].rows}
     if "tissue" in known:
         columns["tissues"] = {row[0]: f"{float(row[-2]):.3g}" for row in _tissue(comparison).rows}
-    rows = [
-        [_shortened(one.name), *(column.get(one.name, "–") for column in columns.values())]
-        for one in comparison.conditions
-    ]
     floors = [floor for floor in FLOORS if floor in columns.get("predicted", ())]
-    rows += [
-        [f"({floor})", *(column.get(floor, "–") for column in columns.values())] for floor in floors
+    names = {one.name: _shortened(one.name) for one in comparison.conditions}
+    names |= {floor: f"({floor})" for floor in floors}
+    rows = [
+        [short, *(column.get(name, "–") for column in columns.values())]
+        for name, short in names.items()
     ]
     explained = {title: text for *_, title, text in _OVERVIEW} | {"tissues": _OF_TISSUES}
     notes = [f"{title:<9}  {explained[title]}" for title in columns]
@@ -229,10 +223,9 @@ def _cell(part: Part) -> str:
 
 _CIRCULAR = " The same tissue maps made its targets, so that is no evidence by itself."
 _WIDTH = 100
-_ALL = "all scans"  # the site of all, where sites are not known
 _FAR = 3.0  # times the median distance from the average
 _NAMED = 3  # scans in a sentence
-_FEWEST = 3  # scans that can differ significantly, or stand out
+_FEWEST = 3  # scans that can differ significantly
 
 
 def verdict(comparison: Comparison, covariates: Sequence[str] = ()) -> str:
@@ -269,9 +262,6 @@ def verdict(comparison: Comparison, covariates: Sequence[str] = ()) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-# ── what became more alike ───────────────────────────────────────────────────────────────────────
-
-
 def _alike(comparison: Comparison, run: Condition) -> list[str]:
     found = []
     affine, sites = comparison.affine, comparison.sites
@@ -284,151 +274,84 @@ def _alike(comparison: Comparison, run: Condition) -> list[str]:
             f"Sites are {word}: {now:.3g} standard deviations apart, against {before:.3g} "
             f"({raw:.3g} unnormalised)."
         )
-    found += _tissues(comparison, run)
-    found += _predicted(comparison, run)
-    return found
-
-
-def _tissues(comparison: Comparison, run: Condition) -> list[str]:
-    cells, base = tissue_cells(comparison, run), tissue_cells(comparison, comparison.affine)
-    if not cells or not base:
-        return []
-    less = sum(cell.paired_holm is not None and cell.paired_holm < _SIGNIFICANT for cell in cells)
-    now, before = (float(np.mean([cell.sd for cell in some])) for some in (cells, base))
-    varies = "do not vary significantly less"
-    if less:
-        varies = "vary less" if now < before else "vary less in part"
-    judged = run.study is not None and run.study.target_rule.needs_tissue_maps
-    return [
-        f"Tissues {varies}: their quartiles have a standard deviation of {now:.3g} on average, "
-        f"against {before:.3g}; it is significantly smaller in {less} of {len(cells)}."
-        f"{_CIRCULAR if judged else ''}"
-    ]
+    cells, base = tissue_cells(comparison, run), tissue_cells(comparison, affine)
+    if cells and base:
+        tested = [cell.paired_holm for cell in cells if cell.paired_holm is not None]
+        smaller = sum(p < _SIGNIFICANT for p in tested)
+        sd, base_sd = (float(np.mean([cell.sd for cell in some])) for some in (cells, base))
+        judged = run.study is not None and run.study.target_rule.needs_tissue_maps
+        found.append(
+            f"The quartiles of tissues have a standard deviation of {sd:.3g} on average, against "
+            f"{base_sd:.3g}; it is significantly smaller in {smaller} of {len(cells)}."
+            f"{_CIRCULAR if judged else ''}"
+        )
+    return [*found, *_predicted(comparison, run)]
 
 
 def _predicted(comparison: Comparison, run: Condition) -> list[str]:
-    now, before = (comparison.classified.get(name) for name in (run.name, AFFINE))
-    if now is None or before is None or comparison.sites is None:
+    """Say how well sites are recognised, by chance, and where no intensity map could change it."""
+    sites, classified = comparison.sites, comparison.classified
+    if sites is None or run.name not in classified or AFFINE not in classified:
         return []
-    right, base = (accuracy(one.predictions, comparison.sites).balanced for one in (now, before))
-    bits = [entropy(one.predictions.probabilities) for one in (now, before)]
-    doubt = "as sure as before"
-    if paired_t(*bits).p < _SIGNIFICANT:
-        doubt = "less sure" if bits[0].mean() > bits[1].mean() else "surer"
-    text = (
-        f"A random forest recognises sites with a balanced accuracy of {right:.0%}, against "
-        f"{base:.0%}"
-    )
-    text += f", and is {doubt} of it"
-    if now.chance is not None:
-        above = now.chance.p < _SIGNIFICANT
-        still = "sites can still be told apart" if above else "not significantly better than chance"
-        text += f"; {still} (chance: {now.chance.mean:.0%}, up to {now.chance.high:.0%})"
-    return [f"{text}.{_floors(comparison)}"]
-
-
-def _floors(comparison: Comparison) -> str:
-    """Say how much of it no intensity map could remove."""
+    right = {
+        name: f"{accuracy(one.predictions, sites).balanced:.0%}" for name, one in classified.items()
+    }
+    text = f"A random forest recognises sites with a balanced accuracy of {right[run.name]}, "
+    text += f"against {right[AFFINE]}"
+    chance = classified[run.name].chance
+    if chance is not None:
+        text += f" (chance: {chance.mean:.0%}, p = {chance.p:.2g})"
     words = {RANKS: "by the ranks of their voxels alone", ANATOMY: "by their tissue maps alone"}
-    reached = [
-        f"{accuracy(comparison.classified[name].predictions, comparison.sites).balanced:.0%} {how}"
-        for name, how in words.items()
-        if name in comparison.classified and comparison.sites is not None
-    ]
-    if not reached:
-        return ""
-    return f" Without any difference of intensity, it still reaches {' and '.join(reached)}."
-
-
-# ── what it cost ─────────────────────────────────────────────────────────────────────────────────
+    floors = [f"{right[name]} {how}" for name, how in words.items() if name in right]
+    if floors:
+        text += f". Without any difference of intensity, it reaches {' and '.join(floors)}"
+    return [f"{text}."]
 
 
 def _cost(comparison: Comparison, run: Condition, covariates: Sequence[str]) -> list[str]:
-    found = [*_within(comparison, run), *_separated(comparison, run)]
-    subjects = [scan.subject for scan in comparison.scans]
-    now, before = (repeatability(one.quantiles, subjects) for one in (run, comparison.affine))
-    if now is not None and before is not None:
+    found = []
+    affine, sites = comparison.affine, comparison.sites or [""] * len(comparison.scans)
+    if len(set(sites)) < len(sites):
+        now, before = (distance_within_sites(one.quantiles, sites) for one in (run, affine))
+        scans = [_to_own_site(one, sites) for one in (run, affine)]
+        word = _word(now - before, scans, ("more alike", "less alike"))
+        where = "of one site " if comparison.sites else ""
         found.append(
-            f"Scans of one subject differ by {now.ratio:.3g} of what scans of different subjects "
-            f"do, against {before.ratio:.3g} ({plural(now.pairs, 'pair')}; less is better)."
-            f"{_reliable(comparison, run)}"
+            f"Scans {where}are {word}: {now:.3g} standard deviations from their average, against "
+            f"{before:.3g}."
+        )
+    d = [separabilities(one) for one in (run, affine)]
+    if d[0].size and d[1].size:
+        mean, base = (float(one.mean()) for one in d)
+        word = _word(mean - base, d, ("less distinct", "more distinct"))
+        found.append(f"The intensities of GM and WM are {word}: d′ {mean:.3g}, against {base:.3g}.")
+    subjects = [scan.subject for scan in comparison.scans]
+    alike, alike_before = (repeatability(one.quantiles, subjects) for one in (run, affine))
+    if alike is not None and alike_before is not None:
+        found.append(
+            f"Scans of one subject differ by {alike.ratio:.3g} of what scans of different subjects "
+            f"do, against {alike_before.ratio:.3g} ({plural(alike.pairs, 'pair')}; less is better)."
         )
     if not covariates:
         found.append(
             "Whether effects such as that of age are preserved was not measured; add --covariate "
             "to find out."
         )
-        return found
     return [*found, *_effects(comparison, run, covariates)]
-
-
-def _within(comparison: Comparison, run: Condition) -> list[str]:
-    sites = comparison.sites or [_ALL] * len(comparison.scans)
-    if len(set(sites)) == len(sites):
-        return []
-    affine = comparison.affine
-    now, before = (distance_within_sites(one.quantiles, sites) for one in (run, affine))
-    scans = [_to_own_site(one, sites) for one in (run, affine)]
-    where = "of one site " if comparison.sites else ""
-    figures = f"{now:.3g} standard deviations from their average, against {before:.3g}"
-    word = _word(now - before, scans, ("more alike", "less alike"))
-    text = f"Scans {where}are {word}: {figures}."
-    if word == "more alike":
-        text += " Part of that is noise, and part may be how people differ."
-    return [text]
-
-
-def _separated(comparison: Comparison, run: Condition) -> list[str]:
-    now, before = (separabilities(one) for one in (run, comparison.affine))
-    if not now.size or not before.size:
-        return []
-    words = _changed(now, before, ("as well as", "less well than", "better than"))
-    return [
-        f"Intensity separates GM from WM {words} after alignment: d′ {now.mean():.3g}, against "
-        f"{before.mean():.3g}."
-    ]
-
-
-def _reliable(comparison: Comparison, run: Condition) -> str:
-    """Say how well the tissues of repeated scans agree, if several subjects have some."""
-    found = []
-    for row, tissue in enumerate(TISSUE_ROWS):
-        for condition in (run, comparison.affine):
-            if condition.quartiles is None:
-                return ""
-            medians = condition.quartiles[:, row, 1]
-            subjects = [scan.subject for scan in comparison.scans]
-            one = intraclass_correlation(
-                medians, subjects, [scan.site for scan in comparison.scans]
-            )
-            if one is None or one.found is None:
-                return ""
-            found.append((tissue, one.found.value))
-    pairs = zip(found[::2], found[1::2], strict=True)
-    each = ", ".join(
-        f"{tissue} {now:.2f} (against {before:.2f})" for (tissue, now), (_, before) in pairs
-    )
-    return f" Intraclass correlation of tissue medians: {each}; 1 is best."
 
 
 def _effects(comparison: Comparison, run: Condition, names: Sequence[str]) -> list[str]:
     now = covariate_effects(comparison, run, names)
     before = covariate_effects(comparison, comparison.affine, names)
     sentences = []
-    for label in dict.fromkeys(label for label, _ in now if before):
+    for label in dict.fromkeys(label for label, _ in now):
         kinds = []
         for tissue in TISSUE_ROWS:
             one, other = now[label, tissue], before[label, tissue]
-            shown = [each.p < _SIGNIFICANT for each in (one, other)]
-            what = "not significant"
-            if all(shown):
-                what = "preserved" if one.correlation * other.correlation > 0 else "reversed"
-            elif any(shown):
-                what = "new" if shown[0] else "lost"
             low, high = one.correlation_interval
             kinds.append(
-                f"{what} in {tissue} ({one.correlation:.2f} [{low:.2f}, {high:.2f}], against "
-                f"{other.correlation:.2f})"
+                f"{_kept(one, other)} in {tissue} ({one.correlation:.2f} [{low:.2f}, {high:.2f}], "
+                f"against {other.correlation:.2f})"
             )
         sentences.append(
             f"The effect of {label} on the median of each tissue, as a correlation within sites "
@@ -437,44 +360,35 @@ def _effects(comparison: Comparison, run: Condition, names: Sequence[str]) -> li
     return sentences
 
 
-# ── what to look at ──────────────────────────────────────────────────────────────────────────────
+def _kept(now: CovariateEffect, before: CovariateEffect) -> str:
+    """Return the word for what became of an effect."""
+    if now.p >= _SIGNIFICANT:
+        return "lost" if before.p < _SIGNIFICANT else "not significant"
+    if before.p >= _SIGNIFICANT:
+        return "new"
+    return "preserved" if now.correlation * before.correlation > 0 else "reversed"
 
 
 def _look_at(comparison: Comparison, run: Condition) -> list[str]:
     """Name the scans that lie far from the average, and those that the run flagged."""
-    away = _to_own_site(run, [_ALL] * len(comparison.scans))
+    names = [scan.name for scan in comparison.scans]
+    away = _to_own_site(run, [""] * len(names))
+    usual = float(np.median(away))
     order = np.argsort(-away, kind="stable")
-    far = [place for place in order if away[place] > _FAR * np.median(away)][:_NAMED]
+    far = [f"{names[place]} ({away[place]:.3g})" for place in order if away[place] > _FAR * usual]
     found = []
     if far:
-        names = ", ".join(f"{comparison.scans[place].name} ({away[place]:.3g})" for place in far)
-        usual = float(np.median(away))
         found.append(
-            f"Furthest from the average of all scans: {names}, where {usual:.3g} is usual."
+            f"Furthest from the average of all scans: {', '.join(far[:_NAMED])}, where {usual:.3g} "
+            f"is usual."
         )
-    flagged = [
-        name
-        for one in comparison.runs
-        if one.study is run.study
-        for name in one.record.doubts
-        if name in {scan.name for scan in comparison.scans}
-    ]
+    doubts = [one.record.doubts for one in comparison.runs if one.study is run.study]
+    flagged = [name for own in doubts for name in own if name in names]
     if flagged:
-        found.append(f"{plural(len(flagged), 'scan')} flagged by the run: {_listed(flagged)}.")
-    if not found and len(away) < _FEWEST:
-        found.append("Each scan: there are too few for one to stand out.")
-    if not found:
-        name = comparison.scans[int(order[0])].name
-        found.append(f"No scan stands out; {name} is furthest from the average of all scans.")
-    return found
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = len(names) - _NAMED
-    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-
-
-# ── measures and words ───────────────────────────────────────────────────────────────────────────
+        more = f" and {len(flagged) - _NAMED} more" if len(flagged) > _NAMED else ""
+        some = ", ".join(flagged[:_NAMED])
+        found.append(f"{plural(len(flagged), 'scan')} flagged by the run: {some}{more}.")
+    return found or ["No scan stands out."]
 
 
 def _to_other_sites(condition: Condition, sites: Sequence[str]) -> FloatArray:
@@ -515,11 +429,3 @@ def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) ->
     if len(now) >= _FEWEST and agree and paired_t(now, before).p < _SIGNIFICANT:
         return less if change < 0 else more
     return f"neither significantly {less} nor {more} than after alignment"
-
-
-def _changed(now: FloatArray, before: FloatArray, words: tuple[str, str, str]) -> str:
-    """Return the word for no significant difference over scans, for less, or for more."""
-    same, less, more = words
-    if len(now) < _FEWEST or paired_t(now, before).p >= _SIGNIFICANT:
-        return same
-    return less if now.mean() < before.mean() else more

@@ -174,8 +174,6 @@ def weighted_moments(values: ArrayLike, weights: ArrayLike) -> tuple[float, floa
     """
     given = real_array(values, "values", None)
     mass = real_array(weights, "weights", given.size)
-    if (mass < 0).any() or not mass.any():
-        raise InvalidValueError("weights must not be negative, nor all of them zero")
     share = mass / mass.sum()
     mean = float(np.sum(share * given))
     return mean, float(np.sqrt(np.sum(share * (given - mean) ** 2)))

@@ -9,15 +9,13 @@ site's densities.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ndflow.errors import InvalidValueError
 from ndflow.figures import style
-from ndflow.values import FloatArray, real_array
+from ndflow.values import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,8 +29,7 @@ _WIDTH, _HEIGHT, _LEGEND_ROW = 3.1, 2.3, 0.19  # inches
 _AXES = (0.07, 0.19, 0.89, 0.7)  # of a picture by itself: left, bottom, width, height
 
 
-@dataclass(frozen=True, eq=False)
-class DensityPanel:
+class DensityPanel(NamedTuple):
     """The densities of one condition.
 
     Attributes
@@ -52,41 +49,22 @@ class DensityPanel:
     units: str = "intensity"
     logarithmic: bool = False
 
-    def __post_init__(self) -> None:
-        """Validate."""
-        x = style.increasing(self.x, "x")
-        if self.logarithmic and x[0] <= 0:
-            raise InvalidValueError("x must be positive for a logarithmic axis")
-        if not self.densities:
-            raise InvalidValueError("densities must hold at least one site")
-        lines = {}
-        for name, given in self.densities.items():
-            if not len(given):
-                raise InvalidValueError(f"densities of {name!r} must hold at least one scan")
-            lines[name] = real_array(np.asarray(given), f"densities of {name!r}", None, x.size)
-        object.__setattr__(self, "x", x)
-        object.__setattr__(self, "densities", lines)
 
-
-def density_figure(panels: Sequence[DensityPanel], *, sites: Iterable[str] = ()) -> Figure:
+def density_figure(panels: Sequence[DensityPanel]) -> Figure:
     """Draw the densities of all scans, one panel per condition.
 
     Parameters
     ----------
     panels : the conditions; each panel has its own intensity axis.
-    sites : further sites of the study, which are in no panel; colours depend on all sites.
 
     Returns
     -------
     A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
-    if not panels:
-        raise InvalidValueError("panels must hold at least one panel")
     counts: dict[str, list[int]] = {}
     for panel in panels:
         for name, lines in panel.densities.items():
             counts.setdefault(name, []).append(len(lines))
-    all_sites = {*sites, *counts}
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
     width = max(_WIDTH * columns, 4.6)
@@ -95,8 +73,8 @@ def density_figure(panels: Sequence[DensityPanel], *, sites: Iterable[str] = ())
         grid = figure.add_gridspec(rows, columns)
         for i, panel in enumerate(panels):
             axes = figure.add_subplot(grid[divmod(i, columns)])
-            _draw(axes, panel, all_sites, lines=sum(map(sum, counts.values())) <= _LINES_IN_ALL)
-        style.site_legend(figure, counts, all_sites)
+            _draw(axes, panel, counts, lines=sum(map(sum, counts.values())) <= _LINES_IN_ALL)
+        style.site_legend(figure, counts, counts)
     return figure
 
 

@@ -10,15 +10,13 @@ brought together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndflow.errors import InvalidValueError
 from ndflow.figures import style
-from ndflow.values import FloatArray, real_array
+from ndflow.values import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -38,8 +36,7 @@ _WIDTH, _HEIGHT = 9.0, 2.9  # inches: of the figure, and of each row
 _MOST = 2.0  # |ln det| at the ends of the colours
 
 
-@dataclass(frozen=True, eq=False)
-class JointVoxels:
+class JointVoxels(NamedTuple):
     """A sample of voxels as the figure shows them, in standard deviations of the target.
 
     Attributes
@@ -56,21 +53,6 @@ class JointVoxels:
     after: FloatArray
     log_det: FloatArray
     target: FloatArray
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        d = len(self.names)
-        if d < 2:
-            raise InvalidValueError("names must be those of two channels or more")
-        before = real_array(self.before, "before", None, d)
-        arrays = {
-            "before": before,
-            "after": real_array(self.after, "after", len(before), d),
-            "log_det": real_array(self.log_det, "log_det", len(before)),
-            "target": real_array(self.target, "target", None, d),
-        }
-        for name, array in arrays.items():
-            object.__setattr__(self, name, array)
 
 
 def joint_figure(voxels: JointVoxels) -> Figure:

@@ -22,11 +22,7 @@ from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
 from ndflow.errors import InvalidValueError
-from ndflow.values import FloatArray, real_array, whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -102,14 +98,6 @@ def label(text: str, width: int | None = None) -> str:
     if width is None or len(plain) <= width:
         return plain
     return "\n".join(textwrap.wrap(plain, width))
-
-
-def increasing(x: ArrayLike, name: str) -> FloatArray:
-    """Return the points at which curves are drawn, if they are strictly increasing."""
-    array = real_array(x, name, None)
-    if array.size < 2 or (np.diff(array) <= 0).any():
-        raise InvalidValueError(f"{name} must hold at least two intensities that increase")
-    return array
 
 
 @contextmanager
@@ -215,7 +203,7 @@ def site_legend(
 # In SVG the coordinates of curves keep two decimals, a hundredth of 1/72 inch: this halves the
 # size, and hides rounding errors that differ between machines.
 
-_IMAGES = 150  # dots per inch, of images within an SVG
+_DOTS = 150  # per inch, of a PNG and of images within an SVG
 _DRAWN = re.compile(rb"<(?:path|use) [^>]*>")  # never text, whatever it contains
 _COORDINATES = re.compile(rb'(?<= [dxy]=")[^"]*')
 _NUMBER = re.compile(rb"-?\d+\.\d+")
@@ -226,27 +214,16 @@ def svg(figure: Figure) -> bytes:
     no_metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
     file = BytesIO()
     with drawing():
-        figure.savefig(file, format="svg", dpi=_IMAGES, metadata=no_metadata)
+        figure.savefig(file, format="svg", dpi=_DOTS, metadata=no_metadata)
     return _DRAWN.sub(lambda element: _COORDINATES.sub(_shortened, element[0]), file.getvalue())
 
 
-def png(figure: Figure, dpi: int = 150) -> bytes:
-    """Return a figure as a PNG file.
-
-    Parameters
-    ----------
-    figure : to export.
-    dpi : resolution in dots per inch.
-    """
+def png(figure: Figure) -> bytes:
+    """Return a figure as a PNG file."""
+    options: dict[str, Any] = {"metadata": {"Software": None}, "pil_kwargs": {"optimize": True}}
     file = BytesIO()
     with drawing():
-        figure.savefig(
-            file,
-            format="png",
-            dpi=whole(dpi, "dpi", 10, 1200),
-            metadata={"Software": None},
-            pil_kwargs={"optimize": True},
-        )
+        figure.savefig(file, format="png", dpi=_DOTS, **options)
     return file.getvalue()
 
 

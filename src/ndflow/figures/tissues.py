@@ -10,14 +10,12 @@ and the bands are hardly slanted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ndflow.errors import InvalidValueError
 from ndflow.figures import style
-from ndflow.values import FloatArray, real, real_array
+from ndflow.values import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +26,7 @@ _WIDTH, _HEIGHT, _SITE, _LEGEND_ROW = 2.5, 1.25, 0.13, 0.19  # inches
 _SCANS = 120  # per panel; of more, an even selection of each site, in the order of medians
 
 
-@dataclass(frozen=True, eq=False)
-class TissueRow:
+class TissueRow(NamedTuple):
     """The tissues of all scans after one method.
 
     Attributes
@@ -45,25 +42,11 @@ class TissueRow:
     sites: Sequence[str]
     units: str = "intensity"
 
-    def __post_init__(self) -> None:
-        """Validate."""
-        quartiles = real_array(self.quartiles, "quartiles", None, None, 3)
-        if not quartiles.size:
-            raise InvalidValueError("quartiles must hold at least one scan and one tissue")
-        if len(self.sites) != len(quartiles):
-            raise InvalidValueError(
-                f"sites must name the site of each of the {len(quartiles)} scans, "
-                f"but has {len(self.sites)} entries"
-            )
-        object.__setattr__(self, "quartiles", quartiles)
-        object.__setattr__(self, "sites", tuple(map(str, self.sites)))
-
 
 def tissue_figure(
     rows: Sequence[TissueRow],
     tissue_names: Sequence[str],
     *,
-    sites: Iterable[str] = (),
     legend: bool = True,
 ) -> Figure:
     """Draw the quartiles of all scans in each tissue, one row per method.
@@ -72,26 +55,16 @@ def tissue_figure(
     ----------
     rows : the methods, from top to bottom.
     tissue_names : of the second axis of the quartiles.
-    sites : further sites of the study, which are in no row; colours depend on all sites.
     legend : whether to name the sites.
 
     Returns
     -------
     A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
-    if not rows:
-        raise InvalidValueError("rows must hold at least one method")
-    for row in rows:
-        if row.quartiles.shape[1] != len(tissue_names):
-            raise InvalidValueError(
-                f"tissue_names must name the {row.quartiles.shape[1]} tissues of {row.name!r}, "
-                f"not {len(tissue_names)}"
-            )
     counts: dict[str, list[int]] = {}
     for row in rows:
         for name in set(row.sites):
             counts.setdefault(name, []).append(row.sites.count(name))
-    all_sites = {*sites, *counts}
     width = _WIDTH * len(tissue_names) + 1.2
     height = max(_HEIGHT, _SITE * len(counts))
     below = _LEGEND_ROW * style.legend_rows(width, counts)[0] if legend else 0.0
@@ -102,7 +75,7 @@ def tissue_figure(
             alike = [other for other in rows if other.units == row.units]
             for t, tissue in enumerate(tissue_names):
                 axes = figure.add_subplot(grid[i, t])
-                _draw_quartiles(axes, row, t, all_sites)
+                _draw_quartiles(axes, row, t, counts)
                 axes.set_xlim(*_limits([other.quartiles[:, t] for other in alike]))
                 axes.tick_params(labelbottom=last)
                 if i == 0:
@@ -114,7 +87,7 @@ def tissue_figure(
                         style.label(row.name, 18), rotation=0, ha="right", va="center", fontsize=9
                     )
         if legend:
-            style.site_legend(figure, counts, all_sites)
+            style.site_legend(figure, counts, counts)
     return figure
 
 
@@ -176,8 +149,7 @@ _GOLDEN = 0.5 * (5**0.5 - 1)
 _DOTS = 500  # per panel; more are stored as an image
 
 
-@dataclass(frozen=True, eq=False)
-class ViolinPanel:
+class ViolinPanel(NamedTuple):
     """Groups of numbers on one axis.
 
     Attributes
@@ -191,18 +163,6 @@ class ViolinPanel:
     label: str
     reference: float | None = None
 
-    def __post_init__(self) -> None:
-        """Validate."""
-        if not self.groups:
-            raise InvalidValueError("groups must hold at least one group")
-        groups = tuple((name, real_array(given, name, None)) for name, given in self.groups)
-        for name, values in groups:
-            if not values.size:
-                raise InvalidValueError(f"the group {name!r} must hold at least one value")
-        object.__setattr__(self, "groups", groups)
-        if self.reference is not None:
-            object.__setattr__(self, "reference", real(self.reference, "reference"))
-
 
 def violin_figure(panels: Sequence[ViolinPanel]) -> Figure:
     """Draw violin plots side by side.
@@ -215,8 +175,6 @@ def violin_figure(panels: Sequence[ViolinPanel]) -> Figure:
     -------
     A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
-    if not panels:
-        raise InvalidValueError("panels must hold at least one panel")
     names = [[name for name, _ in panel.groups] for panel in panels]
     named = [i == 0 or names[i] != names[0] for i in range(len(panels))]
     height = _ROW * max(map(len, names)) + 0.6
@@ -231,7 +189,7 @@ def _draw_violins(axes: Axes, panel: ViolinPanel, *, named: bool) -> None:
     colour = style.ACCENT
     if panel.reference is not None:
         axes.axvline(panel.reference, color=style.SECOND, lw=1, ls="--", zorder=1)
-    few = sum(values.size for _, values in panel.groups) <= _DOTS
+    few = sum(len(values) for _, values in panel.groups) <= _DOTS
     for row, (_, given) in enumerate(panel.groups):
         values = np.sort(given)
         x, half = _outline(values)

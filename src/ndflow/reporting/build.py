@@ -1,4 +1,4 @@
-"""The page of a finished study: OUT/report.html.
+"""The page of a finished study, a joint study or a preparation: OUT/report.html.
 
 Numbers, densities and slices come from the models, sidecars and previews of all scans; images are
 read for a few scans only, for the viewer, so the page is made quickly even for a large cohort.
@@ -8,58 +8,79 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.figures.style import colours
 from ndflow.files.atomic import AnyPath, check_new, new_file, reading
 from ndflow.files.model_files import kind_in
-from ndflow.image.preview import Preview, read_preview
+from ndflow.files.tables import MISSING, read_delimited
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
-from ndflow.reporting.channels.joint_page import joint_page
-from ndflow.reporting.content import Page, Volumes
+from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry, Volumes
 from ndflow.reporting.density_section import headline, populations, site_entries
 from ndflow.reporting.evaluation_section import evaluation_section
+from ndflow.reporting.joint_section import (
+    JOINT_COLUMNS,
+    JOINT_METHODS,
+    joint_densities,
+    joint_entry,
+    read_joint_image,
+)
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
-from ndflow.reporting.montage import montage, shared_windows
+from ndflow.reporting.montage import montage, shared_windows, thumbnail
 from ndflow.reporting.page import niivue, render
 from ndflow.reporting.preparation_section import (
-    PreparedScan,
+    PREPARATION_COLUMNS,
+    preparation_cells,
     preparation_section,
-    prepared_scans,
+    prepared_picture,
 )
-from ndflow.reporting.prepared_page import prepared_page
 from ndflow.reporting.scan_section import (
-    Pictures,
     ScanSummary,
     columns_of,
     lesion_remarks,
+    preview_of,
     scan_entry,
     scan_summaries,
+    slices_of,
     volumes_of,
 )
-from ndflow.study.finished import FinishedStudy, unchanging
-from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, refuse_foreign_page, signed
+from ndflow.study.checks import doubt_counts
+from ndflow.study.distances import NO_SITE
+from ndflow.study.finished import (
+    FinishedStudy,
+    PreparedImage,
+    preparation_of,
+    read_joint_record,
+    unchanging,
+)
+from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, SCANS, refuse_foreign_page, signed
 from ndflow.study.joint_plan import JointStudyRecord
 from ndflow.study.page_fingerprint import page_fingerprint
+from ndflow.study.prepare_folder import MEASURES
 from ndflow.study.prepare_records import PreparedRecord
 from ndflow.study.references import read_reference, reference_name
+from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
+from ndflow.subject.channels import listed
+from ndflow.subject.records import StudyRecord
 from ndflow.subject.target import in_units, target_of
-from ndflow.values import path_like, whole
+from ndflow.values import plural, whole
 
 SAMPLE, VIEWER = 20, 9  # how many scans a page shows with figures, and in its viewer
 
 _THREADS = 4
-# Folders that are no study of one channel, by the kind of their records.
-_OTHERS = {PreparedRecord.kind: prepared_page, JointStudyRecord.kind: joint_page}
 
 
 def check_report() -> None:
@@ -114,28 +135,50 @@ def report(
     >>> ndflow.report("out")  # doctest: +SKIP
     """
     check_report()
-    path_like(out, "out")
     whole(sample, "sample", 0, 1 << 31)
     whole(viewer, "viewer", 0, 1 << 31)
-    path = Path(out) / REPORT
-    page_of = _OTHERS.get(kind_in(path.parent / PROVENANCE) or "")
+    folder = Path(out)
+    path, follow = folder / REPORT, progress or Silent()
+    page_of = _OTHERS.get(kind_in(folder / PROVENANCE) or "")
     if page_of is None:
         with unchanging([out]) as (run,):
             _check_place(path, force)
-            page = _page(run, title or run.name, sample, viewer, max_bytes, progress or Silent())
-            fingerprint = page_fingerprint(path.parent)
+            page = _study_page(run, sample, viewer, max_bytes, follow)
+            fingerprint = page_fingerprint(folder)
     else:
-        with reading([path.parent]):
+        with reading([folder]):
             _check_place(path, force)
-            page = page_of(
-                path.parent,
-                title=title,
-                date=_date(path.parent / PROVENANCE),
-                study=_identity(path.parent),
-                sample=sample,
-                begin=lambda count: _steps(progress or Silent(), count),
-            )
-            fingerprint = page_fingerprint(path.parent)
+            page = page_of(folder, sample, follow)
+            fingerprint = page_fingerprint(folder)
+    return _write(path, replace(page, title=title or page.title), fingerprint, force)
+
+
+def write_channel_index(out: Path, channels: Sequence[str], *, force: bool = False) -> Path:
+    """Write the page about all channels of a study, with links to the page of each.
+
+    Parameters
+    ----------
+    out : the folder, in which each channel has a study of its own.
+    channels : their names.
+    force : whether to replace a page that was edited since ndflow wrote it.
+    """
+    links, failures, done = [], [], []
+    for name in channels:
+        record = StudyRecord.read(out / name / PROVENANCE)
+        failed = read_failures(out / name)
+        doubts = doubt_counts(record.doubts)
+        check = "; ".join(f"{one.kind} ({', '.join(one.scans)})" for one in doubts)
+        preset = "no preset" if record.preset is None else f"preset {record.preset.text}"
+        address = quote(f"{name}/{REPORT}") if (out / name / REPORT).exists() else ""
+        links.append((name, address, f"{preset}; to check: {check or 'none'}"))
+        failures += [(f"{name}: {scan}", cause, hint) for scan, cause, hint in failed]
+        done.append(f"{plural(record.normalised or 0, 'scan')} of {name}")
+    sentence = f"{listed(done)} were normalised, and {len(failures) or 'none'} failed."
+    page = Page(out.name, "", Headline(sentence), links=links, failures=failures)
+    return _write(out / REPORT, page, "", force)
+
+
+def _write(path: Path, page: Page, fingerprint: str, force: bool) -> Path:
     bundle = niivue() if any(scan.volumes for scan in page.scans) else None
     content = signed(render(page, bundle=bundle, fingerprint=fingerprint))
     _check_place(path, force)  # again, because making a page takes a while
@@ -151,7 +194,7 @@ def _check_place(path: Path, force: bool) -> None:
 
 
 def _doubts(
-    run: FinishedStudy, scan: ScanSummary, prepared: Mapping[str, PreparedScan]
+    run: FinishedStudy, scan: ScanSummary, prepared: Mapping[str, PreparedImage]
 ) -> list[Doubt]:
     """Return what to check in a scan, each kind once, and its warnings.
 
@@ -159,7 +202,7 @@ def _doubts(
     """
     name = scan.scan.name
     warnings = dict.fromkeys([*scan.model.warnings, *scan.record.warnings])
-    before = prepared[name].doubts if name in prepared else ()
+    before = prepared[name].record.doubts if name in prepared else ()
     kinds = {doubt.kind for doubt in before}
     return [
         *before,
@@ -195,102 +238,208 @@ def _in_viewer(scans: Sequence[ScanSummary], flagged: Collection[str], count: in
     return set([*odd[:half], *plain, *odd[half:]][:count])
 
 
-def _page(
-    run: FinishedStudy,
-    title: str,
-    sample: int,
-    viewer: int,
-    max_bytes: int,
-    progress: Progress,
+def _study_page(
+    run: FinishedStudy, sample: int, viewer: int, max_bytes: int, progress: Progress
 ) -> Page:
+    folder = run.study.folder
     seen = min(viewer, len(run.study.scans))
-    step = _steps(progress, 2 * len(run.study.scans) + seen + 2)
+    step = _steps(progress, 2 * len(run.study.scans) + seen)
     scans = []
     for scan in scan_summaries(run):
         scans.append(scan)
         step()
-    prepared = {one.name: one for one in prepared_scans(scans)}
-    steps = [one.record.steps for one in prepared.values()]
+    prepared = _prepared(scans)
+    records = [one.record for one in prepared.values()]
     doubts = {scan.scan.name: _doubts(run, scan, prepared) for scan in scans}
     scans.sort(key=lambda scan: not doubts[scan.scan.name])  # those to check come first
     flagged = {name for name, found in doubts.items() if found}
     target = _target(run)
-    previews = _previews(scans)
+    found = {scan.scan.name: preview_of(scan.paths.preview) for scan in scans}
+    previews = {name: preview for name, preview in found.items() if preview is not None}
     windows = shared_windows(scans, previews, target.mixture)
     volumes = _volumes(scans, _in_viewer(scans, flagged, seen), max_bytes, step)
     embedded = {*_in_turn(scans, flagged, sample), *volumes}
-    failures = read_failures(run.study.folder)
     sites = sorted({scan.site for scan in scans})
-    evaluation = evaluation_section(run.study.folder / EVALUATION, run.results)
-    entries = []
     columns = columns_of(scans)
+    more = [replace(column, shown=False) for column in PREPARATION_COLUMNS if prepared]
+    entries = []
     for scan in scans:
         name = scan.scan.name
+        entry = scan_entry(scan, doubts[name], target, columns)
         own, problem = volumes.get(name, (None, ""))
-        pictures = Pictures(previews.get(name), windows, name in embedded, own, problem)
-        entries.append(scan_entry(scan, doubts[name], target, pictures, columns))
+        flags = [*entry.flags, *([_not_shown(problem)] if problem else [])]
+        entry = replace(entry, volumes=own, flags=flags)
+        inside = name in embedded
+        if name in previews and windows is not None:
+            slices = slices_of(scan.paths.preview, previews[name], embedded=inside)
+            small = thumbnail(previews[name], windows.after)
+            entry = replace(entry, slices=slices, thumbnail=small)
+        measured: list[str | float | None] = [None for _ in more]
+        if name in prepared:
+            measured = preparation_cells(prepared[name].record)
+            picture = prepared_picture(prepared[name], folder, embedded=inside)
+            entry = replace(entry, prepared=picture)
+        entries.append(replace(entry, cells=[*entry.cells, *measured]))
         step()
-    densities = populations(scans, target, sites)
-    step()
-    of_sites = site_entries(scans, target, sites, run.record.balance) if len(sites) > 1 else []
-    step()
     masks = {str(scan.record.setting("mask")) for scan in scans}
-    return Page(
-        title=title,
-        date=_date(run.study.folder / PROVENANCE),
-        headline=headline(scans, sites),
+    named = sorted({scan.scan.site for scan in scans if scan.scan.site})
+    steps = [record.steps for record in records]
+    return _page(
+        folder,
+        headline(scans, sites),
+        entries,
         montage=None if windows is None else montage(scans, previews, windows, flagged),
-        failures=failures,
-        populations=densities,
-        sites=of_sites,
-        columns=columns,
-        scans=entries,
+        populations=populations(scans, target, sites),
+        sites=site_entries(scans, target, sites, run.record.balance) if len(sites) > 1 else [],
+        columns=[*columns, *more],
         windows=windows,
-        verdicts=evaluation.verdicts,
-        tables=evaluation.tables,
-        pictures=evaluation.pictures,
-        methods=methods_paragraph(
-            run,
-            sorted({scan.scan.site for scan in scans if scan.scan.site}),
-            masks,
-            steps,
-        ),
+        methods=methods_paragraph(run, named, masks, steps),
         citation=cited(run.study, masks, steps),
-        facts=facts(run, len(failures)),
-        preparation=preparation_section(
-            list(prepared.values()), run.study.folder, embedded=embedded
-        ),
-        study=_identity(run.study.folder),
+        facts=facts(run, len(read_failures(folder))),
+        preparation=preparation_section(records),
         remarks=lesion_remarks(scans),
         doubts=run.record.of_study,
+        **evaluation_section(folder / EVALUATION, run.results),
     )
+
+
+def _not_shown(problem: str) -> Doubt:
+    text = f"It cannot be shown in the viewer: {problem}"
+    return Doubt("not shown", text, "check that its files are where they were")
+
+
+def _joint_page(folder: Path, sample: int, progress: Progress) -> Page:
+    record = read_joint_record(folder)
+    listing = read_study_scans(folder / SCANS)
+    scans = [scan for scan in listing if (folder / scan.sidecar).exists()]
+    step = _steps(progress, len(scans))
+    images = []
+    for scan in scans:
+        images.append(read_joint_image(folder, scan))
+        step()
+    images.sort(key=lambda one: not one.flags)  # those to check come first
+    names = record.channel_names
+    done = record.normalised or 0
+    return _page(
+        folder,
+        f"{listed(names)} of {_were(done, 'subject')} normalised together",
+        [joint_entry(one, embedded=place < sample) for place, one in enumerate(images)],
+        populations=joint_densities(images, names),
+        densities="Joint densities",
+        wide_densities=True,
+        columns=JOINT_COLUMNS,
+        methods=JOINT_METHODS,
+        facts=_facts(
+            record,
+            ("Channels", ", ".join(names)),
+            ("Subjects", f"{done} normalised, {len(read_failures(folder))} failed"),
+            ("Reference", record.reference or "made from these subjects"),
+        ),
+    )
+
+
+def _prepared_page(folder: Path, sample: int, progress: Progress) -> Page:
+    record = PreparedRecord.read(folder / PROVENANCE)
+    if not record.finished:
+        cause = "holds a preparation that was stopped"
+        raise FileError(folder, cause, "run the same command again to finish it")
+    columns, rows = read_delimited(folder / MEASURES)
+    step = _steps(progress, len(rows))
+    scans = []
+    for _, cells in rows:
+        row = dict(zip(columns, cells, strict=True))
+        prepared = preparation_of(folder / row["image"])
+        if prepared is None:
+            cause = "the sidecar of a prepared image is missing or damaged"
+            raise FileError(folder / row["image"], cause, "prepare the scans again")
+        site = NO_SITE if row["site"].lower() in MISSING else row["site"]
+        scans.append((row["name"], site, prepared))
+        step()
+    scans.sort(key=lambda scan: not scan[2].record.doubts)  # those to check come first
+    entries = [
+        ScanEntry(
+            name,
+            site,
+            preparation_cells(prepared.record),
+            prepared.record.doubts,
+            notes=prepared.record.warnings,
+            prepared=prepared_picture(prepared, folder, embedded=place < sample),
+        )
+        for place, (name, site, prepared) in enumerate(scans)
+    ]
+    failed = len(read_failures(folder))
+    return _page(
+        folder,
+        f"{_were(len(scans), 'scan')} prepared",
+        entries,
+        columns=PREPARATION_COLUMNS,
+        facts=_facts(record, ("Scans", f"{len(scans)} prepared, {failed} failed")),
+        preparation=preparation_section([one.record for *_, one in scans]),
+        done="prepared",
+    )
+
+
+# Folders that are no study of one channel, by the kind of their records.
+_OTHERS = {PreparedRecord.kind: _prepared_page, JointStudyRecord.kind: _joint_page}
+
+
+def _page(folder: Path, said: Headline | str, scans: Sequence[ScanEntry], **parts: Any) -> Page:
+    """Return the page of a folder: what all have, and the parts that are given.
+
+    Parameters
+    ----------
+    folder : of the study.
+    said : what was achieved; or what was done, to which how many failed or are to check is added.
+    scans : those to check first.
+    parts : see `Page`.
+    """
+    failures = read_failures(folder)
+    if isinstance(said, str):
+        flagged = sum(bool(scan.flags) for scan in scans)
+        check = f"{flagged or 'none'} of {plural(len(scans), 'image')} should be checked"
+        said = Headline(f"{said}, {len(failures) or 'none'} failed, and {check}.")
+    counts = Counter(scan.site for scan in scans)
+    sites = [SiteEntry(name, counts[name], colour) for name, colour in colours(counts).items()]
+    place = Path(os.path.realpath(folder))
+    day = datetime.fromtimestamp((folder / PROVENANCE).stat().st_mtime)  # where the reader is
+    common: dict[str, Any] = {
+        "failures": failures,
+        "sites": sites if len(sites) > 1 else [],
+        # What browsers keep ratings under: many folders are called ``out``.
+        "study": f"{place.name} {hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}",
+    }
+    return Page(place.name, f"{day.day} {day:%B %Y}", said, scans=scans, **(common | parts))
+
+
+def _were(count: int, noun: str) -> str:
+    return f"{plural(count, noun)} {'was' if count == 1 else 'were'}"
+
+
+def _facts(record: StudyRecord | PreparedRecord, *own: tuple[str, str]) -> list[tuple[str, str]]:
+    """Return what was run, as pairs of a name and a value."""
+    return [
+        ("Command", shlex.join(record.command)),
+        *own,
+        ("Settings", ", ".join(f"{name} {value}" for name, value in record.settings.items())),
+        ("Versions", ", ".join(f"{name} {one}" for name, one in record.versions.items())),
+    ]
+
+
+def _prepared(scans: Sequence[ScanSummary]) -> dict[str, PreparedImage]:
+    """Return how scans were prepared, by the names of those that ndflow has prepared."""
+    found = {}
+    for scan in scans:
+        inputs = (scan.record.inputs or {}).get("image", ())
+        prepared = preparation_of(scan.scan.path, inputs[0].sha256 if inputs else None)
+        if prepared is not None:
+            found[scan.scan.name] = prepared
+    return found
 
 
 def _steps(progress: Progress, total: int) -> Callable[[], None]:
     """Announce the steps of a page; return what is to be called after each."""
     progress.begin("page", total)
     return lambda: progress.step("page", Outcome("page", None, None))
-
-
-def _identity(folder: Path) -> str:
-    """Return what browsers keep ratings under: many folders are called ``out``."""
-    place = Path(os.path.realpath(folder))
-    return f"{place.name} {hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}"
-
-
-def _date(path: Path) -> str:
-    """Return when a study was run, as people write dates."""
-    day = datetime.fromtimestamp(path.stat().st_mtime)  # where the reader is
-    return f"{day.day} {day:%B %Y}"
-
-
-def _previews(scans: Sequence[ScanSummary]) -> dict[str, Preview]:
-    """Return the previews of the scans that have one."""
-    found = {}
-    for scan in scans:
-        with suppress(FileError):
-            found[scan.scan.name] = read_preview(scan.paths.preview)
-    return found
 
 
 def _volumes(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ndflow.doubt import Doubt
+from ndflow.evaluation.summary import Section
 
 
 @dataclass(frozen=True)
@@ -22,16 +23,6 @@ class Picture:
 
 
 @dataclass(frozen=True)
-class Numbers:
-    """A small table: a title, a note on how to read it, the names of its columns, its rows."""
-
-    title: str
-    note: str
-    head: Sequence[str]
-    rows: Sequence[Sequence[str]]
-
-
-@dataclass(frozen=True)
 class Column:
     """A column of the table of scans: its name, what it means, and whether it is shown at first."""
 
@@ -41,28 +32,20 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Grey:
-    """A picture in shades of grey (PNG), and a description for those who cannot see it."""
-
-    png: bytes
-    alt: str
-
-
-@dataclass(frozen=True)
 class Montage:
     """One slice of a scan of each site, before and after, in one grey window each.
 
     Attributes
     ----------
     sites, scans : the sites, and the scan of each that is shown.
-    before, after : one picture per site.
+    before, after : one picture per site (PNG).
     caption : what is shown, and in which windows.
     """
 
     sites: Sequence[str]
     scans: Sequence[str]
-    before: Sequence[Grey]
-    after: Sequence[Grey]
+    before: Sequence[bytes]
+    after: Sequence[bytes]
     caption: str
 
 
@@ -88,6 +71,16 @@ class Slices:
     before: tuple[float, float]
     after: tuple[float, float]
     lesion: str = ""
+
+
+@dataclass(frozen=True)
+class PreparedPicture:
+    """The picture for quality control of a prepared scan; `link` and `png` as for `Slices`."""
+
+    link: str
+    png: bytes | None
+    width: int
+    height: int
 
 
 @dataclass(frozen=True)
@@ -134,6 +127,7 @@ class ScanEntry:
     curves : its density and its map.
     volumes : of its voxels, for the viewer.
     notes : other sentences about it.
+    prepared : how its preparation looks.
     """
 
     name: str
@@ -145,6 +139,7 @@ class ScanEntry:
     curves: Curves | None = None
     volumes: Volumes | None = None
     notes: Sequence[str] = ()
+    prepared: PreparedPicture | None = None
 
 
 @dataclass(frozen=True)
@@ -157,8 +152,8 @@ class SiteEntry:
     name: str
     count: int
     colour: str
-    pictures: Sequence[Picture]
-    sentence: str
+    pictures: Sequence[Picture] = ()
+    sentence: str = ""
 
 
 @dataclass(frozen=True)
@@ -166,7 +161,7 @@ class Headline:
     """What was achieved: a sentence, and a few (label, value) numbers with a title."""
 
     sentence: str
-    numbers: Sequence[tuple[str, str]]
+    numbers: Sequence[tuple[str, str]] = ()
     title: str = ""
 
 
@@ -179,91 +174,62 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class PreparedEntry:
-    """A prepared scan: its picture for quality control.
-
-    Attributes
-    ----------
-    name, site : of the scan.
-    link, png : as for `Slices`.
-    width, height : of the picture, in pixels.
-    flags : what to check.
-    """
-
-    name: str
-    site: str
-    link: str
-    png: bytes | None
-    width: int
-    height: int
-    flags: Sequence[Doubt] = ()
-
-
-@dataclass(frozen=True)
 class Preparation:
-    """How scans were prepared.
-
-    Attributes
-    ----------
-    sentences : what was done.
-    key : (name, colour) of the outlines in the pictures.
-    scans : those with pictures; those to check come first.
-    table : what was measured, one row per scan; None where the table of scans has it.
-    """
+    """How scans were prepared: sentences, and (name, colour) of the outlines in the pictures."""
 
     sentences: Sequence[str]
     key: Sequence[tuple[str, str]]
-    scans: Sequence[PreparedEntry]
-    table: Numbers | None = None
 
 
 @dataclass(frozen=True)
 class Page:
-    """The whole report, in reading order.
+    """The whole report; what is empty or None is left out.
 
     Attributes
     ----------
     title, date : of the page; the date as in 17 November 2026.
     headline : what was achieved; its sentence is the verdict at the top.
-    montage : the brains; None where there are no pictures of them.
+    links : (name, address, sentence) of the pages of channels; no address where there is no page.
+    montage : the brains.
+    remarks, doubts : about the study as a whole, below the brains: sentences, and what to check.
     failures : (scan, cause, what to try).
     populations, densities : the densities of all scans, one picture per condition, with shared
         axes, or other densities; and their heading.
     wide_densities : whether these pictures are wide, and not by site.
     sites, scans : the study. Scans to check come first.
     columns : of the scans' cells.
+    done : what was done with the scans.
     windows : the intensities that are black and white in the grey window that all scans share,
         before and after; None where there are no pictures.
+    preparation : how scans were prepared by ndflow.
     verdicts, tables, pictures : of the evaluation.
-    methods : a paragraph for a paper; empty where there is none.
-    citation : BibTeX; empty where there is none.
+    methods : a paragraph for a paper.
+    citation : BibTeX.
     facts : (name, value): versions, options, sites, counts.
-    preparation : how scans were prepared by ndflow, if they were.
-    done : what was done with the scans.
     study : what readers' ratings are kept under in their browsers; its title if empty.
-    remarks, doubts : about the study as a whole, below the brains: sentences, and what to check.
     """
 
     title: str
     date: str
     headline: Headline
-    montage: Montage | None
-    failures: Sequence[tuple[str, str, str]]
-    populations: Sequence[Picture]
-    sites: Sequence[SiteEntry]
-    columns: Sequence[Column]
-    scans: Sequence[ScanEntry]
-    windows: tuple[tuple[float, float], tuple[float, float]] | None
-    verdicts: Sequence[Verdict]
-    tables: Sequence[Numbers]
-    pictures: Sequence[Picture]
-    methods: str
-    citation: str
-    facts: Sequence[tuple[str, str]]
-    preparation: Preparation | None = None
-    done: str = "normalised"
-    study: str = ""
+    links: Sequence[tuple[str, str, str]] = ()
+    montage: Montage | None = None
     remarks: Sequence[str] = ()
     doubts: Sequence[Doubt] = ()
+    failures: Sequence[tuple[str, str, str]] = ()
+    populations: Sequence[Picture] = ()
     densities: str = "Densities by site"
     wide_densities: bool = False
+    sites: Sequence[SiteEntry] = ()
+    columns: Sequence[Column] = ()
+    scans: Sequence[ScanEntry] = ()
+    done: str = "normalised"
+    windows: tuple[tuple[float, float], tuple[float, float]] | None = None
+    preparation: Preparation | None = None
+    verdicts: Sequence[Verdict] = ()
+    tables: Sequence[Section] = ()
+    pictures: Sequence[Picture] = ()
+    methods: str = ""
+    citation: str = ""
+    facts: Sequence[tuple[str, str]] = ()
+    study: str = ""

@@ -111,14 +111,11 @@ def site_entries(
             )
         if name in balance:
             sentence += f" {_weighted(balance[name])}"
-        pictures = [
-            Picture(
-                svg(density_picture(panel, sites=sites, tallest=tallest)),
-                f"Densities of the scans of {name}, {panel.title}",
-            )
-            for panel in (_of_site(panel, name) for panel in panels.values())
-            if number < _MOST_SITES
-        ]
+        pictures = []
+        for panel in panels.values() if number < _MOST_SITES else ():
+            alone = panel._replace(densities={name: panel.densities[name]})
+            drawn = svg(density_picture(alone, sites=sites, tallest=tallest))
+            pictures.append(Picture(drawn, f"Densities of the scans of {name}, {panel.title}"))
         entries.append(SiteEntry(name, len(own), palette[name], pictures, sentence))
     return entries
 
@@ -167,10 +164,6 @@ def _ends(scans: Sequence[ScanSummary], mean: float, sd: float) -> tuple[float, 
     ]
     low, high = (float(np.median([y[end] for y in curves])) for end in (0, -1))
     return low, high
-
-
-def _of_site(panel: DensityPanel, name: str) -> DensityPanel:
-    return DensityPanel(panel.title, panel.x, {name: panel.densities[name]}, panel.units)
 
 
 def _tallest(panels: Iterable[DensityPanel]) -> float:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 from ndflow.errors import FileError
 from ndflow.evaluation.measure import TISSUE_ROWS
 from ndflow.evaluation.save import VERDICT
-from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE
+from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE, Section
 from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
-from ndflow.reporting.content import Numbers, Picture, Verdict
+from ndflow.reporting.content import Picture, Verdict
 from ndflow.study.folder import EVALUATION_RECORD
 from ndflow.subject.records import EvaluationRecord
 
@@ -41,6 +41,7 @@ _ABOUT = {
 _SIGNIFICANT = 0.05
 _MAX_BYTES = 1 << 20
 _AGAIN = "make it anew (ndflow evaluate), or remove it"
+_Row = Mapping[str, str]
 _PICTURES = {
     **{
         f"tissues_{tissue}": f"Quartiles of {tissue} in each scan, by site, under each condition"
@@ -51,37 +52,8 @@ _PICTURES = {
 }
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """Return the rows of a table that we wrote; none if it does not exist.
-
-    Raises
-    ------
-    FileError : if the table was cut short.
-    """
-    if not path.exists():
-        return []
-    try:
-        columns, rows = read_delimited(path, delimiter="\t")
-    except FileError as error:
-        raise FileError(path, error.cause, _AGAIN) from None
-    if not (columns and path.read_bytes().endswith(b"\n")):
-        raise FileError(path, "cut short, or edited", _AGAIN)
-    return [dict(zip(columns, cells, strict=True)) for _, cells in rows]
-
-
-class EvaluationSection(NamedTuple):
-    """What the page shows of an evaluation: nothing, if there is none."""
-
-    verdicts: list[Verdict]
-    tables: list[Numbers]
-    pictures: list[Picture]
-
-
-_NOTHING = EvaluationSection([], [], [])
-
-
-def evaluation_section(folder: Path, fingerprint: str) -> EvaluationSection:
-    """Return the verdict, the tables and the figures of an evaluation.
+def evaluation_section(folder: Path, fingerprint: str) -> dict[str, Any]:
+    """Return the verdicts, tables and pictures of an evaluation for a `Page`; none without one.
 
     Parameters
     ----------
@@ -91,9 +63,9 @@ def evaluation_section(folder: Path, fingerprint: str) -> EvaluationSection:
     try:
         record = EvaluationRecord.read(folder / EVALUATION_RECORD)
     except FileError:
-        return _NOTHING
+        return {}
     if fingerprint not in record.results.values():
-        return _NOTHING
+        return {}
     for name, sha256 in record.sha256.items():
         if (folder / name).exists() and sha256_of(folder / name) != sha256:
             raise FileError(folder / name, "cut short, or edited", _AGAIN)
@@ -102,14 +74,17 @@ def evaluation_section(folder: Path, fingerprint: str) -> EvaluationSection:
         for name, caption in _PICTURES.items()
         if (path := folder / f"{name}.svg").exists()
     ]
-    covariate = record.settings.get("covariate")
-    names = covariate if isinstance(covariate, list) else [covariate] if covariate else []
-    tables = _tables(folder, " and ".join(map(str, names)) or "the covariate")
-    return EvaluationSection(_verdicts(folder / VERDICT), tables, pictures)
+    names = record.settings.get("covariate")
+    covariate = " and ".join(map(str, names)) if isinstance(names, list) else ""
+    return {
+        "verdicts": _verdicts(folder / VERDICT),
+        "tables": _tables(folder, covariate or "the covariate"),
+        "pictures": pictures,
+    }
 
 
 def _verdicts(path: Path) -> list[Verdict]:
-    """Return the verdict of an evaluation; none of evaluations that have no such file."""
+    """Return what an evaluation says of each run, if anything."""
     if not path.exists():
         return []
     found = []
@@ -127,22 +102,20 @@ def _verdicts(path: Path) -> list[Verdict]:
     return found
 
 
-def _tables(folder: Path, covariate: str) -> list[Numbers]:
+def _tables(folder: Path, covariate: str) -> list[Section]:
     found = []
     for name, (title, note) in _ABOUT.items():
-        rows = rows_of(folder / f"{name}.tsv")
-        if rows:
-            try:
-                head, cells = _LAYOUTS.get(name, _plain)(rows)
-            except (KeyError, ValueError) as error:
-                cause = f"not a table of an evaluation ({error})"
-                raise FileError(folder / f"{name}.tsv", cause, _AGAIN) from None
+        path = folder / f"{name}.tsv"
+        if path.exists():
+            columns, read = read_delimited(path, delimiter="\t")
+            rows = [dict(zip(columns, cells, strict=True)) for _, cells in read]
+            head, lines = _pivoted(rows, *_LAYOUTS[name]) if name in _LAYOUTS else _plain(rows)
             note = f"{note} All digits: evaluation/{name}.tsv."
-            found.append(Numbers(title.replace("the covariate", covariate), note, head, cells))
+            found.append(Section(title.replace("the covariate", covariate), note, head, lines))
     return found
 
 
-def _plain(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
+def _plain(rows: Sequence[_Row]) -> tuple[list[str], list[list[str]]]:
     """Return head and cells of a table as it is, with numbers shortened."""
     head = [column.replace("_", " ") for column in rows[0]]
     cells = [
@@ -152,54 +125,54 @@ def _plain(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]
     return head, cells
 
 
-def _tissue(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Return the quartiles with one row per condition, as in the paper's Table 1."""
-    cells: dict[str, dict[str, str]] = {}
+def _pivoted(
+    rows: Sequence[_Row], keys: Sequence[str], column: str, cell: Callable[[_Row], str]
+) -> tuple[list[str], list[list[str]]]:
+    """Return head and cells of a table with one line for all rows that share some keys.
+
+    Parameters
+    ----------
+    rows : as they were written.
+    keys : the columns that the rows of a line share.
+    column : the name of the column that a row belongs to, from its parts.
+    cell : what a row says.
+    """
+    lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
-        less = row["paired_holm"] != "n/a" and float(row["paired_holm"]) < _SIGNIFICANT
-        mean = f"{float(row['mean']) + 0.0:.2f}".replace("-0.00", "0.00").replace("-", "−")
         # Blanks at which no line is broken.
-        text = f"{mean}\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}{float(row['sd']):.3f}{'*' * less}"
-        cells.setdefault(row["condition"], {})[f"{row['tissue']} Q{row['quartile']}"] = text
-    names = list(next(iter(cells.values())))
-    lines = [[condition, *(own[name] for name in names)] for condition, own in cells.items()]
-    return ["condition", *names], lines
+        text = cell(row).replace("-", "−").replace(" ", "\N{NO-BREAK SPACE}")
+        lines.setdefault(tuple(row[key] for key in keys), {})[column.format(**row)] = text
+    names = list(next(iter(lines.values())))
+    return [*keys, *names], [[*shared, *own.values()] for shared, own in lines.items()]
 
 
-def _covariate(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Return correlations with their intervals, one row per condition and covariate."""
-    cells: dict[tuple[str, str], dict[str, str]] = {}
-    for row in rows:
-        ends = ", ".join(f"{float(row[f'correlation_{end}']):.2f}" for end in ("low", "high"))
-        mark = "*" * (float(row["p"]) < _SIGNIFICANT)
-        text = f"{float(row['correlation']):.2f}{mark} [{ends}]".replace("-", "−")
-        own = cells.setdefault((row["condition"], row["covariate"]), {})
-        own[row["tissue"]] = text.replace(" ", "\N{NO-BREAK SPACE}")
-    tissues = list(next(iter(cells.values())))
-    lines = [[*known, *(own[name] for name in tissues)] for known, own in cells.items()]
-    return ["condition", "covariate", *tissues], lines
+def _quartile(row: _Row) -> str:
+    less = row["paired_holm"] != "n/a" and float(row["paired_holm"]) < _SIGNIFICANT
+    mean = f"{float(row['mean']) + 0.0:.2f}".replace("-0.00", "0.00")
+    return f"{mean} ± {float(row['sd']):.3f}{'*' * less}"
 
 
-def _reliability(rows: Sequence[Mapping[str, str]]) -> tuple[list[str], list[list[str]]]:
-    """Return the coefficients of all tissues with their intervals, one row per condition."""
-    cells: dict[str, dict[str, str]] = {}
-    for row in rows:
-        own = cells.setdefault(row["condition"], {"subjects": row["subjects"]})
-        own[f"icc {row['tissue']}"] = _with_interval(row, "icc")
-    names = list(next(iter(cells.values())))
-    return ["condition", *names], [[one, *own.values()] for one, own in cells.items()]
+def _correlation(row: _Row) -> str:
+    mark = "*" * (float(row["p"]) < _SIGNIFICANT)
+    return f"{float(row['correlation']):.2f}{mark} [{_interval(row, 'correlation')}]"
 
 
-def _with_interval(row: Mapping[str, str], name: str) -> str:
-    """Return a number and the ends of its interval, where the table has them."""
-    ends = [row.get(f"{name}_{end}", "n/a") for end in ("low", "high")]
-    if "n/a" in (row[name], *ends):
-        return _shortened(row[name])
-    value, low, high = (f"{float(text):.2f}".replace("-", "−") for text in (row[name], *ends))
-    return f"{value} [{low}, {high}]".replace(" ", "\N{NO-BREAK SPACE}")
+def _agreement(row: _Row) -> str:
+    if "n/a" in (row["icc"], row["icc_low"], row["icc_high"]):
+        return _shortened(row["icc"])
+    return f"{float(row['icc']):.2f} [{_interval(row, 'icc')}]"
 
 
-_LAYOUTS = {"tissue": _tissue, "covariate": _covariate, "reliability": _reliability}
+def _interval(row: _Row, name: str) -> str:
+    return f"{float(row[f'{name}_low']):.2f}, {float(row[f'{name}_high']):.2f}"
+
+
+# Tables with several rows per condition, as in the paper's Table 1.
+_LAYOUTS: dict[str, tuple[Sequence[str], str, Callable[[_Row], str]]] = {
+    "tissue": (["condition"], "{tissue} Q{quartile}", _quartile),
+    "covariate": (["condition", "covariate"], "{tissue}", _correlation),
+    "reliability": (["condition", "subjects"], "icc {tissue}", _agreement),
+}
 
 
 def _shortened(text: str) -> str:

@@ -14,8 +14,7 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.image.preview import Greys, Preview, Window, encode_png
-from ndflow.reporting.content import Grey, Montage
-from ndflow.study.distances import NO_SITE
+from ndflow.reporting.content import Montage
 
 if TYPE_CHECKING:
     from ndflow.reporting.scan_section import ScanSummary
@@ -78,13 +77,12 @@ def montage(
     shown = [(site, scan.scan.name) for site, scan in chosen.items()][:_SITES]
     caption = _caption(windows, len(shown), len(chosen))
     before, after = [], []
-    for site, name in shown:
+    for _, name in shown:
         one = previews[name]
         old = regreyed(one.axial(one.before), one.before_window, windows.before)
         new = regreyed(one.axial(one.after), one.after_window, windows.after)
-        which = name if site == NO_SITE else f"{name} ({site})"
-        before.append(Grey(encode_png(old), f"Axial slice of {which} before normalisation"))
-        after.append(Grey(encode_png(new), f"Axial slice of {which} after normalisation"))
+        before.append(encode_png(old))
+        after.append(encode_png(new))
     sites, names = [site for site, _ in shown], [name for _, name in shown]
     return Montage(sites, names, before, after, caption)
 

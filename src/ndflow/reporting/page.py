@@ -22,7 +22,6 @@ import gzip
 import hashlib
 import math
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 from importlib.resources import files
@@ -33,8 +32,8 @@ from urllib.parse import quote
 import numpy as np
 
 from ndflow._version import __version__
-from ndflow.errors import InvalidValueError
-from ndflow.reporting.content import Curves, Page, Picture, ScanEntry, SiteEntry, Slices
+from ndflow.figures.style import line_styles
+from ndflow.reporting.content import Curves, Page, Picture, ScanEntry, Slices
 from ndflow.reporting.svg import inline
 from ndflow.study.checks import doubt_counts
 from ndflow.study.folder import UNSIGNED
@@ -45,11 +44,10 @@ if TYPE_CHECKING:
 _SOURCE_MAP = re.compile(r"^\s*//[#@] sourceMappingURL=.*$", re.MULTILINE)
 # Each uses those before it.
 _SCRIPTS = ("base", "enlarge", "ratings", "curves", "table", "volumes", "viewer")
-_DASHES = ("", "7 4", "2 3", "7 3 2 3")  # as in figures: a repeated colour comes with another line
+_DASHES = {"-": "", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}  # lines as in figures
 _OPEN = 20  # scans to check that are shown at once, of all kinds together
 _LEAST_OPEN = 3  # of each kind
 _PICTURES_OPEN = 12  # pictures of the preparation that are shown at once
-_PNG = b"\x89PNG\r\n\x1a\n"
 _DIGITS = 3  # of a typical number of a column: enough to compare scans; of fractions, one less
 _LEAST = 1e-4  # columns of smaller numbers have a power of ten
 
@@ -91,6 +89,7 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         # Browsers read any end of line as \n, and the hash is of what they read.
         viewer = _SOURCE_MAP.sub("", bundle.replace("\r\n", "\n").replace("\r", "\n"))
     scans = list(enumerate(page.scans, 1))
+    names = [site.name for site in page.sites]
     doubts = doubt_counts({str(number): scan.flags for number, scan in scans})
     text = environment.from_string(_template("report.html.jinja")).render(
         page=page,
@@ -100,11 +99,11 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         doubts=doubts,
         open_each=max(_LEAST_OPEN, _OPEN // max(len(doubts), 1)),
         pictures_open=_PICTURES_OPEN,
-        prepared_at=_prepared_at(page),
+        prepared=[(number, scan) for number, scan in scans if scan.prepared],
         viewed=[(number, scan) for number, scan in scans if scan.slices or scan.volumes],
         number_of={scan.name: number for number, scan in reversed(scans)},
         colours={site.name: site.colour for site in page.sites},
-        lines=_lines(page.sites),
+        lines={site: _DASHES[line] for site, line in line_styles(names).items()},
         digits=column_digits(page),
         drawing=drawing,
         style=Markup(_template("report.css")),
@@ -117,12 +116,6 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
     )
     # File names that are not Unicode come as lone surrogates, which HTML cannot hold.
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def _prepared_at(page: Page) -> dict[str, int]:
-    """Return the numbers of the pictures of prepared scans, by the names of the scans."""
-    pictures = page.preparation.scans if page.preparation else ()
-    return {scan.name: number for number, scan in enumerate(pictures, 1)}
 
 
 def _template(name: str) -> str:
@@ -148,16 +141,6 @@ def _policy(*scripts: str | None) -> str:
         "img-src data: blob: 'self' file:; connect-src data: blob:; base-uri 'none'; "
         "form-action 'none'"
     )
-
-
-def _lines(sites: Sequence[SiteEntry]) -> dict[str, str]:
-    """Return the dashes of each site's line: sites that share a colour differ in them."""
-    seen: Counter[str] = Counter()
-    found = {}
-    for site in sites:
-        found[site.name] = _DASHES[seen[site.colour] % len(_DASHES)]
-        seen[site.colour] += 1
-    return found
 
 
 def _capital(text: str) -> str:
@@ -276,8 +259,6 @@ def shown(cell: str | float | None, decimals: int | None) -> str:
 
 def picture_size(png: bytes) -> tuple[int, int]:
     """Return the width and height of a PNG, in pixels."""
-    if not png.startswith(_PNG) or len(png) < 24:
-        raise InvalidValueError("a picture of a page is not a PNG")
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
 
 

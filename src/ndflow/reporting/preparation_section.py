@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
-from ndflow.doubt import Doubt
 from ndflow.preparation.picture import OUTLINES
-from ndflow.reporting.content import Column, Numbers, Preparation, PreparedEntry
+from ndflow.reporting.content import Column, Preparation, PreparedPicture
 from ndflow.reporting.page import picture_size
-from ndflow.reporting.scan_section import ScanSummary
-from ndflow.study.distances import NO_SITE
-from ndflow.study.finished import PreparedImage, preparation_of
+from ndflow.study.finished import PreparedImage
 from ndflow.study.prepare_records import PreparationRecord
 from ndflow.values import plural
 
-COLUMNS = (
+PREPARATION_COLUMNS = (
     Column("brain", "Volume of the brain mask, in millilitres", True),
     Column("CSF", "Volume of CSF, in millilitres", True),
     Column("GM", "Volume of GM, in millilitres", True),
@@ -40,95 +36,42 @@ _STEPS = {  # what was done, and what it was done to
     ("tissues", "found"): "Tissues of {} were found with a deformed template.",
     ("tissues", "given"): "Tissue probability maps of {} were given.",
 }
-_DIGITS = (0, 0, 0, 0, 3, 2, 2, 2, 0)  # decimals of the columns
-_HEADER = 24  # bytes of a PNG, up to its size
 
 
-class PreparedScan(NamedTuple):
-    """A scan of a page that ndflow has prepared.
-
-    Attributes
-    ----------
-    name, site : of the scan.
-    prepared : how it was prepared.
-    """
-
-    name: str
-    site: str
-    prepared: PreparedImage
-
-    @property
-    def record(self) -> PreparationRecord:
-        """How it was prepared."""
-        return self.prepared.record
-
-    @property
-    def doubts(self) -> tuple[Doubt, ...]:
-        """What to check."""
-        return self.record.doubts
-
-
-def prepared_scans(scans: Iterable[ScanSummary]) -> list[PreparedScan]:
-    """Return those scans of a study that ndflow has prepared."""
-    found = []
-    for scan in scans:
-        inputs = (scan.record.inputs or {}).get("image", ())
-        prepared = preparation_of(scan.scan.path, inputs[0].sha256 if inputs else None)
-        if prepared is not None:
-            found.append(PreparedScan(scan.scan.name, scan.site, prepared))
-    return found
-
-
-def preparation_section(
-    scans: Sequence[PreparedScan],
-    folder: Path,
-    *,
-    embedded: Collection[str] = (),
-    table: bool = True,
-) -> Preparation | None:
-    """Return what the page says about the preparation; None if nothing was prepared by ndflow.
-
-    Parameters
-    ----------
-    scans : those that were.
-    folder : of the page.
-    embedded : the names of scans whose pictures are part of the page.
-    table : whether to list what was measured.
-    """
-    if not scans:
+def preparation_section(records: Sequence[PreparationRecord]) -> Preparation | None:
+    """Return what the page says about the preparation; None if nothing was prepared by ndflow."""
+    if not records:
         return None
-    ordered = sorted(scans, key=lambda scan: not scan.doubts)
-    lesions = any("lesion" in scan.record.inputs for scan in scans)
+    counts = Counter(step for record in records for step in record.steps.items())
+    lesions = any("lesion" in record.inputs for record in records)
     return Preparation(
-        sentences=_sentences(scans),
-        key=[(_KEY[name], OUTLINES[name]) for name in OUTLINES if name != "lesion" or lesions],
-        scans=[
-            _entry(scan, scan.prepared.picture, folder, scan.name in embedded)
-            for scan in ordered
-            if scan.prepared.picture is not None
-        ],
-        table=_table(scans) if table else None,
+        [_STEPS[step].format(plural(counts[step], "scan")) for step in _STEPS if counts[step]],
+        [(_KEY[name], OUTLINES[name]) for name in OUTLINES if name != "lesion" or lesions],
     )
 
 
-def _sentences(scans: Sequence[PreparedScan]) -> list[str]:
-    """Return what was done, and to how many scans."""
-    counts = Counter(step for scan in scans for step in scan.record.steps.items())
-    return [
-        text.format(plural(counts[step], "scan")) for step, text in _STEPS.items() if counts[step]
-    ]
+def prepared_picture(
+    prepared: PreparedImage, folder: Path, *, embedded: bool
+) -> PreparedPicture | None:
+    """Return the picture of a prepared scan; None if it is not there.
+
+    Parameters
+    ----------
+    prepared : how the scan was prepared.
+    folder : of the page.
+    embedded : whether the picture is part of the page.
+    """
+    if prepared.picture is None:
+        return None
+    content = prepared.picture.read_bytes()
+    where = os.path.relpath(os.path.realpath(prepared.picture), os.path.realpath(folder))
+    return PreparedPicture(
+        Path(where).as_posix(), content if embedded else None, *picture_size(content)
+    )
 
 
-def _entry(scan: PreparedScan, picture: Path, folder: Path, embedded: bool) -> PreparedEntry:
-    content = picture.read_bytes() if embedded else None
-    with picture.open("rb") as file:
-        width, height = picture_size(file.read(_HEADER))
-    link = Path(os.path.relpath(os.path.realpath(picture), os.path.realpath(folder))).as_posix()
-    return PreparedEntry(scan.name, scan.site, link, content, width, height, scan.doubts)
-
-
-def cells(record: PreparationRecord) -> list[str | float | None]:
-    """Return what was measured, in the order of `COLUMNS`."""
+def preparation_cells(record: PreparationRecord) -> list[str | float | None]:
+    """Return what was measured, in the order of `PREPARATION_COLUMNS`."""
     known = record.measures
     least, most = known.field or (None, None)
     return [
@@ -140,30 +83,3 @@ def cells(record: PreparationRecord) -> list[str | float | None]:
         known.agreement,
         sum(record.seconds.values()) if record.seconds else None,
     ]
-
-
-def _table(scans: Sequence[PreparedScan]) -> Numbers:
-    """Return what was measured, as a table of its own."""
-    rows = []
-    for scan in scans:
-        own = [
-            _number(cell, digits) for cell, digits in zip(cells(scan.record), _DIGITS, strict=True)
-        ]
-        site = "" if scan.site == NO_SITE else scan.site
-        rows.append([scan.name, site, *own, ", ".join(doubt.kind for doubt in scan.doubts)])
-    names = [column.name for column in COLUMNS]
-    note = "; ".join(f"{column.name}: {_lower(column.meaning)}" for column in COLUMNS[4:])
-    return Numbers(
-        "What was measured",
-        f"Volumes in millilitres; {note}.",
-        ["Scan", "Site", *names, "To check"],
-        rows,
-    )
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]
-
-
-def _number(cell: str | float | None, digits: int) -> str:
-    return f"{cell:,.{digits}f}" if isinstance(cell, float) else "–"

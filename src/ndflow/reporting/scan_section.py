@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -18,13 +19,12 @@ from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.preview import Preview, small_volume, upright
+from ndflow.image.preview import Preview, read_preview, small_volume, upright
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
 from ndflow.methods.base import DensityModel
 from ndflow.methods.targets import chosen_density
 from ndflow.reporting.content import Column, Curves, ScanEntry, Slices, Volumes
-from ndflow.reporting.montage import Windows, thumbnail
 from ndflow.study.distances import NO_SITE
 from ndflow.study.finished import FinishedStudy, mask_used
 from ndflow.study.integrity import read_results, refuse_other_image, refuse_other_inputs
@@ -215,26 +215,6 @@ def _density(quantiles: FloatArray, x: FloatArray) -> FloatArray:
     return density
 
 
-@dataclass(frozen=True)
-class Pictures:
-    """The pictures of a scan, as far as there are any.
-
-    Attributes
-    ----------
-    preview : its slices.
-    windows : the grey windows that all scans share.
-    embedded : whether the slices are part of the page, and do not only lie beside it.
-    volumes : for the viewer.
-    problem : why there are no volumes, where there should be some.
-    """
-
-    preview: Preview | None = None
-    windows: Windows | None = None
-    embedded: bool = False
-    volumes: Volumes | None = None
-    problem: str = ""
-
-
 def columns_of(scans: Sequence[ScanSummary]) -> tuple[Column, ...]:
     """Return the columns of the table: one more than usual, if a lesion mask was given."""
     return (*COLUMNS, _LESION) if any(scan.scan.lesion for scan in scans) else COLUMNS
@@ -259,43 +239,26 @@ def lesion_remarks(scans: Sequence[ScanSummary]) -> list[str]:
 
 
 def scan_entry(
-    scan: ScanSummary,
-    doubts: Sequence[Doubt],
-    reference: DensityModel,
-    pictures: Pictures,
-    columns: Sequence[Column] = COLUMNS,
+    scan: ScanSummary, doubts: Sequence[Doubt], reference: DensityModel, columns: Sequence[Column]
 ) -> ScanEntry:
-    """Return what the page says of a scan.
+    """Return what the page says of a scan, without its pictures.
 
     Parameters
     ----------
     scan, doubts : the scan, and what to check in it.
     reference : in the units of the result.
-    pictures : of the scan.
     columns : of the table, see `columns_of`.
     """
-    match, name = scan.record.match, scan.scan.name
+    match = scan.record.match
     choice = match.target if match else None
     target = chosen_density(choice, reference)
-    flags = list(doubts)
-    if pictures.problem:
-        text = f"It cannot be shown in the viewer: {pictures.problem}"
-        flags.append(Doubt("not shown", text, "check that its files are where they were"))
-    notes = [choice.sentence()] if choice else []
-    notes += _excluded(scan)
-    small = None
-    if pictures.preview is not None and pictures.windows is not None:
-        small = thumbnail(pictures.preview, pictures.windows.after)
     return ScanEntry(
-        name,
+        scan.scan.name,
         scan.site,
         [*_cells(scan, target), *([_excluded_ml(scan)] if _LESION in columns else [])],
-        flags,
-        thumbnail=small,
-        slices=_slices(scan, pictures),
+        doubts,
         curves=curves_of(scan, target),
-        volumes=pictures.volumes,
-        notes=notes,
+        notes=[*([choice.sentence()] if choice else []), *_excluded(scan)],
     )
 
 
@@ -341,15 +304,20 @@ def _ml(volume: float) -> str:
     return f"{volume:,.0f}" if volume >= 10 else f"{volume:.2g}"
 
 
-def _slices(scan: ScanSummary, pictures: Pictures) -> Slices | None:
-    preview = pictures.preview
-    if preview is None:
+def preview_of(path: Path) -> Preview | None:
+    """Return the preview of a result; None if there is none, or none of ours."""
+    try:
+        return read_preview(path)
+    except FileError:
         return None
-    path = scan.paths.preview
+
+
+def slices_of(path: Path, preview: Preview, *, embedded: bool) -> Slices:
+    """Return the slices of a preview; `embedded` if they are part of the page."""
     height, width = preview.before.shape
     return Slices(
         f"{path.parent.name}/{path.name}",
-        path.read_bytes() if pictures.embedded else None,
+        path.read_bytes() if embedded else None,
         width,
         height,
         preview.before_window,

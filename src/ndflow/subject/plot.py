@@ -11,10 +11,10 @@ import numpy as np
 from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.errors import InvalidValueError
-from ndflow.evaluation.distribution import EmpiricalDistribution, empirical_distribution
+from ndflow.evaluation.distribution import empirical_distribution
+from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves
 from ndflow.figures.joint import JointVoxels, joint_figure
-from ndflow.figures.scan_panels import ScanPanel, scan_figure
-from ndflow.figures.style import ACCENT
+from ndflow.figures.scan_panels import scan_figure
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
 
@@ -51,28 +51,6 @@ def plot_result(
     levels, counts = histogram.values[:, 0], histogram.counts
     before = empirical_distribution(levels, counts)
     after = empirical_distribution(imap(levels), counts)
-    return plot_scan(mixture, imap, before, after, target)
-
-
-def plot_scan(
-    mixture: GaussianMixture,
-    imap: IntensityMap,
-    before: EmpiricalDistribution,
-    after: EmpiricalDistribution,
-    target: GaussianMixture | None,
-    *,
-    colour: str = ACCENT,
-) -> Figure:
-    """Draw a scan before and after.
-
-    Parameters
-    ----------
-    mixture : its density.
-    imap : its map.
-    before, after : the intensities of its voxels.
-    target : the density it was brought to, in the units of the result, if there is one.
-    colour : of its curves.
-    """
     low, high = mixture.quantile(DETERMINED_RANGE).tolist()
     x = np.linspace(low, high, _POINTS)
     components = mixture.component_densities(x)
@@ -82,22 +60,18 @@ def plot_scan(
     mean, sd = after.mean(), after.sd()
     if target is not None:
         mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
-    panel = ScanPanel(
-        x=x,
-        histogram=before.density(midpoint_edges(x)),
-        mixture=components.sum(axis=0),
-        components=components,
-        map_x=x,
-        map_y=map_y,
-        map_slope=np.exp(log_slope),
-        map_straight=mean + sd * align(mixture)(x),
-        y=y,
-        result=after.density(midpoint_edges(y)),
-        target=None if target is None else np.exp(target.logpdf(y)),
-        quantiles=None if target is None else after.quantile(QUANTILE_LEVELS),
-        target_quantiles=None if target is None else target.quantile(QUANTILE_LEVELS),
+    fit = FitCurves(y, after.density(midpoint_edges(y)))
+    if target is not None:
+        fit = fit._replace(
+            target=np.exp(target.logpdf(y)),
+            quantiles=after.quantile(QUANTILE_LEVELS),
+            target_quantiles=target.quantile(QUANTILE_LEVELS),
+        )
+    return scan_figure(
+        DensityCurves(x, before.density(midpoint_edges(x)), components.sum(axis=0), components),
+        MapCurves(x, map_y, np.exp(log_slope), mean + sd * align(mixture)(x)),
+        fit,
     )
-    return scan_figure(panel, colour=colour)
 
 
 # ── several channels ──────────────────────────────────────────────────────────────────────────────

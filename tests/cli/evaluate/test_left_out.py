@@ -46,7 +46,7 @@ def test_why_sites_cannot_be_classified_is_noted(
     if why == "one site":
         chosen, reason = studies.rows[:3], "not from two or more known sites"
     elif why == "one scan":
-        chosen, reason = studies.rows[:4], "a site has one scan only"
+        chosen, reason = studies.rows[:4], "each site needs at least 2 scans"
     elif why == "another grid":
         moved = AFFINE + np.diag([0, 0, 0.5, 0])
         save(studies.folder / "g.nii.gz", head(5, shape=SMALL), moved)
@@ -152,10 +152,10 @@ def test_a_condition_that_cannot_be_classified_is_named_once(
     def fail(**_: object) -> None:
         raise InvalidValueError("the forest is on fire; call the rangers")
 
-    monkeypatch.setattr("ndflow.evaluation.classification.classify_fold", fail)
+    monkeypatch.setattr("ndflow.evaluation.classification.classify_folds", fail)
     ran = run("evaluate", flow, *QUICK)
     assert ran.code == 1
-    assert len(ran.errors) == 5  # although each condition has two folds
+    assert len(ran.errors) == 5
     notes = ran.out.partition("Not done\n")[2].partition("\n\n")[0]
     assert notes.splitlines() == [
         f"no classification of sites for {name}: the forest is on fire; call the rangers"

@@ -25,7 +25,7 @@ def test_tables_figures_and_record_are_written_and_reproducible(
     words = ("evaluate", flow, *QUICK, "--covariate", "age")
     ran = run(*words)
     assert ran.code == 0
-    assert ran.err.splitlines()[:2] == ["read: 9 scans", "classify: 10 forests"]
+    assert ran.err.splitlines()[:2] == ["read: 9 scans", "classify: 5 conditions"]
     assert ran.err.splitlines()[2] == "shuffle sites: 9 shuffles"
     assert ran.err.splitlines()[3] == "figures: 10 figures"
     out = flow / "evaluation"

@@ -16,7 +16,6 @@ from phantoms import voxels_of
 from studies import SiteStudy
 
 from ndflow._version import __version__
-from ndflow.errors import FileError
 from ndflow.reporting.evaluation_section import evaluation_section
 from ndflow.subject.records import EvaluationRecord
 from ndflow.values import JSON
@@ -185,9 +184,9 @@ def test_tables_and_figures_of_an_evaluation_are_shown(
 def test_a_condition_whose_name_is_a_number_keeps_its_name(tmp_path: Path) -> None:
     EvaluationRecord(results={"2.50": "abc"}).write(tmp_path / "evaluation.json")
     (tmp_path / "fitness.tsv").write_text("condition\tw1\n2.50\t0.123456\nnan\tn/a\n")
-    (table,) = evaluation_section(tmp_path, "abc").tables
+    (table,) = evaluation_section(tmp_path, "abc")["tables"]
     assert table.rows == [["2.50", "0.123"], ["nan", "–"]]
-    assert not any(evaluation_section(tmp_path, "of other results"))
+    assert not evaluation_section(tmp_path, "of other results")
 
 
 def test_effects_and_reliability_have_one_row_per_condition(tmp_path: Path) -> None:
@@ -202,7 +201,7 @@ def test_effects_and_reliability_have_one_row_per_condition(tmp_path: Path) -> N
     rows = [f"{c} {t} 3 6 0.91234 -0.1 0.99 ICC(1,1)" for c in "ab" for t in ("WM", "GM")]
     rows = ["\t".join(row.split()) for row in (head, *rows)]
     (tmp_path / "reliability.tsv").write_text("\n".join(rows) + "\n")
-    agree, effects = evaluation_section(tmp_path, "abc").tables
+    agree, effects = evaluation_section(tmp_path, "abc")["tables"]
     assert agree.head == ["condition", "subjects", "icc WM", "icc GM"]
     icc = "0.91 [−0.10, 0.99]".replace(" ", "\N{NO-BREAK SPACE}")
     assert agree.rows == [[one, "3", icc, icc] for one in "ab"]
@@ -210,28 +209,6 @@ def test_effects_and_reliability_have_one_row_per_condition(tmp_path: Path) -> N
     assert effects.head == ["condition", "covariate", "WM", "GM"]
     cells = [cell.replace("\N{NO-BREAK SPACE}", " ") for cell in effects.rows[0]]
     assert cells == ["a", "age", "0.50* [−0.25, 0.75]", "0.50 [−0.25, 0.75]"]
-
-
-TABLES = {
-    "fitness": "condition\tw1\n2.50\t0.123456\nnan\tn/a\n",
-    "tissue": "condition\ttissue\tquartile\tmean\tsd\tpaired_holm\n"
-    + "".join(f"{c}\t{t}\t1\t0.5\t0.01\t0.2\n" for c in "ab" for t in ("GM", "WM")),
-}
-
-
-@pytest.mark.parametrize("name", sorted(TABLES))
-def test_a_table_of_an_evaluation_that_was_cut_short_is_refused(tmp_path: Path, name: str) -> None:
-    EvaluationRecord(results={"x": "abc"}).write(tmp_path / "evaluation.json")
-    path, content = tmp_path / f"{name}.tsv", TABLES[name]
-    path.write_text(content)
-    assert len(evaluation_section(tmp_path, "abc").tables) == 1
-    for end in range(len(content)):
-        path.write_text(content[:end])
-        if content[:end].endswith("\n"):  # cut between two rows
-            continue
-        with pytest.raises(FileError, match="ndflow evaluate") as caught:
-            evaluation_section(tmp_path, "abc")
-        assert caught.value.path == str(path)
 
 
 def test_the_command_names_the_table_that_was_cut_short(run: Run, flow: Path) -> None:

@@ -38,11 +38,11 @@ def demo(
         Only write the scans of the tutorial (docs/tutorial.md), as they come from the scanners:
         shaded, without masks or tissue maps. DIR/study.tsv lists them, DIR/later.tsv three more.
     """
-    from ndflow.cli.console import print_error, print_text
+    from ndflow.cli.console import print_text
     from ndflow.cli.endings import print_summary
     from ndflow.cli.report_page import PageOutcome
     from ndflow.cli.run import ProgressDisplay, command_line
-    from ndflow.demo.run import check_demo, run_demo
+    from ndflow.demo.run import run_demo
 
     folder = Path(dir).absolute()
     if raw and jobs != -1:
@@ -52,18 +52,13 @@ def demo(
         )
     if raw:
         return _write_raw(dir, verbosity)
-    check_demo(folder)
     with ProgressDisplay(verbosity) as progress:
         done = run_demo(folder, progress, jobs=jobs, command=command_line())
-    page = PageOutcome(done.page)
     if not verbosity.quiet:
         print_text("\n".join([*_table(done, folder), "", ""]))
-    if done.problem:
-        print_error(f"{done.page}: could not be written: {done.problem}")
-        page = PageOutcome(None, "could not be written", code=1)
     again = f"ndflow cohort study.tsv OUT {done.results[-1].options}".rstrip()
-    print_summary(done.summary, done.study, verbosity, page, again=again)
-    return page.code
+    print_summary(done.summary, done.study, verbosity, PageOutcome(done.page), again=again)
+    return 0
 
 
 def _write_raw(folder: str, verbosity: Verbosity) -> int:
@@ -71,12 +66,11 @@ def _write_raw(folder: str, verbosity: Verbosity) -> int:
     from ndflow.cli.console import print_text
     from ndflow.demo.run import write_raw_scans
 
-    made = write_raw_scans(Path(folder))
+    scans, later = write_raw_scans(Path(folder))
     if not verbosity.quiet:
-        both = made.scans + made.later_scans
         print_text(
-            f"{both} raw scans of three simulated scanners written to {folder}: "
-            f"study.tsv lists {made.scans}, later.tsv {made.later_scans} more\n"
+            f"{scans + later} raw scans of three simulated scanners written to {folder}: "
+            f"study.tsv lists {scans}, later.tsv {later} more\n"
         )
     return 0
 

@@ -1,0 +1,92 @@
+"""The images of a joint study on its page: rows of the table, and joint densities of a few."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ndflow.doubt import Doubt
+from ndflow.figures.style import svg
+from ndflow.image.preview import Preview
+from ndflow.image.subject import Scan
+from ndflow.reporting.content import Column, Picture, ScanEntry
+from ndflow.reporting.montage import thumbnail
+from ndflow.reporting.scan_section import preview_of, slices_of
+from ndflow.study.distances import NO_SITE
+from ndflow.subject.plot import plot_joint_density
+from ndflow.subject.records import JointMapRecord
+
+JOINT_COLUMNS = (
+    Column("channel", "What the image shows", True),
+    Column(
+        "aligned",
+        "Distance of all channels of the subject from the target (sliced Wasserstein), in standard "
+        "deviations, after alignment of mean and standard deviation alone",
+        True,
+    ),
+    Column("by itself", "The same after a map of each channel by itself", True),
+    Column("joint", "The same after the joint map, which made the image", True),
+    Column("moved", "How far the joint flow moved voxels, in standard deviations"),
+    Column("smallest det", "Smallest determinant of the Jacobian of the joint flow"),
+    Column("largest det", "Largest determinant of the Jacobian of the joint flow"),
+    Column("voxels", "Voxels from which the densities were estimated"),
+)
+JOINT_METHODS = (
+    "The channels of each subject were brought to one joint reference together, by the map of each "
+    "channel by itself and then a joint flow, unless that would have led away from the reference."
+)
+_DRAWN = 3  # subjects whose joint densities are shown
+
+
+class JointImage(NamedTuple):
+    """One channel of a subject."""
+
+    scan: Scan
+    record: JointMapRecord
+    picture: Path
+    preview: Preview | None
+
+    @property
+    def flags(self) -> list[Doubt]:
+        """What to check."""
+        warnings = (Doubt("warning", text, "see what it says") for text in self.record.warnings)
+        return [*self.record.doubts, *warnings]
+
+
+def read_joint_image(folder: Path, scan: Scan) -> JointImage:
+    """Read what the files of a joint study say about an image."""
+    picture = folder / "figures" / f"{scan.name}.png"
+    return JointImage(
+        scan, JointMapRecord.read(folder / scan.sidecar), picture, preview_of(picture)
+    )
+
+
+def joint_densities(images: Sequence[JointImage], names: Sequence[str]) -> list[Picture]:
+    """Return the joint densities of the first subjects, before and after."""
+    pictures = []
+    for one in [one for one in images if one.record.channel == names[0]][:_DRAWN]:
+        mixture, target = one.record.mixture, one.record.target
+        if mixture is not None and target is not None:
+            drawn = plot_joint_density(mixture, one.record.map, target.mixture, names)
+            called = one.scan.subject or one.scan.name
+            about = f"Joint densities of {called}, before and after, with those of the reference"
+            pictures.append(Picture(svg(drawn), about, caption=f"{called}, drawn from its density"))
+    return pictures
+
+
+def joint_entry(one: JointImage, *, embedded: bool) -> ScanEntry:
+    """Return what the page says of an image; `embedded` if its slices are part of the page."""
+    figures, voxels, preview = one.record.joint, one.record.voxels, one.preview
+    measured: list[str | float | None] = [None] * 6
+    if figures is not None:
+        distances = (figures.aligned, figures.channelwise, figures.finished)
+        measured = [*distances, figures.moved, *figures.determinants]
+    return ScanEntry(
+        one.scan.name,
+        one.scan.site or NO_SITE,
+        [one.record.channel, *measured, None if voxels is None else voxels.fitted],
+        one.flags,
+        thumbnail=None if preview is None else thumbnail(preview, preview.after_window),
+        slices=None if preview is None else slices_of(one.picture, preview, embedded=embedded),
+    )
