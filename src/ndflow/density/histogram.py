@@ -229,7 +229,7 @@ def _selected(
     shape = voxels.shape if channels == 1 else voxels.shape[:-1]
     rows = voxels.reshape(-1, channels)
     keep = None if mask is None else _inside(_of_shape(mask, "mask", shape))
-    heavy = None if weights is None else _of_shape(weights, "weights", shape).astype(np.float64)
+    heavy = None if weights is None else np.asarray(_of_shape(weights, "weights", shape), float)
     if keep is not None:
         # numpy selects elements of a vector several times faster than rows of a matrix
         rows = rows[:, 0][keep][:, np.newaxis] if channels == 1 else rows[keep]

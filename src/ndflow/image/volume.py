@@ -81,7 +81,9 @@ class Volume:
         """Return the values of stored voxels; without scaling, the same array."""
         if self.slope == 1 and self.inter == 0:
             return stored
-        return stored * np.float64(self.slope) + self.inter
+        values: NDArray[np.float64] = stored * np.float64(self.slope)
+        values += self.inter
+        return values
 
     def is_zero(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which values are 0.
