@@ -223,17 +223,13 @@ class Affine(IntensityMap):
         return self._mapped(x), np.full(len(x), np.linalg.slogdet(self.matrix)[1])
 
 
-def align(
-    source: GaussianMixture, target: GaussianMixture | None = None, *, whiten: bool = False
-) -> Affine:
+def align(source: GaussianMixture, target: GaussianMixture | None = None) -> Affine:
     """Return the affine map that gives `source` the mean and standard deviation of `target`.
 
     Parameters
     ----------
     source : a density.
     target : a density with the same channels. By default, zero mean and unit variance.
-    whiten : align the whole covariance, with the symmetric matrix of optimal transport, instead of
-        the variance of each channel. With one channel there is no difference.
 
     Raises
     ------
@@ -245,17 +241,14 @@ def align(
     >>> align(scan)([80.0, 100.0, 120.0])
     array([-1.,  0.,  1.])
     """
-    d = source.channels
-    mean, covariance = np.zeros(d), np.eye(d)
+    mean, variances = np.zeros(source.channels), np.ones(source.channels)
     if target is not None:
-        if target.channels != d:
-            raise InvalidValueError(f"source has {d} channels, but target {target.channels}")
-        mean, covariance = target.mean(), target.covariance()
-    own = source.covariance()
-    if whiten:
-        matrix = gaussian.monge(own[np.newaxis], covariance[np.newaxis])[0]
-    else:
-        matrix = np.diag(np.sqrt(np.diagonal(covariance) / np.diagonal(own)))
+        if target.channels != source.channels:
+            raise InvalidValueError(
+                f"source has {source.channels} channels, but target {target.channels}"
+            )
+        mean, variances = target.mean(), np.diagonal(target.covariance())
+    matrix = np.diag(np.sqrt(variances / np.diagonal(source.covariance())))
     return Affine(matrix, mean - einsum("ij,j->i", matrix, source.mean()))
 
 
