@@ -214,7 +214,7 @@ def is_compressed(name: str) -> bool:
     return name.lower().endswith((".gz", ".mgz"))
 
 
-def decompressed(path: str, file: Readable) -> Iterator[bytes]:
+def decompressed(path: str, file: _Hashing) -> Iterator[bytes]:
     """Yield the content of a gzip file in pieces, and verify it.
 
     The checksum comes last in the file, so no content is verified before the iterator has ended.
@@ -248,13 +248,6 @@ def decompressed(path: str, file: Readable) -> Iterator[bytes]:
             data += file.read(1)  # a member begins with a mark of two bytes
         if data and not data.startswith(_GZIP):
             raise FileError(path, "trailing garbage: something follows its compressed data", _AGAIN)
-
-
-class Readable(Protocol):
-    """Anything that bytes can be read from."""
-
-    def read(self, most: int, /) -> bytes:
-        """Return the next bytes, none at the end."""
 
 
 class Sink(Protocol):

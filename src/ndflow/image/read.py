@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, is_compressed, open_stream, sha256_of
-from ndflow.image.layout import DAMAGED, Header, Layout, affine_of, describes, shape_problem
 from ndflow.image.mgh import (
     MGH_START,
     MGH_TAIL,
@@ -24,7 +23,7 @@ from ndflow.image.mgh import (
     refuse_other_type,
 )
 from ndflow.image.nifti import add_extensions, header_size, nifti_header_for, nifti_layout
-from ndflow.image.volume import Volume
+from ndflow.image.volume import DAMAGED, Header, Layout, Volume, affine_of, describes, shape_problem
 from ndflow.values import FloatArray
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage

@@ -143,7 +143,6 @@ def tissue_model(
     map_of: Callable[[int], IntensityMap] | None = None,
     *,
     weights: ArrayLike | None = None,
-    effective_count: float = 1e4,
 ) -> TissueModel:
     """Return the tissues of a population.
 
@@ -153,7 +152,6 @@ def tissue_model(
     map_of : returns the map that takes a scan, given by its index, to the space of the reference.
         Default: the alignment that the module describes.
     weights : the weight of each scan, equal by default.
-    effective_count : of the fits, see `fit`.
 
     Raises
     ------
@@ -184,9 +182,7 @@ def tissue_model(
     if map_of is None:
         map_of = [align(stack(scan.densities, mean)) for scan in scans].__getitem__
     densities = tuple(
-        fit(
-            mean_density(_Moved(scans, map_of, tissue, shares)), effective_count=effective_count
-        ).mixture
+        fit(mean_density(_Moved(scans, map_of, tissue, shares))).mixture
         for tissue in range(len(TISSUES))
     )
     model = TissueModel(densities, mean, _covariance(proportions, shares))

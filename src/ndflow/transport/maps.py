@@ -307,10 +307,7 @@ class PiecewiseLinear(IntensityMap):
         first, last = self.knots[0], self.knots[-1]
         return f"PiecewiseLinear({self.knots.size} points from {first:g} to {last:g})"
 
-    @property
-    def channels(self) -> int:
-        """One."""
-        return 1
+    channels = 1
 
     def inverse(self) -> PiecewiseLinear:
         """Return the map with knots and values exchanged."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -25,19 +25,6 @@ class HasMixture(Protocol):
     @property
     def mixture(self) -> GaussianMixture:
         """The density."""
-
-
-class AlignedMatch(NamedTuple):
-    """An alignment, and the match that followed it.
-
-    Attributes
-    ----------
-    affine : the alignment of the source.
-    match : of the aligned source to the target.
-    """
-
-    affine: Affine
-    match: Match
 
 
 def normalising_map(
@@ -105,7 +92,7 @@ def align_and_match(
     objective: str = "l2",
     regularisation: float = 1e-3,
     frozen: Sequence[int] = (),
-) -> AlignedMatch:
+) -> tuple[Affine, Match]:
     """Align the moments of a source with those of a target, and match what the alignment leaves.
 
     Parameters
@@ -129,7 +116,7 @@ def align_and_match(
     matched = match(
         aligned, target, objective=objective, regularisation=regularisation, frozen=frozen
     )
-    return AlignedMatch(affine, matched)
+    return affine, matched
 
 
 def flow_map(affine: Affine, matched: Match, *, solver: str = "exact", steps: int = 100) -> Chain:

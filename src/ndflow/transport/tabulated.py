@@ -96,10 +96,7 @@ class Tabulated(IntensityMap):
         first, last = self.knots[0], self.knots[-1]
         return f"Tabulated({self.knots.size} points from {first:g} to {last:g})"
 
-    @property
-    def channels(self) -> int:
-        """One."""
-        return 1
+    channels = 1
 
     def inverse(self) -> InverseTabulated:
         """Return the exact inverse of the interpolant."""
@@ -170,10 +167,7 @@ class InverseTabulated(IntensityMap):
         first, last = self.table.values[0], self.table.values[-1]
         return f"InverseTabulated({self.table.knots.size} points from {first:g} to {last:g})"
 
-    @property
-    def channels(self) -> int:
-        """One."""
-        return 1
+    channels = 1
 
     def inverse(self) -> Tabulated:
         """Return the table itself."""
