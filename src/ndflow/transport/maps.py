@@ -256,6 +256,17 @@ def align(source: GaussianMixture, target: GaussianMixture | None = None) -> Aff
 
 _LARGEST = 1e150  # bound of knots and values, so that products of them are finite
 _STEEPEST = 1e100  # largest slope, and inverse of the smallest
+_MAX_POINTS = 1 << 16
+
+
+def rising(value: ArrayLike, name: str, length: int | None = None) -> FloatArray:
+    """Return the knots of a map, or their values, which must rise; messages call it `name`."""
+    array = real_array(value, name, length)
+    if not 2 <= array.size <= _MAX_POINTS:
+        raise InvalidValueError(f"{name} must number between 2 and {_MAX_POINTS}, not {array.size}")
+    if not (array[1:] > array[:-1]).all() or np.abs(array).max() > _LARGEST:
+        raise InvalidValueError(f"{name} must be strictly increasing, within ±{_LARGEST:g}")
+    return array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -285,16 +296,10 @@ class PiecewiseLinear(IntensityMap):
 
     def __post_init__(self) -> None:
         """Validate."""
-        knots = real_array(self.knots, "knots", None)
-        if knots.size < 2:
-            raise InvalidValueError(f"knots must number at least 2, not {knots.size}")
-        values = real_array(self.values, "values", knots.size)
-        for name, array in (("knots", knots), ("values", values)):
-            if not (array[1:] > array[:-1]).all():
-                raise InvalidValueError(f"{name} must be strictly increasing")
-            if np.abs(array).max() > _LARGEST:
-                raise InvalidValueError(f"{name} must lie within ±{_LARGEST:g}")
-            object.__setattr__(self, name, array)
+        knots = rising(self.knots, "knots")
+        values = rising(self.values, "values", knots.size)
+        object.__setattr__(self, "knots", knots)
+        object.__setattr__(self, "values", values)
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             slopes = np.diff(values) / np.diff(knots)
         if slopes.max() > _STEEPEST or slopes.min() < 1 / _STEEPEST:
