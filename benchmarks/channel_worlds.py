@@ -71,7 +71,7 @@ from ndflow.demo.simulate import (
     simulate_scan,
 )
 from ndflow.density import GaussianMixture, fit, histogram
-from ndflow.density.joint_histogram import joint_histogram
+from ndflow.density.condense import joint_histogram
 from ndflow.evaluation.tissues import weighted_quantile
 from ndflow.preparation.registration import Anatomy, load_anatomy
 from ndflow.transport import Affine, IntensityMap, PiecewiseLinear

@@ -25,7 +25,7 @@ from measuring import Table, child
 from worlds import world_grid
 
 from ndflow.density import GaussianMixture, fit, histogram
-from ndflow.density.joint_histogram import joint_histogram
+from ndflow.density.condense import joint_histogram
 from ndflow.preparation.registration import load_anatomy
 from ndflow.transport.joint import EFFECTIVE_COUNT, joint_map
 

@@ -26,12 +26,14 @@ import nibabel as nib
 import numpy as np
 
 import ndflow
-from ndflow.transport import Match, QuantileMap, flow_map, match, tabulate
+from ndflow import GaussianMixture, divergence, divergence_gradient
+from ndflow.transport import QuantileMap, flow_map, match, tabulate
 
 LEVELS = (np.arange(199) + 0.5) / 199
 ENDS = (0.0005, 0.9995)
 EVIDENCE = (1e3, 1e4, 1e5, 1e6, 1e7)
 PAIRS = 4
+STEPS = 200  # of gradient descent
 
 Pair = tuple[ndflow.GaussianMixture, ndflow.GaussianMixture]
 
@@ -76,21 +78,36 @@ def read_pairs(sites: dict[str, list[ndflow.Histogram]]) -> list[Pair]:
     ]
 
 
+def descended(source: GaussianMixture, target: GaussianMixture) -> GaussianMixture:
+    """Match by plain gradient descent, as in the paper; a step that would go up is halved."""
+    here, rate = source, 1.0
+    value, by_mean, by_precision = divergence_gradient(here, target)
+    for _ in range(STEPS):
+        while rate > 1e-12:
+            means, precisions = here.means - rate * by_mean, here.precisions - rate * by_precision
+            if precisions.min() > 0:
+                there = GaussianMixture(source.weights, means, precisions)
+                if divergence(there, target) <= value:
+                    here = there
+                    break
+            rate /= 2
+        value, by_mean, by_precision = divergence_gradient(here, target)
+    return here
+
+
 def matches(pairs: list[Pair]) -> None:
-    ways: dict[str, Callable[[Pair], Match]] = {
-        "L2, 200 gradient steps, no regulariser": lambda pair: match(
-            *pair, optimiser="descent", steps=200, regularisation=0.0
-        ),
-        "L2, minimised, no regulariser": lambda pair: match(*pair, regularisation=0.0),
-        "L2, minimised, gamma .001": lambda pair: match(*pair),
-        "Cramer, minimised, gamma .001": lambda pair: match(*pair, objective="cramer"),
+    ways: dict[str, Callable[[Pair], GaussianMixture]] = {
+        "L2, 200 gradient steps, no regulariser": lambda pair: descended(*pair),
+        "L2, minimised, no regulariser": lambda pair: match(*pair, regularisation=0.0).matched,
+        "L2, minimised, gamma .001": lambda pair: match(*pair).matched,
+        "Cramer, minimised, gamma .001": lambda pair: match(*pair, objective="cramer").matched,
     }
     aligned = [np.abs(q.quantile(LEVELS) - p.quantile(LEVELS)).mean() for q, p in pairs]
     print(f"{len(pairs)} pairs, aligned: W1 {np.mean(aligned):.3f}")
     for name, way in ways.items():
         left, wider, moved = [], [], []
         for q, p in pairs:
-            end = way((q, p)).matched
+            end = way((q, p))
             x = q.quantile(LEVELS)
             imap = QuantileMap(q, end)
             left.append(np.abs(imap(x) - p.quantile(LEVELS)).mean())

@@ -45,7 +45,7 @@ for d in (1, 2, 3):
     fit = ndflow.fit(scan(d, 1))
     sums[f"fit {d}"] = checksum(fit)
     source, target = fit.mixture, mixture(d, 2).transformed(100 * np.eye(d), np.zeros(d))
-    aligned = ndflow.transport.align(source, target, whiten=True)
+    aligned = ndflow.transport.align(source, target)
     near = source.transformed(aligned.matrix, aligned.offset)
     sums[f"divergence {d}"] = checksum(*ndflow.transport.divergence_gradient(near, target)[1:])
     match = ndflow.transport.match(near, target)

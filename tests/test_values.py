@@ -218,7 +218,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Affine", {"matrix": INF}, "matrix must be finite"),
     ("Affine", {"offset": NAN}, "offset must be finite"),
     ("Affine", {"matrix": [], "offset": []}, "offset|matrix"),
-    ("Flow", {"source": PLANE}, "same components and channels"),
+    ("Flow", {"source": PLANE}, "same weights and channels"),
     ("Flow", {"source": AFFINE}, "source"),
     ("Flow", {"target": 1.0}, "target"),
     (

@@ -54,7 +54,7 @@ class Value:
         """
         for name, part in self._parts():
             _check_length(type(self), name, part)
-        named = {name: _plain(part) for name, part in self._parts() if part is not None}
+        named = {name: _json(part) for name, part in self._parts() if part is not None}
         return {"type": type(self).__name__} | named
 
     @classmethod
@@ -244,18 +244,6 @@ def points(x: ArrayLike, channels: int) -> tuple[FloatArray, tuple[int, ...]]:
             f"the last axis must hold the {channels} channels, but the shape is {array.shape}"
         )
     return array.reshape(-1, channels), array.shape[:-1]
-
-
-def _plain(item: Any) -> Any:
-    if isinstance(item, Value):
-        return item.to_dict()
-    if isinstance(item, np.ndarray):
-        return item.tolist()
-    if isinstance(item, tuple | list):
-        return [_plain(part) for part in item]
-    if isinstance(item, dict):
-        return {key: _plain(part) for key, part in item.items()}
-    return item
 
 
 def _rebuilt(data: Any, depth: int = 0) -> Any:

@@ -222,10 +222,6 @@ def test_histograms_of_chunks_of_several_channels_add_up_exactly(seed, kind, cut
             "unrelated bins.*slope",
         ),
         (lambda: ndflow.histogram([1], inter=0.5) + ndflow.histogram([1]), "unrelated bins.*inter"),
-        (
-            lambda: ndflow.histogram([1]) + ndflow.histogram([[1, 2]], channels=2),
-            "1 and of 2 channels",
-        ),
         (lambda: Histogram([1.0, 2.0], [1.0, -1.0]), "counts .*negative"),
         (lambda: Histogram([1.0, 2.0], [1.0]), r"counts .*\(2\).*\(1,\)"),
         (lambda: Histogram([1.0], [1.0], [-1.0]), "widths .*negative"),

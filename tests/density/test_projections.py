@@ -28,9 +28,7 @@ def test_a_projection_has_the_moments_of_projected_points(d):
     assert line.covariance()[0, 0] == pytest.approx(variance)
 
 
-def test_directions_and_channels_must_fit():
+def test_directions_must_fit():
     mixture = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
     with pytest.raises(InvalidValueError, match="direction"):
         projected(mixture, [1.0, 0.0, 0.0])
-    with pytest.raises(InvalidValueError, match="channel"):
-        marginal(mixture, 2)

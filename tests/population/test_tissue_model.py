@@ -137,7 +137,7 @@ def test_few_scans_do_not_determine_how_people_differ(count: int) -> None:
 
 
 def test_a_population_needs_at_least_one_scan() -> None:
-    with pytest.raises(InvalidValueError, match="at least one scan"):
+    with pytest.raises(InvalidValueError, match="one or more scans"):
         tissue_model([])
 
 

@@ -162,7 +162,7 @@ def test_units_of_the_reference_change_nothing() -> None:
 
 def test_what_makes_no_sense_is_refused() -> None:
     two = GaussianMixture([1.0], np.zeros((1, 2)), [np.eye(2)])
-    with pytest.raises(InvalidValueError, match="one channel, not 2"):
+    with pytest.raises(InvalidValueError, match="one channel, but this mixture has 2"):
         adapted_proportions(two, MODEL)
     for strength in (0, -1e-3, np.nan):
         with pytest.raises(InvalidValueError, match="prior_strength"):

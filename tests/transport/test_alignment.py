@@ -20,9 +20,6 @@ def test_without_a_target_it_gives_zero_mean_and_unit_variance(mixture):
     standard = moved(mixture, align(mixture))
     np.testing.assert_allclose(standard.mean(), np.zeros(d), atol=1e-11)
     np.testing.assert_allclose(np.diagonal(standard.covariance()), np.ones(d), rtol=1e-11)
-    white = moved(mixture, align(mixture, whiten=True))
-    np.testing.assert_allclose(white.mean(), np.zeros(d), atol=1e-10)
-    np.testing.assert_allclose(white.covariance(), np.eye(d), atol=1e-10)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 3))
@@ -33,27 +30,21 @@ def test_with_a_target_it_gives_the_targets_moments(seed, channels):
     np.testing.assert_allclose(
         np.diagonal(plain.covariance()), np.diagonal(target.covariance()), rtol=1e-11
     )
-    whole = moved(source, align(source, target, whiten=True))
-    np.testing.assert_allclose(whole.mean(), target.mean(), atol=1e-10)
-    np.testing.assert_allclose(whole.covariance(), target.covariance(), atol=1e-10)
 
 
 @given(st.integers(0, 10**6), st.integers(2, 3))
-def test_per_channel_leaves_channels_apart_and_whitening_is_the_optimal_transport(seed, channels):
+def test_channels_are_left_apart(seed, channels):
     source, target = pair(seed, channels)
     plain = align(source, target).matrix
     assert (plain == np.diag(np.diagonal(plain))).all()
-    # What makes M the optimal one of all with M Σ0 Mᵀ = Σ1: it is symmetric and positive.
-    whole = align(source, target, whiten=True).matrix
-    assert (whole == whole.T).all()
-    assert (np.linalg.eigvalsh(whole) > 0).all()
 
 
 def test_samples_get_the_moments_too():
     source, target = pair(0, 2)
-    voxels = align(source, target, whiten=True)(source.sample(200_000, np.random.default_rng(0)))
+    voxels = align(source, target)(source.sample(200_000, np.random.default_rng(0)))
     np.testing.assert_allclose(voxels.mean(axis=0), target.mean(), atol=0.02)
-    np.testing.assert_allclose(np.cov(voxels.T), target.covariance(), atol=0.02)
+    variances = np.diagonal(target.covariance())
+    np.testing.assert_allclose(voxels.var(axis=0), variances, atol=0.02)
 
 
 def test_one_channel_may_be_written_with_numbers():

@@ -189,28 +189,6 @@ def test_the_gradient_in_the_optimisers_coordinates_is_the_derivative(objective,
 
 @pytest.mark.parametrize(("objective", "channels"), OBJECTIVES_AND_CHANNELS)
 @pytest.mark.parametrize("seed", range(4))
-def test_the_gradient_in_means_and_precisions_is_the_derivative(objective, channels, seed):
-    _, _, _, minimised = objective_to_minimise(seed, channels, objective)
-    here = 0.5 * np.random.default_rng(seed).standard_normal(minimised.start().size)
-    means, precisions = minimised.parameters(here)
-    _, _, by_mean, by_precision = minimised.in_parameters(means, precisions)
-    assert_gradient(
-        by_mean.ravel(),
-        slopes(
-            lambda e: minimised.in_parameters(means + e.reshape(means.shape), precisions)[1],
-            means.size,
-        ),
-    )
-    directions = symmetric_directions(len(means), channels)
-    truth = slopes(
-        lambda e: minimised.in_parameters(means, precisions + np.tensordot(e, directions, 1))[1],
-        len(directions),
-    )
-    assert_gradient(np.einsum("kij,akij->a", by_precision, directions), truth)
-
-
-@pytest.mark.parametrize(("objective", "channels"), OBJECTIVES_AND_CHANNELS)
-@pytest.mark.parametrize("seed", range(4))
 def test_the_objective_is_the_divergence_and_the_documented_regulariser(objective, channels, seed):
     q, p, free, minimised = objective_to_minimise(seed, channels, objective)
     here = 0.5 * np.random.default_rng(seed).standard_normal(minimised.start().size)
@@ -229,9 +207,6 @@ def test_the_objective_is_the_divergence_and_the_documented_regulariser(objectiv
             0.5 * shift @ q.precisions[k] @ shift + 0.25 * (np.log(ratios) ** 2).sum()
         )
     assert total - value == pytest.approx(0.05 * held, rel=1e-9)
-    assert minimised.in_parameters(means[free], precisions[free])[:2] == pytest.approx(
-        (value, total), rel=1e-9
-    )
 
 
 def test_a_gradient_of_a_mixture_far_away_is_finite():

@@ -289,7 +289,7 @@ def test_bad_options_are_refused_by_name(options, message):
 def test_ends_that_do_not_belong_together_are_refused():
     generator = np.random.default_rng(0)
     one, two, three = (random_mixture(generator, k) for k in (2, 2, 3))
-    with pytest.raises(InvalidValueError, match="the same weights; match them first"):
+    with pytest.raises(InvalidValueError, match="the same weights and channels; match them first"):
         Flow(one, two)
-    with pytest.raises(InvalidValueError, match="the same components and channels"):
+    with pytest.raises(InvalidValueError, match="the same weights and channels"):
         Flow(one, three)

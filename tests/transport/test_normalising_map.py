@@ -157,17 +157,6 @@ def test_options_reach_the_match():
     assert (inner.target.means[1] == aligned.means[1]).all()
 
 
-def test_whitening_aligns_whole_covariances():
-    source, target = pair(0, 2)
-    plain, whole = (normalising_map(source, target, whiten=w, steps=5) for w in (False, True))
-    assert plain.maps[0] == align(source, target)
-    assert whole.maps[0] == align(source, target, whiten=True)
-    x = source.sample(20, np.random.default_rng(0))
-    assert np.abs(plain(x) - whole(x)).max() > 1e-3
-    one = [normalising_map(*pair(0), whiten=w)(500.0) for w in (False, True)]
-    assert one[0] == pytest.approx(one[1], abs=1e-9)  # with one channel there is no difference
-
-
 def test_to_itself_it_is_the_identity():
     source, _ = pair(0)
     x = source.quantile(SHARES)

@@ -133,10 +133,6 @@ def common(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the widths and origin of the finest lattice that contains both of two."""
     (widths, origin), (other_widths, other_origin) = one, two
-    if widths.shape != other_widths.shape:
-        raise InvalidValueError(
-            f"histograms of {widths.size} and of {other_widths.size} channels cannot be added"
-        )
     binned, other_binned = widths > 0, other_widths > 0
     both = binned & other_binned
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -4,19 +4,29 @@
 1e30. `condensed` joins bins until about a thousand cover the bulk of the data, on a lattice whose
 width is a whole multiple of the data's quantum. Floats that were quantised before they were stored
 (integers saved as floats, scaled integers) are recognised by the gaps between them.
+
+`joint_histogram` counts several channels. A cell is a box of one bin per channel. Nearly every
+voxel is alone in its cell if bins are as narrow as those of one channel, so bins are widened until
+few enough cells are occupied: always those of the channel that is resolved best, by doubling, so
+that bins nest. The bins of integers are whole numbers wide, and centred on them.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from ndflow.density.binning import counted
 from ndflow.density.histogram import Histogram
+from ndflow.errors import DegenerateDataError
 from ndflow.values import FloatArray
 
 _OUTSIDE = 0.005  # share of the voxels on either side of the bulk
 _REACH = 3.0  # in widths of the bulk: about 18 standard deviations of a Gaussian
 _LEVELS = 1024  # most levels across the bulk, in each channel
 _CELLS = 16_384  # most occupied bins in all, with several channels
+_FINEST = 512  # bins of a joint histogram across the bulk of a channel, to begin with
+_SAMPLE = 1 << 16  # voxels to find its percentiles from
 
 
 def trimmed(histogram: Histogram) -> Histogram:
@@ -115,3 +125,66 @@ def _quantum(levels: FloatArray) -> tuple[float, float]:
     if off.max() > 1e-3:
         return 0.0, 0.0
     return quantum, float(levels[0] - 0.5 * quantum)
+
+
+def joint_histogram(voxels: ArrayLike, *, most: int = 50_000) -> Histogram:
+    """Return the joint histogram of several channels, with a bounded number of occupied cells.
+
+    Parameters
+    ----------
+    voxels : (n, d), one row per voxel. Rows that are not finite do not count, and neither do those
+        with a channel more than three times the width of its bulk (of 99 % of the voxels) away
+        from it.
+    most : how many cells may be occupied.
+
+    Raises
+    ------
+    DegenerateDataError : there is no voxel to count, or all voxels of a channel are equal.
+
+    Examples
+    --------
+    >>> generator = np.random.default_rng(0)
+    >>> joint = joint_histogram(generator.normal(size=(100_000, 2)), most=1000)
+    >>> joint.channels, len(joint.counts) <= 1000
+    (2, True)
+    """
+    columns = [np.asarray(column, dtype=np.float64) for column in np.asarray(voxels).T]
+    finite = np.logical_and.reduce([np.isfinite(column) for column in columns])
+    if not finite.any():
+        raise DegenerateDataError("there is no voxel to count; check that the mask covers them all")
+    bulks = np.array([_bulk_of_voxels(column[finite]) for column in columns])
+    near = finite
+    for column, (low, high) in zip(columns, bulks, strict=True):
+        reach = _REACH * (high - low)
+        near = near & (column >= low - reach) & (column <= high + reach)
+    kept = [column[near] for column in columns]
+    whole = np.array([(column == np.rint(column)).all() for column in kept])
+    spans = bulks[:, 1] - bulks[:, 0]
+    widths = 2.0 ** np.floor(np.log2(spans / _FINEST))
+    widths = np.where(whole, np.maximum(widths, 1.0), widths)
+    origin = -0.5 * whole
+    bins = [
+        np.floor((column - start) / width).astype(np.int64)
+        for column, start, width in zip(kept, origin, widths, strict=True)
+    ]
+    places, counts = counted(np.stack(bins, axis=1), None)
+    while len(counts) > most:
+        finest = int(np.argmax(spans / widths))
+        widths[finest] *= 2
+        places[:, finest] = np.floor(places[:, finest] / 2)
+        places, counts = counted(places.astype(np.int64), counts)
+    return Histogram(origin + (places + 0.5) * widths, counts, widths, origin)
+
+
+def _bulk_of_voxels(column: FloatArray) -> tuple[float, float]:
+    """Return percentiles of a channel, from a sample of its voxels; its ends if they are equal."""
+    step = max(1, column.size // _SAMPLE)
+    low, high = np.quantile(column[::step], (_OUTSIDE, 1 - _OUTSIDE)).tolist()
+    if low == high:
+        low, high = float(column.min()), float(column.max())
+    if low == high:
+        raise DegenerateDataError(
+            f"all {column.size} voxels of a channel have the value {low:g}, so there is no density "
+            f"to fit; check the image and its mask"
+        )
+    return low, high

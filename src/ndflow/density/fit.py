@@ -35,7 +35,7 @@ from ndflow.density.histogram import Histogram
 from ndflow.density.initialise import by_mass, divided, merged, padded
 from ndflow.density.mixture import GaussianMixture
 from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
-from ndflow.errors import DegenerateDataError, InvalidValueError
+from ndflow.errors import DegenerateDataError
 from ndflow.values import FloatArray, Status, Value, einsum, instance, positive, real_array, whole
 
 _FIRST_SWEEPS = 25  # with 15 the bound is as high, but merges swallow small tissue classes
@@ -108,8 +108,8 @@ def fit(
     effective_count : how many independent voxels the histogram is worth at most.
     prior_strength : κ0, how many voxels the prior mean is worth.
     tolerance : stop when three steps in a row gain less than this many nats each.
-    start : start from this mixture, for example the fit of a similar scan, instead of searching for
-        a starting point.
+    start : start from this mixture of at most `truncation` components, for example the fit of a
+        similar scan, instead of searching for a starting point.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def fit(
     Raises
     ------
     DegenerateDataError : all voxels are equal, or one channel is a linear function of the others.
-    InvalidValueError : an option out of its range, or a `start` that does not fit the data.
+    InvalidValueError : an option out of its range.
 
     Examples
     --------
@@ -136,10 +136,7 @@ def fit(
     """
     whole(truncation, "truncation", 1, _MAX_TRUNCATION)
     alpha = positive(concentration, "concentration")
-    instance(histogram, "histogram", Histogram)
     if concentration_prior is not None:
-        if np.shape(concentration_prior) != (2,):
-            raise InvalidValueError("concentration_prior must be a pair: shape and rate")
         shape, rate = concentration_prior
         concentration_prior = (
             positive(shape, "the shape of concentration_prior"),
@@ -249,11 +246,6 @@ def _from_mixture(
     centre: FloatArray,
     scale: FloatArray,
 ) -> Climb:
-    if start.channels != data.x.shape[1] or start.components > truncation:
-        raise InvalidValueError(
-            f"start must have {data.x.shape[1]} channels and at most {truncation} components, "
-            f"not {start.channels} and {start.components}"
-        )
     moved = start.transformed(np.diag(1 / scale), -centre / scale)
     r = np.moveaxis(moved.responsibilities(data.x).reshape(-1, moved.components), 1, 0)
     begin = by_mass(moments_under(data, r, moved.means, prior.concentration))

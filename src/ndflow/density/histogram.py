@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 from ndflow.density import binning
 from ndflow.density.binning import capacity
 from ndflow.errors import DegenerateDataError, InvalidValueError
-from ndflow.values import FloatArray, Value, einsum, real_array, whole
+from ndflow.values import FloatArray, Value, einsum, real_array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -125,7 +125,6 @@ class Histogram(Value):
         For each probability the smallest level with at least this share of the counts at or below
         it, in the shape of `probability`.
         """
-        whole(channel, "channel", 0, self.channels - 1)
         levels, counts = binning.joined(self.values[:, [channel]], self.counts)
         share = np.cumsum(counts) / counts.sum()
         where = np.searchsorted(share, np.asarray(probability, dtype=np.float64) - 1e-12)
@@ -142,19 +141,15 @@ class Histogram(Value):
             np.concatenate(parts), np.concatenate([self.counts, other.counts]), widths, origin
         )
 
-    def coarsened(self, widths: ArrayLike, origin: ArrayLike) -> Histogram:
+    def coarsened(self, widths: FloatArray, origin: FloatArray) -> Histogram:
         """Return the histogram on a coarser lattice, which must contain the present one.
 
         Parameters
         ----------
         widths, origin : (d,), of the new lattice.
         """
-        wide = real_array(widths, "widths", self.channels)
-        start = real_array(origin, "origin", self.channels)
-        if (wide < self.widths).any():
-            raise InvalidValueError("widths must not be less than those of the histogram")
-        values = binning.snapped(self.values, self.widths, wide, start)
-        return Histogram(values, self.counts, wide, start)
+        values = binning.snapped(self.values, self.widths, widths, origin)
+        return Histogram(values, self.counts, widths, origin)
 
 
 def histogram(
@@ -229,7 +224,7 @@ def _selected(
     shape = voxels.shape if channels == 1 else voxels.shape[:-1]
     rows = voxels.reshape(-1, channels)
     keep = None if mask is None else _inside(_of_shape(mask, "mask", shape))
-    heavy = None if weights is None else _of_shape(weights, "weights", shape).astype(np.float64)
+    heavy = None if weights is None else np.asarray(_of_shape(weights, "weights", shape), float)
     if keep is not None:
         # numpy selects elements of a vector several times faster than rows of a matrix
         rows = rows[:, 0][keep][:, np.newaxis] if channels == 1 else rows[keep]

@@ -34,7 +34,7 @@ _CUT_SHORT = "the file was cut short, or its header is damaged: copy or download
 _AGAIN = "copy or download it again"
 _GZIP = b"\x1f\x8b"
 _MOST_INFLATION = 1032  # at best, two bits (a length code and a distance code) stand for 258 bytes
-_BLOCK = 1 << 20  # decompressed bytes at a time
+_BLOCK = 1 << 18  # decompressed bytes at a time
 _COMPRESSED_BLOCK = 1 << 17  # compressed bytes read at a time
 _WRITE_BLOCK = 1 << 18  # bytes compressed at a time
 _LEVEL = 2
@@ -104,7 +104,7 @@ class Stream:
             filled += len(piece)
         return buffer
 
-    def finish(self, keep: int = _BLOCK) -> bytes:
+    def finish(self, keep: int = 1 << 20) -> bytes:
         """Read and verify the rest of the file; return the first `keep` bytes of the rest."""
         rest = bytearray()
         while piece := self._next(_BLOCK):
@@ -214,7 +214,7 @@ def is_compressed(name: str) -> bool:
     return name.lower().endswith((".gz", ".mgz"))
 
 
-def decompressed(path: str, file: Readable) -> Iterator[bytes]:
+def decompressed(path: str, file: _Hashing) -> Iterator[bytes]:
     """Yield the content of a gzip file in pieces, and verify it.
 
     The checksum comes last in the file, so no content is verified before the iterator has ended.
@@ -248,13 +248,6 @@ def decompressed(path: str, file: Readable) -> Iterator[bytes]:
             data += file.read(1)  # a member begins with a mark of two bytes
         if data and not data.startswith(_GZIP):
             raise FileError(path, "trailing garbage: something follows its compressed data", _AGAIN)
-
-
-class Readable(Protocol):
-    """Anything that bytes can be read from."""
-
-    def read(self, most: int, /) -> bytes:
-        """Return the next bytes, none at the end."""
 
 
 class Sink(Protocol):

@@ -117,8 +117,8 @@ def read_mask(
     """
     mask = read_volume(source, max_bytes=max_bytes, called="the mask")
     warnings = []
-    found = _summary(mask)
-    within = found.low >= 0 and found.high <= 1 + _ROUNDING
+    low, high, infinite, other_values = _summary(mask)
+    within = low >= 0 and high <= 1 + _ROUNDING
     if within and mask.unscaled_integers and mask.stored.itemsize == 1:
         inside = mask.stored.reshape(mask.spatial_shape, order="F").view(np.bool_)  # 0 and 1
     elif within and not mask.unscaled_integers:
@@ -129,11 +129,9 @@ def read_mask(
     if count < fewest:
         cause = f"a mask of {count} voxels only" if count else "an empty mask"
         raise FileError(mask.path, cause, f"at least {fewest} voxels are needed: check the mask")
-    if found.infinite:
-        warnings.append(
-            f"{mask.path}: {found.infinite} voxels are not finite, and count as outside"
-        )
-    if found.other_values:
+    if infinite:
+        warnings.append(f"{mask.path}: {infinite} voxels are not finite, and count as outside")
+    if other_values:
         rule = "values above 0.5" if within else "all values but 0"
         warnings.append(f"{mask.path}: holds other values than 0 and 1; {rule} count as inside")
     deepbet = holds_found_brain(mask.header)
@@ -177,31 +175,20 @@ def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> Bool
     return inside.reshape(volume.spatial_shape, order="F")
 
 
-@dataclass(frozen=True)
-class _Summary:
-    low: float
-    high: float
-    infinite: int
-    other_values: bool  # than 0 and 1
-
-
-def _summary(mask: Volume) -> _Summary:
-    """Look at all values once, to find out whether they are binary, probabilities or labels."""
+def _summary(mask: Volume) -> tuple[float, float, int, bool]:
+    """Return the range, how many are not finite, and whether there are others than 0 and 1."""
     if mask.unscaled_integers:
         least, most = int(mask.flat.min()), int(mask.flat.max())
-        return _Summary(least, most, 0, least < 0 or most > 1)
+        return least, most, 0, least < 0 or most > 1
     low, high, infinite, other_values = np.inf, -np.inf, 0, False
     for piece in mask.pieces():
         finite = piece[np.isfinite(piece)]
         infinite += piece.size - finite.size
         if finite.size:
             low, high = min(low, float(finite.min())), max(high, float(finite.max()))
-            other_values = other_values or _other_than_0_and_1(finite)
-    return _Summary(low, high, infinite, other_values)
-
-
-def _other_than_0_and_1(values: NDArray[Any]) -> bool:
-    return bool(((values != 0) & (np.abs(values - 1.0) > _ROUNDING)).any())
+            other = (finite != 0) & (np.abs(finite - 1.0) > _ROUNDING)
+            other_values = other_values or bool(other.any())
+    return low, high, infinite, other_values
 
 
 def misalignment_warnings(mask: Mask | Volume, like: Volume) -> list[str]:

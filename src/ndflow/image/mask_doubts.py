@@ -152,11 +152,12 @@ def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) ->
 def _planes(inside: Inside, shape: tuple[int, ...], steps: list[int]) -> BoolArray:
     """Return which voxels of the grid are inside, in C order, last axis first."""
     plane = shape[0] * shape[1]
-    some = [
-        inside[at * plane : (at + 1) * plane].reshape(shape[1], shape[0])[:: steps[1], :: steps[0]]
-        for at in range(0, shape[2], steps[2])
-    ]
-    return np.stack(some)
+    places = range(0, shape[2], steps[2])
+    chosen = np.empty([len(range(0, n, s)) for n, s in zip(shape, steps, strict=True)][::-1], bool)
+    for row, at in zip(chosen, places, strict=True):
+        whole = inside[at * plane : (at + 1) * plane].reshape(shape[1], shape[0])
+        row[:] = whole[:: steps[1], :: steps[0]]
+    return chosen
 
 
 def _ends(chosen: BoolArray) -> list[BoolArray]:

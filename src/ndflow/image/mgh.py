@@ -17,7 +17,7 @@ from nibabel.freesurfer.mghformat import MGHHeader
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.layout import CONVERT, DAMAGED, Header, Layout, affine_of, refuse_shape
+from ndflow.image.volume import CONVERT, DAMAGED, Header, Layout, affine_of, refuse_shape
 from ndflow.values import FloatArray
 
 MGH_VERSION = b"\0\0\0\1"  # the only one; every file begins with it

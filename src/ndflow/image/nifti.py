@@ -24,7 +24,7 @@ from nibabel.nifti2 import Nifti2Header, Nifti2PairHeader
 from nibabel.spatialimages import HeaderDataError
 
 from ndflow.errors import FileError
-from ndflow.image.layout import (
+from ndflow.image.volume import (
     CONVERT,
     DAMAGED,
     Header,

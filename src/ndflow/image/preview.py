@@ -336,9 +336,9 @@ def upright(volume: Volume, inside: Inside) -> tuple[FloatArray, tuple[float, ..
     picture : the values along axes that point to the right, forward and up (RAS+); NaN outside.
     spacing : the distance between voxels along each of these axes, in millimetres.
     """
-    values = np.asarray(volume.values(volume.flat), np.float64)
-    masked = np.where(inside[:] & np.isfinite(values), values, np.nan)
-    shaped = masked.reshape(volume.spatial_shape, order="F")
+    values = volume.values(volume.flat).astype(np.float64)
+    values[~(inside[:] & np.isfinite(values))] = np.nan
+    shaped = values.reshape(volume.spatial_shape, order="F")
     orientation = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
     picture: FloatArray = apply_orientation(shaped, orientation)  # type: ignore[no-untyped-call]
     spacing = np.linalg.norm(volume.affine[:3, :3], axis=0)[np.argsort(orientation[:, 0])]
@@ -393,18 +393,18 @@ def small_volume(picture: FloatArray, spacing: tuple[float, ...]) -> bytes:
     """
     extent = max(length * size for length, size in zip(picture.shape, spacing, strict=True))
     steps = [max(1, int(np.ceil(extent / _MAX_LENGTH / size - 1e-9))) for size in spacing]
-    inside = np.isfinite(picture)
-    low, high = np.percentile(picture[inside], _SHOWN).tolist()
-    scaled = np.where(inside, np.clip((picture - low) / max(high - low, 1e-300), 0, 1), 0.0)
-    levels = np.where(inside, 1 + 254 * scaled, 0.0)
-    ends = [(0, -length % step) for length, step in zip(levels.shape, steps, strict=True)]
-    padded = np.pad(levels, ends)
-    parts = [(length // step, step) for length, step in zip(padded.shape, steps, strict=True)]
-    blocks = padded.reshape(*(part for pair in parts for part in pair)).mean(axis=(1, 3, 5))
+    low, high = np.percentile(picture[np.isfinite(picture)], _SHOWN).tolist()
+    blocks = np.zeros([-(-n // step) for n, step in zip(picture.shape, steps, strict=True)])
+    ends = [(0, -n % step) for n, step in zip(picture.shape[1:], steps[1:], strict=True)]
+    for place in range(len(blocks)):  # slab by slab, for the sake of memory
+        slab = picture[place * steps[0] : (place + 1) * steps[0]]
+        scaled = np.clip((slab - low) / max(high - low, 1e-300), 0, 1)
+        levels = np.pad(np.where(np.isfinite(slab), 1 + 254 * scaled, 0.0), [(0, 0), *ends])
+        parts = levels.reshape(len(slab), blocks.shape[1], steps[1], blocks.shape[2], steps[2])
+        blocks[place] = parts.sum(axis=(0, 2, 4)) / math.prod(steps)
     affine = np.diag([*(step * size for step, size in zip(steps, spacing, strict=True)), 1.0])
     affine[:3, 3] = -0.5 * np.array(blocks.shape) * np.diag(affine)[:3]
-    levels = np.rint(blocks).astype(np.uint8)
-    image = nibabel.Nifti1Image(levels, affine)  # type: ignore[no-untyped-call]
+    image = nibabel.Nifti1Image(np.rint(blocks).astype(np.uint8), affine)  # type: ignore[no-untyped-call]
     return gzip.compress(image.to_bytes(), 9, mtime=0)
 
 

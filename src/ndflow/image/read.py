@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, is_compressed, open_stream, sha256_of
-from ndflow.image.layout import DAMAGED, Header, Layout, affine_of, describes, shape_problem
 from ndflow.image.mgh import (
     MGH_START,
     MGH_TAIL,
@@ -24,7 +23,7 @@ from ndflow.image.mgh import (
     refuse_other_type,
 )
 from ndflow.image.nifti import add_extensions, header_size, nifti_header_for, nifti_layout
-from ndflow.image.volume import Volume
+from ndflow.image.volume import DAMAGED, Header, Layout, Volume, affine_of, describes, shape_problem
 from ndflow.values import FloatArray
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
@@ -63,23 +62,17 @@ def read_volume(
     if pair := _existing_pair(path):
         return _from_pair(path, *pair, max_bytes=max_bytes)
     with open_stream(path, max_bytes=max_bytes) as stream:
-        first = stream.read(4, "header").tobytes()
-        if size := header_size(first):
-            block = first + stream.read(size - 4, "header").tobytes()
-            layout = nifti_layout(path, block, single=True)
+        block, layout = _fixed_header(path, stream, single=True)
+        if not block.startswith(MGH_VERSION):
             if _MAX_HEADER_BYTES < layout.start <= stream.capacity:
                 cause = f"its header (vox_offset) says that voxels begin at byte {layout.start:,}"
                 raise FileError(path, cause, DAMAGED)
-            area = stream.read(layout.start - size, "header extensions").tobytes()
+            area = stream.read(layout.start - len(block), "header extensions").tobytes()
             add_extensions(path, area, layout)
             stored = _voxels(stream, layout)
             _refuse_surplus(path, stream.finish())
             header = layout.header
-        elif first != MGH_VERSION:
-            raise FileError(path, "neither NIfTI nor MGH", _NO_IMAGE)
         else:
-            block = first + stream.read(MGH_START - 4, "header").tobytes()
-            layout = mgh_layout(path, block)
             stored = _voxels(stream, layout)
             header = mgh_header_with_tail(path, block, stream.finish(keep=MGH_TAIL))
             refuse_other_type(path, stored)
@@ -112,15 +105,20 @@ def read_grid(source: Source, *, called: str = "the image") -> Grid:
     path = _path(source)
     head, single = (pair[0], False) if (pair := _existing_pair(path)) else (path, True)
     with open_stream(head) as stream:
-        first = stream.read(4, "header").tobytes()
-        if size := header_size(first):
-            block = first + stream.read(size - 4, "header").tobytes()
-            layout = nifti_layout(path, block, single=single)
-        elif first == MGH_VERSION:
-            layout = mgh_layout(path, first + stream.read(MGH_START - 4, "header").tobytes())
-        else:
-            raise FileError(path, "neither NIfTI nor MGH", _NO_IMAGE)
+        _, layout = _fixed_header(path, stream, single=single)
     return Grid(path, layout.shape, affine_of(path, layout.header), placed=True)
+
+
+def _fixed_header(path: str, stream: Stream, *, single: bool) -> tuple[bytes, Layout]:
+    """Read the fixed part of a header, and return it with what it says."""
+    first = stream.read(4, "header").tobytes()
+    if size := header_size(first):
+        block = first + stream.read(size - 4, "header").tobytes()
+        return block, nifti_layout(path, block, single=single)
+    if first != MGH_VERSION:
+        raise FileError(path, "neither NIfTI nor MGH", _NO_IMAGE)
+    block = first + stream.read(MGH_START - 4, "header").tobytes()
+    return block, mgh_layout(path, block)
 
 
 def files_of(source: Source) -> tuple[str, ...]:

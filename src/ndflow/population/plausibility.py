@@ -80,18 +80,18 @@ def unlike_others(mixtures: Sequence[GaussianMixture]) -> list[tuple[Doubt, ...]
     ]
 
 
-def far_from(values: FloatArray, *, least: float, times: float = _TIMES) -> FloatArray:
+def far_from(values: FloatArray, *, least: float) -> FloatArray:
     """Return how far numbers are from their median, where that is too far, and 0 elsewhere.
 
     Parameters
     ----------
     values : one number per scan.
-    least : less than this is never too far.
-    times : so many standard deviations are, estimated robustly from the median deviation.
+    least : less than this is never too far; four standard deviations are, estimated robustly from
+        the median deviation.
     """
     away = values - np.median(values)
     spread = 1.4826 * float(np.median(np.abs(away)))  # for a normal distribution, its sd
-    return np.where(np.abs(away) > max(times * spread, least), away, 0.0)
+    return np.where(np.abs(away) > max(_TIMES * spread, least), away, 0.0)
 
 
 def _aligned(mixture: GaussianMixture) -> FloatArray:

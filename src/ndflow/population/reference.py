@@ -13,10 +13,11 @@ each of them is given once or twice.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -81,7 +82,6 @@ _AVERAGES = {"density": mean_density, "quantile": mean_quantiles}
 _MAX_CHANNELS = 4  # in five, the groups of an average are too few for a fit
 _ROUND = 1e-9
 _HEAVIEST = 1e100  # so that sums of weights are finite
-_MAX_DEPTH = 16  # of nested provenance
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -135,13 +135,15 @@ class Reference(Value):
                 f"mixture, such as 'T1w', not {short(self.channel_names)}"
             )
         instance(self.provenance, "provenance", dict)
-        optional = {"landmarks": Landmarks, "tissues": TissueModel}
-        for name, kind in optional.items():
-            if getattr(self, name) is not None:
-                instance(getattr(self, name), name, kind)
+        instance(self.landmarks, "landmarks", Landmarks | None)
+        instance(self.tissues, "tissues", TissueModel | None)
         object.__setattr__(self, "channel_names", tuple(self.channel_names))
         object.__setattr__(self, "scans", whole(self.scans, "scans", 1, 1 << 53))
-        object.__setattr__(self, "provenance", _as_json(self.provenance))
+        try:
+            copied = json.loads(json.dumps(self.provenance, allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidValueError(f"provenance must hold what JSON can: {error}") from None
+        object.__setattr__(self, "provenance", copied)
 
     def __repr__(self) -> str:
         """Return the channels, and the numbers of scans and components."""
@@ -194,15 +196,14 @@ def reference(
     if average not in _AVERAGES:
         raise InvalidValueError(f"average must be 'density' or 'quantile', not {short(average)}")
     heavy, called = _weights_and_names(len(mixtures), weights, names)
-    together = _Together()
-    for i, mixture in enumerate(mixtures):
-        instance(mixture, f"mixtures[{i}]", GaussianMixture)
-        together.add(mixture, heavy[i], f"mixtures[{i}]")
-    d = together.channels
-    if average == "quantile" and d > 1:
+    together = _together(mixtures, heavy)
+    d = together[0][0].channels
+    if any(mixture.channels != d for mixture, _ in together):
+        raise InvalidValueError("mixtures must all have the same number of channels")
+    if d > (most := _MAX_CHANNELS if average == "density" else 1):
         raise InvalidValueError(
-            f"average='quantile' is for one channel, but these mixtures have {d}; "
-            f"use 'density', or make a reference of each channel"
+            f"mixtures must have at most {most} channels for this average, not {d}; "
+            f"make references of some of the channels"
         )
     if channel_names is None:
         channel_names = "intensity" if d == 1 else [f"intensity {i + 1}" for i in range(d)]
@@ -238,88 +239,25 @@ def _weights_and_names(
         raise InvalidValueError(
             f"weights must not be negative, nor all zero, nor beyond {_HEAVIEST:g}"
         )
-    called = [""] * count if names is None else names
-    if len(called) != count or not all(isinstance(name, str) for name in called):
-        raise InvalidValueError(f"names must be {count} strings, one for each mixture")
-    return heavy.tolist(), called
+    return heavy.tolist(), [""] * count if names is None else names
 
 
-class _Together(Sequence[tuple[GaussianMixture, float]]):
-    """Aligned densities and their shares, in an order of their own, with equal densities joined.
-
-    They are stored as bytes, a few hundred per scan, and unpacked on access.
-    """
-
-    def __init__(self) -> None:
-        self.channels = 0
-        self._weights: dict[bytes, tuple[float, ...]] = {}
-        self._order: list[bytes] = []
-        self._total = 0.0
-
-    def add(self, mixture: GaussianMixture, weight: float, name: str) -> None:
-        """Add a density; messages call it `name`."""
-        d = mixture.channels
-        if d != (self.channels or d):
-            raise InvalidValueError(
-                f"mixtures must all have the same number of channels, but mixtures[0] has "
-                f"{self.channels} and {name} has {d}"
-            )
-        if d > _MAX_CHANNELS:
-            raise InvalidValueError(
-                f"mixtures must have at most {_MAX_CHANNELS} channels to be averaged, not "
-                f"{d}; make references of some of the channels"
-            )
-        self.channels = d
+def _together(
+    mixtures: Sequence[GaussianMixture], weights: Sequence[float]
+) -> list[tuple[GaussianMixture, float]]:
+    """Return aligned densities and their shares, in an order of their own, equal ones joined."""
+    found: dict[bytes, tuple[GaussianMixture, list[float]]] = {}
+    for mixture, weight in zip(mixtures, weights, strict=True):
         if weight > 0:
             own = _standardised(mixture)
             parts = (own.weights, own.means, own.precisions)
             packed = np.concatenate([part.ravel() for part in parts]).tobytes()
-            self._weights[packed] = (*self._weights.get(packed, ()), weight)
-
-    def __len__(self) -> int:
-        return len(self._weights)
-
-    @overload
-    def __getitem__(self, place: int) -> tuple[GaussianMixture, float]: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[tuple[GaussianMixture, float]]: ...
-
-    def __getitem__(self, place: int | slice) -> Any:
-        if isinstance(place, slice):
-            return [self[i] for i in range(*place.indices(len(self)))]
-        if len(self._order) != len(self._weights):
-            self._order = sorted(self._weights)
-            self._total = math.fsum(w for weights in self._weights.values() for w in weights)
-        packed = self._order[place]
-        return self._unpacked(packed), math.fsum(self._weights[packed]) / self._total
-
-    def _unpacked(self, packed: bytes) -> GaussianMixture:
-        d = self.channels
-        numbers = np.frombuffer(packed)
-        components = numbers.size // (1 + d + d * d)
-        weights, means, precisions = np.split(numbers, [components, components * (1 + d)])
-        return GaussianMixture(weights, means.reshape(-1, d), precisions.reshape(-1, d, d))
+            found.setdefault(packed, (own, []))[1].append(weight)
+    total = math.fsum(weight for _, several in found.values() for weight in several)
+    ordered = (found[packed] for packed in sorted(found))
+    return [(mixture, math.fsum(several) / total) for mixture, several in ordered]
 
 
 def _standardised(mixture: GaussianMixture) -> GaussianMixture:
     affine = align(mixture)
     return mixture.transformed(affine.matrix, affine.offset)
-
-
-def _as_json(item: Any, depth: int = 0) -> Any:
-    """Return a copy, or raise InvalidValueError for anything that JSON cannot hold."""
-    if item is None or isinstance(item, str | bool):
-        return item
-    if isinstance(item, int) and abs(item) <= 1 << 63:
-        return int(item)
-    if isinstance(item, float) and math.isfinite(item):
-        return float(item)
-    if isinstance(item, list | tuple) and depth < _MAX_DEPTH:
-        return [_as_json(part, depth + 1) for part in item]
-    if isinstance(item, dict) and depth < _MAX_DEPTH and all(isinstance(key, str) for key in item):
-        return {key: _as_json(part, depth + 1) for key, part in item.items()}
-    raise InvalidValueError(
-        f"provenance must hold what JSON can: strings, finite numbers, lists, and dictionaries "
-        f"with strings for keys, nested at most {_MAX_DEPTH} deep, but not {short(item)}"
-    )

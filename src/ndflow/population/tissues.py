@@ -143,7 +143,6 @@ def tissue_model(
     map_of: Callable[[int], IntensityMap] | None = None,
     *,
     weights: ArrayLike | None = None,
-    effective_count: float = 1e4,
 ) -> TissueModel:
     """Return the tissues of a population.
 
@@ -153,7 +152,6 @@ def tissue_model(
     map_of : returns the map that takes a scan, given by its index, to the space of the reference.
         Default: the alignment that the module describes.
     weights : the weight of each scan, equal by default.
-    effective_count : of the fits, see `fit`.
 
     Raises
     ------
@@ -171,11 +169,9 @@ def tissue_model(
     >>> tissue_model(scans)
     TissueModel(CSF 20%, GM 50%, WM 30%, from maps)
     """
-    if not scans:
-        raise InvalidValueError("scans must hold at least one scan")
     shares = real_array(np.ones(len(scans)) if weights is None else weights, "weights", len(scans))
     if (shares < 0).any() or not shares.sum() > 0:
-        raise InvalidValueError("weights must not be negative, nor all zero")
+        raise InvalidValueError("weights of one or more scans must not be negative, nor all zero")
     shares = shares / shares.sum()
     proportions = np.array([scan.proportions for scan in scans])
     mean = einsum("n,ng->g", shares, proportions)
@@ -184,9 +180,7 @@ def tissue_model(
     if map_of is None:
         map_of = [align(stack(scan.densities, mean)) for scan in scans].__getitem__
     densities = tuple(
-        fit(
-            mean_density(_Moved(scans, map_of, tissue, shares)), effective_count=effective_count
-        ).mixture
+        fit(mean_density(_Moved(scans, map_of, tissue, shares))).mixture
         for tissue in range(len(TISSUES))
     )
     model = TissueModel(densities, mean, _covariance(proportions, shares))
@@ -374,8 +368,6 @@ def adapted_proportions(
     >>> adapted.proportions.round(1)
     array([0.3, 0.4, 0.3])
     """
-    if scan.channels != 1:
-        raise InvalidValueError(f"scan must have one channel, not {scan.channels}")
     strength = positive(prior_strength, "prior_strength")
     variances, axes = np.linalg.eigh(model.covariance)
     plane = axes[:, 1:] * np.sqrt(np.maximum(variances[1:], _SMALLEST_SD**2))

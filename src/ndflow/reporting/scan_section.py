@@ -342,8 +342,7 @@ def volumes_of(scan: ScanSummary, max_bytes: int) -> tuple[Volumes | None, str]:
         result = read_volume(scan.paths.image, max_bytes=max_bytes)
         refuse_other_inputs(scan.paths, scan.record, files)
         refuse_other_image(scan.record, result)
-        before, spacing = upright(volume, inside)
-        after, _ = upright(result, inside)
-        return Volumes(small_volume(before, spacing), small_volume(after, spacing)), ""
+        before, after = (small_volume(*upright(shown, inside)) for shown in (volume, result))
+        return Volumes(before, after), ""
     except (FileError, InvalidValueError) as error:
         return None, str(error)

@@ -90,8 +90,8 @@ def probabilities(
         cause = f"has the shape {read.spatial_shape}, but the scan {volume.spatial_shape}"
         raise FileError(read.path, cause, "give a map on the grid of the scan")
     warnings = misalignment_warnings(read, volume)
-    share = np.asarray(read.values(read.flat)[inside], np.float64)
-    share = np.where(np.isfinite(share), share, 0.0)
+    share = np.asarray(read.values(read.flat[inside]), np.float64)
+    share[~np.isfinite(share)] = 0.0
     if share.min() < 0 or not share.any():
         cause = "no probability is positive inside the mask, or some are negative"
         raise FileError(read.path, cause, "check that it is a tissue probability map")
@@ -124,6 +124,7 @@ def tissues_of(
                 stored, weights=share, slope=voxels.volume.slope, inter=voxels.volume.inter
             )
             densities.append(fit(counted, effective_count=options.effective_count).mixture)
+        del share  # before the next map is read
     if max(largest) > _ALIKE * min(largest):
         cause = f"its tissue maps reach {', '.join(f'{most:g}' for most in largest)}"
         raise FileError(path, cause, "give probabilities of CSF, GM and WM in the same units")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.density import Histogram, tally, trimmed
-from ndflow.density.joint_histogram import joint_histogram
+from ndflow.density.condense import joint_histogram
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
 from ndflow.image.mask import (

@@ -1,14 +1,12 @@
 """From one density to another: alignment, matching, flows, and intensity maps."""
 
-from ndflow.transport.divergence import Gradient, divergence, divergence_gradient
+from ndflow.transport.divergence import divergence, divergence_gradient
 from ndflow.transport.flow import Flow
 from ndflow.transport.maps import Affine, Chain, Channelwise, IntensityMap, PiecewiseLinear, align
 from ndflow.transport.match import Match, check_rules, components_by_rule, match
 from ndflow.transport.meshed import Meshed
 from ndflow.transport.normalising_map import (
     DETERMINED_RANGE,
-    AlignedMatch,
-    HasMixture,
     align_and_match,
     flow_map,
     normalising_map,
@@ -26,12 +24,9 @@ from ndflow.transport.tabulated import (
 __all__ = [
     "DETERMINED_RANGE",
     "Affine",
-    "AlignedMatch",
     "Chain",
     "Channelwise",
     "Flow",
-    "Gradient",
-    "HasMixture",
     "IntensityMap",
     "InverseTabulated",
     "LinearInterpolant",

@@ -85,14 +85,10 @@ class Flow(IntensityMap):
         """Check that the two ends fit together."""
         instance(self.source, "source", GaussianMixture)
         instance(self.target, "target", GaussianMixture)
-        if self.source.means.shape != self.target.means.shape:
+        alike = np.array_equal(self.source.weights, self.target.weights)
+        if not alike or self.source.channels != self.target.channels:
             raise InvalidValueError(
-                f"source and target must have the same components and channels, "
-                f"not {self.source.means.shape} and {self.target.means.shape}"
-            )
-        if not np.array_equal(self.source.weights, self.target.weights):
-            raise InvalidValueError(
-                "source and target must have the same weights; match them first"
+                "source and target must have the same weights and channels; match them first"
             )
         object.__setattr__(self, "steps", whole(self.steps, "steps", 1, _MAX_STEPS))
 

@@ -22,16 +22,15 @@ from functools import cached_property
 import numpy as np
 
 from ndflow.density import GaussianMixture, fit, histogram
-from ndflow.density.joint_histogram import joint_histogram
+from ndflow.density.condense import joint_histogram
 from ndflow.density.mixture import marginal, projected
-from ndflow.errors import InvalidValueError
 from ndflow.transport.flow import Flow, with_far_field
 from ndflow.transport.maps import Chain, Channelwise, IntensityMap, align
 from ndflow.transport.match import match
 from ndflow.transport.meshed import meshed
 from ndflow.transport.normalising_map import DETERMINED_RANGE, normalising_map
 from ndflow.transport.tabulated import tabulate
-from ndflow.values import FloatArray, Record, einsum, positive, whole
+from ndflow.values import FloatArray, Record, einsum
 
 # ── sliced distances ──────────────────────────────────────────────────────────────────────────────
 # How far points of several channels are from a density: sliced Wasserstein distance [bonneel2015].
@@ -56,15 +55,14 @@ class Slices:
 
     Examples
     --------
-    See `sliced_distance`.
+    >>> normal = Slices(GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)]))
+    >>> points = normal.mixture.sample(10_000, np.random.default_rng(0))
+    >>> round(normal.distance(points), 1), round(normal.distance(points + 1.0), 1)
+    (0.0, 0.9)
     """
 
     mixture: GaussianMixture
     directions: int = 64
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        whole(self.directions, "directions", 1, 1 << 16)
 
     def distance(self, points: FloatArray) -> float:
         """Return the sliced Wasserstein distance of points from the density.
@@ -77,9 +75,6 @@ class Slices:
         -------
         The mean distance over directions, in standard deviations of the density.
         """
-        d = self.mixture.channels
-        if points.ndim != 2 or points.shape[1] != d or not len(points):
-            raise InvalidValueError(f"points must have {d} channels, (n, {d}), not {points.shape}")
         differences = []
         for vector, goal in zip(self._vectors, self._goals, strict=True):
             line = einsum("ni,i->n", points, vector)
@@ -98,29 +93,6 @@ class Slices:
     def _goals(self) -> list[FloatArray]:
         """The quantiles of the density along each direction."""
         return [projected(self.mixture, vector).quantile(_LEVELS) for vector in self._vectors]
-
-
-def sliced_distance(points: FloatArray, mixture: GaussianMixture, *, directions: int = 64) -> float:
-    """Return the sliced Wasserstein distance of points from a density.
-
-    Parameters
-    ----------
-    points : (n, d), a sample.
-    mixture : the density, with d channels.
-    directions : how many.
-
-    Returns
-    -------
-    The mean distance over directions, in standard deviations of the density.
-
-    Examples
-    --------
-    >>> normal = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
-    >>> points = normal.sample(10_000, np.random.default_rng(0))
-    >>> round(sliced_distance(points, normal), 1), round(sliced_distance(points + 1.0, normal), 1)
-    (0.0, 0.9)
-    """
-    return Slices(mixture, directions).distance(points)
 
 
 def _quantiles(ordered: FloatArray) -> FloatArray:
@@ -202,14 +174,10 @@ def joint_map(
     Parameters
     ----------
     voxels : (n, d), finite.
-    marginals : the density of each channel of the voxels, as `fit` estimates it.
+    marginals : the density of each of the d channels of the voxels, as `fit` estimates it.
     target : the density to reach, with d channels.
     regularisation : γ of the joint match, see `match`.
     effective_count : how many independent voxels the mapped voxels are worth, see `fit`.
-
-    Raises
-    ------
-    InvalidValueError : numbers of channels that do not fit.
 
     Examples
     --------
@@ -222,12 +190,6 @@ def joint_map(
     array([[1. , 0.6],
            [0.6, 1. ]])
     """
-    d = target.channels
-    if voxels.ndim != 2 or voxels.shape[1] != d or len(marginals) != d:
-        raise InvalidValueError(
-            f"target has {d} channels, but voxels {voxels.shape[1:]} and {len(marginals)} marginals"
-        )
-    positive(regularisation, "regularisation", zero=True)
     sd = np.sqrt(np.diagonal(target.covariance()))
     first = _channel_maps(marginals, target)
     mapped = first(voxels)

@@ -223,17 +223,13 @@ class Affine(IntensityMap):
         return self._mapped(x), np.full(len(x), np.linalg.slogdet(self.matrix)[1])
 
 
-def align(
-    source: GaussianMixture, target: GaussianMixture | None = None, *, whiten: bool = False
-) -> Affine:
+def align(source: GaussianMixture, target: GaussianMixture | None = None) -> Affine:
     """Return the affine map that gives `source` the mean and standard deviation of `target`.
 
     Parameters
     ----------
     source : a density.
     target : a density with the same channels. By default, zero mean and unit variance.
-    whiten : align the whole covariance, with the symmetric matrix of optimal transport, instead of
-        the variance of each channel. With one channel there is no difference.
 
     Raises
     ------
@@ -245,17 +241,14 @@ def align(
     >>> align(scan)([80.0, 100.0, 120.0])
     array([-1.,  0.,  1.])
     """
-    d = source.channels
-    mean, covariance = np.zeros(d), np.eye(d)
+    mean, variances = np.zeros(source.channels), np.ones(source.channels)
     if target is not None:
-        if target.channels != d:
-            raise InvalidValueError(f"source has {d} channels, but target {target.channels}")
-        mean, covariance = target.mean(), target.covariance()
-    own = source.covariance()
-    if whiten:
-        matrix = gaussian.monge(own[np.newaxis], covariance[np.newaxis])[0]
-    else:
-        matrix = np.diag(np.sqrt(np.diagonal(covariance) / np.diagonal(own)))
+        if target.channels != source.channels:
+            raise InvalidValueError(
+                f"source has {source.channels} channels, but target {target.channels}"
+            )
+        mean, variances = target.mean(), np.diagonal(target.covariance())
+    matrix = np.diag(np.sqrt(variances / np.diagonal(source.covariance())))
     return Affine(matrix, mean - einsum("ij,j->i", matrix, source.mean()))
 
 
@@ -263,6 +256,17 @@ def align(
 
 _LARGEST = 1e150  # bound of knots and values, so that products of them are finite
 _STEEPEST = 1e100  # largest slope, and inverse of the smallest
+_MAX_POINTS = 1 << 16
+
+
+def rising(value: ArrayLike, name: str, length: int | None = None) -> FloatArray:
+    """Return the knots of a map, or their values, which must rise; messages call it `name`."""
+    array = real_array(value, name, length)
+    if not 2 <= array.size <= _MAX_POINTS:
+        raise InvalidValueError(f"{name} must number between 2 and {_MAX_POINTS}, not {array.size}")
+    if not (array[1:] > array[:-1]).all() or np.abs(array).max() > _LARGEST:
+        raise InvalidValueError(f"{name} must be strictly increasing, within ±{_LARGEST:g}")
+    return array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -292,16 +296,10 @@ class PiecewiseLinear(IntensityMap):
 
     def __post_init__(self) -> None:
         """Validate."""
-        knots = real_array(self.knots, "knots", None)
-        if knots.size < 2:
-            raise InvalidValueError(f"knots must number at least 2, not {knots.size}")
-        values = real_array(self.values, "values", knots.size)
-        for name, array in (("knots", knots), ("values", values)):
-            if not (array[1:] > array[:-1]).all():
-                raise InvalidValueError(f"{name} must be strictly increasing")
-            if np.abs(array).max() > _LARGEST:
-                raise InvalidValueError(f"{name} must lie within ±{_LARGEST:g}")
-            object.__setattr__(self, name, array)
+        knots = rising(self.knots, "knots")
+        values = rising(self.values, "values", knots.size)
+        object.__setattr__(self, "knots", knots)
+        object.__setattr__(self, "values", values)
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             slopes = np.diff(values) / np.diff(knots)
         if slopes.max() > _STEEPEST or slopes.min() < 1 / _STEEPEST:
@@ -314,10 +312,7 @@ class PiecewiseLinear(IntensityMap):
         first, last = self.knots[0], self.knots[-1]
         return f"PiecewiseLinear({self.knots.size} points from {first:g} to {last:g})"
 
-    @property
-    def channels(self) -> int:
-        """One."""
-        return 1
+    channels = 1
 
     def inverse(self) -> PiecewiseLinear:
         """Return the map with knots and values exchanged."""

@@ -39,8 +39,6 @@ from ndflow.values import FloatArray, Status, Value, instance, positive, real_ar
 _MAX_ITERATIONS, _FEW_ITERATIONS = 1000, 50
 _NEAR = 1e-6  # once a step gains less, the minimum is close and Newton's method takes over
 _NOTHING, _FLAT = 1e-12, 1e-8  # gain of a step and size of the gradient at which a search ends
-_MAX_STEPS = 1_000_000
-_SHORTEST = 1e-12  # rate below which gradient descent has reached the bottom
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,9 +92,6 @@ def match(
     regularisation: float = 1e-3,
     frozen: Sequence[int] = (),
     blurs: Sequence[float] = (),
-    optimiser: str = "lbfgs",
-    steps: int = 200,
-    rate: float = 1.0,
 ) -> Match:
     """Move the components of `source` towards `target`.
 
@@ -111,8 +106,6 @@ def match(
     blurs : match coarsely first, both densities blurred by these standard deviations, in units in
         which the target has unit variance, one after the other: with several channels, components
         would otherwise be caught by the nearest peak.
-    optimiser : ``"lbfgs"``, or ``"descent"`` for plain gradient descent as in the paper.
-    steps, rate : the number of gradient steps and the initial step size, for ``"descent"`` only.
 
     Returns
     -------
@@ -120,7 +113,7 @@ def match(
 
     Raises
     ------
-    InvalidValueError : an option out of its range, or mixtures with different channels.
+    InvalidValueError : an option out of its range.
 
     Examples
     --------
@@ -132,14 +125,6 @@ def match(
     >>> match(source, target, frozen=[0]).matched.means[0]
     array([-1.2])
     """
-    if source.channels != target.channels:
-        raise InvalidValueError(
-            f"source has {source.channels} channels, but target {target.channels}"
-        )
-    if optimiser not in ("lbfgs", "descent"):
-        raise InvalidValueError(f"optimiser must be 'lbfgs' or 'descent', not {short(optimiser)}")
-    whole(steps, "steps", 1, _MAX_STEPS)
-    positive(rate, "rate")
     gamma = positive(regularisation, "regularisation", zero=True)
     free = _free(source, frozen)
     centre, scale = target.mean(), np.sqrt(np.diagonal(target.covariance()))
@@ -149,12 +134,7 @@ def match(
     goal = target.transformed(shrink, shift)
     coarse = [Objective(near, free, Energy(goal, objective, blur), gamma) for blur in widths]
     minimised = Objective(near, free, Energy(goal, objective), gamma)
-    if not free.any():
-        end = _nothing(minimised)
-    elif optimiser == "lbfgs":
-        end = _lbfgs(minimised, coarse)
-    else:
-        end = _descent(minimised, steps, rate)
+    end = _lbfgs(minimised, coarse) if free.any() else _nothing(minimised)
     means, precisions = source.means.copy(), source.precisions.copy()
     means[free] = end.means * scale + centre
     precisions[free] = gaussian.symmetric(end.precisions / np.outer(scale, scale))
@@ -251,36 +231,14 @@ def _approached(coarse: Sequence[Objective], start: FloatArray) -> FloatArray:
     return start
 
 
-def _descent(objective: Objective, steps: int, rate: float) -> _End:
-    """Take plain gradient steps on means and precisions, halving those that would go up."""
-    means, precisions = objective.means, objective.precisions
-    value, total, by_mean, by_precision = objective.in_parameters(means, precisions)
-    trace = [(value, total)]
-    for _ in range(steps):
-        while rate > _SHORTEST:
-            new_means = means - rate * by_mean
-            new_precisions = precisions - rate * by_precision
-            if np.linalg.eigvalsh(new_precisions).min(initial=np.inf) > 0:
-                there = objective.in_parameters(new_means, new_precisions)
-                if there[1] <= total:
-                    break
-            rate /= 2
-        else:
-            break
-        means, precisions = new_means, new_precisions
-        value, total, by_mean, by_precision = there
-        trace.append((value, total))
-    taken = len(trace) - 1
-    ended = rate <= _SHORTEST
-    message = f"took {taken} gradient steps" + (" and reached a minimum" if ended else "")
-    return _End(means, precisions, trace, Status(ended, taken, message))
-
-
 # ── components that stay where they are ───────────────────────────────────────────────────────────
 
 _INDEX = re.compile(r"\d{1,9}", re.ASCII)
 _WEIGHT = re.compile(r"weight\s*([<>])([^<>=]*)")
-_FORMS = "an index (3), a weight (weight<0.02 or weight>0.3) or a range (900:1200, :50 or 1200:)"
+_FORMS = (
+    "an index (3), a weight from 0 to 1 (weight<0.02 or weight>0.3), or a range with the lower end "
+    "first (900:1200, :50 or 1200:)"
+)
 
 
 def components_by_rule(mixture: GaussianMixture, rules: Iterable[str]) -> tuple[int, ...]:
@@ -301,10 +259,6 @@ def components_by_rule(mixture: GaussianMixture, rules: Iterable[str]) -> tuple[
     >>> components_by_rule(mixture, ["weight<0.02", ":500"])
     (0, 2)
     """
-    if mixture.channels != 1:
-        raise InvalidValueError(
-            f"rules choose components of one channel only, but mixture has {mixture.channels}"
-        )
     if isinstance(rules, str):
         raise InvalidValueError(f"rules must be a list of strings, not one string ({short(rules)})")
     picked = np.zeros(mixture.components, dtype=bool)
@@ -331,50 +285,32 @@ def check_rules(rules: Iterable[str]) -> None:
 
 
 def _follow(mixture: GaussianMixture, rule: str) -> NDArray[np.bool_]:
-    instance(rule, "each rule", str)
+    """Return which components a rule chooses."""
     text = rule.strip()
+    means = mixture.means[:, 0]
     if _INDEX.fullmatch(text):
-        return _by_index(mixture.components, int(text), rule)
-    weighty = _WEIGHT.fullmatch(text)
-    if weighty:
-        limit = _number(weighty[2], rule)
-        if not 0 <= limit <= 1:
+        if int(text) >= mixture.components:
             raise InvalidValueError(
-                f"the rule {short(rule)} must name a share of the voxels, from 0 to 1"
+                f"the rule {short(rule)} names a component that does not exist; "
+                f"write an index from 0 to {mixture.components - 1}"
             )
+        return np.asarray(np.arange(mixture.components) == int(text))
+    weighty = _WEIGHT.fullmatch(text)
+    if weighty and 0 <= _number(weighty[2]) <= 1:
+        limit = _number(weighty[2])
         return mixture.weights < limit if weighty[1] == "<" else mixture.weights > limit
     low, colon, high = text.partition(":")
-    if colon and text != ":":
-        return _by_range(mixture, low, high, rule)
+    begin = _number(low) if low.strip() else -math.inf
+    end = _number(high) if high.strip() else math.inf
+    if colon and text != ":" and begin <= end:
+        return np.asarray((means >= begin) & (means <= end))
     raise InvalidValueError(f"the rule {short(rule)} is not understood; write {_FORMS}")
 
 
-def _by_index(components: int, index: int, rule: str) -> NDArray[np.bool_]:
-    if index >= components:
-        raise InvalidValueError(
-            f"the rule {short(rule)} names a component that does not exist; "
-            f"write an index from 0 to {components - 1}"
-        )
-    picked = np.zeros(components, dtype=bool)
-    picked[index] = True
-    return picked
-
-
-def _by_range(mixture: GaussianMixture, low: str, high: str, rule: str) -> NDArray[np.bool_]:
-    begin = _number(low, rule) if low.strip() else -math.inf
-    end = _number(high, rule) if high.strip() else math.inf
-    if begin > end:
-        raise InvalidValueError(f"the rule {short(rule)} must name the lower end first")
-    means = mixture.means[:, 0]
-    inside: NDArray[np.bool_] = (means >= begin) & (means <= end)
-    return inside
-
-
-def _number(text: str, rule: str) -> float:
+def _number(text: str) -> float:
+    """Return a finite number, or NaN, which satisfies no condition."""
     try:
         number = float(text)
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise InvalidValueError(f"the rule {short(rule)} has no valid number; write {_FORMS}")
-    return number
+        return math.nan
+    return number if math.isfinite(number) else math.nan

@@ -74,10 +74,8 @@ class Meshed(IntensityMap):
         d = self.flow.channels
         for name in ("low", "high", "spacing", "tolerance"):
             object.__setattr__(self, name, real_array(getattr(self, name), name, d))
-        if not (self.low < self.high).all():
-            raise InvalidValueError("low must be less than high")
-        if not (self.spacing > 0).all() or not (self.tolerance > 0).all():
-            raise InvalidValueError("spacing and tolerance must be positive")
+        if not all(part.min() > 0 for part in (self.high - self.low, self.spacing, self.tolerance)):
+            raise InvalidValueError("high must exceed low; spacing and tolerance must be positive")
         if not _nodes_along(self.high - self.low, self.spacing).prod() <= _MAX_NODES:
             raise InvalidValueError(f"spacing must be wide enough for {_MAX_NODES} nodes at most")
 

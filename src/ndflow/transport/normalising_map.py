@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -27,19 +27,6 @@ class HasMixture(Protocol):
         """The density."""
 
 
-class AlignedMatch(NamedTuple):
-    """An alignment, and the match that followed it.
-
-    Attributes
-    ----------
-    affine : the alignment of the source.
-    match : of the aligned source to the target.
-    """
-
-    affine: Affine
-    match: Match
-
-
 def normalising_map(
     source: GaussianMixture | HasMixture,
     target: GaussianMixture | HasMixture,
@@ -47,7 +34,6 @@ def normalising_map(
     objective: str = "l2",
     regularisation: float = 1e-3,
     frozen: Sequence[int] = (),
-    whiten: bool = False,
     solver: str = "exact",
     steps: int = 100,
 ) -> Chain:
@@ -65,7 +51,6 @@ def normalising_map(
     source, target : densities with the same channels: mixtures, fits or references.
     objective, regularisation, frozen : options of the match, see `match`; those of the paper by
         default, whatever the presets of commands use.
-    whiten : align whole covariances, see `align`.
     solver : ``"exact"``, the map between the two densities in closed form; or ``"rk4"``, the
         integration of the flow as in the paper, which is always used for several channels.
     steps : of the integration, see `Flow`; the exact map does not depend on it.
@@ -77,8 +62,8 @@ def normalising_map(
 
     Raises
     ------
-    InvalidValueError : densities with different channels, an option out of its range, or too few
-        steps for an integrated flow of one channel to increase everywhere.
+    InvalidValueError : an option out of its range, or too few steps for an integrated flow of one
+        channel to increase everywhere.
 
     Examples
     --------
@@ -91,12 +76,11 @@ def normalising_map(
     array([-1.,  1.])
     """
     matched = align_and_match(
-        _density(source, "source"),
-        _density(target, "target"),
+        source if isinstance(source, GaussianMixture) else source.mixture,
+        target if isinstance(target, GaussianMixture) else target.mixture,
         objective=objective,
         regularisation=regularisation,
         frozen=frozen,
-        whiten=whiten,
     )
     return flow_map(*matched, solver=solver, steps=steps)
 
@@ -108,15 +92,13 @@ def align_and_match(
     objective: str = "l2",
     regularisation: float = 1e-3,
     frozen: Sequence[int] = (),
-    whiten: bool = False,
-) -> AlignedMatch:
+) -> tuple[Affine, Match]:
     """Align the moments of a source with those of a target, and match what the alignment leaves.
 
     Parameters
     ----------
     source, target : densities with the same channels.
     objective, regularisation, frozen : options of the match, see `match`.
-    whiten : align whole covariances, see `align`.
 
     Returns
     -------
@@ -129,12 +111,12 @@ def align_and_match(
     >>> flow_map(*align_and_match(scan, target))([100.0, 120.0]).round(6) + 0.0
     array([0., 1.])
     """
-    affine = align(source, target, whiten=whiten)
+    affine = align(source, target)
     aligned = source.transformed(affine.matrix, affine.offset)
     matched = match(
         aligned, target, objective=objective, regularisation=regularisation, frozen=frozen
     )
-    return AlignedMatch(affine, matched)
+    return affine, matched
 
 
 def flow_map(affine: Affine, matched: Match, *, solver: str = "exact", steps: int = 100) -> Chain:
@@ -170,12 +152,3 @@ def flow_map(affine: Affine, matched: Match, *, solver: str = "exact", steps: in
             f"use more steps, or the solver 'exact'"
         )
     return Chain((affine, LinearTails(flow, low, high)))
-
-
-def _density(thing: GaussianMixture | HasMixture, name: str) -> GaussianMixture:
-    mixture = thing if isinstance(thing, GaussianMixture) else getattr(thing, "mixture", None)
-    if not isinstance(mixture, GaussianMixture):
-        raise InvalidValueError(
-            f"{name} must be a mixture, a fit or a reference, not {type(thing).__name__}"
-        )
-    return mixture

@@ -19,23 +19,12 @@ z is the shift in standard deviations and ``θ = ln(λ/λ0)``.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture, gaussian
 from ndflow.transport.divergence import Energy
 from ndflow.values import FloatArray
-
-
-class Point(NamedTuple):
-    """The objective at some means and precisions of the moving components."""
-
-    divergence: float
-    objective: float
-    by_mean: FloatArray  # gradient of the objective in the means, (K, d)
-    by_m: FloatArray  # its gradient in M of equation (1), (K, d, d)
 
 
 class Objective:
@@ -73,14 +62,29 @@ class Objective:
     def in_coordinates(self, flat: FloatArray) -> tuple[float, float, FloatArray]:
         """Return the divergence, the objective, and the objective's gradient in (z, θ)."""
         z, b = self._unpacked(flat)
-        point = self._at(z, gaussian.product(b, np.swapaxes(b, 1, 2)))
-        by_z = gaussian.times(self._spread_t, point.by_mean[:, np.newaxis])[:, 0]
-        by_b = 2 * gaussian.product(point.by_m, b)
+        m = gaussian.product(b, np.swapaxes(b, 1, 2))
+        m_inverse = gaussian.inverse(m)
+        half = gaussian.product(self._spread, m_inverse)
+        means, covariances = self._source.means.copy(), self._source.covariances.copy()
+        means[self._free] = self._moved(z)
+        covariances[self._free] = gaussian.product(half, self._spread_t)
+        value, by_mean, by_covariance = self._energy(self._source.weights, means, covariances)
+        log_m = gaussian.log(m)
+        strain = 0.5 * (z * z).sum(axis=1) + 0.25 * (log_m * log_m).sum(axis=(1, 2))
+        held = self._held[:, np.newaxis, np.newaxis]
+        # Σ = L0⁻ᵀ M⁻¹ L0⁻¹, so dΣ = −L0⁻ᵀ M⁻¹ dM M⁻¹ L0⁻¹; and d ½‖ln M‖² = tr(M⁻¹ ln M dM).
+        half_t = np.swapaxes(half, 1, 2)
+        pull = gaussian.product(gaussian.product(half_t, by_covariance[self._free]), half)
+        push = 0.5 * held * gaussian.product(m_inverse, log_m)
+        back = gaussian.times(self._root, z[:, np.newaxis])[:, 0]
+        by_moved = by_mean[self._free] + self._held[:, np.newaxis] * back
+        by_z = gaussian.times(self._spread_t, by_moved[:, np.newaxis])[:, 0]
+        by_b = 2 * gaussian.product(push - pull, b)
         entries = b[:, self._lower[0], self._lower[1]]
         by_theta = by_b[:, self._lower[0], self._lower[1]]
         by_theta = np.where(self._diagonal, 0.5 * entries * by_theta, by_theta)
         gradient = np.concatenate([by_z, by_theta], axis=1).ravel()
-        return point.divergence, point.objective, gradient
+        return value, value + float((self._held * strain).sum()), gradient
 
     def hessian(self, flat: FloatArray) -> FloatArray:
         """Return the second derivatives of the objective in (z, θ), for one channel.
@@ -104,17 +108,6 @@ class Objective:
         result[:, 1, :, 1] += np.diag(moved * by_variance[free] + 0.5 * self._held)
         return result.reshape(flat.size, flat.size)
 
-    def in_parameters(
-        self, means: FloatArray, precisions: FloatArray
-    ) -> tuple[float, float, FloatArray, FloatArray]:
-        """Return the divergence, the objective, and its gradients in means and precisions."""
-        root_t = np.swapaxes(self._root, 1, 2)
-        z = gaussian.times(root_t, (means - self.means)[:, np.newaxis])[:, 0]
-        m = gaussian.product(gaussian.product(self._spread_t, precisions), self._spread)
-        point = self._at(z, gaussian.symmetric(m))
-        by_precision = gaussian.product(gaussian.product(self._spread, point.by_m), self._spread_t)
-        return point.divergence, point.objective, point.by_mean, by_precision
-
     def _unpacked(self, flat: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return z and B."""
         d = self._source.channels
@@ -127,25 +120,3 @@ class Objective:
 
     def _moved(self, z: FloatArray) -> FloatArray:
         return self.means + gaussian.times(self._spread, z[:, np.newaxis])[:, 0]
-
-    def _at(self, z: FloatArray, m: FloatArray) -> Point:
-        m_inverse = gaussian.inverse(m)
-        half = gaussian.product(self._spread, m_inverse)
-        means, covariances = self._source.means.copy(), self._source.covariances.copy()
-        means[self._free] = self._moved(z)
-        covariances[self._free] = gaussian.product(half, self._spread_t)
-        value, by_mean, by_covariance = self._energy(self._source.weights, means, covariances)
-        log_m = gaussian.log(m)
-        strain = 0.5 * (z * z).sum(axis=1) + 0.25 * (log_m * log_m).sum(axis=(1, 2))
-        held = self._held[:, np.newaxis, np.newaxis]
-        # Σ = L0⁻ᵀ M⁻¹ L0⁻¹, so dΣ = −L0⁻ᵀ M⁻¹ dM M⁻¹ L0⁻¹; and d ½‖ln M‖² = tr(M⁻¹ ln M dM).
-        half_t = np.swapaxes(half, 1, 2)
-        pull = gaussian.product(gaussian.product(half_t, by_covariance[self._free]), half)
-        push = 0.5 * held * gaussian.product(m_inverse, log_m)
-        back = gaussian.times(self._root, z[:, np.newaxis])[:, 0]
-        return Point(
-            divergence=value,
-            objective=value + float((self._held * strain).sum()),
-            by_mean=by_mean[self._free] + self._held[:, np.newaxis] * back,
-            by_m=push - pull,
-        )

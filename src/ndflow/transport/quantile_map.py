@@ -60,10 +60,7 @@ class QuantileMap(IntensityMap):
             if channels != 1:
                 raise InvalidValueError(f"{name} must have one channel, not {channels}; use a Flow")
 
-    @property
-    def channels(self) -> int:
-        """One."""
-        return 1
+    channels = 1
 
     def inverse(self) -> QuantileMap:
         """Return the map from target to source."""
@@ -159,10 +156,7 @@ class LinearTails(IntensityMap):
         if not self.low < self.high:
             raise InvalidValueError(f"low must be less than high, not {self.low} and {self.high}")
 
-    @property
-    def channels(self) -> int:
-        """One."""
-        return 1
+    channels = 1
 
     @cached_property
     def _ends(self) -> tuple[FloatArray, FloatArray, FloatArray]:

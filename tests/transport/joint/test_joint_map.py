@@ -7,7 +7,7 @@ import pytest
 from mixtures import regularised_match
 
 from ndflow import Flow, GaussianMixture, IntensityMap, InvalidValueError, fit, histogram
-from ndflow.transport.joint import joint_map, sliced_distance
+from ndflow.transport.joint import Slices, joint_map
 
 COUNT = 20_000
 
@@ -41,7 +41,7 @@ def found():
 def test_mapped_voxels_have_the_density_of_the_target(found):
     fresh = voxels_of(SCAN, seed=1)  # other voxels than those the map was found with
     mapped = found.map(fresh)
-    assert sliced_distance(mapped, TARGET) < 0.03
+    assert Slices(TARGET).distance(mapped) < 0.03
     # Shares of the mass in boxes, by Monte Carlo from the target itself.
     edges = [np.linspace(-2.5, 2.5, 6)] * 2
     own, *_ = np.histogram2d(*mapped.T, bins=edges)
@@ -149,7 +149,7 @@ def test_it_never_ends_further_away_than_the_maps_of_each_channel(seed):
     target = GaussianMixture([1.0], [three.mean(axis=0)], [np.linalg.inv(np.cov(three.T))])
     for regularisation in (3e-4, 100.0):
         found = joint_map(voxels, marginals_of(voxels), target, regularisation=regularisation)
-        assert sliced_distance(found.map(voxels), target) <= found.figures.channelwise + 1e-9
+        assert Slices(target).distance(found.map(voxels)) <= found.figures.channelwise + 1e-9
 
 
 def test_if_the_flow_does_not_help_it_is_left_out():

@@ -96,7 +96,7 @@ def test_a_mesh_of_too_many_nodes_is_refused():
     flow = flow_of(0, 2)
     with pytest.raises(InvalidValueError, match="nodes at most"):
         Meshed(flow, [0.0, 0.0], [1.0, 1.0], [1e-6, 1e-6], [1.0, 1.0])
-    with pytest.raises(InvalidValueError, match="less than high"):
+    with pytest.raises(InvalidValueError, match="high must exceed low"):
         Meshed(flow, [0.0, 0.0], [0.0, 1.0], [0.1, 0.1], [1.0, 1.0])
     with pytest.raises(InvalidValueError, match="must be positive"):
         Meshed(flow, [0.0, 0.0], [1.0, 1.0], [0.1, -0.1], [1.0, 1.0])

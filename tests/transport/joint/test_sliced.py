@@ -5,15 +5,15 @@ import pytest
 from mixtures import random_mixture
 from scipy import stats
 
-from ndflow import GaussianMixture, InvalidValueError
-from ndflow.transport.joint import sliced_distance
+from ndflow import GaussianMixture
+from ndflow.transport.joint import Slices
 
 
 def test_a_shifted_gaussian_is_as_far_away_as_its_shift_on_average_over_directions():
     normal = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
     points = normal.sample(5000, np.random.default_rng(1)) + np.array([3.0, 4.0])
     # In two channels the mean of |cos| over all directions is 2/π.
-    assert sliced_distance(points, normal, directions=500) == pytest.approx(10 / np.pi, rel=0.05)
+    assert Slices(normal, 500).distance(points) == pytest.approx(10 / np.pi, rel=0.05)
 
 
 @pytest.mark.parametrize("d", [2, 3])
@@ -27,7 +27,7 @@ def test_it_agrees_with_scipy_on_samples(d):
     expected = np.mean(
         [stats.wasserstein_distance(points / sd @ v, sample / sd @ v) for v in vectors]
     )
-    assert sliced_distance(points, mixture, directions=100) == pytest.approx(expected, rel=0.15)
+    assert Slices(mixture, 100).distance(points) == pytest.approx(expected, rel=0.15)
 
 
 def test_units_do_not_matter():
@@ -35,10 +35,5 @@ def test_units_do_not_matter():
     mixture = random_mixture(generator, 3, 2)
     points = generator.normal(size=(500, 2))
     units, offset = np.diag([3.0, 500.0]), np.array([7.0, -1e3])
-    there = sliced_distance(points @ units + offset, mixture.transformed(units, offset))
-    assert there == pytest.approx(sliced_distance(points, mixture), rel=1e-9)
-
-
-def test_channels_must_fit():
-    with pytest.raises(InvalidValueError, match="2 channels"):
-        sliced_distance(np.zeros((5, 3)), GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)]))
+    there = Slices(mixture.transformed(units, offset)).distance(points @ units + offset)
+    assert there == pytest.approx(Slices(mixture).distance(points), rel=1e-9)

@@ -55,7 +55,6 @@ def apply(
         nonzero voxels.
     """
     from ndflow.cli.arguments import are_channels, typed_subject
-    from ndflow.cli.endings import print_written
     from ndflow.cli.run import command_line, run_scans
     from ndflow.errors import InvalidValueError
     from ndflow.image.subject import Scan
@@ -98,5 +97,7 @@ def apply(
     code, outcomes = run_scans(
         "apply", apply_map, [Task(image[0], arguments)], verbosity=verbosity, folder=outputs.folder
     )
+    from ndflow.cli.endings import print_written  # here: it imports much
+
     print_written(outputs, outcomes, verbosity)
     return code
