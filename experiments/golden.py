@@ -113,12 +113,12 @@ def run_everything(cohort: Path, out: Path) -> None:
         "weights": ("--weights", *map(str, range(1, len(models) + 1))),
     }.items():
         ndflow("reference", *models, "-o", out / f"reference-{name}.json", "-q", *words)
-    maps = [x for t in ("csf", "gm", "wm") for x in (f"--{t}", *tissue_files(cohort, scans, t))]
+    maps = ("--tissue-maps", *tissue_maps(cohort, scans))
     reference = out / "reference-images.json"
     ndflow("reference", *images, "-o", reference, "--mask", *masks, *maps, "--method", "nyul")
     source, mask, target, to_mask = images[0], masks[0], images[-1], masks[-1]
     common = ("--mask", mask)
-    own = [x for t in ("csf", "gm", "wm") for x in (f"--{t}", *tissue_files(cohort, scans[:1], t))]
+    own = ("--tissue-maps", *tissue_maps(cohort, scans[:1]))
     for name, words in {
         "image": ("--to", target, "--to-mask", to_mask),
         "standard": ("--to", target, "--to-mask", to_mask, "--scale", "standard"),
@@ -206,9 +206,13 @@ def write_table(cohort: Path, scans: list[str], path: Path, *, tissues: bool) ->
     path.write_text("\n".join(lines) + "\n")
 
 
-def tissue_files(cohort: Path, scans: list[str], tissue: str) -> list[Path]:
-    """Return the probability maps of one tissue."""
-    return [file(cohort, scan, f"label-{tissue.upper()}_probseg") for scan in scans]
+def tissue_maps(cohort: Path, scans: list[str]) -> list[str]:
+    """Return the tissue probability maps of scans, as the command line takes them."""
+    return [
+        f"{tissue}={file(cohort, scan, f'label-{tissue.upper()}_probseg')}"
+        for scan in scans
+        for tissue in ("csf", "gm", "wm")
+    ]
 
 
 def file(cohort: Path, label: str, kind: str) -> Path:
