@@ -1,6 +1,6 @@
 """``{ndflow-command} NAME``: a command of ndflow as its parser knows it, in the words of its help.
 
-Without a name, all commands in one line each; ``{ndflow-settings}`` lists the settings of ``--set``.
+Without a name, all commands in one line each. ``{ndflow-settings}``: the settings of ``--set``.
 """
 
 import re
