@@ -157,7 +157,9 @@ def _list(argument: Any, several: int | None) -> dict[str, Any]:
 
 
 def _default(argument: Any, kind: dict[str, Any]) -> dict[str, Any]:
-    value = argument.field_info.default
+    value, shown = argument.field_info.default, argument.parameter.show_default
+    if value is None and isinstance(shown, str):  # what the help shows
+        value = shown
     if argument.required or kind["type"] == "Flag" or value is None or value == ():
         return {}
     return {"default-value": list(value) if isinstance(value, tuple) else value}
