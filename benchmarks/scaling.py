@@ -67,7 +67,7 @@ def study(folder: Path, count: int, shape: Sequence[int] = SMALL) -> Path:
 def cohort(data: Path, *options: object, cores: int = 2) -> Cost:
     """Normalise all scans of a study to their own reference; the results are discarded."""
     with tempfile.TemporaryDirectory(dir=data.parent) as out:
-        return ndflow(["cohort", f"{out}/out", "--from-folder", data, *options], cores=cores)
+        return ndflow(["cohort", data, f"{out}/out", *options], cores=cores)
 
 
 def voxels(scratch: Path, quick: bool) -> Table:
@@ -239,7 +239,7 @@ def evaluation(scratch: Path, quick: bool) -> Table:
     costs = {}
     for count in sizes:  # once each: the study itself takes as long as its evaluation
         out, folder = scratch / f"out{count}", study(scratch / f"data{count}", count)
-        ndflow(["cohort", out, "--from-folder", folder, "--no-report", "-j", 2], cores=2)
+        ndflow(["cohort", folder, out, "--no-report", "-j", 2], cores=2)
         costs[count] = ndflow(["evaluate", out, "--no-report", "-j", 2], cores=2)
     rows = [
         f"{size}|{cost.wall:.1f}|{cost.cpu_main:.1f}|{cost.cpu - cost.cpu_main:.1f}"

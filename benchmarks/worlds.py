@@ -312,7 +312,7 @@ def goals_in_memory(
     options : the settings.
     """
     scans = [Scan("", site=site, name=name) for name, site in sites.items()]
-    study = Study(Path(), scans, options, options=replace(options, scale="standard"))
+    study = Study(Path(), scans, replace(options, scale="standard"))
     goals = make_references(study, scans, models).goals
     return {scan.name: study.mode.goal_of(goals, scan.site) for scan in scans}
 
@@ -451,7 +451,7 @@ def _lesion_error(
 
 _REPORTED = 65  # the first seed that is reported
 
-ADAPTIVE = {"mode": "two-level", "average": "quantile", "target": "adaptive"}
+ADAPTIVE = {"mode": "two-level", "average": "quantile", "proportions": "adaptive"}
 CRAMER = {**ADAPTIVE, "objective": "cramer"}
 
 RIVALS: dict[str, dict[str, Any]] = {"affine": {"method": "affine"}, "nyul": {"method": "nyul"}}
@@ -459,7 +459,7 @@ CHOOSE: dict[str, dict[str, Any]] = {
     **RIVALS,
     "individual, L2, density (the paper)": {},
     "individual adaptive, Cramér, quantile": {**CRAMER, "mode": "individual"},
-    "two-level average, Cramér, quantile": {**CRAMER, "target": "average"},
+    "two-level average, Cramér, quantile": {**CRAMER, "proportions": "average"},
     "two-level adaptive, L2 1e-3, density": {**ADAPTIVE, "average": "density"},
     "two-level adaptive, L2 1e-3": ADAPTIVE,
     "two-level adaptive, L2 3e-3": {**ADAPTIVE, "regularisation": 3e-3},
@@ -483,17 +483,14 @@ class Row(NamedTuple):
     scores: dict[str, WorldScores]
 
 
-def settings(chosen: Mapping[str, Any], world: World) -> tuple[Options, Options]:
-    """Return a choice as settings; a preset decides by what a world has."""
+def settings(chosen: Mapping[str, Any], world: World) -> Options:
+    """Return a choice as options; a preset decides by what a world has."""
     if "preset" in chosen:
         sites = {site.name: site.size for site in world.sites}
         scans = len(world.scans)
         facts = StudyFacts(scans, sites, with_maps=scans if chosen.get("tissues") else 0)
-        decided = settled_study(Choices(chosen["preset"]), facts)
-        return decided.options, decided.options
-    options = {name: chosen[name] for name in ("mode", "average") if name in chosen}
-    rest = {name: part for name, part in chosen.items() if name not in {*options, "tissues"}}
-    return Options(**options), Options(**rest)
+        return settled_study(Choices(chosen["preset"]), facts).options
+    return Options(**{name: part for name, part in chosen.items() if name != "tissues"})
 
 
 def one_world(seed: int, methods: Mapping[str, Mapping[str, Any]]) -> Row:
@@ -506,7 +503,7 @@ def one_world(seed: int, methods: Mapping[str, Mapping[str, Any]]) -> Row:
     scores = {}
     for name, chosen in methods.items():
         own = models if chosen.get("tissues") else bare
-        scores[name] = world_scores(world, world_maps(world, own, *settings(chosen, world)))
+        scores[name] = world_scores(world, world_maps(world, own, settings(chosen, world)))
     print(f"world {seed}: {len(world.scans)} scans", file=sys.stderr, flush=True)
     return Row(seed, len(world.scans), scores)
 

@@ -50,7 +50,8 @@ default_role = "py:obj"  # `name` in a docstring: a link where there is a page, 
 toc_object_entries_show_parents = "hide"
 autosummary_generate = True
 autosummary_filename_map = {  # for file systems to which ndflow.fit and ndflow.Fit are one name
-    f"ndflow.{name}": f"ndflow.{name}-class" for name in ("Fit", "Histogram", "Match", "Reference")
+    f"ndflow.{name}": f"ndflow.{name}-class"
+    for name in ("Fit", "Histogram", "Reference", "transport.Match")
 }
 autodoc_typehints = "none"  # signatures are easier to read; numpydoc shows the types
 autodoc_member_order = "bysource"

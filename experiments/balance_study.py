@@ -109,7 +109,7 @@ def measured(
             scans.append(Scan(f"{name}.nii", name=name, site="AB"[site], covariates=age))
             models[name] = pool[number].models[scanner]
             rows.append((site, scanner, pool[number]))
-    study = Study(Path(), scans, options, options=Options(scale="standard"))
+    study = Study(Path(), scans, replace(options, scale="standard"))
     made = make_references(study, scans, models)
     goals = [made.goals[site] for site in "AB"]
     results, places = [], []
@@ -209,7 +209,7 @@ def halves(out: str, draws: int) -> None:
                 older = score > np.median(score)
                 scans = [replace(s, site="AB"[int(o)]) for s, o in zip(own, older, strict=True)]
                 options = Options(mode="site", average=study.options.average, balance=balance)
-                plan = Study(Path(), scans, options, options=Options(scale="standard"))
+                plan = Study(Path(), scans, replace(options, scale="standard"))
                 made = make_references(plan, scans, models)
                 z = made.common.mixture.quantile(levels)
                 a, b = (made.goals[half].site.solution.imap(z) for half in "AB")

@@ -28,7 +28,7 @@ SITES = {
     "NSK": "CC0 1.0: OpenNeuro ds002748, Novosibirsk, doi:10.18112/openneuro.ds002748.v1.0.5",
     "UCLA": "PDDL 1.0: OpenfMRI ds000011, Los Angeles, Foerde, Knowlton and Poldrack (2006)",
 }
-MATCHING = Options(method="nyul")  # its landmarks are measured as well
+OPTIONS = Options(method="nyul")  # its landmarks are measured as well
 
 
 def people(cohort: Path) -> list[dict[str, str]]:
@@ -51,14 +51,11 @@ def made_from(cohort: Path) -> tuple[Reference, dict[str, Any]]:
     chosen = people(cohort)
     counts = {site: sum(row["site"] == site for row in chosen) for site in SITES}
     models = [
-        read_source(
-            scan_of(cohort, row["participant_id"]), options=Options(), options=MATCHING
-        ).model
-        for row in chosen
+        read_source(scan_of(cohort, row["participant_id"]), options=OPTIONS).model for row in chosen
     ]
     reference = average_models(
         models,
-        MATCHING,
+        OPTIONS,
         names=[row["participant_id"] for row in chosen],
         weights=[1 / counts[row["site"]] for row in chosen],
         average="quantile",

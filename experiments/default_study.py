@@ -111,14 +111,13 @@ def scans(cohort: Path, prepared: Path | None) -> dict[str, Known]:
     return found
 
 
-def settings(known: dict[str, Known], preset: Any, *, maps: bool) -> tuple[Options, Options]:
+def settings(known: dict[str, Known], preset: Any, *, maps: bool) -> Options:
     """Return what a preset decides."""
     sites: dict[str, int] = {}
     for one in known.values():
         sites[one.site] = sites.get(one.site, 0) + 1
     facts = StudyFacts(len(known), sites, with_maps=len(known) if maps else 0)
-    decided = settled_study(Choices(preset), facts)
-    return decided.options, decided.options
+    return settled_study(Choices(preset), facts).options
 
 
 def goals_of(
@@ -128,7 +127,7 @@ def goals_of(
 ) -> dict[str, Goal]:
     """Return what each scan is brought to, by the code of any study."""
     scans = [Scan("", site=site, name=name) for name, site in sites.items()]
-    study = Study(Path(), scans, options, options=replace(options, scale="standard"))
+    study = Study(Path(), scans, replace(options, scale="standard"))
     goals = make_references(study, scans, models).goals
     return {scan.name: study.mode.goal_of(goals, scan.site) for scan in scans}
 
@@ -139,8 +138,8 @@ def main() -> None:
     for prepared in [None, *map(Path, sys.argv[2:3])]:
         known = scans(cohort, prepared)
         methods = {
-            "affine": (Options(), Options(method="affine")),
-            "nyul": (Options(), NYUL),
+            "affine": Options(method="affine"),
+            "nyul": NYUL,
             "paper": settings(known, "paper", maps=False),
             "auto, without maps": settings(known, "auto", maps=False),
         }
@@ -155,7 +154,7 @@ def main() -> None:
                 name: one.model if with_maps else replace(one.model, tissues=None)
                 for name, one in known.items()
             }
-            goals = goals_of(sites, models, *chosen)
+            goals = goals_of(sites, models, chosen)
             judged = np.array(
                 [goals[name].solve(models[name]).imap(one.judged) for name, one in known.items()]
             )

@@ -75,7 +75,7 @@ def section(folder: Path, run: Command, work: Path) -> Strokes:
         table = write_table(work / name, images, masks, known)
         for name, words in METHODS.items():
             place = f"strokes-{name.replace(', ', '-')}{'-lesion' if known else ''}"
-            run("cohort", table, work / place, "--channel", "T1w", "--no-report", "-q", *words)
+            run("cohort", table, work / place, "--channels", "T1w", "--no-report", "-q", *words)
             after[name, known] = np.array([mapped(work / place, one) for one in patients])
     return rows_of(patients, after)
 

@@ -97,7 +97,7 @@ def run_all(cohort: Path, people: Table, folder: Path) -> None:
     write_scans(cohort, people, folder / MAPS, TISSUES)
     write_scans(cohort, people, folder / NO_MAPS, ())
     for name, (table, *words) in {**RUNS, **TARGETS}.items():
-        options = ("--channel", "T1w", "--no-report", "-j", "2", *words)
+        options = ("--channels", "T1w", "--no-report", "-j", "2", *words)
         ndflow("cohort", folder / table, folder / name, *options)
     for seed in SEEDS:
         shuffles = () if seed == SEEDS[0] else ("--permutations", "0")

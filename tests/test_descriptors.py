@@ -41,7 +41,7 @@ def test_a_value_that_may_be_a_file_or_a_word_has_two_inputs(making: ModuleType)
     assert inputs["mask"]["type"] == "File"
     assert inputs["mask_by_word"]["value-choices"] == ["auto", "brain"]
     assert inputs["to_by_word"]["value-choices"] == ["builtin:T1w"]
-    assert inputs["freeze"]["list-separator"] == " --freeze "
+    assert inputs["set"]["list-separator"] == " --set "
     assert inputs["dtype"]["default-value"] == "float32"
     assert "positive" in inputs["scale"]["value-choices"]
     assert inputs["output"]["optional"] is False

@@ -1,6 +1,6 @@
 """``{ndflow-command} NAME``: a command of ndflow as its parser knows it, in the words of its help.
 
-Without a name, all commands in one line each.
+Without a name, all commands in one line each. ``{ndflow-settings}``: the settings of ``--set``.
 """
 
 import re
@@ -12,10 +12,11 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from ndflow.cli.app import COMMANDS, app
+from ndflow.cli.options import explain_expert
 
 _OPTION = re.compile(r"\* (`[^`]*`): (.*)")
 _PAGE = re.compile(r"\bdocs/([\w/-]+\.md)\b")
-_WORD = re.compile(r"(?<![`\w/-])(pip install '[^']*'|--?[a-z][a-z-]*)(?![`\w])")
+_WORD = re.compile(r"(?<![`\w/-])(pip install '[^']*'|--set help|--?[a-z][a-z-]*)(?![`\w])")
 
 
 class CommandDirective(SphinxDirective):
@@ -31,6 +32,14 @@ class CommandDirective(SphinxDirective):
         return self.parse_text_to_nodes(_PAGE.sub(rf"[\1](<{up}\1>)", text))
 
 
+class SettingsDirective(SphinxDirective):
+    """List the expert settings."""
+
+    def run(self) -> list[nodes.Node]:
+        """Return the nodes of the list."""
+        return self.parse_text_to_nodes(expert_settings())
+
+
 def list_of_commands() -> str:
     """Return all commands with the first line of their help, as Markdown."""
     return "\n".join(
@@ -42,7 +51,14 @@ def list_of_commands() -> str:
 def markdown_of(name: str) -> str:
     """Return a command as Markdown: usage, help, and a list of definitions for each group."""
     _, _, body = _sections()[name].partition("```console\n")
+    body = body.replace(f"ndflow {name} {name} ", f"ndflow {name} ", 1)
     return "\n".join(_lines(f"```text\n{body}"))
+
+
+def expert_settings() -> str:
+    """Return the settings of ``--set`` as a list of definitions in Markdown."""
+    lines = (line.split(": ", 1) for line in explain_expert().splitlines())
+    return "\n\n".join(f"`{name}`\n: {_signs(text)}" for name, text in lines)
 
 
 @cache
@@ -76,4 +92,5 @@ def _signs(text: str) -> str:
 def setup(sphinx: Sphinx) -> dict[str, bool]:
     """Add the directive."""
     sphinx.add_directive("ndflow-command", CommandDirective)
+    sphinx.add_directive("ndflow-settings", SettingsDirective)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,7 +19,7 @@ from sphinx.application import Sphinx
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures" / "generated"
-SCRIPTS = ("draw_architecture", "draw_concepts")
+SCRIPTS = ("draw_concepts",)
 
 _IMAGE = re.compile(r"(!\[[^]]*\]\([./]*figures/)([\w-]+\.svg)\)")
 

@@ -27,9 +27,9 @@ from ndflow._version import __version__
 
 HERE = Path(__file__).parent
 
-FILES = ("BIDS_DIR", "DIR", "FILE", "IMAGE", "MODEL_OR_IMAGE", "R.json")
-STRINGS = ("ADDRESS", "LABEL", "NAME", "NAME=IMAGE", "OUT", "RULE", "TEXT")
-SAME_AS = {"TARGET": "FILE|builtin:T1w"}
+FILES = ("BIDS_DIR", "DIR", "FILE", "IMAGE", "MODEL_OR_IMAGE")
+STRINGS = ("ADDRESS", "LABEL", "NAME", "NAME=IMAGE", "NAME=VALUE", "OUT", "TISSUE=FILE")
+SAME_AS = {"REFERENCE": "FILE|builtin:T1w", "TARGET": "FILE|builtin:T1w"}
 IMAGES = [".nii.gz", ".nii", ".hdr", ".img", ".mgz", ".mgh"]
 
 # For each command, what it writes: id, name, path, and whether it may be absent.
@@ -124,7 +124,7 @@ def _kinds(argument: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         if label in FILES:
             yield "", {"type": "File", **lists}
         elif label in STRINGS:
-            yield ("_by_channel" if "=" in label else ""), {"type": "String", **lists}
+            yield ("_by_channel" if label == "NAME=IMAGE" else ""), {"type": "String", **lists}
         elif re.fullmatch(r"[a-z]+(:\w+)?", label):
             words.append(label)
         else:
@@ -157,7 +157,9 @@ def _list(argument: Any, several: int | None) -> dict[str, Any]:
 
 
 def _default(argument: Any, kind: dict[str, Any]) -> dict[str, Any]:
-    value = argument.field_info.default
+    value, shown = argument.field_info.default, argument.parameter.show_default
+    if value is None and isinstance(shown, str):  # what the help shows
+        value = shown
     if argument.required or kind["type"] == "Flag" or value is None or value == ():
         return {}
     return {"default-value": list(value) if isinstance(value, tuple) else value}

@@ -20,8 +20,9 @@ def given(folder, row, column) {
 
 // The options that name the mask of a scan, its lesions and its tissue maps.
 def options(mask, lesion, csf, gm, wm) {
-    def named = ['--mask': mask, '--exclude': lesion, '--csf': csf, '--gm': gm, '--wm': wm]
-    return named.collect { option, value -> value ? "${option} ${value}" : '' }.join(' ')
+    def named = ['--mask ': mask, '--exclude ': lesion, '--tissue-maps csf=': csf,
+        '--tissue-maps gm=': gm, '--tissue-maps wm=': wm]
+    return named.collect { option, value -> value ? "${option}${value}" : '' }.join(' ')
 }
 
 process FIT {

@@ -65,9 +65,9 @@ class _ScanInputs(CommandLineInputSpec):
         File(exists=True), traits.Enum("auto", "brain"), argstr="--mask %s", desc="its brain mask"
     )
     exclude = File(exists=True, argstr="--exclude %s", desc="a mask of lesions")
-    csf = File(exists=True, argstr="--csf %s", desc="tissue probability map of CSF")
-    gm = File(exists=True, argstr="--gm %s", desc="tissue probability map of GM")
-    wm = File(exists=True, argstr="--wm %s", desc="tissue probability map of WM")
+    csf = File(exists=True, argstr="--tissue-maps csf=%s", desc="tissue probability map of CSF")
+    gm = File(exists=True, argstr="--tissue-maps gm=%s", desc="tissue probability map of GM")
+    wm = File(exists=True, argstr="--tissue-maps wm=%s", desc="tissue probability map of WM")
     quiet = traits.Bool(argstr="--quiet", desc="print nothing but errors")
 
 
@@ -109,7 +109,7 @@ class _ReferenceInputs(CommandLineInputSpec):
     )
     output = File("reference.json", usedefault=True, argstr="--output %s", hash_files=False)
     channel = traits.Str(argstr="--channel %s", desc="the contrast, such as T1w")
-    average = traits.Enum("quantile", "density", argstr="--average %s")
+    average = traits.Enum("quantile", "density", argstr="--set average=%s")
     weights = traits.List(traits.Float(), argstr="--weights %s", desc="one for each scan")
     quiet = traits.Bool(argstr="--quiet", desc="print nothing but errors")
 
@@ -143,12 +143,12 @@ class _NormaliseInputs(_ScanInputs):
     output = File(argstr="--output %s", genfile=True, hash_files=False, desc="the image to write")
     preset = traits.Enum("auto", "paper", argstr="--preset %s")
     method = traits.Str(argstr="--method %s", desc="ndflow, affine, nyul, …")
-    target = traits.Enum("average", "tissue", "adaptive", argstr="--proportions %s")
+    proportions = traits.Enum("average", "tissue", "adaptive", argstr="--proportions %s")
     scale = traits.Enum(
         "positive", "standard", "target", argstr="--scale %s", xor=["range"], desc="the units"
     )
     range = traits.Tuple(traits.Float(), traits.Float(), argstr="--range %g %g", xor=["scale"])
-    outside = traits.Enum("zero", "keep", "map", argstr="--outside %s")
+    outside = traits.Enum("zero", "keep", "map", argstr="--set outside=%s")
     dtype = traits.Str(argstr="--dtype %s", desc="float32, int16, …")
 
 

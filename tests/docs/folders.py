@@ -82,7 +82,7 @@ def finished(folder: Path) -> None:
     """The folder of ``study``, and ``OUT``, its results."""
     study(folder)
     with captured() as said:
-        code = execute("cohort", folder / "study.tsv", folder / "OUT", "-q", "--channel", "T1w")
+        code = execute("cohort", folder / "study.tsv", folder / "OUT", "-q", "--channels", "T1w")
     assert code == 0, said.getvalue()
 
 

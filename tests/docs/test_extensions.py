@@ -10,6 +10,8 @@ from commands import execute
 from docs.blocks import ROOT
 from docs.run_blocks import captured
 
+from ndflow.options import options_of
+
 pytest.importorskip("sphinx", reason="make docs installs it")
 
 
@@ -63,3 +65,9 @@ def test_the_page_of_a_command_has_the_options_of_its_help() -> None:
         helped = re.findall(r"^│ (?:\*  |   )?(--[a-z][a-z-]*)", said.getvalue(), re.MULTILINE)
         shown = re.findall(r"^`(--[a-z][a-z-]*)", commands.markdown_of(name), re.MULTILINE)
         assert [*dict.fromkeys(helped)] == shown, name
+
+
+def test_the_expert_settings_are_those_of_set_help() -> None:
+    listed = extension("command_line").expert_settings()
+    expert = [one.name.replace("_", "-") for one in options_of() if one.metadata["expert"]]
+    assert re.findall(r"^`([a-z-]+)`\n: ", listed, re.MULTILINE) == expert

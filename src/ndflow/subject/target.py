@@ -122,7 +122,7 @@ def builtin_card(name: str = "T1w") -> dict[str, JSON]:
 def builtin_tissues(name: str = "T1w") -> TissueModel:
     """Return the densities of CSF, GM and WM in a reference, and the prior of their proportions.
 
-    For adaptive targets of studies without tissue maps. Parameters as for `full_name`.
+    For adaptive proportions in studies without tissue maps. Parameters as for `full_name`.
     """
     found = builtin_reference(name).tissues
     if found is None:
