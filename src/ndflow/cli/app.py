@@ -41,7 +41,7 @@ from ndflow.cli.commands.normalise import normalise
 from ndflow.cli.commands.reference import reference
 from ndflow.cli.commands.study import bids, cohort, prepare
 from ndflow.cli.console import print_error, print_text
-from ndflow.cli.options import explain_expert, shown_default
+from ndflow.cli.options import OPTIONS, explain_expert, shown_default
 from ndflow.cli.signals import Terminated, signals_raised
 from ndflow.errors import NdflowError
 
@@ -72,6 +72,7 @@ app = App(
     version=__version__,
     default_parameter=Parameter(negative=(), show_default=shown_default, show_choices=False),
     result_action="return_value",
+    group_parameters=OPTIONS,
     suppress_keyboard_interrupt=False,
 )
 for _position, (_name, _command) in enumerate(COMMANDS.items()):

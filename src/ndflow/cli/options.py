@@ -23,9 +23,9 @@ from ndflow.options import (
     sentence,
 )
 
-INPUT, PREPARATION, MATCHING, OUTPUT, RUN = (
-    Group(name, sort_key=place)
-    for place, name in enumerate(("Input", "Preparation", "Matching", "Output", "Run"), 1)
+_GROUPS = ("Options", "Input", "Preparation", "Matching", "Output", "Run")
+OPTIONS, INPUT, PREPARATION, MATCHING, OUTPUT, RUN = (
+    Group(name, sort_key=place) for place, name in enumerate(_GROUPS)
 )
 
 # ── input ─────────────────────────────────────────────────────────────────────────────────────────
@@ -180,6 +180,16 @@ Scheduler = Annotated[
 ]
 DryRun = Annotated[
     bool, Parameter(group=RUN, help="Only show what would be done; nothing is written.")
+]
+
+ReadSetting = Annotated[
+    tuple[str, ...],
+    Parameter(
+        name="--set",
+        metavar="max-bytes=N",
+        group=RUN,
+        help="The largest file that is read, in bytes after decompression.",
+    ),
 ]
 
 

@@ -7,7 +7,15 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import Expert, Force, Jobs, NoReport, Verbosity, VerbosityOptions, chosen
+from ndflow.cli.options import (
+    Force,
+    Jobs,
+    NoReport,
+    ReadSetting,
+    Verbosity,
+    VerbosityOptions,
+    chosen,
+)
 from ndflow.options import Options
 
 
@@ -21,7 +29,7 @@ def evaluate(
     trees: Annotated[int, Parameter(metavar="N")] = 200,
     seed: Annotated[int, Parameter(metavar="N")] = 0,
     force: Force = False,
-    expert: Expert = (),
+    expert: ReadSetting = (),
     jobs: Jobs = 1,
     no_report: NoReport = False,
     verbosity: VerbosityOptions = Verbosity(),
@@ -92,7 +100,7 @@ def report(
     sample: Annotated[int, Parameter(metavar="N")] = 20,
     viewer: Annotated[int, Parameter(metavar="N")] = 9,
     force: bool = False,
-    expert: Expert = (),
+    expert: ReadSetting = (),
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Regenerate the report of a finished study or preparation, OUT/report.html.

@@ -23,6 +23,7 @@ from ndflow.cli.options import (
     Prepare,
     PreparedMask,
     Preset,
+    ReadSetting,
     Resolution,
     Scheduler,
     StudyOptions,
@@ -253,10 +254,10 @@ def prepare(
     ] = None,
     force: Annotated[bool, Parameter(group=OUTPUT)] = False,
     no_report: NoReport = False,
-    expert: Expert = (),
     jobs: Jobs = 1,
     scheduler: Scheduler = None,
     dry_run: DryRun = False,
+    expert: ReadSetting = (),
     verbosity: VerbosityOptions = Verbosity(),
 ) -> int:
     """Prepare raw scans for a study: brain masks, bias fields and tissue maps.
