@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ndflow.cli.console import print_result, print_warning
-from ndflow.cli.endings import print_written
 from ndflow.cli.options import Verbosity
-from ndflow.cli.run import command_line, run_scans
+from ndflow.cli.run import command_line, print_written, run_scans
 from ndflow.errors import FileError
 from ndflow.files.model_files import check_model
 from ndflow.options import Average, Options

@@ -32,8 +32,7 @@ from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
 from ndflow.study.passes import Summary
 from ndflow.study.plan import FIGURES, Plan, Preparation, Study
 from ndflow.study.prepare_run import PreparationSummary
-from ndflow.study.tasks import FAILURES, Outcome
-from ndflow.subject.outputs import Outputs, sidecar_of
+from ndflow.study.tasks import FAILURES
 from ndflow.subject.records import EvaluationRecord
 from ndflow.values import plural
 
@@ -45,36 +44,6 @@ Ended = Summary | PreparationSummary
 _NAMED = 3  # scans in the line about a doubt
 _WIDTH, _COLUMN = 80, 11
 _GROUP = "run the same command with the level group, for all participants"
-
-
-def print_written(
-    outputs: Outputs,
-    outcomes: Sequence[Outcome],
-    verbosity: Verbosity,
-    *,
-    what: str = "image",
-    sidecars: bool = True,
-) -> None:
-    """Print on one line what was written.
-
-    Parameters
-    ----------
-    outputs : where results go.
-    outcomes : of the scans, in the same order; nothing was written for those that failed.
-    verbosity : how much to print.
-    what : what the files are.
-    sidecars : whether each has a sidecar.
-    """
-    pairs = zip(outputs.files, outcomes, strict=True)
-    files = [file for file, outcome in pairs if outcome.failure is None]
-    if verbosity.quiet or not files:
-        return
-    if len(files) == 1:
-        beside = f" and its sidecar {sidecar_of(files[0]).name}" if sidecars else ""
-        print_result(f"wrote {files[0]}{beside}")
-    else:
-        beside = " and their sidecars" if sidecars else ""
-        print_result(f"wrote {plural(len(files), what)}{beside} to {outputs.folder}")
 
 
 def conclude(

@@ -16,7 +16,7 @@ from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
 from ndflow.study.tasks import FAILURES, Outcome, Task, check_jobs, record_failures, run_tasks
-from ndflow.subject.outputs import make_folder
+from ndflow.subject.outputs import Outputs, make_folder, sidecar_of
 from ndflow.values import plural
 
 if TYPE_CHECKING:
@@ -95,6 +95,36 @@ def _print_outcome(outcome: Outcome, verbosity: Verbosity, printed: set[str]) ->
             if warning not in printed:
                 print_warning(warning)
                 printed.add(warning)
+
+
+def print_written(
+    outputs: Outputs,
+    outcomes: Sequence[Outcome],
+    verbosity: Verbosity,
+    *,
+    what: str = "image",
+    sidecars: bool = True,
+) -> None:
+    """Print on one line what was written.
+
+    Parameters
+    ----------
+    outputs : where results go.
+    outcomes : of the scans, in the same order; nothing was written for those that failed.
+    verbosity : how much to print.
+    what : what the files are.
+    sidecars : whether each has a sidecar.
+    """
+    pairs = zip(outputs.files, outcomes, strict=True)
+    files = [file for file, outcome in pairs if outcome.failure is None]
+    if verbosity.quiet or not files:
+        return
+    if len(files) == 1:
+        beside = f" and its sidecar {sidecar_of(files[0]).name}" if sidecars else ""
+        print_result(f"wrote {files[0]}{beside}")
+    else:
+        beside = " and their sidecars" if sidecars else ""
+        print_result(f"wrote {plural(len(files), what)}{beside} to {outputs.folder}")
 
 
 def print_rehearsed(steps: Sequence[Rehearsed], verbosity: Verbosity) -> int:

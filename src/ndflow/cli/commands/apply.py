@@ -55,7 +55,7 @@ def apply(
         nonzero voxels.
     """
     from ndflow.cli.arguments import are_channels, typed_subject
-    from ndflow.cli.run import command_line, run_scans
+    from ndflow.cli.run import command_line, print_written, run_scans
     from ndflow.errors import InvalidValueError
     from ndflow.image.subject import Scan
     from ndflow.options import Options
@@ -97,7 +97,6 @@ def apply(
     code, outcomes = run_scans(
         "apply", apply_map, [Task(image[0], arguments)], verbosity=verbosity, folder=outputs.folder
     )
-    from ndflow.cli.endings import print_written  # here: it imports much
 
     print_written(outputs, outcomes, verbosity)
     return code

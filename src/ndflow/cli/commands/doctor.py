@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterator
-from importlib.metadata import PackageNotFoundError, requires, version
 
 from ndflow._version import __version__
 from ndflow.cli.options import Verbosity, VerbosityOptions
@@ -50,6 +49,8 @@ def doctor(*, verbosity: VerbosityOptions = Verbosity()) -> int:
 
 def _installed() -> Iterator[str]:
     """Yield the versions of what ndflow needs, and which extras are installed."""
+    from importlib.metadata import PackageNotFoundError, requires
+
     yield f"ndflow {__version__}, Python {platform.python_version()}, {platform.platform()}"
     try:
         needed = requires("ndflow") or []
@@ -72,6 +73,8 @@ def _installed() -> Iterator[str]:
 
 
 def _version(name: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(name)
     except PackageNotFoundError:

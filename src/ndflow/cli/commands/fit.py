@@ -60,7 +60,7 @@ def fit(
         Estimate one joint density of all channels. Default: one of each channel.
     """
     from ndflow.cli.arguments import are_channels, typed_scans, typed_subject
-    from ndflow.cli.run import run_scans
+    from ndflow.cli.run import print_written, run_scans
     from ndflow.study.tasks import Task
     from ndflow.subject.fit import fit_to_file
     from ndflow.subject.outputs import outputs_for, stem
@@ -85,7 +85,6 @@ def fit(
     code, outcomes = run_scans(
         "fit", fit_to_file, tasks, verbosity=verbosity, jobs=jobs, folder=outputs.folder
     )
-    from ndflow.cli.endings import print_written  # here: it imports much
 
     print_written(outputs, outcomes, verbosity, what="mixture", sidecars=False)
     return code

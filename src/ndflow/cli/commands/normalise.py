@@ -80,7 +80,7 @@ def normalise(
     """
     from ndflow.cli.arguments import are_channels, typed_scans, typed_subject
     from ndflow.cli.console import print_warning
-    from ndflow.cli.run import command_line, run_scans
+    from ndflow.cli.run import command_line, print_written, run_scans
     from ndflow.errors import InvalidValueError
     from ndflow.methods.base import method_of
     from ndflow.study.tasks import Task
@@ -142,7 +142,6 @@ def normalise(
         jobs=jobs,
         folder=outputs.folder,
     )
-    from ndflow.cli.endings import print_written  # here: it imports much
 
     print_written(outputs, outcomes, verbosity)
     return code
