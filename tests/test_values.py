@@ -232,7 +232,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Flow", {"steps": "4"}, "steps must"),
     ("QuantileMap", {"source": PLANE}, "source must have one channel, not 2"),
     ("QuantileMap", {"target": AFFINE}, "target"),
-    ("LinearTails", {"inner": ndflow.transport.Flow(PLANE, PLANE)}, "inner must have one channel, not 2"),
+    (
+        "LinearTails",
+        {"inner": ndflow.transport.Flow(PLANE, PLANE)},
+        "inner must have one channel, not 2",
+    ),
     ("LinearTails", {"inner": MIXTURE}, "inner"),
     ("LinearTails", {"low": 5.0}, "low must be less than high"),
     ("LinearTails", {"low": NAN}, "low"),

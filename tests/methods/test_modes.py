@@ -8,11 +8,13 @@ import pytest
 from every_method import EVERY_METHOD
 
 import ndflow
-from ndflow import Chain, GaussianMixture, InvalidValueError, align, stack
+from ndflow import Chain, GaussianMixture, InvalidValueError
+from ndflow.density import stack
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.modes import MODES, Goal, SiteMap
 from ndflow.options import Options
 from ndflow.population import TissueModel, Tissues
+from ndflow.transport import align
 
 LEVELS = (np.arange(199) + 0.5) / 199
 

@@ -7,10 +7,12 @@ import pytest
 from mixtures import random_mixture
 
 import ndflow
-from ndflow import Affine, GaussianMixture, InvalidValueError, TissueModel, Tissues, stack
+from ndflow import Affine, GaussianMixture, InvalidValueError
+from ndflow.density import stack
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.solution import Solution
 from ndflow.options import Options
+from ndflow.population import TissueModel, Tissues
 
 SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 LEVELS = (np.arange(199) + 0.5) / 199

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from mixtures import random_mixture
 
-from ndflow import Affine, PiecewiseLinear
+from ndflow import Affine
 from ndflow.methods.solution import (
     Divergence,
     MatchRecord,
@@ -15,7 +15,7 @@ from ndflow.methods.solution import (
     Solution,
     TargetChoice,
 )
-from ndflow.transport import DETERMINED_RANGE
+from ndflow.transport import DETERMINED_RANGE, PiecewiseLinear
 
 SOURCE = random_mixture(np.random.default_rng(0), 3)
 AFFINE = Affine(2.0, 1.0)

@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 import ndflow
-from ndflow import GaussianMixture, stack
+from ndflow import GaussianMixture
+from ndflow.density import stack
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.solution import Solution, TargetChoice

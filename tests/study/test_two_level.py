@@ -14,7 +14,7 @@ from phantoms import head, radii, save, voxels_of
 from studies import Silent
 
 import ndflow
-from ndflow import Chain, align
+from ndflow import Chain
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.options import Options
@@ -23,6 +23,7 @@ from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort
 from ndflow.study.table import named_scans
+from ndflow.transport import align
 
 SHAPE = (16, 18, 14)
 LOOKS = {

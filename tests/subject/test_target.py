@@ -23,18 +23,8 @@ REFERENCE = ndflow.reference([FIT.mixture])
 TWO = ndflow.GaussianMixture([1.0], np.zeros((1, 2)), np.eye(2)[np.newaxis])
 
 
-def read(
-    to: Any,
-    mask: Any = None,
-    options: Options | None = None,
-) -> Target:
-    return read_target(
-        to,
-        mask,
-        options=Options(),
-        options=options or Options(),
-        options=options or Options(),
-    )
+def read(to: Any, mask: Any = None, options: Options | None = None) -> Target:
+    return read_target(to, mask, options=options or Options())
 
 
 # Each form of a target, its density, and whether that has units.
