@@ -18,8 +18,8 @@ SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in ran
 LEVELS = (np.arange(199) + 0.5) / 199
 
 
-def solved(source: DensityModel, goal: DensityModel, **options: Any) -> Solution:
-    options = Options(**options)
+def solved(source: DensityModel, goal: DensityModel, **chosen: Any) -> Solution:
+    options = Options(**chosen)
     return method_of(options).solve(source, goal, options)
 
 
@@ -51,7 +51,7 @@ def tissue_example() -> tuple[DensityModel, DensityModel]:
 
 def test_what_the_plain_average_would_have_given_is_said_in_standard_deviations() -> None:
     scan, goal = tissue_example()
-    plain, own = solved(scan, goal), solved(scan, goal, target="tissue")
+    plain, own = solved(scan, goal), solved(scan, goal, proportions="tissue")
     assert plain.target is None
     assert own.target is not None
     assert own.target.plain is not None

@@ -34,7 +34,7 @@ def test_what_the_user_should_know_names_the_scan() -> None:
     solution = Solution(AFFINE, AFFINE, "was stopped", False, frozen=())
     stopped, nothing = solution.warnings("a.nii")
     assert stopped == "a.nii: the match to the target was stopped"
-    assert "a.nii: --set freeze=chooses none of its components" in nothing
+    assert "a.nii: --set freeze chooses none of its components" in nothing
 
 
 def test_the_slopes_are_those_of_the_map_and_relative_to_the_alignment() -> None:

@@ -141,7 +141,9 @@ def test_nothing_is_guessed_where_tissues_are_not_known() -> None:
     goal = population(people(0.25)[1:])
     with pytest.raises(InvalidValueError, match="must know the tissues of its population"):
         chosen(scan, DensityModel(goal.mixture), "tissue")
-    with pytest.raises(InvalidValueError, match=r"probability maps of CSF, GM and WM.*--csf"):
+    with pytest.raises(
+        InvalidValueError, match=r"probability maps of CSF, GM and WM.*--tissue-maps"
+    ):
         chosen(DensityModel(scan.mixture), goal, "tissue")
 
 

@@ -60,8 +60,8 @@ def without(scan: Scan, tissue: str) -> Scan:
 def run(
     scans: Sequence[Scan], folder: Path, mode: Any, target: Any = "average", **more: Any
 ) -> Summary:
-    options = replace(more.pop("matching", Options()), target=target)
-    study = Study(folder, scans, Options(mode=mode), options=options, channel="T1w", **more)
+    options = replace(more.pop("options", Options()), mode=mode, proportions=target)
+    study = Study(folder, scans, options, channel="T1w", **more)
     return run_cohort(study, Silent(), command=["test"], force=False)
 
 
