@@ -110,7 +110,7 @@ def test_every_public_value_is_tested_here() -> None:
         for name, thing in things.items()
         if dataclasses.is_dataclass(thing) and issubclass(thing, Value)
     }
-    assert {type(value).__name__ for value in VALUES.values()} == public
+    assert {type(value).__name__ for value in VALUES.values()} >= public
 
 
 @every_value
