@@ -55,18 +55,8 @@ def normalised(files: Files, tmp_path_factory: pytest.TempPathFactory) -> Normal
     def made(a: str, b: str, objective: str) -> Path:
         output = tmp_path_factory.mktemp("normalised") / "out.nii.gz"
         (image, mask), (target, target_mask) = files(a), files(b)
-        masks = ("--mask", mask, "--to-mask", target_mask)
-        ndflow(
-            "normalise",
-            image,
-            "--to",
-            target,
-            "-o",
-            output,
-            *masks,
-            "--set",
-            f"objective={objective}",
-        )
+        how = ("--mask", mask, "--to-mask", target_mask, "--set", f"objective={objective}")
+        ndflow("normalise", image, "--to", target, "-o", output, *how)
         return output
 
     return made
@@ -109,8 +99,6 @@ def test_the_same_command_gives_the_same_bytes(
     a, b, objective = PAIRS[0]
     first, second = normalised(a, b, objective), tmp_path / "out.nii.gz"
     (image, mask), (target, target_mask) = files(a), files(b)
-    masks = ("--mask", mask, "--to-mask", target_mask)
-    ndflow(
-        "normalise", image, "--to", target, "-o", second, *masks, "--set", f"objective={objective}"
-    )
+    how = ("--mask", mask, "--to-mask", target_mask, "--set", f"objective={objective}")
+    ndflow("normalise", image, "--to", target, "-o", second, *how)
     assert second.read_bytes() == first.read_bytes()
