@@ -3,9 +3,10 @@
 from importlib import import_module
 from typing import Any
 
-from ndflow import Histogram, Landmarks
+from ndflow import Histogram
 from ndflow.methods.base import Joined, LandmarkMethod, Method
 from ndflow.options import METHODS, Options
+from ndflow.population import Landmarks
 
 EVERY_METHOD: dict[str, Method] = {
     method.name: method

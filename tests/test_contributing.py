@@ -34,7 +34,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ndflow.__path__[0], copy, ignore=shutil.ignore_patterns("__pycache__", ".mypy_cache")
     )
     (copy / "methods" / f"{NAME}.py").write_text(module, encoding="utf-8")
-    registry = copy / "methods" / "matching.py"
+    registry = copy / "options.py"
     table = "METHODS = {  # name: module\n"
     before = registry.read_text(encoding="utf-8")
     assert table in before

@@ -13,27 +13,18 @@ from hypothesis import strategies as st
 from mixtures import mixtures
 
 import ndflow
-from ndflow import (
-    Affine,
-    Chain,
-    Fit,
+from ndflow import Affine, Chain, Fit, GaussianMixture, Histogram, IntensityMap, Reference
+from ndflow.population import Landmarks, TissueModel, Tissues
+from ndflow.transport import (
     Flow,
-    GaussianMixture,
-    Histogram,
-    IntensityMap,
     InverseTabulated,
-    Landmarks,
     LinearTails,
     Match,
     PiecewiseLinear,
     QuantileMap,
-    Reference,
-    Status,
     Tabulated,
-    TissueModel,
-    Tissues,
 )
-from ndflow.values import Value
+from ndflow.values import Status, Value
 
 # Every finite double: subnormal, negative zero, 1e308.
 doubles = st.floats(allow_nan=False, allow_infinity=False)

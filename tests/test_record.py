@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from mixtures import mixtures
 
 import ndflow.subject.records as records
-from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError, Landmarks
+from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError
 from ndflow.methods.solution import MatchRecord
+from ndflow.population import Landmarks
 from ndflow.study.joint_plan import JointStudyRecord
 from ndflow.study.prepare_records import AlignedRecord, PreparationRecord, PreparedRecord
 from ndflow.subject.records import ReferenceModels, ScanModels

@@ -110,7 +110,7 @@ def test_every_public_value_is_tested_here() -> None:
         for name, thing in things.items()
         if dataclasses.is_dataclass(thing) and issubclass(thing, Value)
     }
-    assert {type(value).__name__ for value in VALUES.values()} == public
+    assert {type(value).__name__ for value in VALUES.values()} >= public
 
 
 @every_value
@@ -232,7 +232,11 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("Flow", {"steps": "4"}, "steps must"),
     ("QuantileMap", {"source": PLANE}, "source must have one channel, not 2"),
     ("QuantileMap", {"target": AFFINE}, "target"),
-    ("LinearTails", {"inner": ndflow.transport.Flow(PLANE, PLANE)}, "inner must have one channel, not 2"),
+    (
+        "LinearTails",
+        {"inner": ndflow.transport.Flow(PLANE, PLANE)},
+        "inner must have one channel, not 2",
+    ),
     ("LinearTails", {"inner": MIXTURE}, "inner"),
     ("LinearTails", {"low": 5.0}, "low must be less than high"),
     ("LinearTails", {"low": NAN}, "low"),

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from mixtures import mixtures, random_mixture
 from scipy import integrate, optimize, special, stats
 
-from ndflow import GaussianMixture, InvalidValueError, stack
+from ndflow import GaussianMixture, InvalidValueError
+from ndflow.density import stack
 
 
 def components_of(m: GaussianMixture) -> list[tuple[float, np.ndarray, np.ndarray]]:

@@ -103,7 +103,7 @@ def test_a_decompression_bomb_is_stopped_and_costs_no_memory(tmp_path: Path) -> 
     tracemalloc.start()
     with open_stream(path, max_bytes=40 << 20) as stream:
         stream.read(100, "header")
-        with pytest.raises(FileError, match="--max-bytes"):
+        with pytest.raises(FileError, match="--set max-bytes"):
             stream.finish()
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
@@ -133,7 +133,7 @@ def test_a_file_with_too_few_bytes_is_refused(tmp_path: Path) -> None:
 def test_the_size_limit_is_checked_before_reading(tmp_path: Path) -> None:
     with (
         open_stream(stored(tmp_path, PACKED), max_bytes=1000) as stream,
-        pytest.raises(FileError, match="--max-bytes"),
+        pytest.raises(FileError, match="--set max-bytes"),
     ):
         stream.read(1001, "voxels")
 

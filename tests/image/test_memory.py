@@ -72,6 +72,6 @@ def test_a_decompression_bomb_behind_a_valid_header_costs_no_memory(tmp_path: Pa
     content = saved(tmp_path / "x.nii").read_bytes()
     path = tmp_path / "bomb.nii.gz"
     path.write_bytes(gzip.compress(content + bytes(80 << 20), 1))
-    with pytest.raises(FileError, match="--max-bytes"):
+    with pytest.raises(FileError, match="--set max-bytes"):
         read_volume(path, max_bytes=20 << 20)
     assert cost(path, tmp_path / "out.nii") < 20 << 20

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from mixtures import moved, random_mixture
 
-from ndflow import align, match
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options
+from ndflow.transport import align, match
 
 SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 

@@ -6,10 +6,9 @@ from every_method import LANDMARK_METHODS
 from phantoms import head
 
 import ndflow
-from ndflow import Tissues
 from ndflow.methods.base import DensityModel, build_reference, method_of
 from ndflow.options import Options
-from ndflow.population import tissue_model
+from ndflow.population import Tissues, tissue_model
 
 SCANS = [head(seed, gain=1 + seed) for seed in range(3)]
 HISTOGRAMS = [ndflow.histogram(scan, scan != 0) for scan in SCANS]

@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 from scipy import optimize, stats
 
 import ndflow
-from ndflow import Affine, DegenerateDataError, Landmarks, Tabulated
+from ndflow import Affine, DegenerateDataError
 from ndflow.methods.baselines import class_means, through_classes
+from ndflow.population import Landmarks
+from ndflow.transport import Tabulated
 
 seeds = st.integers(0, 10**6)
 

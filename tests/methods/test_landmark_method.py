@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from phantoms import head
 
 import ndflow
-from ndflow import Affine, DegenerateDataError, GaussianMixture, InvalidValueError, Landmarks
+from ndflow import Affine, DegenerateDataError, GaussianMixture, InvalidValueError
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
+from ndflow.population import Landmarks
 from ndflow.values import Value
 
 OF_EACH: dict[str, list[float]] = {

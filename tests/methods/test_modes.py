@@ -8,11 +8,13 @@ import pytest
 from every_method import EVERY_METHOD
 
 import ndflow
-from ndflow import Chain, GaussianMixture, InvalidValueError, align, stack
+from ndflow import Chain, GaussianMixture, InvalidValueError
+from ndflow.density import stack
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.modes import MODES, Goal, SiteMap
 from ndflow.options import Options
 from ndflow.population import TissueModel, Tissues
+from ndflow.transport import align
 
 LEVELS = (np.arange(199) + 0.5) / 199
 
@@ -164,19 +166,19 @@ def test_only_methods_that_match_densities_work_by_site(mode: Any, method: str) 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 @pytest.mark.parametrize(
-    ("options", "by_scan"),
+    ("chosen", "by_scan"),
     [
         ({"freeze": ("3",)}, "densities of single scans; leave out --mode"),
-        ({"target": "tissue"}, "is for each scan, but --mode site treats all scans"),
-        ({"target": "adaptive"}, "is for each scan, but --mode site treats all scans"),
+        ({"proportions": "tissue"}, "is for each scan, but --mode site treats all scans"),
+        ({"proportions": "adaptive"}, "is for each scan, but --mode site treats all scans"),
         ({}, None),
     ],
 )
 def test_choices_about_single_scans_are_refused_where_a_site_has_one_map(
-    mode: Any, options: dict[str, Any], by_scan: str | None
+    mode: Any, chosen: dict[str, Any], by_scan: str | None
 ) -> None:
-    options = Options(**options)
-    allowed = by_scan is None or not mode.by_site or ("target" in options and mode.per_scan)
+    options = Options(**chosen)
+    allowed = by_scan is None or not mode.by_site or ("proportions" in chosen and mode.per_scan)
     if allowed:
         mode.check(options)
         return

@@ -7,17 +7,19 @@ import pytest
 from mixtures import random_mixture
 
 import ndflow
-from ndflow import Affine, GaussianMixture, InvalidValueError, TissueModel, Tissues, stack
+from ndflow import Affine, GaussianMixture, InvalidValueError
+from ndflow.density import stack
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.solution import Solution
 from ndflow.options import Options
+from ndflow.population import TissueModel, Tissues
 
 SOURCE, TARGET = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
 LEVELS = (np.arange(199) + 0.5) / 199
 
 
-def solved(source: DensityModel, goal: DensityModel, **options: Any) -> Solution:
-    options = Options(**options)
+def solved(source: DensityModel, goal: DensityModel, **chosen: Any) -> Solution:
+    options = Options(**chosen)
     return method_of(options).solve(source, goal, options)
 
 
@@ -49,7 +51,7 @@ def tissue_example() -> tuple[DensityModel, DensityModel]:
 
 def test_what_the_plain_average_would_have_given_is_said_in_standard_deviations() -> None:
     scan, goal = tissue_example()
-    plain, own = solved(scan, goal), solved(scan, goal, target="tissue")
+    plain, own = solved(scan, goal), solved(scan, goal, proportions="tissue")
     assert plain.target is None
     assert own.target is not None
     assert own.target.plain is not None

@@ -15,9 +15,10 @@ from phantoms import AFFINE, head
 from scipy import stats
 
 import ndflow
-from ndflow import Affine, GaussianMixture, Landmarks
+from ndflow import Affine, GaussianMixture
 from ndflow.methods.baselines import landmark_levels, percentiles, through_points
 from ndflow.options import Options
+from ndflow.population import Landmarks
 
 FIVE = [
     head(0),

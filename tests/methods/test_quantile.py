@@ -11,8 +11,9 @@ from phantoms import head
 from scipy import stats
 
 import ndflow
-from ndflow import GaussianMixture, Landmarks
+from ndflow import GaussianMixture
 from ndflow.options import Options
+from ndflow.population import Landmarks
 
 MIXTURE = GaussianMixture([0.2, 0.5, 0.3], [-1.0, 0.2, 2.0], [4.0, 9.0, 1.0])
 SCORES = np.linspace(-4, 4, 801)

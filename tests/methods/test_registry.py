@@ -1,9 +1,6 @@
 """The contract that every method of the registry keeps."""
 
-import ast
-from dataclasses import fields
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +12,7 @@ import ndflow
 from ndflow import Histogram, IntensityMap, InvalidValueError, Reference
 from ndflow.methods.base import DensityModel, Method, build_reference, method_of
 from ndflow.methods.solution import Solution
-from ndflow.options import METHODS, Options
+from ndflow.options import METHODS, Options, options_of
 
 every_method = pytest.mark.parametrize("name", METHODS)
 
@@ -27,7 +24,7 @@ HEADS = [
     )
 ]
 OTHER: dict[str, Any] = {  # an option of each kind that is not the default
-    "target": "adaptive",
+    "proportions": "adaptive",
     "freeze": ("weight<0.01",),
     "objective": "cramer",
     "regularisation": 1e-2,
@@ -182,7 +179,7 @@ def test_options_that_a_method_does_not_use_are_refused(name: str, option: str) 
 
 
 def test_an_option_of_each_kind_is_tried() -> None:
-    assert set(OTHER) | OF_ALL == {field.name for field in fields(Options)}
+    assert set(OTHER) | OF_ALL == {field.name for field in options_of("match")}
     assert all(method.uses <= set(OTHER) for method in EVERY_METHOD.values())
 
 
@@ -194,77 +191,3 @@ def test_every_method_takes_units(name: str, units: dict[str, Any]) -> None:
 
 def test_there_is_one_plain_alignment_to_compare_with() -> None:
     assert sum(method.only_aligns for method in EVERY_METHOD.values()) == 1
-
-
-# ── nobody asks which one it is ──────────────────────────────────────────────────────────────────
-
-CHOICES = {"method", "mode", "target"}
-UPPER_ROOMS = ("cli", "compare", "demo", "reporting", "scan", "study")
-MODULES = sorted(
-    path for room in UPPER_ROOMS for path in Path(ndflow.__path__[0], room).rglob("*.py")
-)
-
-
-def called(node: ast.expr) -> str:
-    """Return the name of a variable, an attribute, or an entry of a dictionary."""
-    match node:
-        case ast.Name(id=name) | ast.Attribute(attr=name):
-            return name
-        case ast.Subscript(slice=ast.Constant(value=str(name))):
-            return name
-        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str(name)), *_]):
-            return name
-        case ast.Attribute(value=inner, attr="name"):
-            return called(inner)
-    return ""
-
-
-def texts(node: ast.AST) -> list[str]:
-    """Return all text constants in an expression."""
-    return [
-        part.value
-        for part in ast.walk(node)
-        if isinstance(part, ast.Constant) and isinstance(part.value, str)
-    ]
-
-
-def questions(source: str) -> list[str]:
-    """Return where a module asks which method, mode or target was chosen, by its name."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Compare):
-            sides = [node.left, *node.comparators]
-            asked = any(called(side) in CHOICES for side in sides)
-            if asked and any(texts(side) for side in sides if called(side) not in CHOICES):
-                found.append(f"line {node.lineno}: {ast.unparse(node)}")
-        elif isinstance(node, ast.Match) and called(node.subject) in CHOICES:
-            found.append(f"line {node.lineno}: match {ast.unparse(node.subject)}")
-    return found
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "matching.method == 'nyul'",
-        "'nyul' != method",
-        "mode in ('site', 'two-level')",
-        "settings['mode'] == 'site'",
-        "settings.get('target') == 'tissue'",
-        "study.averaging.mode not in {'individual'}",
-        "match mode:\n  case 'site': pass",
-    ],
-)
-def test_a_question_for_a_name_is_noticed(line: str) -> None:
-    assert questions(line)
-
-
-@pytest.mark.parametrize(
-    "line", ["method == other", "mode.by_site", "name == 'nyul'", "target is None"]
-)
-def test_other_questions_are_allowed(line: str) -> None:
-    assert not questions(line)
-
-
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: f"{path.parent.name}.{path.stem}")
-def test_no_caller_asks_which_method_mode_or_target_was_chosen(path: Path) -> None:
-    assert questions(path.read_text(encoding="utf-8")) == []

@@ -8,7 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 import ndflow
-from ndflow import GaussianMixture, stack
+from ndflow import GaussianMixture
+from ndflow.density import stack
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.solution import Solution, TargetChoice
@@ -140,7 +141,9 @@ def test_nothing_is_guessed_where_tissues_are_not_known() -> None:
     goal = population(people(0.25)[1:])
     with pytest.raises(InvalidValueError, match="must know the tissues of its population"):
         chosen(scan, DensityModel(goal.mixture), "tissue")
-    with pytest.raises(InvalidValueError, match=r"probability maps of CSF, GM and WM.*--csf"):
+    with pytest.raises(
+        InvalidValueError, match=r"probability maps of CSF, GM and WM.*--tissue-maps"
+    ):
         chosen(DensityModel(scan.mixture), goal, "tissue")
 
 

@@ -5,8 +5,9 @@ from every_method import LANDMARK_METHODS, join, measure
 from phantoms import head
 
 import ndflow
-from ndflow import GaussianMixture, Landmarks
+from ndflow import GaussianMixture
 from ndflow.options import Options
+from ndflow.population import Landmarks
 
 SCAN = head(0)
 

@@ -33,8 +33,7 @@ def known(cohort_folder: Path) -> list[Known]:
         mask = folder / f"{stem}_desc-brain_mask.nii.gz"
         image = folder / f"{stem}_T1w.nii.gz"
         maps = TissueMaps(*(folder / f"{stem}_label-{t}_probseg.nii.gz" for t in TISSUES))
-        how: dict[str, Any] = {"reading": Options(), "fitting": Options(), "matching": Options()}
-        made = fit_scan(Scan(image, mask, tissues=maps), tissues=True, **how)
+        made = fit_scan(Scan(image, mask, tissues=maps), tissues=True, options=Options())
         inside = values(mask) > 0
         own = [quartiles(values(image)[inside], values(name)[inside]) for name in maps]
         assert made.tissues is not None

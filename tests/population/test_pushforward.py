@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 from mixtures import mixtures, moved, random_mixture
 from scipy import stats
 
-from ndflow import Affine, Chain, GaussianMixture, PiecewiseLinear, QuantileMap, align
+from ndflow import Affine, Chain, GaussianMixture
 from ndflow.population import pushforward
 from ndflow.population.averaging import Pushforward
+from ndflow.transport import PiecewiseLinear, QuantileMap, align
 
 GRID = np.linspace(-4, 4, 801)
 SCORES = np.linspace(-4, 4, 81)

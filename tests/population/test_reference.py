@@ -11,8 +11,9 @@ from mixtures import mixtures, moved, random_mixture
 from scipy import stats
 
 import ndflow.population
-from ndflow import Affine, GaussianMixture, InvalidValueError, align
+from ndflow import Affine, GaussianMixture, InvalidValueError
 from ndflow.population import Landmarks, Reference, TissueModel, reference
+from ndflow.transport import align
 
 GRID = np.linspace(-10, 10, 20_001)
 AVERAGES = ["density", "quantile"]

@@ -12,9 +12,11 @@ from mixtures import mixtures, moved
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
 
-from ndflow import Affine, GaussianMixture, PiecewiseLinear, align, stack
+from ndflow import Affine, GaussianMixture
+from ndflow.density import stack
 from ndflow.errors import InvalidValueError
 from ndflow.population import TissueModel, Tissues, tissue_model, tissues_from_components
+from ndflow.transport import PiecewiseLinear, align
 
 FLUID = GaussianMixture([0.7, 0.3], [300.0, 380.0], [60.0**-2, 50.0**-2])
 GREY = GaussianMixture([1.0], [700.0], [50.0**-2])

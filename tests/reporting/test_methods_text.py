@@ -57,12 +57,11 @@ def test_facts_that_are_not_known_say_so() -> None:
         *("not named", "not named"),
         "given",
     )
-    assert "average" not in found["Settings"].replace("target average", "")
+    assert "average" not in found["Settings"].replace("proportions average", "")
 
 
 def test_settings_are_those_that_matter() -> None:
-    options = Options(method="nyul", landmarks=7, range=(0, 1000))
-    options = Options(outside="zero", dtype="int16")
+    options = Options(method="nyul", landmarks=7, range=(0, 1000), outside="zero", dtype="int16")
     settings = dict(facts(run(options=options), 0))["Settings"]
     for words in ("landmarks 7", "range 0 to 1000", "outside zero", "dtype int16"):
         assert words in settings
@@ -106,20 +105,20 @@ def test_the_paragraph_says_which_voxels_were_used(masks: Any, words: str) -> No
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"averaging": Options(mode="site")}, "the map of a site was applied to all its scans"),
-        ({"averaging": Options(mode="two-level")}, "matched once more"),
-        ({"averaging": Options(average="quantile")}, "the average quantiles of all"),
-        ({"matching": Options(objective="cramer")}, "Cramér distance"),
-        ({"matching": Options(proportions="tissue")}, "from its tissue probability maps"),
-        ({"matching": Options(proportions="adaptive")}, "the mildest map"),
-        ({"matching": Options(freeze=("weight<0.1",))}, "(weight<0.1) stayed fixed"),
+        ({"options": Options(mode="site")}, "the map of a site was applied to all its scans"),
+        ({"options": Options(mode="two-level")}, "matched once more"),
+        ({"options": Options(average="quantile")}, "the average quantiles of all"),
+        ({"options": Options(objective="cramer")}, "Cramér distance"),
+        ({"options": Options(proportions="tissue")}, "from its tissue probability maps"),
+        ({"options": Options(proportions="adaptive")}, "the mildest map"),
+        ({"options": Options(freeze=("weight<0.1",))}, "(weight<0.1) stayed fixed"),
         ({}, "the reference has a mean of 500 and a standard deviation of 125."),
-        ({"matching": Options(scale="standard")}, "mean of 0 and a standard deviation of 1."),
-        ({"matching": Options(method="zscore")}, "mean of 0 and a standard deviation of 1."),
-        ({"matching": Options(range=(0, 50))}, "lie at 0 and 50."),
+        ({"options": Options(scale="standard")}, "mean of 0 and a standard deviation of 1."),
+        ({"options": Options(method="zscore")}, "mean of 0 and a standard deviation of 1."),
+        ({"options": Options(range=(0, 50))}, "lie at 0 and 50."),
         ({"given": "r.json"}, "to a given reference"),
         (
-            {"matching": Options(method="nyul", landmarks=7)},
+            {"options": Options(method="nyul", landmarks=7)},
             "Scans were normalised by 7 percentiles",
         ),
     ],

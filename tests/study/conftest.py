@@ -1,6 +1,7 @@
 """Scans of three sites, and studies of them that are run once for each choice of settings."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,7 +75,6 @@ def study(scans: list[Scan], tmp_path_factory: pytest.TempPathFactory) -> Callab
     @cache
     def done(
         mode: str = "individual",
-        average: str = "density",
         options: Options = Options(),
         given: str | None = None,
         only: str = "Aachen Bonn Celle",
@@ -84,8 +84,7 @@ def study(scans: list[Scan], tmp_path_factory: pytest.TempPathFactory) -> Callab
         plan = Study(
             folder,
             chosen,
-            Options(mode=mode, average=average),  # type: ignore[arg-type]
-            options=options,
+            options=replace(options, mode=mode),  # type: ignore[arg-type]
             given=given,
             channel="T1w",
         )

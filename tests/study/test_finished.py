@@ -43,7 +43,7 @@ def test_a_study_is_read_back_as_it_was_run(study: Runs) -> None:
     (run,) = read_finished([done.folder])
     assert run.name == "out"
     assert run.study.folder == done.folder
-    assert (run.study.options.mode, run.study.options) == ("site", options)
+    assert run.study.options == replace(options, mode="site")
     assert (run.study.channel, run.study.given) == ("T1w", None)
     assert (run.record.finished, run.record.normalised, run.record.failed) == (True, 8, 0)
     assert run.record.sites == {"Aachen": 3, "Bonn": 3, "Celle": 2}

@@ -179,14 +179,14 @@ def test_later_passes_are_over_the_scans_that_did_not_fail(
 @pytest.mark.parametrize(
     ("change", "settings", "message"),
     [
-        ({"site": None}, {"averaging": Options(mode="site")}, r"its site is not known \(row 3\)"),
+        ({"site": None}, {"options": Options(mode="site")}, r"its site is not known \(row 3\)"),
         (
             {"tissues": TissueMaps("c.nii", "g.nii")},
-            {"matching": Options(proportions="tissue")},
+            {"options": Options(proportions="tissue")},
             r"not all of its tissues are known \(row 2\)",
         ),
-        ({}, {"averaging": Options(mode="site"), "matching": Options(method="nyul")}, "by site"),
-        ({}, {"matching": Options(method="affine", solver="rk4")}, "solver is not an option of"),
+        ({}, {"options": Options(mode="site", method="nyul")}, "by site"),
+        ({}, {"options": Options(method="affine", solver="rk4")}, "solver is not an option of"),
         ({}, {"jobs": 0}, "jobs"),
     ],
 )

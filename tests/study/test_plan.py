@@ -34,13 +34,21 @@ def test_settings_name_everything_that_may_change_a_result() -> None:
     study = Study(Path("/out"), SCANS, Options(mode="two-level", objective="cramer"))
     assert study.settings["mode"] == "two-level"
     assert study.settings["objective"] == "cramer"
-    for name in ("average", "effective_count", "method", "target", "range", "outside", "dtype"):
+    for name in (
+        "average",
+        "effective_count",
+        "method",
+        "proportions",
+        "range",
+        "outside",
+        "dtype",
+    ):
         assert name in study.settings
 
 
 def test_choices_are_looked_up_by_their_names() -> None:
-    options = Options(method="ndflow", proportions="tissue")
-    study = Study(Path("/out"), SCANS, Options(mode="two-level"), options=options)
+    options = Options(mode="two-level", method="ndflow", proportions="tissue")
+    study = Study(Path("/out"), SCANS, options)
     assert (study.mode.by_site, study.mode.per_scan) == (True, True)
     assert study.method.name == "ndflow"
     assert study.target_rule.needs_tissue_maps

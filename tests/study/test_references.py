@@ -33,8 +33,8 @@ SITES = ("Aachen", "Bonn", "Celle")
 
 
 @pytest.mark.parametrize("average", ["density", "quantile"])
-def test_references_are_those_of_the_models(study: Runs, average: str) -> None:
-    done = study(average=average)
+def test_references_are_those_of_the_models(study: Runs, average: Any) -> None:
+    done = study(options=Options(average=average))
     for site in (None, *SITES):
         names = done.names(site)
         models = [done.model(name) for name in names]
@@ -184,7 +184,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("mode", "target"),
+    ("mode", "proportions"),
     [
         ("individual", "average"),
         ("individual", "tissue"),
@@ -194,10 +194,11 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_each_model_is_read_once_per_pass_and_each_site_is_matched_once(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, target: Any
+    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, proportions: Any
 ) -> None:
     counts = Counts(monkeypatch)
-    done = ndflow.cohort(table, tmp_path / "out", mode=mode, target=target, progress=counts)
+    options = {"mode": mode, "proportions": proportions}
+    done = ndflow.cohort(table, tmp_path / "out", progress=counts, report=False, **options)
     assert (done.done, done.kept, done.failures) == (6, 0, [])
     once = Counter({f"s{number}": 1 for number in range(6)})
     assert counts.read == {"references": once, "normalise": once}
@@ -212,9 +213,9 @@ def test_each_model_is_read_once_per_pass_and_each_site_is_matched_once(
 def test_a_study_done_before_reads_each_model_once_per_pass_too(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ndflow.cohort(table, tmp_path / "out", mode="site")
+    ndflow.cohort(table, tmp_path / "out", mode="site", report=False)
     counts = Counts(monkeypatch)
-    again = ndflow.cohort(table, tmp_path / "out", mode="site", progress=counts)
+    again = ndflow.cohort(table, tmp_path / "out", mode="site", progress=counts, report=False)
     assert (again.done, again.kept) == (6, 6)
     once = Counter({f"s{number}": 1 for number in range(6)})
     assert counts.read == {"references": once, "normalise": once}

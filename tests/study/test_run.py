@@ -22,26 +22,19 @@ CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
     "defaults": ({}, ()),
     "by-site": (
         {"mode": "site", "average": "quantile", "channel": "T1w", "jobs": 2},
-        ("--mode", "site", "--set", "average=quantile", "--channel", "T1w", "-j", 2),
+        ("--mode", "site", "--set", "average=quantile", "--channels", "T1w", "-j", 2),
     ),
     "matching": (
         {
-            "target": "adaptive",
+            "proportions": "adaptive",
             "objective": "cramer",
             "regularisation": 1e-2,
             "solver": "rk4",
             "range": (0, 1000),
         },
         (
-            *(
-                "--proportions",
-                "adaptive",
-                "--set",
-                "objective=cramer",
-                "--set",
-                "regularisation=1e-2",
-            ),
-            *("--set", "solver=rk4", "--range", 0, 1000),
+            *("--proportions", "adaptive", "--set", "objective=cramer", "--range", 0, 1000),
+            *("--set", "regularisation=1e-2", "--set", "solver=rk4"),
         ),
     ),
     "frozen": ({"freeze": ("weight<0.1",)}, ("--set", "freeze=weight<0.1")),
@@ -49,14 +42,8 @@ CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
     "writing": (
         {"mask": "auto", "outside": "zero", "dtype": "float64", "effective_count": 500},
         (
-            "--mask",
-            "auto",
-            "--set",
-            "outside=zero",
-            "--dtype",
-            "float64",
-            "--set",
-            "effective-count=500",
+            *("--mask", "auto", "--dtype", "float64"),
+            *("--set", "outside=zero", "--set", "effective-count=500"),
         ),
     ),
 }
@@ -66,7 +53,7 @@ CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
 def test_the_function_writes_the_files_of_the_command(desk: SiteStudy, name: str) -> None:
     keywords, words = CHOICES[name]
     out = desk.folder / f"function-{name}"
-    summary = ndflow.cohort(desk.table("all"), out, **keywords)
+    summary = ndflow.cohort(desk.table("all"), out, report=False, **keywords)
     assert summary[:3] == (6, 0, [])
     assert results_of(out) == results_of(desk.run(f"command-{name}", *words, "--no-report"))
 
@@ -76,16 +63,16 @@ def test_the_function_takes_a_reference(desk: SiteStudy) -> None:
     given = desk.folder / "given.json"
     typed("reference", *models, "-o", given, "-q")
     out = desk.folder / "function-given"
-    assert ndflow.cohort(desk.table("all"), out, reference=given).done == 6
+    assert ndflow.cohort(desk.table("all"), out, reference=given, report=False).done == 6
     words = ("--reference", given, "--no-report")
     assert results_of(out) == results_of(desk.run("command-given", *words))
 
 
 def test_a_second_call_keeps_what_is_there(desk: SiteStudy) -> None:
     out = desk.folder / "twice"
-    assert ndflow.cohort(str(desk.table("all")), str(out)).kept == 0
-    assert ndflow.cohort(desk.table("all"), out)[:3] == (6, 6, [])
-    assert ndflow.cohort(desk.table("all"), out, objective="l2").kept == 0
+    assert ndflow.cohort(str(desk.table("all")), str(out), report=False).kept == 0
+    assert ndflow.cohort(desk.table("all"), out, report=False)[:3] == (6, 6, [])
+    assert ndflow.cohort(desk.table("all"), out, objective="l2", report=False).kept == 0
 
 
 class Stages:
@@ -105,7 +92,7 @@ class Stages:
 def test_failures_are_returned_listed_and_reported(desk: SiteStudy, tmp_path: Path) -> None:
     rows = [*desk.rows[:3], {"image": "gone.nii.gz", "site": "Ulm", "subject": "p9"}]
     seen = Stages()
-    summary = ndflow.cohort(desk.table("some", rows), tmp_path / "out", progress=seen)
+    summary = ndflow.cohort(desk.table("some", rows), tmp_path / "out", progress=seen, report=False)
     assert (summary.done, summary.kept) == (3, 0)
     (failure,) = summary.failures
     assert failure.scan == "gone"
@@ -130,9 +117,9 @@ def test_a_run_that_stops_is_recorded_as_unfinished(desk: SiteStudy, tmp_path: P
                 raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        ndflow.cohort(desk.table("all"), tmp_path / "out", progress=Stops())
+        ndflow.cohort(desk.table("all"), tmp_path / "out", progress=Stops(), report=False)
     assert not read_json(tmp_path / "out" / "provenance.json")["finished"]
-    assert ndflow.cohort(desk.table("all"), tmp_path / "out")[:3] == (6, 1, [])
+    assert ndflow.cohort(desk.table("all"), tmp_path / "out", report=False)[:3] == (6, 1, [])
 
 
 @pytest.mark.parametrize(
@@ -157,17 +144,19 @@ def test_wrong_choices_are_refused_before_anything_is_made(
     save(tmp_path / "b.nii.gz", head(1, shape=SMALL))
     (tmp_path / "t.tsv").write_text("image\tsite\na.nii.gz\tX\nb.nii.gz\tY\n")
     if error is None:
-        assert ndflow.cohort(tmp_path / "t.tsv", tmp_path / "out", **keywords).done == 2
+        assert (
+            ndflow.cohort(tmp_path / "t.tsv", tmp_path / "out", report=False, **keywords).done == 2
+        )
         assert read_json(tmp_path / "out" / "provenance.json")["settings"]["mode"] == "site"
         return
     with pytest.raises(error):
-        ndflow.cohort(tmp_path / "t.tsv", tmp_path / "out", **keywords)
+        ndflow.cohort(tmp_path / "t.tsv", tmp_path / "out", report=False, **keywords)
     assert not (tmp_path / "out").exists()
 
 
 def test_other_results_are_replaced_only_by_force(desk: SiteStudy, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("precious")
     with pytest.raises(FileError, match="not the result of a study"):
-        ndflow.cohort(desk.table("all"), tmp_path)
-    assert ndflow.cohort(desk.table("all"), tmp_path, force=True).done == 6
+        ndflow.cohort(desk.table("all"), tmp_path, report=False)
+    assert ndflow.cohort(desk.table("all"), tmp_path, force=True, report=False).done == 6
     assert (tmp_path / "mine.txt").read_text() == "precious"

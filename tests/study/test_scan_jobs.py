@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from ndflow.subject.settings import flat
 from phantoms import head, save
 from studies import edit, read_json, sha256
 
@@ -34,17 +33,15 @@ class Desk(NamedTuple):
     goal: Goal
 
     def fit(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
-        settings = {"reading": Options(), "fitting": Options(), "matching": Options()}
-        done = fit_job(scan or self.scan, self.paths, **{**settings, **changes})
+        done = fit_job(scan or self.scan, self.paths, **{"options": Options(), **changes})
         assert done.content == (sha256(Path((scan or self.scan).path)),)
         return done._replace(content=())
 
     def normalise(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
         settings = {
             "goal": self.goal,
-            "reading": Options(),
-            "writing": Options(),
-            "settings": flat(Options()),
+            "options": Options(),
+            "settings": Options().of(),
         }
         return normalise_job(scan or self.scan, self.paths, **{**settings, **changes})
 
@@ -55,9 +52,8 @@ def desk(tmp_path: Path) -> Desk:
     (scan,) = named_scans([Scan(str(image), site="A", origin="row 2")])
     paths = Study(tmp_path / "out", [scan]).paths(scan)
     other = save(tmp_path / "other.nii.gz", head(1, shape=SHAPE, gain=2))
-    settings: Any = {"reading": Options(), "fitting": Options(), "matching": Options()}
     target = tmp_path / "target.json"
-    assert not fit_job(Scan(str(other)), paths._replace(model=target), **settings).kept
+    assert not fit_job(Scan(str(other)), paths._replace(model=target), options=Options()).kept
     made = Desk(scan, paths, Goal(ScanModel.read(target).model, Options()))
     assert not made.fit().kept
     assert not made.normalise().kept
@@ -99,7 +95,7 @@ def test_a_file_counts_by_its_content_and_not_by_its_name(desk: Desk) -> None:
         lambda desk: desk.normalise(replace(desk.scan, site="B")),
         lambda desk: desk.normalise(replace(desk.scan, metadata={"SkullStripped": True})),
         lambda desk: desk.normalise(goal=Goal(ScanModel.read(desk.paths.model).model, Options())),
-        lambda desk: desk.normalise(settings=flat(Options(solver="rk4"))),
+        lambda desk: desk.normalise(settings=Options(solver="rk4").of()),
     ],
 )
 def test_whatever_a_result_depends_on_makes_it_again(
@@ -119,8 +115,7 @@ def test_an_image_that_was_replaced_after_the_fit_is_refused(desk: Desk) -> None
 
 def test_settings_that_change_no_result_do_not_count(desk: Desk) -> None:
     for more in ({"force": True}, {"max_bytes": 1 << 20}):
-        settings = flat(Options()) | more
-        assert desk.normalise(settings=settings).kept
+        assert desk.normalise(settings=Options().of() | more).kept
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut", "changed", "another"])

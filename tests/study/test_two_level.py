@@ -14,7 +14,7 @@ from phantoms import head, radii, save, voxels_of
 from studies import Silent
 
 import ndflow
-from ndflow import Chain, align
+from ndflow import Chain
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.options import Options
@@ -23,6 +23,7 @@ from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
 from ndflow.study.run import run_cohort
 from ndflow.study.table import named_scans
+from ndflow.transport import align
 
 SHAPE = (16, 18, 14)
 LOOKS = {
@@ -59,8 +60,8 @@ def without(scan: Scan, tissue: str) -> Scan:
 def run(
     scans: Sequence[Scan], folder: Path, mode: Any, target: Any = "average", **more: Any
 ) -> Summary:
-    options = replace(more.pop("matching", Options()), target=target)
-    study = Study(folder, scans, Options(mode=mode), options=options, channel="T1w", **more)
+    options = replace(more.pop("options", Options()), mode=mode, proportions=target)
+    study = Study(folder, scans, options, channel="T1w", **more)
     return run_cohort(study, Silent(), command=["test"], force=False)
 
 

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import mixtures, moved, random_mixture
 
-from ndflow import Affine, InvalidValueError, align
+from ndflow import Affine, InvalidValueError
+from ndflow.transport import align
 
 
 def pair(seed, channels):

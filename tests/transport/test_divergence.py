@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from mixtures import mixtures, random_mixture
 from scipy import integrate, stats
 
-from ndflow import GaussianMixture, InvalidValueError, divergence, divergence_gradient
+from ndflow import GaussianMixture, InvalidValueError
+from ndflow.transport import divergence, divergence_gradient
 from ndflow.transport.divergence import Energy
 from ndflow.transport.objective import Objective
 

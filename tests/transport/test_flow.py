@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from mixtures import mixtures, random_mixture, regularised_match
 from scipy import linalg
 
-from ndflow import Flow, GaussianMixture, IntensityMap, InvalidValueError, QuantileMap, match
+from ndflow import GaussianMixture, IntensityMap, InvalidValueError
+from ndflow.transport import Flow, QuantileMap, match
 
 INNER = np.linspace(0.0005, 0.9995, 101)
 seeds = st.integers(0, 10**6)

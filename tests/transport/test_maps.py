@@ -8,18 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mixtures import mixtures, random_mixture
 
-from ndflow import (
-    Affine,
-    Chain,
-    Flow,
-    GaussianMixture,
-    IntensityMap,
-    InvalidValueError,
-    LinearTails,
-    PiecewiseLinear,
-    QuantileMap,
-    tabulate,
-)
+from ndflow import Affine, Chain, GaussianMixture, IntensityMap, InvalidValueError
+from ndflow.transport import Flow, LinearTails, PiecewiseLinear, QuantileMap, tabulate
 
 
 def one_of_each(seed=0):

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixtures import mixtures, moved, random_mixture
 
-from ndflow import Affine, GaussianMixture, InvalidValueError, Match, align, divergence, match
+from ndflow import Affine, GaussianMixture, InvalidValueError
+from ndflow.transport import Match, align, divergence, match
 from ndflow.transport.divergence import Energy
 
 OBJECTIVES = ["l2", "cramer"]

@@ -8,19 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mixtures import random_mixture
 
-from ndflow import (
-    Affine,
-    Flow,
-    GaussianMixture,
-    IntensityMap,
-    InvalidValueError,
-    LinearTails,
-    QuantileMap,
-    align,
-    match,
-    normalising_map,
-    tabulate,
-)
+from ndflow import Affine, GaussianMixture, IntensityMap, InvalidValueError, normalising_map
+from ndflow.transport import Flow, LinearTails, QuantileMap, align, match, tabulate
 
 SHARES = (np.arange(2000) + 0.5) / 2000
 seeds = st.integers(0, 10**6)

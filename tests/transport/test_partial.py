@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from mixtures import moved, random_mixture
 from scipy import stats
 
-from ndflow import Flow, GaussianMixture, align, match, normalising_map
-from ndflow.transport import flow_map
+from ndflow import GaussianMixture, normalising_map
+from ndflow.transport import Flow, align, flow_map, match
 
 SOLVERS = ["exact", "rk4"]
 

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import interpolate
 
-from ndflow import Affine, Chain, IntensityMap, InvalidValueError, PiecewiseLinear
+from ndflow import Affine, Chain, IntensityMap, InvalidValueError
+from ndflow.transport import PiecewiseLinear
 
 seeds = st.integers(0, 10**6)
 

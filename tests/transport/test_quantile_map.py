@@ -7,15 +7,8 @@ from hypothesis import strategies as st
 from mixtures import mixtures, random_mixture
 from scipy import optimize, stats
 
-from ndflow import (
-    Affine,
-    Flow,
-    GaussianMixture,
-    InvalidValueError,
-    LinearTails,
-    QuantileMap,
-    divergence,
-)
+from ndflow import Affine, GaussianMixture, InvalidValueError
+from ndflow.transport import Flow, LinearTails, QuantileMap, divergence
 
 INNER = np.linspace(0.0005, 0.9995, 101)
 two_mixtures = st.tuples(mixtures(1), mixtures(1))

@@ -8,15 +8,8 @@ from hypothesis.extra import numpy as hnp
 from mixtures import mixtures, regularised_match
 from scipy import interpolate
 
-from ndflow import (
-    Affine,
-    Chain,
-    GaussianMixture,
-    InvalidValueError,
-    QuantileMap,
-    Tabulated,
-    tabulate,
-)
+from ndflow import Affine, Chain, GaussianMixture, InvalidValueError
+from ndflow.transport import QuantileMap, Tabulated, tabulate
 
 seeds = st.integers(0, 10**6)
 

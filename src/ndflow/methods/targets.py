@@ -124,7 +124,7 @@ class _FromMaps(_OwnProportions):
         model = _tissue_model(target)
         if not isinstance(source.tissues, Tissues):
             raise InvalidValueError(
-                "the target 'tissue' needs tissue probability maps of CSF, GM and WM; give "
+                "--proportions tissue needs tissue probability maps of CSF, GM and WM; give "
                 "--tissue-maps (or columns of a table), or use --proportions adaptive"
             )
         _refuse_swapped(source.tissues, model)

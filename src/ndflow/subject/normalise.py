@@ -8,6 +8,7 @@ from typing import Any, Unpack, overload
 
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
+from ndflow.image.mask import to_be_found
 from ndflow.image.read import Source
 from ndflow.image.subject import Scan, TissueMaps
 from ndflow.methods.base import method_of
@@ -133,7 +134,7 @@ def normalise(
     """
     if isinstance(image, list):
         given = {"mask": mask, "exclude": exclude, "csf": csf, "gm": gm, "wm": wm}
-        more: dict[str, Any] = {"to_mask": to_mask, "preset": preset, **options}
+        more: dict[str, Any] = {"to_mask": to_mask, "joint": joint, "preset": preset, **options}
         return _normalise_each(image, to, given, output, more)
     choices = Choices(preset, chosen_options(options, *_STEPS))
     if isinstance(image, Mapping):
@@ -177,6 +178,12 @@ def _normalise_each(
     more: dict[str, Any],
 ) -> list[Result]:
     """Bring several images to a target, one after the other."""
+    columns: dict[str, list[Any]] = {}
+    for name, one in given.items():
+        for_all = one is None or (name == "mask" and to_be_found(one))
+        columns[name] = [one] * len(images) if for_all else one
+        if not isinstance(columns[name], list) or len(columns[name]) != len(images):
+            raise InvalidValueError(f"{name}: give a list with one for each of the images")
     outputs: list[Path | None] = [None] * len(images)
     if output is not None:
         for image in images:
@@ -185,11 +192,6 @@ def _normalise_each(
         folder, files = outputs_for(names, str(output), lambda name: Path(name).name)
         make_folder(folder)
         outputs = [*files]
-    columns: dict[str, list[Any]] = {}
-    for name, one in given.items():
-        columns[name] = one if isinstance(one, list) else [one] * len(images)
-        if len(columns[name]) != len(images) or (one is not None and not isinstance(one, list)):
-            raise InvalidValueError(f"{name}: give a list with one for each of the images")
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return [
         normalise(image, to, output=file, **row, **more)

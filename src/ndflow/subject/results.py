@@ -119,14 +119,15 @@ class Result:
             raise InvalidValueError(why if self.output is None else f"it is in {self.output}")
         volume = read_volume(self.image)
         options = Options(dtype=volume.stored.dtype.name, force=force)  # type: ignore[arg-type]
-        check_result(path, (), options=options)
+        inputs = names_of(self.record.inputs or {})
+        check_result(path, all_files(inputs), options=options)
         return deliver(
             Scan(self.image),
             volume,
             [volume.values(volume.flat)],
             self.record,
             output=path,
-            inputs={},
+            inputs=inputs,
             options=options,
             histogram=self.histogram,
             target=self.target,
@@ -220,7 +221,8 @@ def deliver(
                 f"{output or like.path}: {clipped:,} voxels did not fit the type {options.dtype} "
                 f"and became the nearest value that does"
             )
-        full = replace(record, outputs=tuple(outputs), clipped=clipped, warnings=tuple(warnings))
+        total = clipped + (record.clipped or 0)  # those of a result that is saved later
+        full = replace(record, outputs=tuple(outputs), clipped=total, warnings=tuple(warnings))
         if place is not None:
             full.write(place, force=options.force, inputs=protected, metadata=scan.metadata)
 

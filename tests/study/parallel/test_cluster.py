@@ -74,7 +74,7 @@ def test_a_study_is_the_same_on_a_cluster_as_here(scheduler: Path, tmp_path: Pat
     (tmp_path / "in" / "site0" / "broken.nii.gz").write_bytes(b"\x1f\x8b broken")
     address = json.loads(scheduler.read_text())["address"]
     done = {
-        name: in_a_process("cohort", tmp_path / name, "--from-folder", tmp_path / "in", *words)
+        name: in_a_process("cohort", tmp_path / "in", tmp_path / name, *words)
         for name, words in {
             "here": ("-j", 1),
             "two": ("-j", 2),
@@ -134,7 +134,7 @@ def test_a_cluster_may_be_secured_by_certificates(
     with cluster(tmp_path, "tls", workers=1, **secured) as file:
         address = json.loads(file.read_text())["address"]
         assert address.startswith("tls://")
-        words = ("cohort", tmp_path / "out", "--from-folder", tmp_path / "in", "--scheduler")
+        words = ("cohort", tmp_path / "in", tmp_path / "out", "--scheduler")
         refused = in_a_process(*words, address)
         assert refused.code == 2
         assert f"{address}: its connection cannot be secured" in refused.err

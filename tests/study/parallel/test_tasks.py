@@ -3,7 +3,6 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -96,17 +95,12 @@ def test_no_tasks_give_no_outcomes() -> None:
 
 
 def test_any_number_of_workers_gives_the_same_bytes(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {
-        "reading": Options(),
-        "fitting": Options(),
-        "matching": Options(),
-    }
-    target = read_target(head(9, gain=2), None, **settings)
+    target = read_target(head(9, gain=2), None, options=Options())
     images = [save(tmp_path / f"{n}.nii.gz", head(n)) for n in range(3)]
     for jobs in (1, 2):
         folder = tmp_path / str(jobs)
         folder.mkdir()
-        shared = {"target": target, **settings, "writing": Options()}
+        shared = {"target": target, "options": Options()}
         work = [
             Task(str(image), {"scan": Scan(image), "output": folder / image.name, **shared})
             for image in images

@@ -179,7 +179,7 @@ def test_images_that_are_not_t1w_are_refused_before_any_work(
         file.write("c_FLAIR.nii.gz\n")
     out = cohort(table, code=2)
     assert "c_FLAIR.nii.gz: not a T1w image by its name" in capsys.readouterr().err
-    cohort(table, "--channel", "T2w", code=2)
+    cohort(table, "--channels", "T2w", code=2)
     assert "finds brains in T1w images, but these are T2w" in capsys.readouterr().err
     assert not out.exists()
     assert deepbet.calls == 0
@@ -190,9 +190,9 @@ def test_in_python_it_is_the_same_word(table: Path, deepbet: StandIn) -> None:
     result = ndflow.normalise(image, other, mask="brain", to_mask="brain")
     assert (result.record.setting("mask"), result.record.setting("deepbet")) == ("brain", VERSION)
     assert deepbet.calls == 2
-    assert ndflow.cohort(table, table.parent / "out", mask="brain").done == 2
+    assert ndflow.cohort(table, table.parent / "out", mask="brain", report=False).done == 2
     with pytest.raises(InvalidValueError, match="one of brain, auto, nonzero"):
-        ndflow.cohort(table, table.parent / "new", mask="head")  # type: ignore[arg-type]
+        ndflow.cohort(table, table.parent / "new", mask="head", report=False)  # type: ignore[arg-type]
 
 
 def test_a_bids_derivative_keeps_them_out_of_sight(tmp_path: Path, deepbet: StandIn) -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ndflow.subject.settings import settings_from
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Scan
@@ -90,13 +89,3 @@ def test_what_cannot_be_balanced_is_refused_before_any_work() -> None:
     apart[1] = replace(apart[1], covariates={"sex": "F"})
     with pytest.raises(InvalidValueError, match="no scan from B has all of age, sex"):
         check_balance(plan([*listed[:8], *apart], "age", "sex"))
-
-
-def test_the_setting_is_a_list_of_names() -> None:
-    for wrong in ("age", [3], [""]):
-        with pytest.raises(InvalidValueError, match="balance must be names of covariates"):
-            Options(balance=wrong)  # type: ignore[arg-type]
-    with pytest.raises(InvalidValueError, match="the same twice"):
-        Options(balance=("age", "age"))
-    (read,) = settings_from({"balance": ["age", "sex"]}, Options)  # as JSON has it
-    assert read.balance == ("age", "sex")

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from ndflow import Affine, Chain, IntensityMap, InvalidValueError, Tabulated
+from ndflow import Affine, Chain, IntensityMap, InvalidValueError
+from ndflow.transport import Tabulated
 from ndflow.transport.maps import Channelwise
 
 TABLE = Tabulated([0.0, 1.0, 3.0], [-1.0, 0.0, 1.0], [1.0, 0.5, 0.5])

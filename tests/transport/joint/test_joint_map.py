@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from mixtures import regularised_match
 
-from ndflow import Flow, GaussianMixture, IntensityMap, InvalidValueError, fit, histogram
+from ndflow import GaussianMixture, IntensityMap, InvalidValueError, fit, histogram
+from ndflow.transport import Flow
 from ndflow.transport.joint import Slices, joint_map
 
 COUNT = 20_000

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from mixtures import regularised_match
 
-from ndflow import Flow, IntensityMap, InvalidValueError
+from ndflow import IntensityMap, InvalidValueError
+from ndflow.transport import Flow
 from ndflow.transport.flow import with_far_field
 from ndflow.transport.meshed import Meshed, meshed
 

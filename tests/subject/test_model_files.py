@@ -93,7 +93,9 @@ def test_metadata_cannot_take_the_place_of_the_model(tmp_path: Path) -> None:
 
 def test_a_reference_has_its_parts_in_its_file(tmp_path: Path) -> None:
     landmarks = ndflow.population.Landmarks("nyul", [-1.0, 0.0, 1.5])
-    tissues = ndflow.population.tissue_model([ndflow.population.Tissues((ONE, OTHER, ONE), [0.2, 0.5, 0.3])])
+    tissues = ndflow.population.tissue_model(
+        [ndflow.population.Tissues((ONE, OTHER, ONE), [0.2, 0.5, 0.3])]
+    )
     plain = ndflow.reference([ONE, OTHER])
     whole = replace(plain, landmarks=landmarks, tissues=tissues)
     ndflow.save(tmp_path / "reference.json", whole)

@@ -130,10 +130,10 @@ def test_what_is_left_between_result_and_target_is_told_in_standard_deviations()
 
 
 @pytest.mark.parametrize(
-    ("matching", "why"),
+    ("options", "why"),
     [
         ({}, "--set objective=cramer"),
-        ({"objective": "cramer"}, "smaller --regularisation"),
+        ({"objective": "cramer"}, "smaller --set regularisation"),
         ({"method": "nyul"}, "a few intensities"),
     ],
 )

@@ -78,7 +78,7 @@ def test_an_image_without_a_density_is_named(tmp_path: Path) -> None:
 
 
 def model_of(scan: Scan, options: Options | None = None, **how: Any) -> ScanModel:
-    return fit_scan(scan, options=Options(), options=options or Options(), **how)
+    return fit_scan(scan, options=options or Options(), **how)
 
 
 def test_a_model_says_how_well_the_density_fits() -> None:

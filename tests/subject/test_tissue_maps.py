@@ -195,18 +195,18 @@ def test_an_array_is_normalised_with_arrays_of_its_tissues(
     ndflow.save(reference, known)
     maps: Any = MAPS._asdict()
     with pytest.raises(FileError, match="no tissues from tissue probability maps"):
-        ndflow.normalise(SCAN, bare, target="tissue", **maps)
-    result = ndflow.normalise(SCAN, reference, target="tissue", **maps)
+        ndflow.normalise(SCAN, bare, proportions="tissue", **maps)
+    result = ndflow.normalise(SCAN, reference, proportions="tissue", **maps)
     np.testing.assert_allclose(list(proportions(result).values()), amounts(), rtol=1e-9)
     np.testing.assert_allclose(result.image[INSIDE], result.imap(SCAN[INSIDE]), atol=1e-3)
-    in_memory = ndflow.normalise(SCAN, known, target="tissue", **maps)
+    in_memory = ndflow.normalise(SCAN, known, proportions="tissue", **maps)
     assert np.array_equal(in_memory.image, result.image)
     with pytest.raises(InvalidValueError, match="all three"):
-        ndflow.normalise(SCAN, reference, target="tissue", csf=MAPS.csf, wm=MAPS.wm)
+        ndflow.normalise(SCAN, reference, proportions="tissue", csf=MAPS.csf, wm=MAPS.wm)
     by_preset = ndflow.normalise(SCAN, reference, objective="l2", **maps)
-    explicit = ndflow.normalise(SCAN, reference, target="tissue", objective="l2", **maps)
+    explicit = ndflow.normalise(SCAN, reference, proportions="tissue", objective="l2", **maps)
     assert np.array_equal(by_preset.image, explicit.image)
-    for choice in ({"target": "average"}, {"preset": "paper"}):
+    for choice in ({"proportions": "average"}, {"preset": "paper"}):
         with pytest.raises(InvalidValueError, match="are for --proportions tissue only"):
             ndflow.normalise(SCAN, reference, **choice, **maps)
     with pytest.raises(InvalidValueError, match="are for --proportions tissue only"):
@@ -217,7 +217,7 @@ def test_an_array_is_normalised_with_arrays_of_its_tissues(
 
 def test_excluded_voxels_are_not_counted_among_tissues(known: Reference) -> None:
     lesion = (KINDS == 3) & (np.arange(24)[:, None, None] < 12)
-    result = ndflow.normalise(SCAN, known, target="tissue", exclude=lesion, **LABELS)
+    result = ndflow.normalise(SCAN, known, proportions="tissue", exclude=lesion, **LABELS)
     left = [(one * ~lesion).sum() for one in LABELS.values()]
     assert proportions(result)["WM"] == pytest.approx(left[2] / sum(left), rel=1e-6)
 
@@ -225,7 +225,7 @@ def test_excluded_voxels_are_not_counted_among_tissues(known: Reference) -> None
 def test_infinite_voxels_of_a_tissue_map_are_left_out(known: Reference) -> None:
     bad = LABELS["csf"].copy()
     bad[12, 14, 10] = np.inf
-    result = ndflow.normalise(SCAN, known, target="tissue", **(LABELS | {"csf": bad}))
+    result = ndflow.normalise(SCAN, known, proportions="tissue", **(LABELS | {"csf": bad}))
     expected = (KINDS == 1).sum() / (KINDS > 0).sum()
     assert proportions(result)["CSF"] == pytest.approx(expected, abs=1e-3)
 

@@ -1,6 +1,7 @@
-"""Results: one line in a terminal, and a figure in a notebook."""
+"""Results: one line in a terminal, a figure in a notebook, and an image in a file."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -8,9 +9,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 from one_scan import OTHER, SCAN, TARGET, TARGET_SD
+from phantoms import save
 
 import ndflow
-from ndflow import InvalidValueError
+from ndflow import FileError, InvalidValueError
+from ndflow.subject.records import MapRecord
 
 RESULT = ndflow.normalise(SCAN, TARGET)
 
@@ -54,6 +57,47 @@ def test_without_a_density_or_matplotlib_a_notebook_shows_the_line(
         InvalidValueError, match=r"needs matplotlib.*pip install 'ndflow\[report\]'"
     ):
         RESULT.plot()
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"dtype": "int16"}, {"dtype": "uint8", "range": (20, 250)}]
+)
+def test_a_saved_result_is_the_one_that_would_be_written(
+    tmp_path: Path, options: dict[str, Any]
+) -> None:
+    scan = SCAN.copy()
+    scan[0, 0, 0] = 30_000  # outside the mask; no integer holds what becomes of it
+    path = save(tmp_path / "in.nii.gz", scan)
+    mask = (SCAN != 0).astype(np.uint8)
+    written = ndflow.normalise(path, TARGET, mask=mask, output=tmp_path / "out.nii.gz", **options)
+    result = ndflow.normalise(path, TARGET, mask=mask, **options)
+    saved = result.save(tmp_path / "saved.nii.gz")
+    assert (tmp_path / "saved.nii.gz").read_bytes() == (tmp_path / "out.nii.gz").read_bytes()
+    assert replace(saved.record, warnings=()) == replace(written.record, warnings=())
+    assert len(saved.warnings) == len(written.warnings)
+    assert MapRecord.read(tmp_path / "saved.json").to_dict() == saved.record.to_dict()
+    assert saved.image is None
+    assert saved.output == tmp_path / "saved.nii.gz"
+    assert saved.record.clipped == ("dtype" in options)
+
+
+def test_a_result_is_saved_once_and_never_over_its_input(tmp_path: Path) -> None:
+    path = save(tmp_path / "in.nii.gz", SCAN)
+    result = ndflow.normalise(path, TARGET)
+    with pytest.raises(FileError, match="one of the inputs"):
+        result.save(path, force=True)
+    saved = result.save(tmp_path / "out.nii.gz")
+    with pytest.raises(FileError, match="exists"):
+        result.save(tmp_path / "out.nii.gz")
+    result.save(tmp_path / "out.nii.gz", force=True)
+    with pytest.raises(InvalidValueError, match=r"it is in .*out\.nii\.gz"):
+        saved.save(tmp_path / "again.nii.gz")
+
+
+def test_an_array_has_no_place_in_a_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValueError, match="an array has no geometry"):
+        RESULT.save(tmp_path / "out.nii.gz")
+    assert not [*tmp_path.iterdir()]
 
 
 def curves(figure: Any) -> dict[str, Any]:

@@ -103,6 +103,55 @@ def test_a_written_image_is_the_one_that_would_be_returned(tmp_path: Path, form:
     assert ndflow.load(tmp_path / "out.json") == written.imap == returned.imap
 
 
+# ── several images ───────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_list_of_images_gives_a_list_of_results(tmp_path: Path) -> None:
+    scan, other = save(tmp_path / "scan.nii.gz", SCAN), save(tmp_path / "other.nii.gz", OTHER)
+    masks = [None, (radii() < 0.8).astype(np.uint8)]
+    results = ndflow.normalise([scan, OTHER], TARGET, mask=masks, dtype="float64")
+    expected = [
+        ndflow.normalise(image, TARGET, mask=mask, dtype="float64")
+        for image, mask in zip([scan, OTHER], masks, strict=True)
+    ]
+    assert [one.record for one in results] == [one.record for one in expected]
+    for one, single in zip(results, expected, strict=True):
+        assert np.array_equal(values(one.image), values(single.image))
+    assert ndflow.normalise([], TARGET) == []
+    (found,) = ndflow.normalise([scan], TARGET, mask="auto")  # for each of them
+    assert found.record == ndflow.normalise(scan, TARGET, mask="auto").record
+    written = ndflow.normalise([scan, other], TARGET, output=tmp_path / "out")
+    assert [one.output for one in written] == [
+        tmp_path / "out" / name for name in ("scan.nii.gz", "other.nii.gz")
+    ]
+    assert np.array_equal(
+        values(nibabel.load(tmp_path / "out" / "scan.nii.gz")),
+        values(ndflow.normalise(scan, TARGET).image),
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mask": ["a.nii.gz"]}, "mask: give a list with one for each of the images"),
+        ({"mask": "a.nii.gz"}, "mask: give a list with one for each of the images"),
+        ({"exclude": SCAN}, "exclude: give a list with one for each of the images"),
+        ({"output": "out"}, "with an output, each image must be a path"),
+        ({"joint": True}, "joint: there is one image only"),
+    ],
+)
+def test_a_list_of_images_has_lists_of_masks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidValueError, match=message):
+        ndflow.normalise([SCAN, OTHER], TARGET, **options)
+    assert not [*tmp_path.iterdir()]
+
+
+# ── targets ──────────────────────────────────────────────────────────────────────────────────────
+
+
 @pytest.mark.parametrize("to", ["array", "image", "path", "mixture", "fit"])
 def test_every_form_of_a_target_is_the_same(tmp_path: Path, to: str) -> None:
     given = {
@@ -167,11 +216,13 @@ def test_wrong_settings_are_refused_by_name(settings: dict[str, Any], message: s
         ndflow.normalise(SCAN, TARGET, **settings)
 
 
-def test_settings_that_a_function_does_not_have_are_refused() -> None:
-    with pytest.raises(TypeError, match="unexpected keyword argument 'scale'"):
-        ndflow.apply(SCAN, ndflow.Affine(2.0, 1.0), scale="standard")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="unexpected keyword argument 'scal'"):
-        ndflow.normalise(SCAN, TARGET, scal="standard")  # type: ignore[call-arg]
+def test_options_that_a_function_does_not_have_are_refused() -> None:
+    with pytest.raises(InvalidValueError, match="there is no option 'scale' here"):
+        ndflow.apply(SCAN, ndflow.Affine(2.0, 1.0), scale="standard")  # type: ignore[call-overload]
+    with pytest.raises(InvalidValueError, match="there is no option 'scal' here"):
+        ndflow.normalise(SCAN, TARGET, scal="standard")  # type: ignore[call-overload]
+    with pytest.raises(InvalidValueError, match="there is no option 'mode' here"):
+        ndflow.normalise(SCAN, TARGET, mode="site")  # type: ignore[call-overload]
 
 
 @pytest.mark.parametrize(
@@ -191,8 +242,8 @@ def test_arrays_that_are_no_image_are_refused(array: NDArray[Any], message: str)
 
 
 def test_an_argument_that_is_not_an_image_is_refused() -> None:
-    with pytest.raises(NdflowError, match="a path, a nibabel image or an array, not list"):
-        ndflow.normalise([1, 2], TARGET)  # type: ignore[arg-type]
+    with pytest.raises(NdflowError, match="a path, a nibabel image or an array, not int"):
+        ndflow.normalise([1, 2], TARGET)  # type: ignore[list-item]
     with pytest.raises(NdflowError, match="path must be a path, not "):
         ndflow.save(TARGET, "r.json")  # type: ignore[arg-type]
 
@@ -378,9 +429,9 @@ def test_an_image_of_nibabel_is_not_replaced_by_its_own_result(tmp_path: Path) -
     [
         ({"method": "nyul", "freeze": ("3",)}, "^freeze is not an option of the method 'nyul'"),
         ({"freeze": iter(["bright"])}, "the rule 'bright' is not understood"),
-        ({"freeze": None}, "freeze must be a list of rules"),
+        ({"freeze": "3"}, "freeze must be a list of words"),
         ({"dtype": "float16"}, "dtype must be one of"),
-        ({"target": "tissue"}, "needs tissue probability maps"),
+        ({"proportions": "tissue"}, "needs tissue probability maps"),
     ],
 )
 def test_wrong_options_are_refused_before_anything_is_read(
