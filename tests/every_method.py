@@ -3,7 +3,8 @@
 from importlib import import_module
 from typing import Any
 
-from ndflow import Histogram, Landmarks
+from ndflow import Histogram
+from ndflow.population import Landmarks
 from ndflow.methods.base import Joined, LandmarkMethod, Method
 from ndflow.options import METHODS, Options
 

@@ -3,7 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from ndflow import Affine, GaussianMixture, Match, align, match
+from ndflow import Affine, GaussianMixture
+from ndflow.transport import Match, align, match
 
 
 def random_mixture(

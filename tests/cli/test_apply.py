@@ -103,7 +103,7 @@ def test_voxels_outside_the_mask_are_treated_as_asked(
     if masked:
         options += ["--mask", save(tmp_path / "mask.nii.gz", inside.astype(np.uint8))]
     if outside:
-        options += ["--outside", outside]
+        options += ["--set", f"outside={outside}"]
     done = run("apply", image, "--map", doubling, "-o", tmp_path / "out.nii.gz", *options)
     assert done.code == 0
     # Among integers, a 0 may be a voxel of the brain or background: only a mask can tell.

@@ -91,7 +91,7 @@ def test_a_study_is_brought_to_it_and_can_be_verified(run: Run, tmp_path: Path) 
     assert made == ndflow.builtin_reference()
     assert run("verify", out).code == 0
     ran = run(
-        "cohort", study.table("all"), tmp_path / "t2", "--channel", "T2w", "--reference", NAME
+        "cohort", study.table("all"), tmp_path / "t2", "--channels", "T2w", "--reference", NAME
     )
     assert f"{NAME}: a reference of T1w, but the images show T2w" in ran.errors[0]
 

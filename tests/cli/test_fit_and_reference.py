@@ -274,7 +274,7 @@ def test_what_is_averaged_can_be_chosen(
     run: Run, models: list[Path], tmp_path: Path, average: str
 ) -> None:
     output = tmp_path / "reference.json"
-    assert run("reference", *models, "-o", output, "--average", average).well
+    assert run("reference", *models, "-o", output, "--set", f"average={average}").well
     found = ndflow.load(output)
     assert found.mixture == ndflow.reference(MIXTURES, average=average).mixture
     assert found.provenance["average"] == average

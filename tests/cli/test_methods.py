@@ -13,7 +13,8 @@ from phantoms import head, save, voxels_of
 from studies import positive
 
 import ndflow
-from ndflow import Landmarks, PiecewiseLinear
+from ndflow.population import Landmarks
+from ndflow.transport import PiecewiseLinear
 from ndflow.methods.base import LandmarkMethod, method_of
 from ndflow.options import METHODS, Options
 
@@ -256,7 +257,7 @@ def test_the_number_of_landmarks_can_be_chosen(
     run: Run, desk: Desk, tmp_path: Path, count: int
 ) -> None:
     shares = [1, *(np.linspace(10, 90, count - 2) if count > 2 else []), 99]
-    options, out = ("--method", "nyul", "--landmarks", count), tmp_path / "out"
+    options, out = ("--method", "nyul", "--set", f"landmarks={count}"), tmp_path / "out"
     assert run("cohort", desk.table, out, *options).code == 0
     own = {name: np.percentile(BRAINS[name], shares) for name in SCANS}
     lines = record_of(out / "maps" / "s2.json")["map"]
@@ -266,7 +267,7 @@ def test_the_number_of_landmarks_can_be_chosen(
     # The reference records how many there are.
     to, one = out / "reference.json", tmp_path / "one.nii.gz"
     words = ("normalise", desk.scan("s2"), "--to", to, "-o", one, "--method", "nyul")
-    assert run(*words, "--landmarks", count).code == 0
+    assert run(*words, "--set", f"landmarks={count}").code == 0
     same(voxels_of(one), voxels_of(out / "images" / "s2.nii.gz"))
     line = f"error: {to}: holds {count} landmarks, not 11; use --landmarks {count}"
     assert run(*words, "--force").errors == [line]

@@ -240,8 +240,8 @@ def test_images_can_be_named_and_stripped_scans_need_no_mask(
 def test_a_folder_can_be_given_instead_of_a_table(
     run: Run, undisturbed: Desk, tmp_path: Path
 ) -> None:
-    words = ("--from-folder", undisturbed.folder, "--pattern", "sub*", "--mask", "nonzero")
-    ran = run("prepare", tmp_path / "out", *words, *PLAIN, "--dry-run")
+    words = ("--pattern", "sub*", "--mask", "nonzero")
+    ran = run("prepare", undisturbed.folder, tmp_path / "out", *words, *PLAIN, "--dry-run")
     assert (ran.code, ran.out.count("prepare  new")) == (0, 2), ran.err
     assert not (tmp_path / "out").exists()
 

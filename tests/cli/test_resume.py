@@ -111,7 +111,7 @@ def test_a_second_run_rewrites_nothing(run: Run, desk: Desk, mode: str) -> None:
         os.utime(path)  # modification times do not matter
     assert redone(run, desk, *options, "-j", 2) == set()
     assert results_of(desk.out) == first
-    assert redone(run, desk, *options, "--max-bytes", 1 << 30, "--force") == set()
+    assert redone(run, desk, *options, "--set", f"max-bytes={1 << 30}", "--force") == set()
 
 
 def fresh(run: Run, desk: Desk, *options: object) -> dict[str, bytes]:

@@ -65,7 +65,7 @@ def test_what_was_understood_is_printed_first(run: Run, folder: Path) -> None:
             "tissue maps": "none",
             "covariates": "age",
             "reference": "made from these scans",
-            "preset": "auto: individual, plain target, averaged quantiles, because there are 2 "
+            "preset": "auto: individual, average proportions, averaged quantiles, because there are 2 "
             "sites with",  # and more on the next line
         }
     assert run("cohort", path, folder / "out", "-q").err == ""
@@ -175,8 +175,8 @@ def test_sites_that_look_the_same_are_refused_by_row(run: Run, folder: Path, oth
 
 def test_results_of_another_study_are_not_taken_for_scans(run: Run, folder: Path) -> None:
     top = folder / "in"
-    assert run("cohort", "--from-folder", top, top / "out1").code == 0
-    ran = run("cohort", "--from-folder", top, top / "out2")
+    assert run("cohort", top, top / "out1").code == 0
+    ran = run("cohort", top, top / "out2")
     assert ran.code == 0
     assert about(ran)["skipped"] == "8 masks and tissue maps, 4 results of ndflow"
     names = {row["name"] for row in read_tsv(top / "out2" / "scans.tsv")}
@@ -189,7 +189,7 @@ def test_a_bids_dataset_is_for_another_command(run: Run, folder: Path) -> None:
     (folder / "in").rename(folder / "anat")
     (folder / "raw" / "sub-1").mkdir(parents=True)
     (folder / "anat").rename(folder / "raw" / "sub-1" / "anat")
-    ran = run("cohort", "--from-folder", folder / "raw", folder / "out")
+    ran = run("cohort", folder / "raw", folder / "out")
     assert (ran.code, len(ran.errors)) == (2, 1)
     assert "would be called anat; for a BIDS dataset use 'ndflow bids'" in ran.errors[0]
 

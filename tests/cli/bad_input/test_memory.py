@@ -83,8 +83,10 @@ def test_a_bomb_in_the_header_costs_no_memory_below_the_limit(desk: Desk) -> Non
 def test_the_limit_can_be_raised(desk: Desk) -> None:
     content = nifti(HEAD)
     limit = len(content) - 1
-    desk.refused_scan(content, f"{limit + 1:,} bytes.*raise.*--max-bytes", "--max-bytes", limit)
-    desk.normalised(content, "--max-bytes", limit + 1)
+    desk.refused_scan(
+        content, f"{limit + 1:,} bytes.*raise.*--max-bytes", "--set", f"max-bytes={limit}"
+    )
+    desk.normalised(content, "--set", f"max-bytes={limit + 1}")
 
 
 @needs_proc
