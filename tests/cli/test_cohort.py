@@ -219,7 +219,7 @@ def test_a_scan_that_cannot_be_written_does_not_stop_the_others(run: Run, desk: 
     assert {f"images/s{number}" for number in (0, 2, 3, 4)} < made(desk.out)
 
 
-@pytest.mark.parametrize("options", [(), ("--mode", "site"), ("-j", 2)])
+@pytest.mark.parametrize("options", [("--mode", "site"), ("-j", 2)])
 def test_the_exit_code_is_2_where_all_scans_of_a_study_fail(
     run: Run, desk: Desk, options: tuple[object, ...]
 ) -> None:

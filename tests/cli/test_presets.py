@@ -13,8 +13,8 @@ import ndflow
 from ndflow.study.finished import read_finished
 
 TWO_LEVEL = (
-    "auto: two-level, adaptive proportions, averaged quantiles, because there are 2 sites with 5 scans "
-    "each and no tissue maps"
+    "auto: two-level, adaptive proportions, averaged quantiles, because there are 2 sites with "
+    "5 scans each and no tissue maps"
 )
 SITES = {"Aachen": (300.0, 700.0, 1.0), "Bonn": (250.0, 820.0, 2.5)}
 
@@ -64,7 +64,7 @@ def test_the_choice_and_its_reason_are_said_everywhere(run: Run, study: SiteStud
         "chosen": [],
     }
     chosen = provenance["settings"]
-    assert (chosen["mode"], chosen["target"]) == ("two-level", "adaptive")
+    assert (chosen["mode"], chosen["proportions"]) == ("two-level", "adaptive")
     assert (chosen["average"], chosen["objective"]) == ("quantile", "cramer")
     assert chosen["regularisation"] == 1e-3
     because = "because there were 2 sites with 5 scans each and no tissue maps."
@@ -79,15 +79,8 @@ def test_the_choice_and_its_reason_are_said_everywhere(run: Run, study: SiteStud
     assert again.preset.text == TWO_LEVEL
     explicit = run(
         *("cohort", study.table("all"), out, "--no-report", "--preset", "paper", "--mode"),
-        *(
-            "two-level",
-            "--proportions",
-            "adaptive",
-            "--set",
-            "average=quantile",
-            "--set",
-            "objective=cramer",
-        ),
+        *("two-level", "--proportions", "adaptive"),
+        *("--set", "average=quantile", "--set", "objective=cramer"),
     )
     assert "10 done (10 kept" in explicit.out  # results depend on settings, not on who chose them
 
@@ -118,7 +111,7 @@ def test_maps_of_one_labeller_are_used(run: Run, study: SiteStudy) -> None:
     ran = run("cohort", with_maps(study, "maps", "ours"), out, "--no-report")
     assert line(ran.out, "preset").endswith("scans each and tissue maps of all scans")
     chosen = read_json(out / "provenance.json")["settings"]
-    assert (chosen["mode"], chosen["target"]) == ("two-level", "tissue")
+    assert (chosen["mode"], chosen["proportions"]) == ("two-level", "tissue")
     assert ndflow.load(out / "reference.json").tissues.source == "maps"
 
 
@@ -159,8 +152,8 @@ def test_images_without_three_tissues_go_to_the_plain_average(run: Run, tmp_path
     ran = run("cohort", tmp_path / "all.tsv", tmp_path / "out", "--no-report", "--jobs", 1)
     assert ran.code == 0, ran.err
     assert line(ran.out, "preset") == (
-        "auto: individual, average proportions, averaged quantiles, because there are no named sites, "
-        "no tissue maps and no tissues that can be told apart"
+        "auto: individual, average proportions, averaged quantiles, because there are no named "
+        "sites, no tissue maps and no tissues that can be told apart"
     )
 
 
@@ -174,7 +167,6 @@ def test_a_single_scan_goes_by_what_the_reference_knows(run: Run, study: SiteStu
         ran = run("normalise", scan, "-o", out, "--force", *words)
         assert ran.code == 0, ran.err
         record = read_json(out.with_name("one.json"))
-        assert record["settings"]["proportions"] in ("average", "adaptive")
         found: dict[str, object] = record["preset"] | {"target": record["settings"]["proportions"]}
         return found
 
@@ -185,7 +177,7 @@ def test_a_single_scan_goes_by_what_the_reference_knows(run: Run, study: SiteStu
     )
     assert preset("--to", study.folder / "s7.nii.gz")["reason"] == "a target of one scan"
     assert preset("--to", made, "--preset", "paper")["settings"] == "average proportions"
-    assert preset("--to", made, "--proportions", "average")["chosen"] == ["target"]
+    assert preset("--to", made, "--proportions", "average")["chosen"] == ["proportions"]
 
 
 def test_the_names_of_images_say_that_they_are_not_t1w(run: Run, study: SiteStudy) -> None:

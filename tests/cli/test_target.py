@@ -96,8 +96,7 @@ def test_a_study_says_of_each_scan_what_it_was_matched_to(desk: Desk, mode: str)
         assert 0 <= plain["divergence"]["after"] < plain["divergence"]["before"]
 
 
-@pytest.mark.parametrize("mode", ["individual", "two-level"])
-@pytest.mark.parametrize("bare", [True, False])
+@pytest.mark.parametrize(("mode", "bare"), [("individual", False), ("two-level", True)])
 def test_adaptive_finds_proportions_of_its_own(desk: Desk, mode: str, bare: bool) -> None:
     out = desk.study("--preset", "paper", "--proportions", "adaptive", "--mode", mode, bare=bare)
     tissues = read_json(out / "reference.json")["reference"]["tissues"]

@@ -13,7 +13,6 @@ import ndflow
 from ndflow.population import Tissues, tissue_model
 
 SHAPE = (16, 18, 14)
-with_and_without_dry_run = pytest.mark.parametrize("more", [(), ("--dry-run",)])
 
 
 class Desk:
@@ -124,7 +123,6 @@ def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [small]
 
 
-@with_and_without_dry_run
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
@@ -143,12 +141,12 @@ def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) ->
     ],
 )
 def test_contradictory_options_of_a_study_are_refused(
-    run: Run, desk: Desk, tmp_path: Path, options: tuple[str, ...], cause: str, more: Any
+    run: Run, desk: Desk, tmp_path: Path, options: tuple[str, ...], cause: str
 ) -> None:
     tables = {"BARE": desk.bare, "NOWHERE": desk.nowhere}
     table = next((tables[word] for word in options if word in tables), desk.table)
     words = [word for word in options if word not in tables]
-    done = run("cohort", table, tmp_path / "out", *words, *more)
+    done = run("cohort", table, tmp_path / "out", *words)
     assert (done.code, len(done.errors)) == (2, 1)
     assert cause in done.errors[0]
     assert not list(tmp_path.iterdir())

@@ -55,7 +55,7 @@ def test_an_image_swallowed_by_the_option_before_it_is_explained(run: Run, files
     assert "it goes before" in ran.err
 
 
-@pytest.mark.parametrize("order", [("wm", "gm", "csf"), ("gm", "csf", "wm"), ("csf", "wm", "gm")])
+@pytest.mark.parametrize("order", [("wm", "gm", "csf"), ("csf", "wm", "gm")])
 def test_tissue_maps_that_were_swapped_are_refused(
     run: Run, files: Path, order: tuple[str, ...]
 ) -> None:
