@@ -4,7 +4,7 @@
 
     scans      68 done (0 kept from an earlier run), 0 failed
     sites      3: IXI-HH 30, NSK 24, UCLA 14
-    preset     auto: two-level, adaptive target, averaged quantiles, because there are …
+    preset     auto: two-level, adaptive proportions, averaged quantiles, because there are …
     distance   3.74 raw → 0.129 aligned → 0.0172 normalised (between sites, in sd)
     flagged    none
     report     OUT/report.html

@@ -93,7 +93,7 @@ class DensityFlow(Method):
     def options(self, options: Options) -> list[str]:
         """Return the choices that matter to it, in words."""
         words = [f"objective {options.objective}", f"regularisation {options.regularisation:g}"]
-        words += [f"solver {options.solver}", f"target {options.proportions}"]
+        words += [f"solver {options.solver}", f"proportions {options.proportions}"]
         words += [f"frozen {', '.join(options.freeze)}"] if options.freeze else []
         return words
 
