@@ -23,7 +23,7 @@ from ndflow.subject.reference import average_models, read_source
 
 ROOT = Path(__file__).resolve().parents[1]
 COHORT = Path(os.environ.get("NDFLOW_COHORT", ROOT.parent / "shared" / "cohort"))
-OUTPUT = ROOT / "src" / "ndflow" / "scan" / "builtin" / "T1w_1.json"
+OUTPUT = ROOT / "src" / "ndflow" / "subject" / "builtin" / "T1w_1.json"
 SITES = {
     "NSK": "CC0 1.0: OpenNeuro ds002748, Novosibirsk, doi:10.18112/openneuro.ds002748.v1.0.5",
     "UCLA": "PDDL 1.0: OpenfMRI ds000011, Los Angeles, Foerde, Knowlton and Poldrack (2006)",
@@ -51,9 +51,7 @@ def made_from(cohort: Path) -> tuple[Reference, dict[str, Any]]:
     chosen = people(cohort)
     counts = {site: sum(row["site"] == site for row in chosen) for site in SITES}
     models = [
-        read_source(
-            scan_of(cohort, row["participant_id"]), options=Options(), options=MATCHING
-        ).model
+        read_source(scan_of(cohort, row["participant_id"]), options=MATCHING).model
         for row in chosen
     ]
     reference = average_models(

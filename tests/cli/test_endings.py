@@ -104,7 +104,7 @@ def test_distances_in_python_are_those_of_the_terminal(
     run: Run, study: SiteStudy, tmp_path: Path
 ) -> None:
     said = lines_of(run("cohort", study.table("all"), tmp_path / "out"))
-    found = ndflow.cohort(study.table("all"), tmp_path / "new").distances
+    found = ndflow.cohort(study.table("all"), tmp_path / "new", report=False).distances
     assert found is not None
     assert said["distance"].startswith(f"{found.raw:.3g} raw → {found.aligned:.3g} aligned → ")
 
@@ -147,7 +147,7 @@ def test_flagged_scans_are_counted_by_kind(run: Run, study: SiteStudy, tmp_path:
     rows = [*study.rows, {"image": "spike.nii.gz", "site": "Bonn", "subject": "x"}]
     table = study.table("odd", rows)
     said = lines_of(run("cohort", table, tmp_path / "out"))
-    found = ndflow.cohort(table, tmp_path / "new")
+    found = ndflow.cohort(table, tmp_path / "new", report=False)
     flagged = {name for names in found.doubts.values() for name in names}
     assert "spike" in flagged
     assert said["flagged"].startswith(f"{len(flagged)} of 10: ")

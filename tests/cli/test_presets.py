@@ -73,7 +73,7 @@ def test_the_choice_and_its_reason_are_said_everywhere(run: Run, study: SiteStud
     assert TWO_LEVEL in page
     assert because in page
     assert "nothing to do" in run(*words).out
-    again = ndflow.cohort(study.table("all"), out)
+    again = ndflow.cohort(study.table("all"), out, report=False)
     assert again.kept == 10
     assert again.preset is not None
     assert again.preset.text == TWO_LEVEL

@@ -66,7 +66,7 @@ def test_what_was_understood_is_printed_first(run: Run, folder: Path) -> None:
             "covariates": "age",
             "reference": "made from these scans",
             "preset": "auto: individual, average proportions, averaged quantiles, because there "
-            "are 2",  # and more on the next line
+            "are 2 sites",  # and more on the next line
         }
     assert run("cohort", path, folder / "out", "-q").err == ""
 
@@ -88,7 +88,7 @@ def test_misnamed_columns_are_named_with_the_nearest_known_name(run: Run, folder
 def test_python_warns_about_misnamed_columns(folder: Path) -> None:
     path = table(folder, "image", brainmask="mask")
     with pytest.warns(UserWarning, match="the column 'brainmask' holds images"):
-        ndflow.cohort(path, folder / "out")
+        ndflow.cohort(path, folder / "out", report=False)
 
 
 def test_a_lesion_of_the_table_is_left_out_of_the_density(run: Run, folder: Path) -> None:

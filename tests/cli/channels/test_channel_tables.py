@@ -110,7 +110,7 @@ def test_a_missing_file_fails_in_its_channel(run: Run, table: Path, tmp_path: Pa
         (("--channels", "T1w", "mask"), "'mask' has another meaning"),
         (("--channels", "T1w", "FLAIR", "--prepare"), "--channels with --prepare"),
         (("--channels", "T1w", "FLAIR", "--mask", "brain"), "--channels with --mask brain"),
-        ((), "give --channels T1w FLAIR if these are channels"),
+        ((), "no column 'image'|--channels"),
     ],
 )
 def test_refused(run: Run, table: Path, tmp_path: Path, words: tuple[str, ...], said: str) -> None:
