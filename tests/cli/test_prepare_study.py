@@ -136,7 +136,7 @@ def test_scans_that_were_prepared_there_before_are_used(
 
 
 def test_python_prepares_too(table: Path, tmp_path: Path) -> None:
-    summary = ndflow.cohort(table, tmp_path / "out", prepare=True)
+    summary = ndflow.cohort(table, tmp_path / "out", prepare=True, report=False)
     assert (summary.done, summary.failures) == (3, [])
     assert summary.prepared is not None
     assert summary.prepared.done == 3
