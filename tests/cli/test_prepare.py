@@ -213,7 +213,7 @@ def test_a_study_and_a_derivative_begin_with_what_was_prepared(
 def test_python_does_the_same(desk: Desk) -> None:
     before = results_of(desk.out)
     shutil.rmtree(desk.out)
-    summary = ndflow.prepare(desk.table, desk.out, no_bias_field=True, no_tissues=True)
+    summary = ndflow.prepare(desk.table, desk.out, no_bias_field=True, tissues="none")
     assert results_of(desk.out) == before
     assert (summary.done, summary.kept, summary.failures) == (3, 0, [])
     assert summary.table == desk.out / "study.tsv"
@@ -274,14 +274,7 @@ def test_a_table_is_no_image(run: Run, undisturbed: Desk, tmp_path: Path) -> Non
     ("options", "mask", "needed"),
     [
         (PLAIN, None, "deepbet and torch"),
-        (
-            (
-                "--tissues",
-                "none",
-            ),
-            "mask0.nii.gz",
-            "antspyx",
-        ),
+        (("--tissues", "none"), "mask0.nii.gz", "antspyx"),
         (("--no-bias-field",), "mask0.nii.gz", "antspyx and nilearn"),
     ],
 )
