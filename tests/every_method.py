@@ -4,9 +4,9 @@ from importlib import import_module
 from typing import Any
 
 from ndflow import Histogram
-from ndflow.population import Landmarks
 from ndflow.methods.base import Joined, LandmarkMethod, Method
 from ndflow.options import METHODS, Options
+from ndflow.population import Landmarks
 
 EVERY_METHOD: dict[str, Method] = {
     method.name: method

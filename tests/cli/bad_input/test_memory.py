@@ -46,7 +46,7 @@ def test_false_headers_and_compression_bombs_cost_no_memory(desk: Desk) -> None:
         "f.nii.gz": (gzip.compress(nifti(HEAD) + zeros, 1), "--set max-bytes"),
         "g.nii.gz": (
             gzip.compress(nifti(HEAD, dim=[3, 400, 400, 400, 1, 1, 1, 1]) + zeros, 1),
-            "--max",
+            "--set max-bytes",
         ),
         "h.nii.gz": (
             gzip.compress(nifti(HEAD, vox_offset=90 << 20) + zeros, 1),
