@@ -23,7 +23,7 @@ from ndflow.subject.reference import average_models, read_source
 
 ROOT = Path(__file__).resolve().parents[1]
 COHORT = Path(os.environ.get("NDFLOW_COHORT", ROOT.parent / "shared" / "cohort"))
-OUTPUT = ROOT / "src" / "ndflow" / "scan" / "builtin" / "T1w_1.json"
+OUTPUT = ROOT / "src" / "ndflow" / "subject" / "builtin" / "T1w_1.json"
 SITES = {
     "NSK": "CC0 1.0: OpenNeuro ds002748, Novosibirsk, doi:10.18112/openneuro.ds002748.v1.0.5",
     "UCLA": "PDDL 1.0: OpenfMRI ds000011, Los Angeles, Foerde, Knowlton and Poldrack (2006)",

@@ -376,9 +376,14 @@ def _parsed(one: Field[Any], value: str) -> Any:
         return tuple(value.split(","))
     if isinstance(one.default, int | float):
         try:
-            return type(one.default)(float(value))
-        except (ValueError, OverflowError):
+            number = float(value)
+        except ValueError:
             raise InvalidValueError(f"{one.name} must be a number, not {value!r}") from None
+        if isinstance(one.default, float):
+            return number
+        if not number.is_integer():
+            raise InvalidValueError(f"{one.name} must be a whole number, not {value!r}")
+        return int(number)
     return value
 
 

@@ -122,8 +122,7 @@ def test_a_model_that_was_read_is_never_replaced(desk: Desk, about: str, command
         desk.refused(desk.folder / about, f"is one of the inputs{ANOTHER}", command + force)
 
 
-@pytest.mark.parametrize("new", ["pair.hdr", "pair.img"])
-@pytest.mark.parametrize("given", ["pair.hdr", "pair.img"])
+@pytest.mark.parametrize(("given", "new"), [("pair.hdr", "pair.img"), ("pair.img", "pair.hdr")])
 def test_neither_half_of_a_pair_is_replaced(desk: Desk, given: str, new: str) -> None:
     nibabel.save(nibabel.Nifti1Pair(HEAD, np.eye(4)), desk.folder / "pair.hdr")
     command = "normalise {folder}/%s --to {target} --force -o {folder}/%s" % (given, new)  # noqa: UP031
@@ -287,16 +286,15 @@ def pages(path: Path) -> int:
     return -(-path.stat().st_size // 4096) * 4096
 
 
-@pytest.mark.parametrize("precious", [False, True], ids=["new", "replaced by force"])
 @pytest.mark.parametrize(
-    ("name", "holds"),
+    ("name", "holds", "precious"),
     [
-        ("x.nii", []),
-        ("x.nii.gz", []),
-        ("x.nii.gz", ["x.nii.gz"]),
-        ("x.nii", ["x.nii"]),
-        ("x.hdr", ["x.img"]),
-        ("x.hdr", ["x.img", "x.hdr"]),
+        ("x.nii", [], False),
+        ("x.nii.gz", [], True),
+        ("x.nii.gz", ["x.nii.gz"], False),
+        ("x.nii", ["x.nii"], True),
+        ("x.hdr", ["x.img"], True),
+        ("x.hdr", ["x.img", "x.hdr"], True),
     ],
 )
 def test_a_full_disc_leaves_no_half_written_image(

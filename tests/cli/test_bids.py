@@ -276,7 +276,6 @@ def test_a_derivative_is_a_dataset_too_and_results_may_lie_inside(run: Run, desk
     assert desk.same_model(names[1], desk.image("sub-1_space-MNI_desc-brain_mask"))
 
 
-@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["", "dry"])
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -292,12 +291,12 @@ def test_a_derivative_is_a_dataset_too_and_results_may_lie_inside(run: Run, desk
     ],
 )
 def test_wrong_usage_is_refused_before_anything_is_written(
-    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch, words: str, said: str, dry: tuple[str]
+    run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch, words: str, said: str
 ) -> None:
     monkeypatch.chdir(desk.folder)
     shutil.copytree("raw", "other")
     before = snapshot(desk.folder)
-    ran = run("bids", *dry, *words.split())
+    ran = run("bids", *words.split())
     assert (ran.code, ran.out, len(ran.errors)) == (2, "", 1)
     assert said in ran.errors[0]
     assert (snapshot(desk.folder), desk.out.exists()) == (before, False)

@@ -52,7 +52,7 @@ def test_its_card_says_who_and_what_it_is_not_for() -> None:
         assert word in page
 
 
-@pytest.mark.parametrize("name", ["T2w", "T1w@2", "T1w@", "t1w", "", "@1", "../T1w"])
+@pytest.mark.parametrize("name", ["T2w", "T1w@2", "", "../T1w"])
 def test_an_unknown_name_is_answered_with_those_that_there_are(name: str, run: Run) -> None:
     with pytest.raises(InvalidValueError, match=r"there is builtin:T1w@1, and 'ndflow reference'"):
         ndflow.builtin_reference(name)
@@ -91,7 +91,7 @@ def test_a_study_is_brought_to_it_and_can_be_verified(run: Run, tmp_path: Path) 
     assert made == ndflow.builtin_reference()
     assert run("verify", out).code == 0
     ran = run(
-        "cohort", study.table("all"), tmp_path / "t2", "--channel", "T2w", "--reference", NAME
+        "cohort", study.table("all"), tmp_path / "t2", "--channels", "T2w", "--reference", NAME
     )
     assert f"{NAME}: a reference of T1w, but the images show T2w" in ran.errors[0]
 

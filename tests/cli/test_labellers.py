@@ -60,7 +60,8 @@ def test_terminal_record_and_page_name_the_site(run: Run, study: SiteStudy, targ
 
 
 def test_a_study_in_python_has_it_in_its_summary(study: SiteStudy, tmp_path: Path) -> None:
-    odd = ndflow.cohort(table(study, "odd", "Celle"), tmp_path / "odd", target="tissue")
+    listed, out = table(study, "odd", "Celle"), tmp_path / "odd"
+    odd = ndflow.cohort(listed, out, proportions="tissue", report=False)
     assert [doubt.kind for doubt in odd.of_study] == [KIND]
 
 

@@ -100,7 +100,7 @@ def test_fit_names_what_is_doubtful(folder: Path, tmp_path: Path, case: str) -> 
     assert all(doubt["hint"] and doubt["text"].endswith(".") for doubt in record.get("doubts", []))
 
 
-@pytest.mark.parametrize("case", ["a brain in a head", "a head", "a head, found", "too wide"])
+@pytest.mark.parametrize("case", ["a brain in a head", "too wide"])
 def test_normalise_names_the_same(folder: Path, tmp_path: Path, case: str) -> None:
     out = tmp_path / "out.nii.gz"
     typed("normalise", *arguments(folder, case), "--to", folder / "reference.json", "-o", out, "-q")

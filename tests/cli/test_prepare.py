@@ -213,7 +213,7 @@ def test_a_study_and_a_derivative_begin_with_what_was_prepared(
 def test_python_does_the_same(desk: Desk) -> None:
     before = results_of(desk.out)
     shutil.rmtree(desk.out)
-    summary = ndflow.prepare(desk.table, desk.out, no_bias_field=True, no_tissues=True)
+    summary = ndflow.prepare(desk.table, desk.out, no_bias_field=True, tissues="none")
     assert results_of(desk.out) == before
     assert (summary.done, summary.kept, summary.failures) == (3, 0, [])
     assert summary.table == desk.out / "study.tsv"
@@ -240,8 +240,8 @@ def test_images_can_be_named_and_stripped_scans_need_no_mask(
 def test_a_folder_can_be_given_instead_of_a_table(
     run: Run, undisturbed: Desk, tmp_path: Path
 ) -> None:
-    words = ("--from-folder", undisturbed.folder, "--pattern", "sub*", "--mask", "nonzero")
-    ran = run("prepare", tmp_path / "out", *words, *PLAIN, "--dry-run")
+    words = ("--pattern", "sub*", "--mask", "nonzero")
+    ran = run("prepare", undisturbed.folder, tmp_path / "out", *words, *PLAIN, "--dry-run")
     assert (ran.code, ran.out.count("prepare  new")) == (0, 2), ran.err
     assert not (tmp_path / "out").exists()
 
@@ -274,14 +274,7 @@ def test_a_table_is_no_image(run: Run, undisturbed: Desk, tmp_path: Path) -> Non
     ("options", "mask", "needed"),
     [
         (PLAIN, None, "deepbet and torch"),
-        (
-            (
-                "--tissues",
-                "none",
-            ),
-            "mask0.nii.gz",
-            "antspyx",
-        ),
+        (("--tissues", "none"), "mask0.nii.gz", "antspyx"),
         (("--no-bias-field",), "mask0.nii.gz", "antspyx and nilearn"),
     ],
 )

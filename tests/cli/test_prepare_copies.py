@@ -221,7 +221,7 @@ def test_a_copy_was_prepared_as_its_original_was(undisturbed: Desk) -> None:
 
 
 def test_python_does_the_same_and_finds_nothing_to_do(undisturbed: Desk) -> None:
-    words = {"no_bias_field": True, "no_tissues": True}
+    words = {"no_bias_field": True, "tissues": "none"}
     summary = ndflow.prepare(undisturbed.table, undisturbed.out, space="MNI", **words)
     assert (summary.done, summary.kept) == (2, 2)
     assert summary.aligned == undisturbed.out / "study_space-MNI.tsv"

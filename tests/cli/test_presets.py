@@ -13,8 +13,8 @@ import ndflow
 from ndflow.study.finished import read_finished
 
 TWO_LEVEL = (
-    "auto: two-level, adaptive target, averaged quantiles, because there are 2 sites with 5 scans "
-    "each and no tissue maps"
+    "auto: two-level, adaptive proportions, averaged quantiles, because there are 2 sites with "
+    "5 scans each and no tissue maps"
 )
 SITES = {"Aachen": (300.0, 700.0, 1.0), "Bonn": (250.0, 820.0, 2.5)}
 
@@ -59,12 +59,12 @@ def test_the_choice_and_its_reason_are_said_everywhere(run: Run, study: SiteStud
     provenance = read_json(out / "provenance.json")
     assert provenance["preset"] == {
         "name": "auto",
-        "settings": "two-level, adaptive target, averaged quantiles",
+        "settings": "two-level, adaptive proportions, averaged quantiles",
         "reason": "2 sites with 5 scans each and no tissue maps",
         "chosen": [],
     }
     chosen = provenance["settings"]
-    assert (chosen["mode"], chosen["target"]) == ("two-level", "adaptive")
+    assert (chosen["mode"], chosen["proportions"]) == ("two-level", "adaptive")
     assert (chosen["average"], chosen["objective"]) == ("quantile", "cramer")
     assert chosen["regularisation"] == 1e-3
     because = "because there were 2 sites with 5 scans each and no tissue maps."
@@ -73,21 +73,14 @@ def test_the_choice_and_its_reason_are_said_everywhere(run: Run, study: SiteStud
     assert TWO_LEVEL in page
     assert because in page
     assert "nothing to do" in run(*words).out
-    again = ndflow.cohort(study.table("all"), out)
+    again = ndflow.cohort(study.table("all"), out, report=False)
     assert again.kept == 10
     assert again.preset is not None
     assert again.preset.text == TWO_LEVEL
     explicit = run(
         *("cohort", study.table("all"), out, "--no-report", "--preset", "paper", "--mode"),
-        *(
-            "two-level",
-            "--proportions",
-            "adaptive",
-            "--set",
-            "average=quantile",
-            "--set",
-            "objective=cramer",
-        ),
+        *("two-level", "--proportions", "adaptive"),
+        *("--set", "average=quantile", "--set", "objective=cramer"),
     )
     assert "10 done (10 kept" in explicit.out  # results depend on settings, not on who chose them
 
@@ -96,12 +89,13 @@ def test_options_go_before_the_preset(run: Run, study: SiteStudy) -> None:
     out = study.folder / "chosen"
     words = ("cohort", study.table("all"), out, "--no-report", "--dry-run")
     ran = run(*words, "--mode", "individual", "--proportions", "average", "--set", "objective=l2")
-    assert "individual (chosen), plain target (chosen), averaged quantiles, objective l2 (" in (
-        " ".join(ran.err.split())
+    assert (
+        "individual (chosen), average proportions (chosen), averaged quantiles, objective l2 ("
+        in (" ".join(ran.err.split()))
     )
     paper = run(*words, "--preset", "paper", "--set", "average=quantile")
     assert line(paper.err, "preset") == (
-        "paper: individual, plain target, averaged quantiles (chosen)"
+        "paper: individual, average proportions, averaged quantiles (chosen)"
     )
     other = run("cohort", study.table("all"), out, "--no-report", "--method", "affine")
     assert line(other.out, "preset") == "none, the method affine has no presets"
@@ -117,7 +111,7 @@ def test_maps_of_one_labeller_are_used(run: Run, study: SiteStudy) -> None:
     ran = run("cohort", with_maps(study, "maps", "ours"), out, "--no-report")
     assert line(ran.out, "preset").endswith("scans each and tissue maps of all scans")
     chosen = read_json(out / "provenance.json")["settings"]
-    assert (chosen["mode"], chosen["target"]) == ("two-level", "tissue")
+    assert (chosen["mode"], chosen["proportions"]) == ("two-level", "tissue")
     assert ndflow.load(out / "reference.json").tissues.source == "maps"
 
 
@@ -125,13 +119,15 @@ def test_maps_of_different_labellers_are_left_out(run: Run, study: SiteStudy) ->
     out, table = study.folder / "odd", with_maps(study, "odd", "theirs")
     words = ("cohort", table, out, "--no-report")
     ran = run(*words)
-    assert "tissue target" in " ".join(ran.err.split())  # what the table makes one expect
+    assert "tissue proportions" in " ".join(ran.err.split())  # what the table makes one expect
     assert "warning: tissue maps differ by site" in ran.err
-    decided = "two-level, adaptive target, averaged quantiles, because there are 2 sites with 5 "
+    decided = (
+        "two-level, adaptive proportions, averaged quantiles, because there are 2 sites with 5 "
+    )
     assert (
         line(ran.out, "preset") == f"auto: {decided}scans each and tissue maps that differ by site"
     )
-    assert read_json(out / "provenance.json")["settings"]["target"] == "adaptive"
+    assert read_json(out / "provenance.json")["settings"]["proportions"] == "adaptive"
     assert ndflow.load(out / "reference.json").tissues.source == "components"
     plain = study.run("none", "--no-report")  # the same without any maps
     for name in ("s0", "s7"):
@@ -156,8 +152,8 @@ def test_images_without_three_tissues_go_to_the_plain_average(run: Run, tmp_path
     ran = run("cohort", tmp_path / "all.tsv", tmp_path / "out", "--no-report", "--jobs", 1)
     assert ran.code == 0, ran.err
     assert line(ran.out, "preset") == (
-        "auto: individual, plain target, averaged quantiles, because there are no named sites, "
-        "no tissue maps and no tissues that can be told apart"
+        "auto: individual, average proportions, averaged quantiles, because there are no named "
+        "sites, no tissue maps and no tissues that can be told apart"
     )
 
 
@@ -171,8 +167,7 @@ def test_a_single_scan_goes_by_what_the_reference_knows(run: Run, study: SiteStu
         ran = run("normalise", scan, "-o", out, "--force", *words)
         assert ran.code == 0, ran.err
         record = read_json(out.with_name("one.json"))
-        assert record["settings"]["target"] in ("average", "adaptive")
-        found: dict[str, object] = record["preset"] | {"target": record["settings"]["target"]}
+        found: dict[str, object] = record["preset"] | {"target": record["settings"]["proportions"]}
         return found
 
     known = preset("--to", made)
@@ -181,8 +176,8 @@ def test_a_single_scan_goes_by_what_the_reference_knows(run: Run, study: SiteStu
         "no tissue maps and a reference of 10 scans",
     )
     assert preset("--to", study.folder / "s7.nii.gz")["reason"] == "a target of one scan"
-    assert preset("--to", made, "--preset", "paper")["settings"] == "plain target"
-    assert preset("--to", made, "--proportions", "average")["chosen"] == ["target"]
+    assert preset("--to", made, "--preset", "paper")["settings"] == "average proportions"
+    assert preset("--to", made, "--proportions", "average")["chosen"] == ["proportions"]
 
 
 def test_the_names_of_images_say_that_they_are_not_t1w(run: Run, study: SiteStudy) -> None:
@@ -199,4 +194,4 @@ def test_the_names_of_images_say_that_they_are_not_t1w(run: Run, study: SiteStud
         for one in (table, study.table("all"))
     ]
     assert ["no tissues that can be told apart" in one for one in said] == [True, False]
-    assert ["adaptive target" in one for one in said] == [False, True]
+    assert ["adaptive proportions" in one for one in said] == [False, True]

@@ -151,7 +151,7 @@ def test_a_map_is_undone_in_the_image_that_it_made_only(
     assert (done.code, "is for --inverse" in done.err) == (2, True)
 
 
-@pytest.mark.parametrize("command", ["apply", "normalise", "reference"])
+@pytest.mark.parametrize("command", ["apply", "reference"])
 def test_a_model_that_was_edited_is_refused(
     run: Run, study: SiteStudy, pair: list[Path], tmp_path: Path, command: str
 ) -> None:

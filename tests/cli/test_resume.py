@@ -111,7 +111,7 @@ def test_a_second_run_rewrites_nothing(run: Run, desk: Desk, mode: str) -> None:
         os.utime(path)  # modification times do not matter
     assert redone(run, desk, *options, "-j", 2) == set()
     assert results_of(desk.out) == first
-    assert redone(run, desk, *options, "--max-bytes", 1 << 30, "--force") == set()
+    assert redone(run, desk, *options, "--set", f"max-bytes={1 << 30}", "--force") == set()
 
 
 def fresh(run: Run, desk: Desk, *options: object) -> dict[str, bytes]:
@@ -227,7 +227,7 @@ def test_a_damaged_result_is_made_again(run: Run, desk: Desk, what: str) -> None
         assert results_of(desk.out) == first
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b'{"format": "ndflow"'])
+@pytest.mark.parametrize("content", [b"", b'{"format": "ndflow"'])
 def test_an_empty_or_truncated_result_is_made_again(run: Run, desk: Desk, content: bytes) -> None:
     first = results_of(desk.out)
     for what in ("models/s2.json", "maps/s3.json", "images/s4.nii.gz", "reference_Bonn.json"):

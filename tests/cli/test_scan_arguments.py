@@ -32,7 +32,8 @@ def test_there_is_one_mask_for_each_image() -> None:
 
 
 def test_what_belongs_to_an_image_becomes_part_of_its_scan() -> None:
-    scans = typed_scans(TWO, mask=["m", "n"], exclude=["none", "e"], csf="cd", gm="gh", wm="wx")
+    maps = ["csf=c", "gm=g", "wm=w", "wm=x", "csf=d", "gm=h"]
+    scans = typed_scans(TWO, mask=["m", "n"], exclude=["none", "e"], tissue_maps=maps)
     assert scans == [
         Scan("a", "m", None, TissueMaps("c", "g", "w")),
         Scan("b", "n", "e", TissueMaps("d", "h", "x")),
@@ -45,8 +46,8 @@ def test_what_belongs_to_an_image_becomes_part_of_its_scan() -> None:
         (["a"], {"mask": ["m", "n"]}, "--mask: 2 given for 1 image; give one for each, in the"),
         (TWO, {"exclude": [AUTO]}, "--exclude: auto is for --mask only; give a file, or none"),
         (TWO, {"exclude": [AUTO, AUTO]}, "--exclude: auto is for --mask only"),
-        (TWO, {"csf": ["c", "d"], "gm": ["g", "h"]}, "all three tissues are needed; give --wm too"),
-        (TWO, {"csf": "c", "gm": "gh", "wm": "wx"}, "--csf: 1 given for 2 images; give one for"),
+        (["a"], {"tissue_maps": ["csf=c", "gm=g"]}, "--tissue-maps: 0 of wm for 1 scan; give csf"),
+        (["a"], {"tissue_maps": ["csf=c", "gm"]}, "--tissue-maps gm: write csf=FILE gm=FILE wm=FI"),
         ([], {"mask": ["m"]}, "--mask: there is no image to use it for; leave it out"),
     ],
 )

@@ -1,4 +1,4 @@
-"""``--target``: what scans are matched to, in every command."""
+"""``--proportions``: what scans are matched to, in every command."""
 
 from pathlib import Path
 from typing import Any
@@ -52,12 +52,9 @@ class Desk:
         return self.folder / f"{name}_{tissue}.nii.gz"
 
     def maps(self, *names: str) -> list[Any]:
-        """Return the options that give the tissue maps of some scans."""
-        return [
-            word
-            for tissue in NAMES
-            for word in (f"--{tissue.lower()}", *(self.map(name, tissue) for name in names))
-        ]
+        """Return the option that gives the tissue maps of some scans."""
+        files = [f"{t.lower()}={self.map(name, t)}" for name in names for t in NAMES]
+        return ["--tissue-maps", *files]
 
     def study(self, *options: str, bare: bool = False) -> Path:
         out = self.folder / "-".join(["study", str(bare), *options])
@@ -89,7 +86,7 @@ def test_a_study_says_of_each_scan_what_it_was_matched_to(desk: Desk, mode: str)
     np.testing.assert_allclose(model.mean, np.mean([desk.shares[s] for s in SCANS], axis=0))
     for name in SCANS:
         made = read_json(out / "maps" / f"{name}.json")
-        assert made["settings"]["target"] == "tissue"
+        assert made["settings"]["proportions"] == "tissue"
         choice = made["match"]["target"]
         np.testing.assert_allclose(values(choice["proportions"]), desk.shares[name], rtol=1e-9)
         assert values(choice["population"]) == model.mean.tolist()
@@ -99,8 +96,7 @@ def test_a_study_says_of_each_scan_what_it_was_matched_to(desk: Desk, mode: str)
         assert 0 <= plain["divergence"]["after"] < plain["divergence"]["before"]
 
 
-@pytest.mark.parametrize("mode", ["individual", "two-level"])
-@pytest.mark.parametrize("bare", [True, False])
+@pytest.mark.parametrize(("mode", "bare"), [("individual", False), ("two-level", True)])
 def test_adaptive_finds_proportions_of_its_own(desk: Desk, mode: str, bare: bool) -> None:
     out = desk.study("--preset", "paper", "--proportions", "adaptive", "--mode", mode, bare=bare)
     tissues = read_json(out / "reference.json")["reference"]["tissues"]
@@ -122,7 +118,7 @@ def test_the_average_is_the_target_of_the_paper_and_is_not_recorded(desk: Desk) 
         assert (plain / image).read_bytes() == (named / image).read_bytes()
         made = read_json(plain / "maps" / f"{name}.json")
         assert "target" not in made["match"]
-        assert made["settings"]["target"] == "average"
+        assert made["settings"]["proportions"] == "average"
     assert "tissues" not in read_json(plain / "reference.json")["reference"]
 
 

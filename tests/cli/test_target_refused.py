@@ -1,4 +1,4 @@
-"""``--target``: every error that a user may get, and that nothing is written."""
+"""``--proportions``: every error that a user may get, and that nothing is written."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,9 @@ from commands import Run
 from phantoms import head, save
 
 import ndflow
+from ndflow.population import Tissues, tissue_model
 
 SHAPE = (16, 18, 14)
-with_and_without_dry_run = pytest.mark.parametrize("more", [(), ("--dry-run",)])
 
 
 class Desk:
@@ -26,7 +26,7 @@ class Desk:
             save(self.scan(tissue), (kinds == kind).astype(np.float32))
         made = ndflow.reference([ndflow.fit(scans[0])])
         alone = [ndflow.fit(scans[0], mask=self.scan(t)).mixture for t in ("csf", "gm", "wm")]
-        tissues = ndflow.population.tissue_model([ndflow.population.Tissues(tuple(alone), [0.3, 0.4, 0.3])])
+        tissues = tissue_model([Tissues(tuple(alone), [0.3, 0.4, 0.3])])
         ndflow.save(self.reference, replace(made, tissues=tissues))
         maps = "csf.nii.gz\tgm.nii.gz\twm.nii.gz"
         rows = [f"s{n}.nii.gz\tA\t{maps}" for n in (0, 1)]
@@ -39,9 +39,9 @@ class Desk:
         return self.folder / f"{name}.nii.gz"
 
     def maps(self, *, gm: Path | None = None) -> list[Any]:
-        """Return the options that give the tissue maps of the first scan."""
+        """Return the option that gives the tissue maps of the first scan."""
         csf, grey, wm = (self.scan(tissue) for tissue in ("csf", "gm", "wm"))
-        return ["--csf", csf, "--gm", gm or grey, "--wm", wm]
+        return ["--tissue-maps", f"csf={csf}", f"gm={gm or grey}", f"wm={wm}"]
 
 
 @pytest.fixture(scope="module")
@@ -54,23 +54,15 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Desk:
     [
         (
             ("--proportions", "tissue"),
-            "--proportions tissue needs tissue probability maps: --csf, --gm and --wm",
+            "--proportions tissue needs tissue probability maps: --tissue-maps",
         ),
         (
             ("MAPS", "--proportions", "average"),
-            "--csf, --gm and --wm are for --proportions tissue only",
+            "--tissue-maps are for --proportions tissue only",
         ),
         (
             ("MAPS", "--proportions", "adaptive"),
-            "--csf, --gm and --wm are for --proportions tissue only",
-        ),
-        (
-            ("--proportions", "tissue", "--csf", "x", "--gm", "x"),
-            "tissues are needed; give --wm too",
-        ),
-        (
-            ("--proportions", "tissue", "MAPS", "--gm", "x"),
-            "--gm: 2 given for 1 image; give one for each",
+            "--tissue-maps are for --proportions tissue only",
         ),
         (
             ("--proportions", "tissue", "--method", "nyul", "MAPS"),
@@ -102,7 +94,7 @@ def test_an_image_cannot_be_the_target_of_tissues(
     maps = desk.maps() if target == "tissue" else []
     done = run(*words, "--proportions", target, *maps)
     line = f"error: {desk.scan('s1')}: an image, which does not know the tissues of a population; "
-    assert (done.code, done.errors) == (2, [f"{line}give a reference, or leave out --target"])
+    assert (done.code, done.errors) == (2, [f"{line}give a reference, or leave out --proportions"])
     assert not list(tmp_path.iterdir())
 
 
@@ -115,7 +107,7 @@ def test_one_gaussian_has_no_tissues(run: Run, desk: Desk, tmp_path: Path) -> No
     assert done.errors[0].startswith(
         f"error: {one}: has no tissues, and none can be made from its components "
     )
-    assert "or leave out --target" in done.errors[0]
+    assert "or leave out --proportions" in done.errors[0]
 
 
 def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) -> None:
@@ -131,15 +123,15 @@ def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == [small]
 
 
-@with_and_without_dry_run
 @pytest.mark.parametrize(
     ("options", "cause"),
     [
         (("--proportions", "tissue", "--mode", "site"), "use --mode two-level or individual"),
-        (("--proportions", "adaptive", "--mode", "site"), "use --mode two-level or individual"),
-        (("--proportions", "tissue", "--method", "nyul"), "target is not an option of the method"),
+        (
+            ("--proportions", "tissue", "--method", "nyul"),
+            "proportions is not an option of the method",
+        ),
         (("--method", "nyul", "--mode", "two-level"), "leave out --mode two-level"),
-        (("--method", "affine", "--mode", "two-level"), "leave out --mode two-level"),
         (("--method", "affine", "--mode", "site"), "leave out --mode site"),
         (
             ("--proportions", "tissue", "BARE"),
@@ -149,12 +141,12 @@ def test_a_map_of_another_scan_is_named(run: Run, desk: Desk, tmp_path: Path) ->
     ],
 )
 def test_contradictory_options_of_a_study_are_refused(
-    run: Run, desk: Desk, tmp_path: Path, options: tuple[str, ...], cause: str, more: Any
+    run: Run, desk: Desk, tmp_path: Path, options: tuple[str, ...], cause: str
 ) -> None:
     tables = {"BARE": desk.bare, "NOWHERE": desk.nowhere}
     table = next((tables[word] for word in options if word in tables), desk.table)
     words = [word for word in options if word not in tables]
-    done = run("cohort", table, tmp_path / "out", *words, *more)
+    done = run("cohort", table, tmp_path / "out", *words)
     assert (done.code, len(done.errors)) == (2, 1)
     assert cause in done.errors[0]
     assert not list(tmp_path.iterdir())

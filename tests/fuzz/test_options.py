@@ -14,6 +14,7 @@ from studies import contents, snapshot, write_tsv
 
 import ndflow
 from ndflow.cli.app import COMMANDS, app
+from ndflow.options import options_of
 
 SHAPE = (10, 11, 9)
 ODD = ["", "-1", "0", "1", "2", "0.5", "1e3", "nan", "inf", "-inf", "1e400", "x", "٣", "a\nb", "é"]
@@ -43,6 +44,8 @@ USUAL = {  # what a command needs
     "report": "raw",
     "verify": "raw",
 }
+EXPERT = [one.name.replace("_", "-") for one in options_of() if one.metadata["expert"]]
+SETTINGS = ["cramer", "rk4", "quantile", "zero", "keep", "3", "weight<0.02", "0:500", "1,2"]
 NEVER = {"--scheduler", "--verbose", "-v", "--jobs", "-j"}  # processes, networks and tracebacks
 
 
@@ -82,6 +85,10 @@ def fill(folder: Path) -> None:
 def values(random: Random, option: Any) -> list[str]:
     """Return values for an option: often of its type, but not always."""
     choices = option.get_choices()
+    if option.name == "--set":
+        return [f"{random.choice(EXPERT)}={random.choice([*ODD, *SETTINGS])}"]
+    if option.name == "--tissue-maps":
+        return [f"{tissue}={random.choice(FILES)}" for tissue in ("csf", "gm", "wm")]
     if random.random() < 0.1:
         return [random.choice(ODD)]
     if choices:
@@ -89,6 +96,13 @@ def values(random: Random, option: Any) -> list[str]:
     count = random.randint(0, 3) if option.token_count()[1] else option.token_count()[0]
     numbers = "int" in str(option.hint) or "float" in str(option.hint)
     return [random.choice(ODD if numbers else FILES) for _ in range(count)]
+
+
+def in_folder(folder: Path, word: str) -> str:
+    """Return a word with the file that it names, if any, in the folder."""
+    name, equals, file = word.rpartition("=")
+    known = file in FILES[:9] or file == "raw" or "out/" in file
+    return f"{name}{equals}{folder / file}" if known else word
 
 
 def typed_at_random(random: Random, folder: Path) -> bool:
@@ -106,8 +120,7 @@ def typed_at_random(random: Random, folder: Path) -> bool:
         words.insert(random.randrange(len(words)), random.choice(ODD + FILES))
     if random.random() < 0.05:
         del words[random.randrange(len(words))]
-    paths = [str(folder / word) if word in FILES[:9] or "out/" in word else word for word in words]
-    paths = [str(folder / "raw") if word == "raw" else word for word in paths]
+    paths = [in_folder(folder, word) for word in words]
     before = {name: hashed for name, hashed in snapshot(folder).items() if name[:3] != "out"}
     ran = typed_in("", command, *paths)
     after = {name: hashed for name, hashed in snapshot(folder).items() if name[:3] != "out"}

@@ -43,14 +43,14 @@ def test_false_headers_and_compression_bombs_cost_no_memory(desk: Desk) -> None:
         "d.mgh": (mgh.binaryblock[:90].ljust(284, b"\0"), "holds at most"),
         "e.nii.gz": (gzip.compress(nifti(HEAD, vox_offset=1e9)), "holds at most"),
         # Compression bombs: after the voxels, as voxels, and before them.
-        "f.nii.gz": (gzip.compress(nifti(HEAD) + zeros, 1), "--max-bytes"),
+        "f.nii.gz": (gzip.compress(nifti(HEAD) + zeros, 1), "--set max-bytes"),
         "g.nii.gz": (
             gzip.compress(nifti(HEAD, dim=[3, 400, 400, 400, 1, 1, 1, 1]) + zeros, 1),
-            "--max",
+            "--set max-bytes",
         ),
         "h.nii.gz": (
             gzip.compress(nifti(HEAD, vox_offset=90 << 20) + zeros, 1),
-            "--max-bytes|vox_off",
+            "--set max-bytes|vox_off",
         ),
     }
     assert len(files["a.nii.gz"][0]) < 100
@@ -83,8 +83,10 @@ def test_a_bomb_in_the_header_costs_no_memory_below_the_limit(desk: Desk) -> Non
 def test_the_limit_can_be_raised(desk: Desk) -> None:
     content = nifti(HEAD)
     limit = len(content) - 1
-    desk.refused_scan(content, f"{limit + 1:,} bytes.*raise.*--max-bytes", "--max-bytes", limit)
-    desk.normalised(content, "--max-bytes", limit + 1)
+    desk.refused_scan(
+        content, f"{limit + 1:,} bytes.*raise.*--set max-bytes", "--set", f"max-bytes={limit}"
+    )
+    desk.normalised(content, "--set", f"max-bytes={limit + 1}")
 
 
 @needs_proc

@@ -36,10 +36,8 @@ def refuses_model(desk: Desk, kind: str, content: bytes | str, message: str) -> 
 
 
 NUMBER = r"\d*5\.0"
-each_kind = pytest.mark.parametrize("kind", ["mixture", "map"])
 
 
-@each_kind
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -54,18 +52,17 @@ each_kind = pytest.mark.parametrize("kind", ["mixture", "map"])
         (b"{}", "JSON, but not a model of ndflow"),
         *(
             (pickle.dumps(Trap(), protocol), "not JSON|not text in UTF-8")
-            for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
+            for protocol in (0, pickle.HIGHEST_PROTOCOL)
         ),
     ],
 )
 def test_a_file_that_is_not_a_model_is_refused_and_never_executed(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch, kind: str, content: bytes, message: str
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, content: bytes, message: str
 ) -> None:
     monkeypatch.chdir(desk.folder)
-    refuses_model(desk, kind, content, message)  # which checks that there is no new folder
+    refuses_model(desk, "mixture", content, message)  # which checks that there is no new folder
 
 
-@each_kind
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -88,29 +85,23 @@ def test_a_file_that_is_not_a_model_is_refused_and_never_executed(
         ('"version": 2, ', "", "format version is None"),
         ('"kind": "[a-z]*"', '"kind": "histogram"', "kind 'histogram', where .* is expected"),
         ('"kind": "[a-z]*", ', "", "kind None, where .* is expected"),
-        (
-            '"(map|mixture)": {',
-            '"other": {',
-            "not a valid (map|mixture): it has no '(map|mixture)'",
-        ),
+        ('"map": {', '"other": {', "not a valid map: it has no 'map'"),
         ('"type": "[A-Za-z]*"', '"type": "os.system"', "'os.system' is not a type of value"),
         ('"type": "[A-Za-z]*"', '"type": "Value"', "'Value' is not a type of value"),
         ('"type": "[A-Za-z]*"', '"type": ["Affine"]', "is not a type of value"),
         ('"type": "[A-Za-z]*", ', "", "None is not a type of value"),
         ('"type": "[A-Za-z]*"', '"type": "Status"', "a Status with missing or unknown entries"),
         ('"type"', '"surplus": 1, "type"', "unknown entries: surplus"),
-        ('"(offset|means)"', '"meens"', "missing or unknown entries: .*meens"),
-        ('{"type".*}$', "null}", "not a valid (map|mixture): it has no '(map|mixture)'"),
+        ('"offset"', '"meens"', "missing or unknown entries: .*meens"),
+        ('{"type".*}$', "null}", "not a valid map: it has no 'map'"),
         ('{"type".*}$', '"mixture"}', "not a valid .*got a str"),
         ('{"type".*}$', "[" * 62 + "]" * 62 + "}", "not a valid .*got a list"),
     ],
 )
-def test_a_damaged_model_is_refused(
-    desk: Desk, kind: str, old: str, new: str, message: str
-) -> None:
-    damaged = re.sub(old, new, text(kind), count=1)
-    assert damaged != text(kind)
-    refuses_model(desk, kind, damaged, message)
+def test_a_damaged_model_is_refused(desk: Desk, old: str, new: str, message: str) -> None:
+    damaged = re.sub(old, new, text("map"), count=1)
+    assert damaged != text("map")
+    refuses_model(desk, "map", damaged, message)
 
 
 WIDE = [[[1.0, 0.0], [0.0, 1.0]]]

@@ -42,7 +42,7 @@ def test_each_channel_is_what_a_study_of_its_own_would_make_of_it(table: Path, o
     rows = [{"subject": row["subject"], "image": row["FLAIR"]} for row in read_tsv(table)]
     alone = table.parent / "alone"
     single = write_tsv(table.with_name("single.tsv"), rows)
-    typed("cohort", single, alone, "--channel", "FLAIR", "-q")
+    typed("cohort", single, alone, "--channels", "FLAIR", "-q")
     images = {name: data for name, data in contents(out / "FLAIR").items() if "images/" in name}
     assert len(images) == len(GAINS)
     assert images == {name: data for name, data in contents(alone).items() if "images/" in name}
@@ -107,12 +107,10 @@ def test_a_missing_file_fails_in_its_channel(run: Run, table: Path, tmp_path: Pa
         (("--channels", "T1w", "Flair"), "names no column 'Flair'|is it FLAIR?"),
         (("--channels", "T1w", "T2w"), "names no column 'T2w' (its columns: subject, T1w, FLAIR)"),
         (("--channels", "T1w", "T1w"), "the same twice"),
-        (("--channels", "T1w"), "--channel T1w"),
         (("--channels", "T1w", "mask"), "'mask' has another meaning"),
-        (("--channels", "T1w", "FLAIR", "--channel", "T1w"), "--channels with --channel"),
         (("--channels", "T1w", "FLAIR", "--prepare"), "--channels with --prepare"),
         (("--channels", "T1w", "FLAIR", "--mask", "brain"), "--channels with --mask brain"),
-        ((), "give --channels T1w FLAIR if these are channels"),
+        ((), "no column 'image'|--channels"),
     ],
 )
 def test_refused(run: Run, table: Path, tmp_path: Path, words: tuple[str, ...], said: str) -> None:

@@ -17,7 +17,6 @@ WRONG = {
         r"{separate}: holds a reference of each channel by itself, .*; leave out --joint, or make"
     ),
     f"normalise {BOTH} --to {{joint1}} -o {{out}}": r"{joint1}: a joint mixture .*; add --joint",
-    f"normalise {BOTH} --joint --to {{separate1}} -o {{out}}": r"{separate1}: holds a mixture of",
     f"normalise {BOTH} --joint --to {{single}} -o {{out}}": (
         r"{single}: of one channel \(T1w\), .*ndflow fit T1w=FILE FLAIR=FILE --joint for each"
     ),
@@ -30,9 +29,6 @@ WRONG = {
     ),
     "normalise {T1w} --to {joint} -o {out}.nii.gz": (
         r"{joint}: of several channels .*; give all of them: T1w=FILE FLAIR=FILE --joint"
-    ),
-    "normalise {T1w} --to {joint1} -o {out}.nii.gz": (
-        r"{joint1}: of several channels .*; give all of them: T1w=FILE FLAIR=FILE --joint"
     ),
     "normalise {T1w} --to {separate} -o {out}.nii.gz": (
         r"{separate}: of several channels .*; give all of them: T1w=FILE FLAIR=FILE$"
@@ -52,17 +48,15 @@ WRONG = {
     ),
     # options
     f"{JOINT} --method nyul": r"--joint with --method nyul: .*; leave it out",
-    f"{JOINT} --proportions adaptive": r"--joint with --proportions adaptive: .*; use --proportions average",
-    f"{JOINT} --proportions tissue": r"--joint with --proportions tissue: ",
-    f"{JOINT} --set freeze=1": r"--joint with --freeze: .* --exclude",
+    f"{JOINT} --proportions adaptive": r"--joint with --proportions adaptive: .*; use --proportion",
+    f"{JOINT} --set freeze=1": r"--joint with --set freeze: .* --exclude",
     f"{JOINT} --set objective=cramer": r"--joint with --set objective=cramer: .* one channel",
     f"{JOINT} --set solver=rk4": r"--joint with --set solver=rk4: ",
     f"{JOINT} --preset paper": r"--joint with --preset paper: ",
     f"{JOINT} --set landmarks=5": r"landmarks is not an option of the method 'ndflow'",
     f"{JOINT} --to-mask {{T1w}}": r"--to-mask: ",
-    f"{JOINT} --csf a.nii --gm a.nii --wm a.nii": r"--joint with --csf, --gm and --wm: ",
+    f"{JOINT} --tissue-maps csf=a.nii gm=a.nii wm=a.nii": r"--joint with --tissue-maps: ",
     f"{JOINT} --dtype uint8": r"uint8 ends at 255",
-    f"fit {BOTH} --joint --csf a --gm b --wm c -o {{out}}.json": r"--joint with --csf, --gm and",
     f"fit {BOTH} --mask brain -o {{out}}.json": r"--mask brain .*, not in FLAIR; .*--joint",
     f"fit {BOTH} -o {{out}}/": r"{out}/: a model is written as JSON",
     # references
@@ -79,7 +73,7 @@ WRONG = {
         r"{separate1}: holds the density of each channel by itself; leave out --joint here"
     ),
     "reference {joint1} {swapped} -o {out}.json": r"{joint1}: its channels .*, in this order",
-    "reference {joint1} --set average=quantile -o {out}.json": r"--set average=quantile is for one channel",
+    "reference {joint1} --set average=quantile -o {out}.json": r"--set average=quantile is for one",
     "reference {joint1} --method nyul -o {out}.json": r"--method nyul looks at one channel",
     "reference {joint1} --channel T1w -o {out}.json": r"--channel: the files of several channels",
     "reference {joint1} {joint2} --weights 1 -o {out}.json": r"--weights: 1 given for 2 scans",

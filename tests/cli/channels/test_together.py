@@ -214,7 +214,7 @@ def test_what_is_outside_the_mask_is_treated_as_in_one_channel(
     mask = save(tmp_path / "mask.nii.gz", (scan > 500).astype(np.uint8))
     imap = ndflow.Affine([[0.5, 0.1], [-0.2, 0.8]], [30.0, 40.0])
     ndflow.save(tmp_path / "map.json", imap)
-    option = () if outside is None else ("--outside", outside)
+    option = () if outside is None else ("--set", f"outside={outside}")
     command = ("apply", *desk.words, "--map", tmp_path / "map.json", "--mask", mask, *option)
     assert run(*command, "-o", tmp_path / "out").well
     moved = imap(rows(desk.files, np.ones(scan.shape, dtype=bool)))

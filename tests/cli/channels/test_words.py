@@ -110,8 +110,10 @@ def test_channels_of_different_shapes_are_refused(
     assert not (tmp_path / "model.json").exists()
 
 
-@pytest.mark.parametrize("joint", [(), ("--joint",)])
-@pytest.mark.parametrize(("shift", "verdict"), [(0.5, "used"), (0.01, "silent"), (1.5, "refused")])
+@pytest.mark.parametrize(
+    ("shift", "verdict", "joint"),
+    [(0.5, "used", ()), (0.01, "silent", ("--joint",)), (1.5, "refused", ("--joint",))],
+)
 def test_channels_that_lie_elsewhere_are_judged_like_masks(
     run: Run, desk: Desk, tmp_path: Path, joint: tuple[str, ...], shift: float, verdict: str
 ) -> None:

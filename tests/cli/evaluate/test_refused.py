@@ -86,13 +86,6 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_has_it(
     assert not (flow / "evaluation").exists()
 
 
-def test_help_names_every_option(run: Run) -> None:
-    ran = run("evaluate", "--help")
-    assert (ran.code, ran.err) == (0, "")
-    words = "RUN --output --covariate --permutations --trees --seed --force --jobs --max-bytes"
-    assert [word for word in words.split() if word not in ran.out] == []
-
-
 def test_studies_that_disagree_about_sites_are_refused(
     run: Run, studies: SiteStudy, tmp_path: Path
 ) -> None:

@@ -72,9 +72,16 @@ def first_bytes(path: Path, count: int) -> bytes:
     return (gzip.decompress(content) if path.suffix == ".gz" else content)[:count]
 
 
-@pytest.mark.parametrize("endianness", "<>")
-@pytest.mark.parametrize("version", "12")
-@pytest.mark.parametrize("name", ["single.nii", "single.nii.gz", "pair.hdr", "pair.img"])
+@pytest.mark.parametrize(
+    ("name", "version", "endianness"),
+    [
+        ("single.nii", "1", ">"),
+        ("single.nii.gz", "1", "<"),
+        ("single.nii.gz", "2", ">"),
+        ("pair.hdr", "2", "<"),
+        ("pair.img", "1", "<"),
+    ],
+)
 def test_a_nifti_image_keeps_its_header_except_how_voxels_are_stored(
     run: Run, target: Path, tmp_path: Path, name: str, version: str, endianness: str
 ) -> None:
@@ -135,8 +142,17 @@ def test_an_mgh_image_keeps_its_geometry_and_scanner_settings(
     assert np.abs(off).max() < CLOSE * TARGET_SD
 
 
-@pytest.mark.parametrize("into", ["x.nii", "x.nii.gz", "x.hdr", "x.img.gz", "x.mgh", "x.mgz"])
-@pytest.mark.parametrize("name", ["a.nii.gz", "a.mgz"])
+@pytest.mark.parametrize(
+    ("name", "into"),
+    [
+        ("a.mgz", "x.nii"),
+        ("a.mgz", "x.nii.gz"),
+        ("a.nii.gz", "x.hdr"),
+        ("a.nii.gz", "x.img.gz"),
+        ("a.nii.gz", "x.mgh"),
+        ("a.nii.gz", "x.mgz"),
+    ],
+)
 def test_the_name_of_the_output_chooses_the_format(
     run: Run, target: Path, tmp_path: Path, name: str, into: str
 ) -> None:

@@ -83,7 +83,7 @@ def test_voxels_outside_the_mask_are_treated_as_asked(
     image, mask, voxels, inside = surrounded
     inside = inside if masked else voxels != 0
     options: list[object] = ["--mask", mask] if masked else []
-    options += ["--outside", outside] if outside else []
+    options += ["--set", f"outside={outside}"] if outside else []
     output = tmp_path / "out.nii.gz"
     done = run("normalise", image, "--to", target, "-o", output, *options)
     assert (done.code, done.errors) == (0, [])

@@ -37,7 +37,9 @@ def full(study: SiteStudy, tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("NDFLOW_NO_REPORT")
-        typed("cohort", study.table("full", rows), folder / "out", "--channel", "T1w", "-q", code=1)
+        typed(
+            "cohort", study.table("full", rows), folder / "out", "--channels", "T1w", "-q", code=1
+        )
     return folder / "out"
 
 

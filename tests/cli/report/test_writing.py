@@ -74,7 +74,7 @@ def test_scans_that_fail_late_are_counted_in_the_reference(
     rows = [*study.rows, {"image": str(twofold), "site": "Bonn", "subject": "p9"}]
     out = tmp_path / "out"
     words = (
-        "--channel",
+        "--channels",
         "T1w",
         "-q",
         "--set",
