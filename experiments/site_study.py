@@ -59,7 +59,7 @@ def read_members(cohort: Path) -> dict[str, list[Member]]:
 
 
 def average(members: Sequence[Member]) -> GaussianMixture:
-    return ndflow.reference([one.mixture for one in members], channel_names="T1w").mixture
+    return ndflow.reference([one.mixture for one in members], channel="T1w").mixture
 
 
 def map_of(members: Sequence[Member], target: GaussianMixture) -> IntensityMap:

@@ -63,7 +63,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "participant_id\tsite\nsub-0\tA\nsub-1\tB\n"
     )
     scans, masks = ["scan.nii.gz", "other.nii.gz"], ["brain.nii.gz", "other_brain.nii.gz"]
-    ndflow.save("reference.json", ndflow.reference(scans, masks=masks, channel_names="T1w"))
+    ndflow.save("reference.json", ndflow.reference(scans, mask=masks, channel="T1w"))
     return tmp_path
 
 

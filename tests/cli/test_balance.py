@@ -64,7 +64,7 @@ def test_the_map_of_a_site_is_that_of_its_weighted_average(
         models,
         weights=[*own.values()],
         names=[*own],
-        channel_names="intensity",
+        channel="intensity",
         average=read_json(balanced / "provenance.json")["settings"]["average"],
     )
     assert ndflow.load(balanced / "reference_Bonn.json").to_dict() == expected.to_dict()

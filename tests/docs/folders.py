@@ -39,8 +39,8 @@ def scans(folder: Path) -> None:
     images, masks = ("scan.nii.gz", "other.nii.gz"), ("brain.nii.gz", "other_brain.nii.gz")
     made = ndflow.reference(
         [folder / image for image in images],
-        masks=[folder / mask for mask in masks],
-        channel_names="T1w",
+        mask=[folder / mask for mask in masks],
+        channel="T1w",
     )
     ndflow.save(folder / "reference.json", made)
 

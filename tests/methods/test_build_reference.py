@@ -22,7 +22,7 @@ def test_the_density_is_that_of_the_population() -> None:
     made = build_reference(
         PLAIN, method, names=["a", "b", "c"], channel_names="T1w", weights=WEIGHTS
     )
-    expected = ndflow.reference(FITS, names=["a", "b", "c"], channel_names="T1w", weights=WEIGHTS)
+    expected = ndflow.reference(FITS, names=["a", "b", "c"], channel="T1w", weights=WEIGHTS)
     assert made == expected
     assert (made.landmarks, made.tissues) == (None, None)
     quantile = build_reference(PLAIN, method, average="quantile", truncation=5)

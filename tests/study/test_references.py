@@ -38,7 +38,7 @@ def test_references_are_those_of_the_models(study: Runs, average: Any) -> None:
     for site in (None, *SITES):
         names = done.names(site)
         models = [done.model(name) for name in names]
-        expected = ndflow.reference(models, average=average, names=names, channel_names="T1w")
+        expected = ndflow.reference(models, average=average, names=names, channel="T1w")
         written = done.load("reference" if site is None else f"reference_{site}")
         assert written.to_dict() == expected.to_dict()
         assert written.scans == len(names)

@@ -22,7 +22,7 @@ MODELS: dict[str, tuple[str, Any]] = {
     "mixture": ("mixture", ONE),
     "reference": (
         "reference",
-        ndflow.reference([ONE, OTHER], names=["é", "b"], channel_names="T1w"),
+        ndflow.reference([ONE, OTHER], names=["é", "b"], channel="T1w"),
     ),
     "affine": ("map", ndflow.Affine(2.0, 1 / 3)),
     "table": ("map", TABLE),

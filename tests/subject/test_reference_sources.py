@@ -37,7 +37,7 @@ def test_sources_of_every_form_give_the_same_reference(files: list[Path]) -> Non
 
 def test_a_reference_is_written_too_and_files_are_not_replaced(files: list[Path]) -> None:
     output = files[0].with_name("reference.json")
-    made = ndflow.reference(files, channel_names="T1w", output=output)
+    made = ndflow.reference(files, channel="T1w", output=output)
     assert ndflow.load(output) == made
     with pytest.raises(FileError, match="exists already"):
         ndflow.reference(files, output=output)
@@ -48,11 +48,11 @@ def test_a_reference_is_written_too_and_files_are_not_replaced(files: list[Path]
 
 def test_images_may_have_masks() -> None:
     inner = radii() < 0.8
-    made = ndflow.reference(SCANS[:2], masks=[inner, None])
+    made = ndflow.reference(SCANS[:2], mask=[inner, None])
     expected = [ndflow.fit(SCANS[0], mask=inner), FITS[1]]
     assert made.mixture == ndflow.reference(expected).mixture
     with pytest.raises(InvalidValueError, match="masks must be 2, one per source, not 1"):
-        ndflow.reference(SCANS[:2], masks=[inner])
+        ndflow.reference(SCANS[:2], mask=[inner])
 
 
 @pytest.mark.parametrize("method", ["nyul", "zscore", "hellier"])
@@ -117,4 +117,4 @@ def test_names_and_masks_must_fit_the_sources() -> None:
             ndflow.reference(MIXTURES[:2], names=names)
     for source in (MIXTURES[0], FITS[0], "mixture.json"):
         with pytest.raises(InvalidValueError, match="no voxels left to mask"):
-            ndflow.reference([source], masks=["mask.nii.gz"])
+            ndflow.reference([source], mask=["mask.nii.gz"])

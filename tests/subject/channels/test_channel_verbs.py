@@ -20,7 +20,7 @@ ONE, TWO = channels(0), channels(1, gains=(1.3, 0.7), correlation=0.6)
 @pytest.fixture(scope="module")
 def goal() -> ndflow.Reference:
     """A joint reference."""
-    return ndflow.reference([ndflow.fit(TWO, joint=True)], channel_names=NAMES)
+    return ndflow.reference([ndflow.fit(TWO, joint=True)], channel=NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def test_without_joint_each_channel_is_by_itself() -> None:
 
 def test_densities_of_channels_are_saved_and_loaded(tmp_path: Path) -> None:
     fits = ndflow.fit(TWO)
-    references = {name: ndflow.reference([one], channel_names=name) for name, one in fits.items()}
+    references = {name: ndflow.reference([one], channel=name) for name, one in fits.items()}
     mixtures = {name: one.mixture for name, one in fits.items()}
     path = tmp_path / "models.json"
     for given, expected in ((fits, mixtures), (mixtures, mixtures), (references, references)):
