@@ -285,10 +285,10 @@ class Preparing:
         if self.space == "own" and self.resolution is not None:
             raise InvalidValueError("resolution is that of copies; choose space MNI as well")
         if self.space == "MNI":
-            size = _number("resolution", 2.0 if self.resolution is None else self.resolution)
-            if not 0.5 <= size <= 8:
-                raise InvalidValueError(f"resolution must be 0.5 to 8 mm, not {size:g}")
-            _set(self, resolution=size)
+            size = 2.0 if self.resolution is None else self.resolution
+            if not (is_number(size) and 0.5 <= size <= 8):
+                raise InvalidValueError(f"resolution must be 0.5 to 8 mm, not {size!r}")
+            _set(self, resolution=float(size))
 
 
 class Keywords(TypedDict, total=False):

@@ -51,7 +51,6 @@ def least(tmp_path_factory: pytest.TempPathFactory) -> int:
     ("name", "mask"),
     [
         ("int16.nii.gz", None),
-        ("float32.nii.gz", None),
         ("float32.nii.gz", "auto"),
         ("float32.nii.gz", "mask.nii"),
         ("float64.nii", None),

@@ -41,7 +41,7 @@ def test_the_record_holds_settings_and_checksums_of_inputs(
         "max_bytes": 4 << 30,
         "effective_count": 1e4,
         "method": "ndflow",
-        "target": "average",
+        "proportions": "average",
         "freeze": [],
         "objective": "cramer",
         "regularisation": 1e-3,
