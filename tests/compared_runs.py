@@ -58,9 +58,8 @@ class Desk:
     ) -> Path:
         out = self.folder / name
         scans = named_scans(read_scans(self.table))
-        options, options = Options(mode=mode), Options(**how)
+        options = Options(mode=mode, dtype=dtype, **how)
         reference = None if given is None else str(given)
-        options = Options(dtype=dtype)
         study = Study(out, scans, options, given=reference)
         assert not run_cohort(study, Silent(), force=False).failures
         return out

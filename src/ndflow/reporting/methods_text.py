@@ -106,7 +106,7 @@ def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
 
 
 def _settings(study: Study) -> list[str]:
-    options, options = study.options, study.options
+    options = study.options
     words = [f"method {options.method}", f"mode {study.mode.name}"]
     words += study.method.options(options)
     if not study.given or study.mode.by_site:
