@@ -121,7 +121,6 @@ WRONG: list[tuple[str, Callable[[Any], object]]] = [
     ("output must be a path", lambda wrong: ndflow.apply(SCAN, DOUBLE, output=wrong)),
     ("output must be a path", lambda wrong: ndflow.normalise(SCAN, MIXTURE, output=wrong)),
     ("path must be a path", ndflow.load),
-    ("out must be a path", ndflow.report),
     ("table must be a path", lambda wrong: ndflow.cohort(wrong, "out")),
     ("out must be a path", lambda wrong: ndflow.cohort("table.tsv", wrong)),
     ("sources must be a list of scans", ndflow.reference),

@@ -29,5 +29,5 @@ def test_an_extra_that_is_missing_is_shown_with_the_line_that_installs_it(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed = ["numpy>=2.0", "nowhere-to-be-found>=1; extra == 'monai'"]
-    monkeypatch.setattr(cmd_doctor, "requires", lambda _: needed)
+    monkeypatch.setattr("importlib.metadata.requires", lambda _: needed)
     assert "[monai] lacks nowhere-to-be-found; pip install 'ndflow[monai]'\n" in run("doctor").out

@@ -51,7 +51,7 @@ def test_images_may_have_masks() -> None:
     made = ndflow.reference(SCANS[:2], mask=[inner, None])
     expected = [ndflow.fit(SCANS[0], mask=inner), FITS[1]]
     assert made.mixture == ndflow.reference(expected).mixture
-    with pytest.raises(InvalidValueError, match="masks must be 2, one per source, not 1"):
+    with pytest.raises(InvalidValueError, match="mask must be 2, one per source, not 1"):
         ndflow.reference(SCANS[:2], mask=[inner])
 
 
