@@ -203,10 +203,11 @@ def test_expert_options_are_read_from_words() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["objective"], "--set objective: not NAME=VALUE"),
-        (["=cramer"], "--set =cramer: not NAME=VALUE"),
-        (["dtype=int16"], "--set dtype=int16: not NAME=VALUE with one of"),  # has its own option
-        (["average=density"], "--set average=density: not NAME=VALUE"),  # of another step
+        (["objective"], "--set objective: give NAME=VALUE"),
+        (["=cramer"], "--set =cramer: give NAME=VALUE"),
+        # It has an option of its own.
+        (["dtype=int16"], "--set dtype=int16: give NAME=VALUE, where NAME is one of"),
+        (["average=density"], "--set average=density: give NAME=VALUE"),  # of another step
         (["solver=rk4", "solver=exact"], "--set solver: given twice"),
         (["landmarks=many"], "landmarks must be a number, not 'many'"),
         (["landmarks=inf"], "landmarks must be a (whole )?number, not 'inf'"),

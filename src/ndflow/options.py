@@ -144,7 +144,7 @@ class Options:
     freeze: tuple[str, ...] = _option(
         (),
         "Keep components of the scan's density where the alignment puts them: by index (3), weight "
-        "(weight<0.02) or intensity (900:1200). Several rules are separated by commas.",
+        "(weight<0.02) or intensity (900:1200). On the command line, commas separate rules.",
         "match",
         expert=True,
         metavar="RULE",
@@ -189,7 +189,7 @@ class Options:
     range: tuple[float, float] | None = _option(
         None,
         "Where the 0.1st and 99.9th percentiles of the target lie in the result, instead of "
-        "--scale.",
+        "a scale.",
         "match",
         metavar="LOW HIGH",
     )
@@ -361,7 +361,7 @@ def expert_options(words: Iterable[str], *steps: Step) -> dict[str, Any]:
         name, equals, value = word.partition("=")
         if name not in known or not equals:
             raise InvalidValueError(
-                f"--set {word}: not NAME=VALUE with one of {', '.join(known)}; "
+                f"--set {word}: give NAME=VALUE, where NAME is one of {', '.join(known)}; "
                 f"--set help explains them"
             )
         if known[name].name in found:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Unpack
 from warnings import warn
 
+from ndflow.errors import NdflowError
 from ndflow.files.atomic import AnyPath
 from ndflow.image.mask import Unmasked, found_for
 from ndflow.options import Keywords, Options, PresetName, documented
@@ -99,7 +100,10 @@ def cohort(
     summary = run_cohort(study, following, force=chosen.force)
     able = all(find_spec(package) is not None for package in ("jinja2", "matplotlib"))
     if report and able and summary.done and not page_is_current(study.folder):
-        write_report(
-            study.folder, max_bytes=chosen.max_bytes, force=chosen.force, progress=following
-        )
+        try:
+            write_report(
+                study.folder, max_bytes=chosen.max_bytes, force=chosen.force, progress=following
+            )
+        except NdflowError as error:  # the study itself is done
+            warn(f"the report was not written: {error}", stacklevel=2)
     return summary
