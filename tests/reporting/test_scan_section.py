@@ -8,7 +8,7 @@ from scipy import stats
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.reporting.scan_section import ScanSummary, curves_of, volumes_of
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
@@ -26,7 +26,7 @@ def summary(quantiles: tuple[float, ...] | None = None) -> ScanSummary:
     imap = Affine(np.array([[factor]]), np.array([TARGET.mean() - factor * RAW.mean()]))
     model = ScanModel(mixture(RAW), quantiles=quantiles)
     paths = ResultPaths(*[Path("x")] * 4)
-    return ScanSummary(Scan("x", name="s"), paths, model, MapRecord(imap))
+    return ScanSummary(Subject("x", name="s"), paths, model, MapRecord(imap))
 
 
 def test_a_normal_scan_has_the_densities_of_the_normal_distribution() -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ndflow.cli.console import print_line, print_warning
 from ndflow.cli.options import Verbosity
 from ndflow.errors import FileError
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.image_folder import scans_in_folder
 from ndflow.study.overview import overview
 from ndflow.study.plan import Preparation, Study
@@ -66,7 +66,7 @@ def listed_images(images: Sequence[str], out: str) -> ListedScans:
             raise FileError(image, cause, "for a table, leave out -o: TABLE OUT")
     refuse_given_twice(images)
     scans = [
-        Scan(str(Path(image).absolute()), origin=f"argument {number}")
+        Subject(str(Path(image).absolute()), origin=f"argument {number}")
         for number, image in enumerate(images, 1)
     ]
     source = images[0] if len(images) == 1 else f"{len(images)} images"

@@ -187,7 +187,7 @@ def joint_table_run(table: str, lists: Mapping[str, ListedScans], asked: Asked) 
     named = named_channels(
         {name: one.scans.scans for name, one in lists.items()}, unmasked=asked.unmasked
     )
-    names = [scan.subject or "" for scan in first.scans.scans]
+    names = [scan.person or "" for scan in first.scans.scans]
     study = asked.study(first.out, table=table)
     plan = joint_study(study, named, names, asked.choices)
     unused = dict(first.scans.unused)

@@ -54,7 +54,7 @@ from scipy import special
 
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation.measure import ScanMeasures
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_models, read_reference
@@ -396,7 +396,7 @@ def ranks_of(voxels: Voxels) -> Voxels:
 
 def classify_folds(
     voxels: Voxels,
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     study: Study | None,
     parts: Sequence[Fold],
     *,
@@ -430,7 +430,7 @@ def classify_folds(
 
 def _normalised(
     voxels: Voxels,
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     study: Study,
     train: Indices,
 ) -> FloatArray:
@@ -499,7 +499,7 @@ class SiteRecognition(NamedTuple):
     failures: list[Failure]
 
 
-def known_sites(scans: Sequence[Scan]) -> list[str] | None:
+def known_sites(scans: Sequence[Subject]) -> list[str] | None:
     """Return the site of each scan; None where some are not known, or all are the same."""
     sites = [scan.site for scan in scans]
     known = [site for site in sites if site is not None]
@@ -507,7 +507,7 @@ def known_sites(scans: Sequence[Scan]) -> list[str] | None:
 
 
 def recognise_sites(
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     measures: Sequence[ScanMeasures],
     runs: Sequence[FinishedStudy],
     conditions: Sequence[tuple[str, Study | None]],
@@ -609,7 +609,7 @@ def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:
     return notes
 
 
-def _folds_of(scans: Sequence[Scan], measures: Sequence[ScanMeasures], seed: int) -> list[Fold]:
+def _folds_of(scans: Sequence[Subject], measures: Sequence[ScanMeasures], seed: int) -> list[Fold]:
     """Return the folds of scans; raise an error if sites cannot be told apart by voxels."""
     sites = known_sites(scans)
     if sites is None:
@@ -621,6 +621,6 @@ def _folds_of(scans: Sequence[Scan], measures: Sequence[ScanMeasures], seed: int
     return folds(sites, seed, groups=subjects_of(scans))
 
 
-def subjects_of(scans: Sequence[Scan]) -> list[str]:
+def subjects_of(scans: Sequence[Subject]) -> list[str]:
     """Return who was scanned; a scan whose subject is not known counts as another subject."""
-    return [scan.subject or f"scan {scan.name}" for scan in scans]
+    return [scan.person or f"scan {scan.name}" for scan in scans]

@@ -27,7 +27,7 @@ from ndflow.evaluation.classification import (
 from ndflow.evaluation.distribution import EmpiricalDistribution, average_distribution
 from ndflow.evaluation.measure import ConditionMeasures, ScanMeasures, measure_scan
 from ndflow.files.stream import DEFAULT_MAX_BYTES
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.finished import FinishedStudy, SharedScan, check_covariates, shared_scans
 from ndflow.study.plan import Study
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
@@ -104,7 +104,7 @@ class Comparison:
         return known_sites(self.scans)
 
     @property
-    def scans(self) -> list[Scan]:
+    def scans(self) -> list[Subject]:
         """The scans that were compared."""
         return [one.scan for one in self.shared]
 
@@ -150,7 +150,7 @@ def compare(
             "no tissue statistics: not all scans have tissue probability maps of WM, GM and CSF"
         )
     affine = next(one for one in conditions if one.name == AFFINE)
-    subjects = [scan.subject for scan in scans if scan.subject is not None]
+    subjects = [scan.person for scan in scans if scan.person is not None]
     if len(set(subjects)) == len(subjects):
         notes.append("no reliability of repeated scans: no subject has two scans")
     found = recognise_sites(

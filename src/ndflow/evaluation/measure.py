@@ -22,7 +22,7 @@ from ndflow.evaluation.distribution import (
 from ndflow.evaluation.tissues import quartiles, weighted_moments
 from ndflow.image.mask import BoolArray
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.study.finished import SharedScan, mask_used
 from ndflow.study.integrity import read_results, refuse_other_image, refuse_other_inputs
@@ -197,7 +197,7 @@ def _result_voxels(
 
 
 def _tissues(
-    scan: Scan, volume: Volume, inside: BoolArray, max_bytes: int
+    scan: Subject, volume: Volume, inside: BoolArray, max_bytes: int
 ) -> tuple[list[FloatArray] | None, list[str]]:
     """Return the probability of each tissue in the voxels that count, and warnings."""
     if not scan.tissues.complete:

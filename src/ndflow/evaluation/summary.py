@@ -325,7 +325,7 @@ def _cost(comparison: Comparison, run: Condition, covariates: Sequence[str]) -> 
         mean, base = (float(one.mean()) for one in d)
         word = _word(mean - base, d, ("less distinct", "more distinct"))
         found.append(f"The intensities of GM and WM are {word}: d′ {mean:.3g}, against {base:.3g}.")
-    subjects = [scan.subject for scan in comparison.scans]
+    subjects = [scan.person for scan in comparison.scans]
     alike, alike_before = (repeatability(one.quantiles, subjects) for one in (run, affine))
     if alike is not None and alike_before is not None:
         found.append(

@@ -228,7 +228,7 @@ def _predictions(comparison: Comparison) -> Table:
 
 
 def _repeats(comparison: Comparison) -> list[Table]:
-    subjects = [scan.subject for scan in comparison.scans]
+    subjects = [scan.person for scan in comparison.scans]
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
         found = repeatability(condition.quantiles, subjects)
@@ -303,7 +303,7 @@ def _contrast(comparison: Comparison) -> Table:
 
 def _reliability(comparison: Comparison) -> list[Table]:
     """Agreement of the medians of tissues in scans of one subject."""
-    subjects = [scan.subject for scan in comparison.scans]
+    subjects = [scan.person for scan in comparison.scans]
     sites = [scan.site for scan in comparison.scans]
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
@@ -346,7 +346,7 @@ def feature_table(comparison: Comparison) -> Table:
     rows: list[tuple[Part, ...]] = []
     for condition in comparison.conditions:
         for place, scan in enumerate(comparison.scans):
-            known = (condition.name, scan.name, scan.subject, scan.site)
+            known = (condition.name, scan.name, scan.person, scan.site)
             own = (scan.covariates.get(name) for name in covariates)
             rows.append((*known, *own, *_features(condition, place)))
     return Table("features", (*_KNOWN, *columns, *names), rows)

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any, ClassVar, NamedTuple
 
@@ -54,12 +54,14 @@ class DensityModel:
     landmarks : the intensities that some methods look at instead of the density.
     tissues : the tissues of a scan, or of the population that a target represents.
     through_site : of a scan, whether the map of its site has removed the scanner's contrast.
+    marginals : of a scan of several channels, the density of each by itself.
     """
 
     mixture: GaussianMixture
     landmarks: Landmarks | None = None
     tissues: Tissues | TissueModel | None = None
     through_site: bool = False
+    marginals: tuple[GaussianMixture, ...] = ()
 
     @classmethod
     def of_reference(cls, reference: Reference) -> DensityModel:
@@ -77,8 +79,7 @@ class DensityModel:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the parts that are known, as JSON can hold them."""
-        parts = {field.name: getattr(self, field.name) for field in fields(self)}
-        del parts["through_site"]  # only on the way through a site, never of what is kept
+        parts = {"mixture": self.mixture, "landmarks": self.landmarks, "tissues": self.tissues}
         return {name: part.to_dict() for name, part in parts.items() if part is not None}
 
 

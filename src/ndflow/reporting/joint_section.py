@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ndflow.doubt import Doubt
 from ndflow.figures.style import svg
 from ndflow.image.preview import Preview
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.reporting.content import Column, Picture, ScanEntry
 from ndflow.reporting.montage import thumbnail
 from ndflow.reporting.scan_section import preview_of, slices_of
@@ -42,7 +42,7 @@ _DRAWN = 3  # subjects whose joint densities are shown
 class JointImage(NamedTuple):
     """One channel of a subject."""
 
-    scan: Scan
+    scan: Subject
     record: JointMapRecord
     picture: Path
     preview: Preview | None
@@ -54,7 +54,7 @@ class JointImage(NamedTuple):
         return [*self.record.doubts, *warnings]
 
 
-def read_joint_image(folder: Path, scan: Scan) -> JointImage:
+def read_joint_image(folder: Path, scan: Subject) -> JointImage:
     """Read what the files of a joint study say about an image."""
     picture = folder / "figures" / f"{scan.name}.png"
     return JointImage(
@@ -69,7 +69,7 @@ def joint_densities(images: Sequence[JointImage], names: Sequence[str]) -> list[
         mixture, target = one.record.mixture, one.record.target
         if mixture is not None and target is not None:
             drawn = plot_joint_density(mixture, one.record.map, target.mixture, names)
-            called = one.scan.subject or one.scan.name
+            called = one.scan.person or one.scan.name
             about = f"Joint densities of {called}, before and after, with those of the reference"
             pictures.append(Picture(svg(drawn), about, caption=f"{called}, drawn from its density"))
     return pictures

@@ -21,7 +21,7 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.preview import Preview, read_preview, small_volume, upright
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.methods.targets import chosen_density
 from ndflow.reporting.content import Column, Curves, ScanEntry, Slices, Volumes
@@ -77,7 +77,7 @@ class ScanSummary:
     record : the sidecar of its result.
     """
 
-    scan: Scan
+    scan: Subject
     paths: ResultPaths
     model: ScanModel
     record: MapRecord

@@ -18,7 +18,7 @@ from pathlib import Path
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.model_files import kind_in
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.folder import PROVENANCE, REPORT, refuse_foreign_page
 from ndflow.study.plan import Study
 from ndflow.study.references import reference_name
@@ -47,7 +47,7 @@ def read_channel_tables(path: AnyPath, channels: Sequence[str]) -> dict[str, Sca
     }
 
 
-def _beside(scans: Sequence[Scan], first: Sequence[Scan]) -> list[Scan]:
+def _beside(scans: Sequence[Subject], first: Sequence[Subject]) -> list[Subject]:
     return [replace(scan, beside=one.path) for scan, one in zip(scans, first, strict=True)]
 
 

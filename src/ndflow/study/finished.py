@@ -18,7 +18,7 @@ from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.model_files import kind_in, read_model
 from ndflow.image.mask import AUTO, BRAIN
 from ndflow.image.preview import is_ours
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options, chosen_options
 from ndflow.study.folder import PROVENANCE, SCANS, studies_in
 from ndflow.study.joint_plan import JointStudyRecord
@@ -52,7 +52,7 @@ class FinishedStudy:
     results: str
 
     @property
-    def scans(self) -> dict[str, Scan]:
+    def scans(self) -> dict[str, Subject]:
         """The scans that were normalised, by name."""
         return {scan.name: scan for scan in self.study.scans}
 
@@ -72,7 +72,7 @@ class SharedScan:
     paths : of its results in each of them.
     """
 
-    scan: Scan
+    scan: Subject
     paths: Sequence[ResultPaths]
 
 
@@ -161,7 +161,7 @@ def unchanging(folders: Sequence[AnyPath]) -> Iterator[list[FinishedStudy]]:
                 raise FileError(run.study.folder, cause, "wait for the other run, and try again")
 
 
-def mask_used(scan: Scan, record: MapRecord) -> str | None:
+def mask_used(scan: Subject, record: MapRecord) -> str | None:
     """Return the mask that a study used; if it was the foreground, only the sidecar knows."""
     return AUTO if record.setting("mask") == AUTO else scan.mask  # type: ignore[return-value]
 
@@ -182,7 +182,7 @@ def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
     return shared
 
 
-def _refuse_disagreement(name: str, scans: Sequence[Scan], paths: Sequence[ResultPaths]) -> None:
+def _refuse_disagreement(name: str, scans: Sequence[Subject], paths: Sequence[ResultPaths]) -> None:
     """Refuse a scan that is not the same in all studies, or has another mask or site.
 
     A lesion mask may be missing in some of them: what it does may be the very question.
@@ -202,7 +202,7 @@ def _refuse_disagreement(name: str, scans: Sequence[Scan], paths: Sequence[Resul
             )
 
 
-def _mask_called(scan: Scan, paths: ResultPaths) -> str | None:
+def _mask_called(scan: Subject, paths: ResultPaths) -> str | None:
     """Return what to call a mask that may be another file in each study, but found alike."""
     if not scan.mask:
         return None
@@ -223,7 +223,7 @@ class Covariate(NamedTuple):
     values: list[float]
 
 
-def check_covariates(scans: Sequence[Scan], names: Sequence[str]) -> None:
+def check_covariates(scans: Sequence[Subject], names: Sequence[str]) -> None:
     """Refuse covariates that no scan has, that are no numbers, or that cannot be tested."""
     for name in names:
         _check_covariate(scans, name)
@@ -236,7 +236,7 @@ def check_covariates(scans: Sequence[Scan], names: Sequence[str]) -> None:
         covariate_effect(range(len(scans)), own, sites, values[:place] + values[place + 1 :])
 
 
-def _check_covariate(scans: Sequence[Scan], name: str) -> None:
+def _check_covariate(scans: Sequence[Subject], name: str) -> None:
     known = sorted({column for scan in scans for column in scan.covariates})
     if name not in known:
         there = ", ".join(known) or "none"
@@ -253,7 +253,7 @@ def _check_covariate(scans: Sequence[Scan], name: str) -> None:
     covariate_effect(range(len(values)), values, [scan.site or "" for scan in scans])
 
 
-def covariate_values(scans: Sequence[Scan], name: str) -> Covariate:
+def covariate_values(scans: Sequence[Subject], name: str) -> Covariate:
     """Return a covariate of all scans: a number, or one of two words, the second of which is 1."""
     texts = {scan.name: scan.covariates.get(name) for scan in scans}
     levels = sorted({text for text in texts.values() if text is not None})
@@ -273,7 +273,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def covariate_of(scan: Scan, name: str) -> float:
+def covariate_of(scan: Subject, name: str) -> float:
     """Return a covariate of a scan; NaN where it is not known."""
     text = scan.covariates.get(name)
     if text is None:

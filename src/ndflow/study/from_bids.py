@@ -16,7 +16,7 @@ from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import folder_lock
 from ndflow.image.mask import FoundMask
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study.bids_derivative import (
     check_dataset,
     derivative_path,
@@ -60,7 +60,7 @@ def scans_of_dataset(
     *,
     unmasked: FoundMask | None,
     derivatives: Mapping[str, Path] = _NONE,
-) -> list[Scan]:
+) -> list[Subject]:
     """Return the images of a dataset as the scans of a study.
 
     Parameters
@@ -69,7 +69,7 @@ def scans_of_dataset(
     unmasked : what to find in scans without a mask; None for nothing.
     derivatives : the folders in which masks and tissue probability maps were looked up, by name.
     """
-    scans: dict[str, Scan] = {}
+    scans: dict[str, Subject] = {}
     for one in found:
         name = stem(one.relative)
         if name in scans:
@@ -77,12 +77,12 @@ def scans_of_dataset(
             raise FileError(one.image, cause, "one of them is in a folder that is not of BIDS")
         output = derivative_path(one)
         mask = str(Path(one.mask).absolute()) if one.mask else None
-        scans[name] = Scan(
+        scans[name] = Subject(
             str(Path(one.image).absolute()),
             mask or unmasked,
             str(Path(one.lesion).absolute()) if one.lesion else None,
             _tissue_maps(one, mask),
-            subject=f"sub-{one.entities['sub']}",
+            person=f"sub-{one.entities['sub']}",
             site=one.site,
             name=name,
             origin=one.relative,
@@ -327,7 +327,7 @@ def joint_study_of_dataset(
     return joint_study(study, named, visits.names, choices)
 
 
-def _shared(row: Sequence[Scan], unmasked: FoundMask | None) -> list[Scan]:
+def _shared(row: Sequence[Subject], unmasked: FoundMask | None) -> list[Subject]:
     mask = next((scan.mask for scan in row if scan.mask is not None), unmasked)
     lesion = next((scan.lesion for scan in row if scan.lesion is not None), None)
     return [replace(scan, mask=mask, lesion=lesion) for scan in row]

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.model_files import kind_in
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.bids_derivative import is_our_derivative
 from ndflow.study.folder import PROVENANCE
 from ndflow.study.overview import described
@@ -42,7 +42,7 @@ class FolderOfScans(NamedTuple):
     skipped : how many images or folders were skipped, by reason.
     """
 
-    scans: list[Scan]
+    scans: list[Subject]
     skipped: Mapping[str, int]
 
 
@@ -81,7 +81,7 @@ def scans_in_folder(folder: Path, out: Path, pattern: str | None = None) -> Fold
             cause += f" ({described(skipped)} skipped)"
         raise FileError(folder, cause, "choose another folder or --pattern")
     scans = [
-        Scan(path, site=_site(path, folder), origin=f"image {number}")
+        Subject(path, site=_site(path, folder), origin=f"image {number}")
         for number, path in enumerate(found, 1)
     ]
     _check_sites(folder, scans)
@@ -131,7 +131,7 @@ def _site(path: str, top: Path) -> str | None:
     return intern(folder.name)
 
 
-def _check_sites(folder: Path, scans: list[Scan]) -> None:
+def _check_sites(folder: Path, scans: list[Subject]) -> None:
     """Refuse the tree of a BIDS dataset, whose folders are not sites."""
     for scan in scans:
         if scan.site in _DATATYPES:

@@ -17,7 +17,7 @@ from ndflow.files.stream import sha256_of
 from ndflow.image.mask import BoolArray, read_mask
 from ndflow.image.preview import is_ours, preview_of, write_preview
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.study.joint_plan import JointSubject
 from ndflow.study.plan import ResultPaths
@@ -36,7 +36,7 @@ Paths = tuple[Path, ...]
 
 
 def fit_jointly_job(
-    scan: Scan,
+    scan: Subject,
     paths: Paths,
     subject: JointSubject,
     *,
@@ -66,7 +66,7 @@ def fit_jointly_job(
 
 
 def fitted_jointly_before(
-    scan: Scan,
+    scan: Subject,
     paths: Paths,
     subject: JointSubject,
     *,
@@ -127,7 +127,7 @@ def image_fingerprint(
 
 
 def normalise_jointly_job(
-    scan: Scan,
+    scan: Subject,
     paths: Paths,
     subject: JointSubject,
     *,
@@ -181,7 +181,7 @@ def _lesion(subject: Subject, options: Options) -> BoolArray | None:
 
 
 def normalised_jointly_before(
-    scan: Scan,
+    scan: Subject,
     paths: Paths,
     subject: JointSubject,
     *,
@@ -205,7 +205,7 @@ def normalised_jointly_before(
     return ScanDone(True, doubts=tuple(dict.fromkeys(doubts)))
 
 
-def _refuse_replaced(scan: Scan, inputs: dict[str, tuple[str, ...]], model: Path) -> None:
+def _refuse_replaced(scan: Subject, inputs: dict[str, tuple[str, ...]], model: Path) -> None:
     """Refuse images that are not what the density was estimated from."""
     known = JointModel.read(model).sha256 or {}
     for what, hashed in inputs.items():

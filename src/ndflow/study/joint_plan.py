@@ -21,7 +21,7 @@ from typing import ClassVar, NamedTuple
 
 from ndflow.errors import InvalidValueError
 from ndflow.image.mask import FoundMask
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.methods.modes import MODES
 from ndflow.options import Options
 from ndflow.study.plan import ResultPaths, Study
@@ -58,7 +58,7 @@ class JointSubject(NamedTuple):
     """
 
     channels: Subject
-    scans: tuple[Scan, ...]
+    scans: tuple[Subject, ...]
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class JointStudy:
         return self.study.folder
 
     @property
-    def scans(self) -> Sequence[Scan]:
+    def scans(self) -> Sequence[Subject]:
         """The first channel of each subject, called like the subject."""
         return self.study.scans
 
@@ -99,19 +99,19 @@ class JointStudy:
         """Where workers are, if not on this machine."""
         return self.study.scheduler
 
-    def paths(self, scan: Scan) -> tuple[Path, ...]:
+    def paths(self, scan: Subject) -> tuple[Path, ...]:
         """Return where the results of a subject go, its density first."""
         results = self.results(scan)
         return (results[0].model, *(path for one in results for path in one[1:]))
 
-    def results(self, scan: Scan) -> tuple[ResultPaths, ...]:
+    def results(self, scan: Subject) -> tuple[ResultPaths, ...]:
         """Return where the results of each channel of a subject go."""
         model = self.folder / "models" / f"{scan.name}.json"
         own = (self.study.paths(one) for one in self.subjects[scan.name].scans)
         return tuple(one._replace(model=model) for one in own)
 
     @property
-    def images(self) -> list[Scan]:
+    def images(self) -> list[Subject]:
         """All images, as scans.tsv lists them: with their channels."""
         return [
             replace(scan, covariates={**scan.covariates, "channel": name})
@@ -121,8 +121,8 @@ class JointStudy:
 
 
 def named_channels(
-    scans: Mapping[str, Sequence[Scan]], *, unmasked: FoundMask | None = None
-) -> dict[str, list[Scan]]:
+    scans: Mapping[str, Sequence[Subject]], *, unmasked: FoundMask | None = None
+) -> dict[str, list[Subject]]:
     """Return the scans of each channel with names of their own.
 
     Where images of two channels share a name, the channel is added to the names.
@@ -142,12 +142,12 @@ def named_channels(
     }
 
 
-def _renamed(scan: Scan, name: str) -> Scan:
+def _renamed(scan: Subject, name: str) -> Subject:
     return replace(scan, name=name, output=f"images/{name}.nii.gz", sidecar=f"maps/{name}.json")
 
 
 def joint_study(
-    study: Study, scans: Mapping[str, Sequence[Scan]], names: Sequence[str], choices: Choices
+    study: Study, scans: Mapping[str, Sequence[Subject]], names: Sequence[str], choices: Choices
 ) -> JointStudy:
     """Return the plan of a joint study.
 

@@ -11,7 +11,7 @@ from typing import Any
 from ndflow._version import versions
 from ndflow.files.atomic import folder_lock
 from ndflow.files.stream import sha256_of
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.folder import PROVENANCE, SCANS, remove_leftovers, remove_page
 from ndflow.study.joint_jobs import (
     fit_jointly_job,
@@ -82,7 +82,7 @@ def fit_joint_study(plan: JointStudy, progress: Progress) -> Summary:
     return Summary(len(fitted.done), fitted.kept, fitted.failures, fitted.all_doubts())
 
 
-def _tasks(plan: JointStudy, scans: Sequence[Scan], **more: Any) -> ScanTasks:
+def _tasks(plan: JointStudy, scans: Sequence[Subject], **more: Any) -> ScanTasks:
     return ScanTasks(
         plan,
         scans,

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ndflow.image.mask import AUTO, BRAIN, to_be_found
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.plan import Preparation, Study
 from ndflow.values import plural
 
@@ -76,7 +76,7 @@ def _sites(study: Study | Preparation) -> str:
     return f"{len(counts)} ({parts}){unknown}"
 
 
-def _masks(scans: Sequence[Scan]) -> str:
+def _masks(scans: Sequence[Subject]) -> str:
     found = Counter(str(scan.mask) for scan in scans if to_be_found(scan.mask))
     without = sum(scan.mask is None for scan in scans)
     given = len(scans) - found.total() - without
@@ -124,7 +124,7 @@ def _tissue_maps_of_raw(plan: Preparation) -> str:
     return ", ".join(text.format(number) for text, number in parts.items() if number) or _NONE
 
 
-def _of(number: int, scans: Sequence[Scan]) -> str:
+def _of(number: int, scans: Sequence[Subject]) -> str:
     return f"{number} of {plural(len(scans), 'scan')}" if number else _NONE
 
 

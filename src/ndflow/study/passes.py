@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.options import Options
@@ -251,14 +251,14 @@ def build_references(study: Study, done: Container[str], progress: Progress) -> 
 
 
 def _of_study(
-    study: Study, scans: Sequence[Scan], models: Mapping[str, DensityModel]
+    study: Study, scans: Sequence[Subject], models: Mapping[str, DensityModel]
 ) -> tuple[Doubt, ...]:
     """Return doubts about tissue maps, by the proportions of scans whose site is known."""
     by_site = proportions_by_site(scans, models)
     return labeller_doubts(by_site, maps_needed=study.target_rule.needs_tissue_maps)
 
 
-def _confounded(study: Study, scans: Sequence[Scan], made: References) -> tuple[Doubt, ...]:
+def _confounded(study: Study, scans: Sequence[Subject], made: References) -> tuple[Doubt, ...]:
     """Return doubts about covariates that differ by site, or that could not be balanced."""
     if study.options.balance:
         return balance_doubts(made.weights, scans, study.options.balance)
@@ -268,7 +268,7 @@ def _confounded(study: Study, scans: Sequence[Scan], made: References) -> tuple[
     return ()
 
 
-def _done(study: Study, done: Container[str]) -> list[Scan]:
+def _done(study: Study, done: Container[str]) -> list[Subject]:
     return [scan for scan in study.scans if scan.name in done]
 
 

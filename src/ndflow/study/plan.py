@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from ndflow.image.subject import Scan, TissueMaps, count_by_site
+from ndflow.image.subject import Subject, TissueMaps, count_by_site
 from ndflow.methods.base import Method, method_of
 from ndflow.methods.modes import MODES, Mode
 from ndflow.methods.targets import TargetRule, target_rule
@@ -82,7 +82,7 @@ class Preparation:
     """
 
     folder: Path
-    scans: Sequence[Scan]
+    scans: Sequence[Subject]
     preparing: Preparing = field(default_factory=Preparing)
     options: Options = field(default_factory=Options)
     channel: str | None = None
@@ -110,7 +110,7 @@ class Preparation:
         """How many scans each site has."""
         return count_by_site(self.scans)
 
-    def paths(self, scan: Scan) -> PreparedPaths:
+    def paths(self, scan: Subject) -> PreparedPaths:
         """Return where the results of a scan go."""
         image = self.folder / scan.output
         stem, _, suffix = image.name.partition(_IMAGE)
@@ -126,15 +126,15 @@ class Preparation:
             self.folder / FIGURES / f"{stem}{_IMAGE}{suffix}.png",
         )
 
-    def keeps_tissues(self, scan: Scan) -> bool:
+    def keeps_tissues(self, scan: Subject) -> bool:
         """Tell whether the tissue probability maps that a scan came with are kept."""
         return scan.tissues.complete and self.preparing.tissues != "find"
 
-    def finds_tissues(self, scan: Scan) -> bool:
+    def finds_tissues(self, scan: Subject) -> bool:
         """Tell whether tissue probability maps of a scan are to be made."""
         return self.preparing.tissues != "none" and not self.keeps_tissues(scan)
 
-    def prepared(self, scan: Scan, like: Scan | None = None) -> Scan:
+    def prepared(self, scan: Subject, like: Subject | None = None) -> Subject:
         """Return a scan as it will be when it is prepared: with our image, mask and maps.
 
         Parameters
@@ -168,7 +168,7 @@ class Plan(Protocol):
         """The folder for the results."""
 
     @property
-    def scans(self) -> Sequence[Scan]:
+    def scans(self) -> Sequence[Subject]:
         """The scans, with names of their own."""
 
     @property
@@ -179,7 +179,7 @@ class Plan(Protocol):
     def scheduler(self) -> str | None:
         """Where workers are, if not on this machine."""
 
-    def paths(self, scan: Scan) -> tuple[Path, ...]:
+    def paths(self, scan: Subject) -> tuple[Path, ...]:
         """Return where the results of a scan go."""
 
 
@@ -231,7 +231,7 @@ class Study:
     """
 
     folder: Path
-    scans: Sequence[Scan]
+    scans: Sequence[Subject]
     options: Options = field(default_factory=Options)
     given: str | None = None
     channel: str = ANY_CHANNEL
@@ -283,7 +283,7 @@ class Study:
         """How many scans each site has."""
         return count_by_site(self.scans)
 
-    def paths(self, scan: Scan) -> ResultPaths:
+    def paths(self, scan: Subject) -> ResultPaths:
         """Return where the results of a scan go."""
         return ResultPaths(
             self.folder / "models" / f"{scan.name}.json",

@@ -22,7 +22,7 @@ from ndflow.files.fingerprints import FileHash, fingerprint_of
 from ndflow.files.stream import sha256_of
 from ndflow.image.nifti import nifti_header_for
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.preparation.aligned_copies import (
     TEMPLATE_SPACE,
@@ -106,7 +106,7 @@ def refuse_shared_copies(plan: Preparation) -> None:
     resolution = plan.preparing.resolution
     if resolution is None:
         return
-    taken: dict[Path, Scan] = {}
+    taken: dict[Path, Subject] = {}
     for scan in plan.scans:
         other = taken.setdefault(copy_paths(plan.paths(scan).image, resolution).image, scan)
         if other is not scan:
@@ -184,7 +184,7 @@ _PACKAGES = ("antspyx", "nilearn")
 _TEMPLATE = "https://www.bic.mni.mcgill.ca/ServicesAtlases/ICBM152NLin2009"
 
 
-def copied_before(scan: Scan, paths: PreparedPaths, resolution: float) -> bool:
+def copied_before(scan: Subject, paths: PreparedPaths, resolution: float) -> bool:
     """Tell whether the copy of a prepared scan is up to date.
 
     Parameters
@@ -223,7 +223,7 @@ def refuse_edited_copy(paths: PreparedPaths, resolution: float) -> None:
 
 
 def make_copy(
-    scan: Scan,
+    scan: Subject,
     paths: PreparedPaths,
     resolution: float,
     *,
@@ -343,7 +343,7 @@ def _geometry(resolution: float) -> dict[str, str]:
     }
 
 
-def _metadata(scan: Scan, prepared: PreparationRecord, resolution: float) -> dict[str, Any]:
+def _metadata(scan: Subject, prepared: PreparationRecord, resolution: float) -> dict[str, Any]:
     """Return what BIDS wants to know about the image of a copy."""
     inherited = {name: part for name, part in scan.metadata.items() if name != "Sources"}
     return {
@@ -359,7 +359,7 @@ def _inputs(prepared: PreparationRecord) -> dict[str, str]:
     return {what: sha256 for what, sha256 in prepared.outputs.items() if what != "picture"}
 
 
-def _fingerprint(scan: Scan, prepared: PreparationRecord, resolution: float) -> str:
+def _fingerprint(scan: Subject, prepared: PreparationRecord, resolution: float) -> str:
     return fingerprint_of(
         results=f"aligned {PREPARATIONS}",
         inputs=_inputs(prepared),

@@ -18,7 +18,7 @@ from ndflow.errors import FileError
 from ndflow.files.model_files import kind_in
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited, write_table
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study.folder import PROVENANCE
 from ndflow.study.plan import Preparation, PreparedPaths
 from ndflow.study.prepare_copies import (
@@ -134,7 +134,7 @@ def _merged(plan: Preparation, name: str, table: _Table, ours: Collection[str]) 
     )
 
 
-def _copy(ready: Scan, resolution: float) -> Scan:
+def _copy(ready: Subject, resolution: float) -> Subject:
     """Return the aligned copy of a prepared scan."""
     paths = copy_paths(Path(ready.path), resolution)
     return replace(
@@ -153,7 +153,7 @@ def _remove_aligned(path: Path) -> None:
             path.unlink()
 
 
-def _listed(plan: Preparation, ready: Scan) -> Row:
+def _listed(plan: Preparation, ready: Subject) -> Row:
     files = {
         "image": ready.image,
         "mask": ready.mask,
@@ -164,20 +164,20 @@ def _listed(plan: Preparation, ready: Scan) -> Row:
         what: None if source is None else _relative(str(source), plan.folder)
         for what, source in files.items()
     }
-    return {**ready.covariates, "subject": ready.subject, "site": ready.site, **relative}
+    return {**ready.covariates, "subject": ready.person, "site": ready.site, **relative}
 
 
 def _relative(path: str, folder: Path) -> str:
     return Path(os.path.relpath(path, folder)).as_posix()
 
 
-def _measured(scan: Scan, record: PreparationRecord) -> Row:
+def _measured(scan: Subject, record: PreparationRecord) -> Row:
     known = record.measures
     tissues = known.tissues_ml or (None, None, None)
     field = known.field or (None, None)
     return {
         "name": scan.name,
-        "subject": scan.subject,
+        "subject": scan.person,
         "site": scan.site,
         "mask": record.steps.get("mask"),
         "bias_field": record.steps.get("bias field"),

@@ -21,7 +21,7 @@ from ndflow.files.atomic import new_file
 from ndflow.files.fingerprints import contents, fingerprint_of
 from ndflow.files.stream import sha256_of
 from ndflow.image.mask import BRAIN
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.preparation.brain import deepbet_version
 from ndflow.preparation.picture import preparation_picture
 from ndflow.preparation.volume import PreparedVolume, preparation_doubts, prepare_volume
@@ -85,7 +85,7 @@ class _Clock:
 
 
 def prepare_job(
-    scan: Scan,
+    scan: Subject,
     paths: PreparedPaths,
     choices: Choices,
     *,
@@ -117,7 +117,7 @@ def prepare_job(
     return done._replace(kept=False, seconds=done.seconds + more)
 
 
-def prepared_before(scan: Scan, paths: PreparedPaths, choices: Choices) -> ScanPrepared | None:
+def prepared_before(scan: Subject, paths: PreparedPaths, choices: Choices) -> ScanPrepared | None:
     """Return what is known about a scan that is up to date, with its copy; None if it is not."""
     own = prepared_on_own_grid(scan, paths, choices)
     if own is None or choices.resolution is None:
@@ -125,7 +125,7 @@ def prepared_before(scan: Scan, paths: PreparedPaths, choices: Choices) -> ScanP
     return own if copied_before(scan, paths, choices.resolution) else None
 
 
-def prepared_on_own_grid(scan: Scan, paths: PreparedPaths, choices: Choices) -> ScanPrepared | None:
+def prepared_on_own_grid(scan: Subject, paths: PreparedPaths, choices: Choices) -> ScanPrepared | None:
     """Return what is known about a scan that is up to date but for its copy; None if it is not."""
     if not paths.sidecar.exists():
         return None
@@ -140,7 +140,7 @@ def prepared_on_own_grid(scan: Scan, paths: PreparedPaths, choices: Choices) -> 
     return ScanPrepared(kept=True, doubts=record.doubts, content=now["image"])
 
 
-def preparation_settings(scan: Scan, choices: Choices) -> dict[str, Any]:
+def preparation_settings(scan: Subject, choices: Choices) -> dict[str, Any]:
     """Return what the results of a scan depend on, beside its files."""
     return {
         **choices.steps,
@@ -156,7 +156,7 @@ def package_versions(choices: Choices) -> dict[str, str]:
     return {name: known[name] for name in choices.packages if name in known}
 
 
-def with_site(scan: Scan, paths: PreparedPaths, choices: Choices) -> PreparationRecord:
+def with_site(scan: Subject, paths: PreparedPaths, choices: Choices) -> PreparationRecord:
     """Return the sidecar of a scan that is prepared; its site, if that was corrected, is renewed.
 
     No image depends on the site.
@@ -171,7 +171,7 @@ def with_site(scan: Scan, paths: PreparedPaths, choices: Choices) -> Preparation
 
 
 def _prepared(
-    scan: Scan,
+    scan: Subject,
     paths: PreparedPaths,
     choices: Choices,
     settings: Mapping[str, Any],
@@ -266,17 +266,17 @@ def _write(
     return outputs | {"picture": hashlib.sha256(picture).hexdigest()}
 
 
-def _metadata(scan: Scan, choices: Choices) -> dict[str, Any]:
+def _metadata(scan: Subject, choices: Choices) -> dict[str, Any]:
     """Return what BIDS wants to know about a prepared image."""
     return {"SkullStripped": choices.mask == "nonzero", **scan.metadata}
 
 
-def _now(scan: Scan, choices: Choices) -> dict[str, tuple[str, ...]]:
+def _now(scan: Subject, choices: Choices) -> dict[str, tuple[str, ...]]:
     """Return the hashes of the files that are read for a scan, by what they are."""
     return contents(hashes(scan.files(tissues=choices.tissues == "given")))
 
 
-def _fingerprint(scan: Scan, inputs: Mapping[str, Any], choices: Choices) -> str:
+def _fingerprint(scan: Subject, inputs: Mapping[str, Any], choices: Choices) -> str:
     return fingerprint_of(
         results=f"preparation {PREPARATIONS}",
         inputs=inputs,
@@ -289,7 +289,7 @@ def _written(record: PreparationRecord, paths: PreparedPaths) -> dict[str, str]:
     return {what: sha256_of(path) for what, path in paths.named(record.outputs).items()}
 
 
-def refuse_edited(scan: Scan, paths: PreparedPaths, choices: Choices) -> None:
+def refuse_edited(scan: Subject, paths: PreparedPaths, choices: Choices) -> None:
     """Refuse to replace a result that somebody has changed, unless it was given as an input."""
     try:
         record = PreparationRecord.read(paths.sidecar)

@@ -25,7 +25,7 @@ from ndflow.files.stream import sha256_of
 from ndflow.image.mask import BRAIN, holds_found_brain, mark_found_brain
 from ndflow.image.nifti import nifti_header
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.image.write import Written, write_volume
 from ndflow.options import Options
@@ -133,22 +133,22 @@ def in_steps(tissues: Map) -> NDArray[np.uint8]:
 # that it is ours.
 
 
-def keeps_mask(scan: Scan) -> bool:
+def keeps_mask(scan: Subject) -> bool:
     """Tell whether the study finds the mask of a scan and keeps it as a file."""
     return isinstance(scan.mask, str) and scan.mask == BRAIN
 
 
-def found_with(scans: Iterable[Scan]) -> dict[str, str]:
+def found_with(scans: Iterable[Subject]) -> dict[str, str]:
     """Return the version of what finds masks, if some are to be found and kept."""
     return {"deepbet": deepbet_version()} if any(map(keeps_mask, scans)) else {}
 
 
-def with_kept_mask(scan: Scan, paths: ResultPaths) -> Scan:
+def with_kept_mask(scan: Subject, paths: ResultPaths) -> Subject:
     """Return a scan with the file of its mask, if the study keeps one; otherwise the same scan."""
     return replace(scan, mask=str(paths.mask)) if keeps_mask(scan) else scan
 
 
-def find_mask(scan: Scan, paths: ResultPaths, options: Options) -> Scan:
+def find_mask(scan: Subject, paths: ResultPaths, options: Options) -> Subject:
     """Find the mask of a scan, if it is to be kept, unless that was done before.
 
     Parameters
@@ -169,7 +169,7 @@ def find_mask(scan: Scan, paths: ResultPaths, options: Options) -> Scan:
     return with_kept_mask(scan, paths)
 
 
-def _found_before(scan: Scan, paths: ResultPaths) -> bool:
+def _found_before(scan: Subject, paths: ResultPaths) -> bool:
     """Tell whether the mask is there, as it was found in this image by this version of deepbet."""
     try:
         before = ScanModel.read(paths.model)

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.model_files import read_text
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Preparing, TissueSource
 from ndflow.preparation.brain import T1W, contrast_called, contrast_in_name, ending_of
 from ndflow.study.bids_masks import RAW
@@ -69,7 +69,7 @@ _PROCESSED = ("desc", "label")  # entities that say what was made of an image
 _HASH = 6  # digits that tell labels apart which would be the same
 
 
-def contrast_of(scan: Scan, channel: str | None = None) -> str:
+def contrast_of(scan: Subject, channel: str | None = None) -> str:
     """Return what an image shows: as the user says, else by the end of its name, else T1w."""
     if channel:
         return contrast_called(channel)
@@ -95,7 +95,7 @@ def preprocessed_name(entities: Entities, suffix: str) -> str:
     return "/".join([*folders, "anat", "_".join([*parts, "desc-preproc", f"{suffix}.nii.gz"])])
 
 
-def scans_to_prepare(scans: Sequence[Scan], source: Path, channel: str | None = None) -> list[Scan]:
+def scans_to_prepare(scans: Sequence[Subject], source: Path, channel: str | None = None) -> list[Subject]:
     """Return scans whose results have the names of a BIDS derivative.
 
     Parameters
@@ -115,8 +115,8 @@ def scans_to_prepare(scans: Sequence[Scan], source: Path, channel: str | None = 
     of_bids = {scan.name: found for scan in scans if (found := _entities(scan)) is not None}
     subjects = {alike(entities["sub"]) for entities in of_bids.values()}
     labels = _labels([scan.name for scan in scans if scan.name not in of_bids], subjects)
-    taken: dict[str, Scan] = {}
-    named: list[Scan] = []
+    taken: dict[str, Subject] = {}
+    named: list[Subject] = []
     for scan in scans:
         inherited = inherited_metadata(scan.path) if scan.name in of_bids else {}
         entities = of_bids.get(scan.name) or {"sub": labels[scan.name]}
@@ -140,7 +140,7 @@ def scans_to_prepare(scans: Sequence[Scan], source: Path, channel: str | None = 
     return named
 
 
-def _entities(scan: Scan) -> Entities | None:
+def _entities(scan: Subject) -> Entities | None:
     """Return the entities of a scan whose name is of BIDS, and is its own; None otherwise."""
     file = Path(scan.path).name
     return entities_of(file) if stem(file) == scan.name else None
@@ -262,7 +262,7 @@ def with_preparation(
     return replace(study, scans=ready, preparation=plan)
 
 
-def _ready(plan: Preparation, raw: Scan, scan: Scan) -> Scan:
+def _ready(plan: Preparation, raw: Subject, scan: Subject) -> Subject:
     ready = plan.prepared(raw, scan)
     if "Sources" not in scan.metadata:
         return ready

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.population import Reference, Tissues
 from ndflow.preparation.brain import contrast_in_name, is_other_contrast
@@ -48,7 +48,7 @@ def settled(study: Study, facts: StudyFacts) -> Study:
 
 
 def decided(
-    study: Study, scans: Sequence[Scan], models: Mapping[str, DensityModel], common: Reference
+    study: Study, scans: Sequence[Subject], models: Mapping[str, DensityModel], common: Reference
 ) -> Study:
     """Return a study with the settings that its preset gives it now that densities are known.
 
@@ -71,13 +71,13 @@ def decided(
     )
 
 
-def by_one_labeller(scans: Sequence[Scan], models: Mapping[str, DensityModel]) -> bool:
+def by_one_labeller(scans: Sequence[Subject], models: Mapping[str, DensityModel]) -> bool:
     """Tell whether the tissue maps of all sites seem to be made in the same way."""
     return not labeller_doubts(proportions_by_site(scans, models))
 
 
 def proportions_by_site(
-    scans: Sequence[Scan], models: Mapping[str, DensityModel]
+    scans: Sequence[Subject], models: Mapping[str, DensityModel]
 ) -> dict[str, FloatArray]:
     """Return the tissue proportions of each site, (n, 3), where sites and maps are known."""
     found: dict[str, list[FloatArray]] = {}

@@ -13,7 +13,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
 from ndflow.image.mask import BoolArray, Nonzero, misalignment_warnings, read_mask
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.preparation.brain import T1W, brain_mask, refuse_other_contrasts
 from ndflow.preparation.grid import Map
@@ -62,7 +62,7 @@ class Choices(NamedTuple):
         return tuple(name for name in used if used[name])
 
 
-def choices_for(plan: Preparation, scan: Scan) -> Choices:
+def choices_for(plan: Preparation, scan: Subject) -> Choices:
     """Return what is to be done with a scan."""
     kept, found = plan.keeps_tissues(scan), plan.finds_tissues(scan)
     return Choices(
@@ -94,7 +94,7 @@ class RawScan(NamedTuple):
     files: Hashes
 
 
-def read_raw(scan: Scan, choices: Choices, max_bytes: int) -> RawScan:
+def read_raw(scan: Subject, choices: Choices, max_bytes: int) -> RawScan:
     """Read a scan, its masks and maps, and check that they belong together."""
     volume = read_volume(scan.image, max_bytes=max_bytes)
     _refuse_unplaced(volume)
@@ -206,7 +206,7 @@ def check_requirements(plan: Preparation) -> None:
         )
 
 
-def _refuse_some_tissues(scan: Scan) -> None:
+def _refuse_some_tissues(scan: Subject) -> None:
     """Refuse a scan with maps of one or two tissues, which would be lost."""
     given = [tissue for tissue, source in scan.tissues._asdict().items() if source is not None]
     if given and not scan.tissues.complete:

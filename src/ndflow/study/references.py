@@ -14,7 +14,7 @@ from typing import NamedTuple
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.model_files import read_model
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
@@ -80,19 +80,19 @@ def check_references(study: Study) -> None:
         raise FileError(study.given, cause, "use a reference of such images")
 
 
-def read_models(study: Study, scans: Sequence[Scan]) -> dict[str, DensityModel]:
+def read_models(study: Study, scans: Sequence[Subject]) -> dict[str, DensityModel]:
     """Read what is known about the intensities of some scans."""
     return {name: saved.model for name, saved in read_fits(study, scans).items()}
 
 
-def read_fits(study: Study, scans: Sequence[Scan]) -> dict[str, ScanModel]:
+def read_fits(study: Study, scans: Sequence[Subject]) -> dict[str, ScanModel]:
     """Read the models of some scans with all that their files say, each once."""
     return {scan.name: ScanModel.read(study.paths(scan).model) for scan in scans}
 
 
 def make_references(
     study: Study,
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     models: Models,
     *,
     nested: bool = False,
@@ -131,7 +131,7 @@ def make_references(
 
 def _with_tissues(
     study: Study,
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     models: Models,
     common: Reference,
     sites: Mapping[str, Reference],
@@ -237,7 +237,7 @@ def _read(path: str, read: list[FileHash], channel: str) -> Reference:
 
 
 def _average(
-    study: Study, scans: Sequence[Scan], models: Models, weights: ScanWeights
+    study: Study, scans: Sequence[Subject], models: Models, weights: ScanWeights
 ) -> Reference:
     return build_reference(
         [replace(models[scan.name], tissues=None) for scan in scans],
@@ -252,8 +252,8 @@ def _average(
 def _site_reference(
     study: Study,
     site: str,
-    scans: Sequence[Scan],
-    average: Callable[[Sequence[Scan]], Reference],
+    scans: Sequence[Subject],
+    average: Callable[[Sequence[Subject]], Reference],
     read: list[FileHash],
     *,
     nested: bool,
@@ -287,7 +287,7 @@ def _target(study: Study, common: Reference) -> Target:
 
 def _tissues(
     study: Study,
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     models: Models,
     common: Reference,
     ways: Mapping[str, SiteMap],
@@ -304,7 +304,7 @@ def _tissues(
     plain = _plain_target(study, common)
     units = units_of(plain, study.options)
 
-    def to_reference(scan: Scan) -> IntensityMap:
+    def to_reference(scan: Subject) -> IntensityMap:
         goal = Goal(in_units(plain, study.options), study.options, ways[scan.site or ""])
         imap = goal.solve(models[scan.name]).imap
         return imap if units is None else Chain((imap, units.inverse()))

@@ -15,7 +15,7 @@ from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
 from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.preview import is_ours
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.modes import Goal
 from ndflow.study.checks import Doubts, odd_scans
 from ndflow.study.integrity import MAPPED
@@ -72,7 +72,7 @@ class Rehearsed(NamedTuple):
     error : what would prevent it.
     """
 
-    scan: Scan
+    scan: Subject
     action: str = ""
     why: str = ""
     error: FileError | None = None
@@ -105,7 +105,7 @@ def rehearse(study: Study, *, images: bool = True) -> list[Rehearsed]:
     return [_rehearsed(study, s, one, goals) for s, one in zip(study.scans, densities, strict=True)]
 
 
-def _density(study: Study, scan: Scan) -> _Density:
+def _density(study: Study, scan: Subject) -> _Density:
     options = fit_options(study)
     paths = study.paths(scan)
     model = paths.model
@@ -128,7 +128,7 @@ def _density(study: Study, scan: Scan) -> _Density:
     return _Density(changed or OTHERWISE, inputs)
 
 
-def unreadable(scan: Scan, files: Contents) -> FileError | None:
+def unreadable(scan: Subject, files: Contents) -> FileError | None:
     """Return why one of the files of a scan cannot be opened; None if all can."""
     try:
         for names in files.values():
@@ -157,7 +157,7 @@ def _goals(study: Study, densities: Sequence[_Density]) -> _Goals | None:
     return _Goals(made.study, made.goals, odd_scans(fresh, fits, made.common.mixture))
 
 
-def _rehearsed(study: Study, scan: Scan, density: _Density, goals: _Goals | None) -> Rehearsed:
+def _rehearsed(study: Study, scan: Subject, density: _Density, goals: _Goals | None) -> Rehearsed:
     if density.stale or density.error:
         return Rehearsed(scan, FIT_AND_WRITE, density.stale or "", density.error)
     paths = study.paths(scan)
@@ -170,7 +170,7 @@ def _rehearsed(study: Study, scan: Scan, density: _Density, goals: _Goals | None
 
 
 def _stale_image(
-    study: Study, scan: Scan, paths: ResultPaths, hashed: Contents, goals: _Goals
+    study: Study, scan: Subject, paths: ResultPaths, hashed: Contents, goals: _Goals
 ) -> str | None:
     """Return why an image has to be written again, if so."""
     inputs = {what: hashed[what] for what in MAPPED if what in hashed}
@@ -251,7 +251,7 @@ def rehearse_joint_study(plan: JointStudy, *, images: bool = True) -> list[Rehea
 
 def _joint_rehearsed(
     plan: JointStudy,
-    scan: Scan,
+    scan: Subject,
     stale: str | None,
     error: FileError | None,
     target: JointTarget | None,
@@ -308,7 +308,7 @@ def rehearse_all(study: Study, *, images: bool = True) -> list[Rehearsed]:
     ]
 
 
-def _preparation_rehearsed(plan: Preparation, scan: Scan) -> Rehearsed:
+def _preparation_rehearsed(plan: Preparation, scan: Subject) -> Rehearsed:
     choices, paths = choices_for(plan, scan), plan.paths(scan)
     files = scan.files(tissues=choices.tissues == "given")
     if (error := unreadable(scan, files)) is not None:
@@ -341,7 +341,7 @@ def _preparation_rehearsed(plan: Preparation, scan: Scan) -> Rehearsed:
     return Rehearsed(scan, PREPARE, changed or missing or OTHERWISE)
 
 
-def _edited_copy(plan: Preparation, scan: Scan) -> FileError | None:
+def _edited_copy(plan: Preparation, scan: Subject) -> FileError | None:
     """Return what would prevent a copy that somebody has changed from being replaced."""
     resolution = plan.preparing.resolution
     if resolution is None:
@@ -353,7 +353,7 @@ def _edited_copy(plan: Preparation, scan: Scan) -> FileError | None:
     return None
 
 
-def _why_aligned(plan: Preparation, scan: Scan) -> str:
+def _why_aligned(plan: Preparation, scan: Subject) -> str:
     """Return why the copy of a scan that is prepared already would be made."""
     resolution = plan.preparing.resolution
     if resolution is None:

@@ -16,7 +16,7 @@ from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash, Hashes, contents, fingerprint_of
 from ndflow.files.stream import sha256_of
 from ndflow.image.preview import is_ours, preview_of, write_preview
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.modes import Goal
 from ndflow.methods.targets import target_rule
@@ -61,7 +61,7 @@ class ScanDone(NamedTuple):
 
 
 def fit_job(
-    scan: Scan,
+    scan: Subject,
     paths: ResultPaths,
     *,
     options: Options,
@@ -88,12 +88,12 @@ def fit_job(
     return ScanDone(False, (*apart, *made.warnings), made.doubts, inputs["image"])
 
 
-def _pair(scan: Scan, beside: str) -> Subject:
+def _pair(scan: Subject, beside: str) -> Subject:
     return Subject({"first": beside, "other": scan.image})
 
 
 def fitted_before(
-    scan: Scan,
+    scan: Subject,
     paths: ResultPaths,
     *,
     options: Options,
@@ -112,20 +112,20 @@ def fitted_before(
     return ScanDone(kept=True, doubts=before.doubts, content=now["image"])
 
 
-def uses_tissue_maps(scan: Scan, options: Options) -> bool:
+def uses_tissue_maps(scan: Subject, options: Options) -> bool:
     """Tell whether the tissue probability maps of a scan are read."""
     return target_rule(options).uses_tissue_maps and scan.tissues.complete
 
 
 def model_settings(
-    scan: Scan,
+    scan: Subject,
     options: Options,
 ) -> dict[str, JSON]:
     """Return what was chosen that the density of a scan depends on."""
     return selection(scan) | options.of("fit") | method_of(options).measure_options(options)
 
 
-def lacks_tissue_maps(scan: Scan) -> FileError:
+def lacks_tissue_maps(scan: Subject) -> FileError:
     """Return the error of a scan without all of its tissue probability maps."""
     hint = (
         "give its tissue probability maps: columns csf, gm and wm of the table, or, in BIDS, "
@@ -135,7 +135,7 @@ def lacks_tissue_maps(scan: Scan) -> FileError:
 
 
 def normalise_job(
-    scan: Scan,
+    scan: Subject,
     paths: ResultPaths,
     goal: Goal,
     *,
@@ -209,7 +209,7 @@ def normalise_job(
 
 
 def normalised_before(
-    scan: Scan,
+    scan: Subject,
     paths: ResultPaths,
     goal: Goal,
     *,
@@ -247,7 +247,7 @@ def _voxels(fitted: ScanModel) -> int | None:
     return None if fitted.voxels is None else fitted.voxels.fitted
 
 
-def _refuse_replaced(scan: Scan, inputs: Hashes, fitted: ScanModel) -> None:
+def _refuse_replaced(scan: Subject, inputs: Hashes, fitted: ScanModel) -> None:
     """Refuse an image or a mask that is not what the density was estimated from."""
     known = fitted.sha256 or {}
     for what, hashed in contents(inputs).items():
@@ -267,7 +267,7 @@ def _read_before(files: Files, fitted: ScanModel) -> Hashes:
 
 
 def image_fingerprint(
-    scan: Scan,
+    scan: Subject,
     inputs: Mapping[str, Sequence[str]],
     model: DensityModel,
     goal: Goal,

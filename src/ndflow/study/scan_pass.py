@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from typing import Any, NamedTuple
 
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.plan import Plan
 from ndflow.study.table import without_repeats
 from ndflow.study.tasks import Outcome, Task, run_task, run_tasks
@@ -46,7 +46,7 @@ class ScanTasks(Sequence[Task]):
     """
 
     def __init__(
-        self, plan: Plan, scans: Sequence[Scan], more: Callable[[Scan], Arguments] = lambda _: {}
+        self, plan: Plan, scans: Sequence[Subject], more: Callable[[Subject], Arguments] = lambda _: {}
     ) -> None:
         self.scans, self._plan, self._more = scans, plan, more
 
@@ -65,7 +65,7 @@ class ScanTasks(Sequence[Task]):
 
 def outcomes_of(
     plan: Plan, work: Work, tasks: ScanTasks
-) -> Generator[tuple[Scan, Outcome], None, None]:
+) -> Generator[tuple[Subject, Outcome], None, None]:
     """Yield each scan with its outcome, in the order of the tasks.
 
     A scan with the content of an earlier one fails. Closing the generator stops the workers.

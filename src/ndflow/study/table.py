@@ -27,7 +27,7 @@ from ndflow.files.fingerprints import identity_of
 from ndflow.files.tables import MISSING, Table, read_delimited, refuse_rows, write_table
 from ndflow.image.mask import BRAIN, FoundMask, to_be_found
 from ndflow.image.read import kind_of
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study.plan import kept_mask_name
 from ndflow.study.tasks import Failure, Outcome
 from ndflow.subject.channels import NAME
@@ -195,12 +195,12 @@ class ScanTable(NamedTuple):
     warnings : for the user, about those that are probably misnamed.
     """
 
-    scans: list[Scan]
+    scans: list[Subject]
     unused: Mapping[str, str] = {}
     warnings: tuple[str, ...] = ()
 
 
-def read_scans(path: AnyPath) -> list[Scan]:
+def read_scans(path: AnyPath) -> list[Subject]:
     """Read the scans of a table; see `read_table`."""
     return read_table(path).scans
 
@@ -283,7 +283,7 @@ def _faults(
     return found
 
 
-def named_scans(scans: Sequence[Scan], *, unmasked: FoundMask | None = None) -> list[Scan]:
+def named_scans(scans: Sequence[Subject], *, unmasked: FoundMask | None = None) -> list[Subject]:
     """Return scans with names of their own, and the places of their results.
 
     A scan is named after its image; where two images have the same name, after subject and image.
@@ -296,11 +296,11 @@ def named_scans(scans: Sequence[Scan], *, unmasked: FoundMask | None = None) -> 
     unmasked : what to find in scans without a mask; by default nothing.
     """
     called = Counter(alike(stem(scan.path)) for scan in scans)
-    named: dict[str, Scan] = {}
+    named: dict[str, Subject] = {}
     for scan in scans:
         name = stem(scan.path)
         if called[alike(name)] > 1:
-            name = "_".join(part for part in (scan.subject or scan.site, name) if part)
+            name = "_".join(part for part in (scan.person or scan.site, name) if part)
         name = safe_name(name)
         if (other := named.get(alike(name))) is not None:
             cause = f"{scan.origin}: the scan would be called {name}, like that of {other.origin}"
@@ -322,7 +322,7 @@ def alike(name: str) -> str:
     return normalize("NFC", normalize("NFC", name).casefold())
 
 
-def write_study_scans(path: Path, scans: Sequence[Scan]) -> None:
+def write_study_scans(path: Path, scans: Sequence[Subject]) -> None:
     """Write the list of a study's scans; files that lie beside it or below are relative to it."""
     more = sorted({name for scan in scans for name in scan.covariates})
     columns = (*OURS, "subject", "site", "image", "mask", "lesion", "gm", "wm", "csf", *more)
@@ -331,7 +331,7 @@ def write_study_scans(path: Path, scans: Sequence[Scan]) -> None:
             scan.name,
             scan.output,
             scan.sidecar,
-            scan.subject,
+            scan.person,
             scan.site,
             *(
                 _relative(file, path.parent)
@@ -344,7 +344,7 @@ def write_study_scans(path: Path, scans: Sequence[Scan]) -> None:
     write_table(path, columns, rows)
 
 
-def read_study_scans(path: Path) -> list[Scan]:
+def read_study_scans(path: Path) -> list[Subject]:
     """Read the list of a study's scans."""
     _, rows = _read(path)
     return [
@@ -358,14 +358,14 @@ def read_study_scans(path: Path) -> list[Scan]:
     ]
 
 
-def _mask(scan: Scan) -> str | None:
+def _mask(scan: Subject) -> str | None:
     """Return the file of a mask; a study that finds the brain keeps one in its folder."""
     if to_be_found(scan.mask):
         return kept_mask_name(scan.name) if scan.mask == BRAIN else None
     return _text(scan.mask)
 
 
-def _gm_wm_csf(scan: Scan) -> tuple[object, ...]:
+def _gm_wm_csf(scan: Subject) -> tuple[object, ...]:
     return scan.tissues.gm, scan.tissues.wm, scan.tissues.csf
 
 
@@ -380,18 +380,18 @@ def _text(source: object) -> str | None:
     return os.fspath(source) if isinstance(source, str | os.PathLike) else None
 
 
-def _scan(path: AnyPath, number: int, cells: Cells) -> Scan:
+def _scan(path: AnyPath, number: int, cells: Cells) -> Subject:
     folder = Path(path).absolute().parent
     files = {name: str(folder / cells[name]) for name in FILES if name in cells}
     more = {
         name: cell for name, cell in cells.items() if name and name not in (*FILES, *TEXTS, *OURS)
     }
-    scan = Scan(
+    scan = Subject(
         files["image"],
         files.get("mask"),
         files.get("lesion"),
         TissueMaps(files.get("csf"), files.get("gm"), files.get("wm")),
-        subject=cells.get("subject"),
+        person=cells.get("subject"),
         site=cells.get("site"),
         origin=f"row {number}",
     )
@@ -406,9 +406,9 @@ def _scan(path: AnyPath, number: int, cells: Cells) -> Scan:
 # densities are estimated, for which they are hashed anyway: the later one fails, and is left out.
 
 
-def refuse_repeats(scans: Sequence[Scan]) -> None:
+def refuse_repeats(scans: Sequence[Subject]) -> None:
     """Refuse scans that are the same file: by path, symbolic link or hard link."""
-    seen: dict[Hashable, Scan] = {}
+    seen: dict[Hashable, Subject] = {}
     for scan in scans:
         other = seen.setdefault(identity_of(scan.path), scan)
         if other is not scan:
@@ -416,12 +416,12 @@ def refuse_repeats(scans: Sequence[Scan]) -> None:
             raise FileError(scan.path, cause, "list each scan once")
 
 
-def refuse_almost_equal_sites(scans: Sequence[Scan]) -> None:
+def refuse_almost_equal_sites(scans: Sequence[Subject]) -> None:
     """Refuse names of sites that differ only in case, or in how an accent is encoded.
 
     They are probably one site; and on many discs their references would be one file.
     """
-    seen: dict[str, Scan] = {}
+    seen: dict[str, Subject] = {}
     for scan in scans:
         if scan.site is None:
             continue
@@ -435,8 +435,8 @@ def refuse_almost_equal_sites(scans: Sequence[Scan]) -> None:
 
 
 def without_repeats(
-    scans: Sequence[Scan], outcomes: Iterable[Outcome]
-) -> Iterator[tuple[Scan, Outcome]]:
+    scans: Sequence[Subject], outcomes: Iterable[Outcome]
+) -> Iterator[tuple[Subject, Outcome]]:
     """Yield each scan with its outcome; that of one with the content of an earlier is a failure.
 
     Parameters
@@ -444,7 +444,7 @@ def without_repeats(
     scans : in the order of their outcomes.
     outcomes : whose results say what the images hold, see `ndflow.study.scan_jobs.ScanDone`.
     """
-    seen: dict[tuple[str, ...], Scan] = {}
+    seen: dict[tuple[str, ...], Subject] = {}
     for scan, outcome in zip(scans, outcomes, strict=True):
         content = outcome.result.content if outcome.failure is None else ()
         other = seen.setdefault(content, scan) if content else scan
@@ -454,7 +454,7 @@ def without_repeats(
             yield scan, Outcome(scan.name, None, _repeats(scan, other))
 
 
-def _repeats(scan: Scan, other: Scan) -> Failure:
+def _repeats(scan: Subject, other: Subject) -> Failure:
     cause = f"the same image as {other.path} ({scan.origin} and {other.origin})"
     error = FileError(scan.path, cause, "remove one of them")
     return Failure(scan.name, f"{scan.path}: {cause}", error.hint, str(error), "")

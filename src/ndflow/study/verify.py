@@ -17,7 +17,7 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.model_files import kind_in
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.bids_derivative import DATASET_FILES
 from ndflow.study.finished import read_finished, read_joint_record, results_fingerprint
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD, PROVENANCE, REPORT, SCANS
@@ -102,7 +102,7 @@ def verify_preparation(folder: Path, jobs: int, follow: Progress) -> CheckedFold
     return CheckedFolder(len(tasks), files, found)
 
 
-def _prepared_scans(folder: Path, record: PreparedRecord) -> tuple[list[Scan], list[Finding]]:
+def _prepared_scans(folder: Path, record: PreparedRecord) -> tuple[list[Subject], list[Finding]]:
     """Return the scans that the table of a preparation lists, and what is wrong with it.
 
     If it cannot be read, those of the record are returned that have sidecars.
@@ -125,7 +125,7 @@ def _prepared_scans(folder: Path, record: PreparedRecord) -> tuple[list[Scan], l
             cause = f"lists {_absolute(path)}, which is not in this folder"
             found.append(Finding("changed", str(table), cause))
     scans = [
-        Scan(str(folder / name), name=name, output=name, sidecar=str(sidecar_of(name)))
+        Subject(str(folder / name), name=name, output=name, sidecar=str(sidecar_of(name)))
         for name in names
     ]
     return scans, found
@@ -247,7 +247,7 @@ def _verify_joint(folder: Path, jobs: int, follow: Progress) -> Verification:
         tasks = []
         for subject in (scans[start : start + count] for start in range(0, len(scans), count)):
             made = any((folder / scan.sidecar).exists() for scan in subject)
-            if made or failed.isdisjoint({subject[0].name, subject[0].subject or ""}):
+            if made or failed.isdisjoint({subject[0].name, subject[0].person or ""}):
                 images = dict(zip(record.channel_names, subject, strict=False))
                 tasks += [
                     Task(scan.name, {"scan": scan, "folder": folder, "images": images})
@@ -266,12 +266,12 @@ def _verification(scans: int, files: Iterable[str], found: Sequence[Finding]) ->
     return Verification(scans, len({*files}), tuple(once.values())[::-1])
 
 
-def _places(folder: Path, scan: Scan) -> tuple[Path, Path, Path]:
+def _places(folder: Path, scan: Subject) -> tuple[Path, Path, Path]:
     """Return where the image, the sidecar and the preview of a scan are."""
     return folder / scan.output, folder / scan.sidecar, folder / "figures" / f"{scan.name}.png"
 
 
-def _check_scan(scan: Scan, folder: Path, images: Mapping[str, Scan]) -> Checked:
+def _check_scan(scan: Subject, folder: Path, images: Mapping[str, Subject]) -> Checked:
     """Check the image of a scan, and what it was made from; the study knows its other files.
 
     Parameters
@@ -328,7 +328,7 @@ def _check_evaluation(study: Study) -> tuple[list[str], list[Finding]]:
     return [str(path), *(file.file for file in written)], found
 
 
-def _foreign(study: Study, record: StudyRecord, scans: Sequence[Scan]) -> Iterator[Finding]:
+def _foreign(study: Study, record: StudyRecord, scans: Sequence[Subject]) -> Iterator[Finding]:
     """Yield the files in the folder that the study knows nothing about."""
     folder = study.folder
     known = {folder / name for name in (*_LISTS, *record.files)}

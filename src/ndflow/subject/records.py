@@ -58,7 +58,7 @@ class UpToDate(NamedTuple):
     map : the intensity map, if it is the file of one.
     """
 
-    outputs: tuple[str, ...]
+    outputs: dict[str, tuple[str, ...]]
     doubts: tuple[Doubt, ...]
     left: float | None
     map: IntensityMap | None = None
@@ -151,7 +151,7 @@ class FileRecord(Record):
             return None
         divergence = (payload.get("match") or {}).get("divergence") or {}
         return UpToDate(
-            tuple(payload.get("outputs") or ()),
+            {what: tuple(found) for what, found in (payload.get("outputs") or {}).items()},
             tuple(Doubt.from_dict(doubt) for doubt in payload.get("doubts") or ()),
             divergence.get("after"),
             imap,
@@ -176,6 +176,8 @@ class ScanModel(FileRecord):
     mask : what was measured about its mask.
     warnings, doubts : for the user; and what to check by eye.
     fingerprint : of everything that the model depends on.
+    outputs : the SHA-256 of a brain mask that was found and written with it, as ``mask``.
+    channel_names, marginals : of several channels, their names and the density of each.
     """
 
     kind: ClassVar[str] = "mixture"
@@ -194,11 +196,23 @@ class ScanModel(FileRecord):
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
+    outputs: dict[str, tuple[str, ...]] | None = None
+    channel_names: tuple[str, ...] | None = None
+    marginals: tuple[GaussianMixture, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that there is a name and a density for each channel of a joint mixture."""
+        names, d = self.channel_names, self.mixture.channels
+        if names and len({*names}) != d:
+            raise InvalidValueError(f"channel_names must be {d} different names")
+        if self.marginals and [one.channels for one in self.marginals] != [1] * d:
+            raise InvalidValueError(f"marginals must be {d} densities of one channel each")
 
     @property
     def model(self) -> DensityModel:
         """What a method knows about the scan."""
-        return DensityModel(self.mixture, self.landmarks, self.tissues)
+        marginals = self.marginals or ()
+        return DensityModel(self.mixture, self.landmarks, self.tissues, marginals=marginals)
 
 
 @dataclass(frozen=True)
@@ -241,7 +255,8 @@ class MapRecord(FileRecord):
     command : what the user typed.
     settings, preset : what was chosen; what a preset decided, and why: for a study, see its record.
     inputs : the files that were read, by what they are.
-    outputs : the SHA-256 of the files that were written.
+    outputs : the SHA-256 of the files that were written, by what they are: ``image`` and, in a
+        study, ``preview``.
     site : where the scan was made.
     target : what it was brought to; in a study, see the study's reference.
     mixture, voxels, fit : its density, how many voxels that saw, and how the fit ended.
@@ -250,6 +265,8 @@ class MapRecord(FileRecord):
     clipped : how many voxels did not fit the data type of the result.
     warnings, doubts : for the user; and what to check by eye, about its mask and its match.
     fingerprint : of everything that the result depends on.
+    channel, channel_names, joint : of a map of several channels, which of them the image shows, all
+        of their names, and what was measured on the way.
     """
 
     kind: ClassVar[str] = "map"
@@ -258,7 +275,7 @@ class MapRecord(FileRecord):
     command: tuple[str, ...] | None = None
     settings: dict[str, JSON] | None = None
     inputs: dict[str, tuple[FileHash, ...]] | None = None
-    outputs: tuple[str, ...] | None = None
+    outputs: dict[str, tuple[str, ...]] | None = None
     site: str | None = None
     target: TargetRecord | None = None
     mixture: GaussianMixture | None = None
@@ -271,6 +288,14 @@ class MapRecord(FileRecord):
     doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
     preset: PresetRecord | None = None
+    channel: str | None = None
+    channel_names: tuple[str, ...] | None = None
+    joint: JointFigures | None = None
+
+    @property
+    def image(self) -> tuple[str, ...]:
+        """The SHA-256 of the files of the image that was written; empty if none was."""
+        return (self.outputs or {}).get("image", ())
 
     def setting(self, name: str) -> JSON:
         """Return what the user chose, if the record says so."""
@@ -351,28 +376,6 @@ class EvaluationRecord(FileRecord):
 
 
 @dataclass(frozen=True)
-class JointModel(ScanModel):
-    """The joint density of the channels of a subject, and how it was estimated.
-
-    Attributes
-    ----------
-    channel_names : what each channel shows, in the order of the mixture's channels.
-    marginals : the density of each channel by itself, in the same order.
-    """
-
-    channel_names: tuple[str, ...] = ()
-    marginals: tuple[GaussianMixture, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Check that there is a name for each channel of the mixture."""
-        names, d = self.channel_names, self.mixture.channels
-        if names and len({*names}) != d:
-            raise InvalidValueError(f"channel_names must be {d} different names")
-        if self.marginals and [one.channels for one in self.marginals] != [1] * d:
-            raise InvalidValueError(f"marginals must be {d} densities of one channel each")
-
-
-@dataclass(frozen=True)
 class ScanModels(FileRecord):
     """The densities of the channels of a subject, each by itself.
 
@@ -391,6 +394,16 @@ class ScanModels(FileRecord):
         """Check that there is one for each channel."""
         _check_names(self.channel_names, self.mixtures)
         _check_single([one.mixture for one in self.mixtures.values()])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know about any of them."""
+        return tuple(dict.fromkeys(line for o in self.mixtures.values() for line in o.warnings))
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What to check by eye about any of them."""
+        return tuple(dict.fromkeys(doubt for o in self.mixtures.values() for doubt in o.doubts))
 
 
 @dataclass(frozen=True)
@@ -422,19 +435,3 @@ def _check_names(names: Sequence[str], models: Iterable[str]) -> None:
 def _check_single(mixtures: Iterable[GaussianMixture]) -> None:
     if any(mixture.channels != 1 for mixture in mixtures):
         raise InvalidValueError("each must be a density of one channel")
-
-
-@dataclass(frozen=True)
-class JointMapRecord(MapRecord):
-    """A joint intensity map, and how the image of one of its channels was made.
-
-    Attributes
-    ----------
-    channel : the channel that the image beside it shows.
-    channel_names : what each channel of the map shows, in order.
-    joint : what was measured while it was found.
-    """
-
-    channel: str | None = None
-    channel_names: tuple[str, ...] = ()
-    joint: JointFigures | None = None

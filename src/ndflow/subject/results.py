@@ -23,16 +23,14 @@ from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.files.model_files import check_new_model
 from ndflow.files.stream import sha256_of
-from ndflow.image.read import files_of, read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.read import Source, files_of, read_volume
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
 from ndflow.options import Options
-from ndflow.subject.channels import Subject, said
 from ndflow.subject.outputs import sidecar_of
 from ndflow.subject.records import MapRecord
 from ndflow.transport import IntensityMap
-from ndflow.values import plural
+from ndflow.values import JSON, plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,7 +120,7 @@ class Result:
         inputs = names_of(self.record.inputs or {})
         check_result(path, all_files(inputs), options=options)
         return deliver(
-            Scan(self.image),
+            self.image,
             volume,
             [volume.values(volume.flat)],
             self.record,
@@ -147,13 +145,12 @@ class Result:
         InvalidValueError
             Where matplotlib is not installed, or no density was estimated.
         """
-        from ndflow.subject.plot import plot_joint, plot_result
-        from ndflow.subject.records import JointMapRecord
+        from ndflow.subject.plot import plot_channels, plot_result
 
-        if not isinstance(self.record, JointMapRecord):
+        if not self.record.channel_names:
             return plot_result(self.histogram, self.mixture, self.imap, self.target)
         goal = None if self.record.target is None else self.record.target.mixture
-        return plot_joint(self.histogram, self.imap, goal, self.record.channel_names)
+        return plot_channels(self.histogram, self.imap, goal, self.record.channel_names)
 
 
 def check_result(output: AnyPath, given: Sequence[str], *, options: Options) -> None:
@@ -176,14 +173,14 @@ def check_result(output: AnyPath, given: Sequence[str], *, options: Options) -> 
 def is_result(image: AnyPath, sidecar: AnyPath) -> bool:
     """Tell whether an image is the one that its sidecar describes, and so is ours."""
     try:
-        written = MapRecord.read(sidecar).outputs
+        written = MapRecord.read(sidecar).image
         return written == tuple(sha256_of(name) for name in files_of(image))
     except FileError:
         return False
 
 
 def deliver(
-    scan: Scan,
+    image: Source,
     like: Volume,
     chunks: Iterable[NDArray[Any]],
     record: MapRecord,
@@ -192,6 +189,7 @@ def deliver(
     inputs: Files,
     options: Options,
     sidecar: AnyPath | None = None,
+    metadata: Mapping[str, JSON] | None = None,
     histogram: Histogram | None = None,
     target: GaussianMixture | None = None,
 ) -> Result:
@@ -199,14 +197,15 @@ def deliver(
 
     Parameters
     ----------
-    scan : the scan as the user gave it.
-    like : its image, read.
+    image : as the user gave it.
+    like : the same, read.
     chunks : the new voxels, see `write_volume`.
     record : how it was made, but for what only shows when it is written.
     output : where to; None for memory.
     inputs : files that must not be replaced.
     options : how.
     sidecar : where the sidecar goes, if not beside the image.
+    metadata : what else the sidecar says, for BIDS.
     histogram, target : see `Result`.
     """
     place = sidecar or (sidecar_of(output) if output else None)
@@ -222,14 +221,15 @@ def deliver(
                 f"and became the nearest value that does"
             )
         total = clipped + (record.clipped or 0)  # those of a result that is saved later
-        full = replace(record, outputs=tuple(outputs), clipped=total, warnings=tuple(warnings))
+        listed = {**(record.outputs or {}), **({"image": tuple(outputs)} if outputs else {})}
+        full = replace(record, outputs=listed or None, clipped=total, warnings=tuple(warnings))
         if place is not None:
-            full.write(place, force=options.force, inputs=protected, metadata=scan.metadata)
+            full.write(place, force=options.force, inputs=protected, metadata=metadata)
 
-    image: NDArray[Any] | SpatialImage | None = None
+    made: NDArray[Any] | SpatialImage | None = None
     if output is None:
-        make = make_array if isinstance(scan.image, np.ndarray) else make_image
-        image, clipped = make(like, chunks, dtype=options.dtype)
+        make = make_array if isinstance(image, np.ndarray) else make_image
+        made, clipped = make(like, chunks, dtype=options.dtype)
         complete(clipped)
     else:
         write_volume(
@@ -241,7 +241,7 @@ def deliver(
             inputs=protected,
             then=lambda written: complete(written.clipped, written.sha256),
         )
-    return Result(image, full, histogram, target, output)
+    return Result(made, full, histogram, target, output)
 
 
 def hashes(inputs: Files) -> Hashes:
@@ -261,26 +261,3 @@ def names_of(hashed: Hashes) -> dict[str, tuple[str, ...]]:
 def all_files(inputs: Files) -> list[str]:
     """Return the files that were read, whatever they are."""
     return [name for names in inputs.values() for name in names]
-
-
-# ── several channels ──────────────────────────────────────────────────────────────────────────────
-
-
-class SubjectResults(NamedTuple):
-    """What became of the channels of a subject, and what to tell the user.
-
-    Attributes
-    ----------
-    results : by channel.
-    warnings : about all of them, with their doubts.
-    """
-
-    results: dict[str, Result]
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, subject: Subject, results: dict[str, Result]) -> SubjectResults:
-        """Return the results with what is to be said about them."""
-        paths = {name: subject.scan(name).path for name in results}
-        told = ((paths[name], one.warnings, one.doubts) for name, one in results.items())
-        return cls(results, said(told))
