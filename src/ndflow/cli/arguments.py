@@ -9,9 +9,9 @@ from typing import Any
 
 from ndflow.errors import InvalidValueError
 from ndflow.files.model_files import is_model
+from ndflow.files.outputs import refuse_given_twice
 from ndflow.image.mask import to_be_found
 from ndflow.image.subject import CHANNEL, Subject, TissueMaps
-from ndflow.subject.outputs import refuse_given_twice
 from ndflow.subject.voxels import check_found_mask
 from ndflow.values import plural
 

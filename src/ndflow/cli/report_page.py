@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ndflow.cli.console import print_error
 from ndflow.cli.run import ProgressDisplay
 from ndflow.cli.signals import raise_if_signalled
-from ndflow.study.folder import EVALUATION, REPORT
-from ndflow.study.page_fingerprint import page_is_current
+from ndflow.study.finished import page_is_current
+from ndflow.study.plan import EVALUATION, REPORT
 
 
 class PageOutcome(NamedTuple):

@@ -15,12 +15,12 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
+from ndflow.files.outputs import make_folder, sidecar_of
 from ndflow.study.tasks import FAILURES, Outcome, Task, check_jobs, record_failures, run_tasks
-from ndflow.subject.outputs import make_folder, sidecar_of
 from ndflow.values import plural
 
 if TYPE_CHECKING:
-    from ndflow.study.rehearsal import Rehearsed
+    from ndflow.study.run import Rehearsed
 
 
 _NAME_WIDTH = 40  # of the names of scans in a dry run

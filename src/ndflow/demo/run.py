@@ -76,7 +76,7 @@ from ndflow.study.references import with_choices
 from ndflow.study.run import run_cohort
 from ndflow.study.table import named_scans, read_scans
 from ndflow.study.tasks import Outcome, Progress
-from ndflow.subject.outputs import check_folder
+from ndflow.files.outputs import check_folder
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import MapRecord
 from ndflow.transport import IntensityMap, PiecewiseLinear

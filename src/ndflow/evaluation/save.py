@@ -31,7 +31,7 @@ from ndflow.options import Options
 from ndflow.study.finished import unchanging
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
 from ndflow.study.tasks import Progress, Silent, Task, record_failures, run_tasks
-from ndflow.subject.outputs import check_folder, make_folder
+from ndflow.files.outputs import check_folder, make_folder
 from ndflow.subject.records import EvaluationRecord
 from ndflow.values import JSON, whole
 

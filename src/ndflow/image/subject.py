@@ -50,10 +50,12 @@ class Output(NamedTuple):
 
     Attributes
     ----------
+    name : what the image is called among others.
     image, sidecar : the normalised image, and the JSON that describes it.
     metadata : what BIDS wants to know about the image, for the sidecar.
     """
 
+    name: str
     image: str
     sidecar: str
     metadata: Mapping[str, object] = _NOTHING

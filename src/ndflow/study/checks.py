@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ndflow.density import GaussianMixture
+from ndflow.density.mixture import marginal
 from ndflow.doubt import Doubt
 from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
 from ndflow.image.subject import Subject
@@ -156,10 +157,22 @@ def odd_scans(
     dict
         The doubts by the name of the scan, which is missing where there is none.
     """
+    found: Doubts
+    if reference.channels > 1:  # only a single channel is compared with other scans
+        ends = [marginal(reference, place) for place in range(reference.channels)]
+        found = {
+            name: tuple(
+                doubt
+                for own, end in zip(models[name].marginals or (), ends, strict=True)
+                for doubt in unlike_reference(own, end)
+            )
+            for name in (scan.name for scan in scans)
+        }
+        return {name: own for name, own in found.items() if own}
     by_site: dict[str | None, list[Subject]] = defaultdict(list)
     for scan in scans:
         by_site[scan.site].append(scan)
-    found: Doubts = {}
+    found = {}
     if any(len(some) < FEWEST for some in by_site.values()):
         few = {scan.name for some in by_site.values() if len(some) < FEWEST for scan in some}
         found = {name: own for name, own in _among(scans, models).items() if name in few}

@@ -11,12 +11,12 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import Hashes
 from ndflow.files.model_files import read_model
+from ndflow.files.outputs import make_folder
 from ndflow.image.read import Source
 from ndflow.image.subject import Subject
 from ndflow.options import Keywords, Options, chosen_options, documented
 from ndflow.subject.map_voxels import map_voxels
 from ndflow.subject.normalise import outputs_of
-from ndflow.subject.outputs import make_folder
 from ndflow.subject.records import MapRecord
 from ndflow.subject.results import Result, all_files, check_result, deliver, names_of
 from ndflow.subject.target import check_channels

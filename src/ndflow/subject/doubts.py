@@ -22,8 +22,8 @@ from typing import NamedTuple
 import numpy as np
 
 from ndflow.density import GaussianMixture, Histogram, trimmed
-from ndflow.density.mixture import marginal
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
+from ndflow.density.mixture import marginal
 from ndflow.doubt import Doubt
 from ndflow.methods.baselines import histogram_quantiles
 from ndflow.methods.modes import Goal
@@ -124,8 +124,7 @@ def _distance_doubts(voxels: VoxelQuantiles, solution: Solution, goal: Goal) -> 
     wanted = target.quantile(QUANTILE_LEVELS)
     sd = float(np.sqrt(target.covariance()[0, 0]))
     left, aligned = (
-        float(np.abs(way(voxels.inner) - wanted).mean()) / sd
-        for way in (solution.imap, affine)
+        float(np.abs(way(voxels.inner) - wanted).mean()) / sd for way in (solution.imap, affine)
     )
     return distance_doubts(left, aligned, goal.shortcoming)
 

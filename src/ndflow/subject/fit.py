@@ -197,9 +197,7 @@ def fit_voxels(
         return _fit_channel(subject, voxels, count_voxels(subject, voxels), options, tissues)
     together = count_together(subject, voxels)
     with error_about(subject.path):
-        fitted = density.fit(
-            together.histogram, effective_count=EVIDENCE * options.effective_count
-        )
+        fitted = density.fit(together.histogram, effective_count=EVIDENCE * options.effective_count)
     parts = [
         _fit_channel(subject.alone(name), own._replace(warnings=()), counted, options, False).model
         for name, (own, counted) in count_channels(subject, voxels).items()

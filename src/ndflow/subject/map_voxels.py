@@ -297,10 +297,7 @@ def _results(
         piece = slice(start, start + _PIECE)
         chosen = moved[piece]
         points = np.stack(
-            [
-                volume.values(volume.flat[piece][chosen]).astype(np.float64)
-                for volume in volumes
-            ],
+            [volume.values(volume.flat[piece][chosen]).astype(np.float64) for volume in volumes],
             axis=1,
         )
         if len(points):

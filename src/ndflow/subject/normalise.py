@@ -10,6 +10,7 @@ from ndflow.density.mixture import marginal
 from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
+from ndflow.files.outputs import make_folder, outputs_for
 from ndflow.image.mask import to_be_found
 from ndflow.image.read import Source, files_of
 from ndflow.image.subject import Subject, TissueMaps
@@ -21,7 +22,6 @@ from ndflow.population.plausibility import unlike_reference
 from ndflow.subject.doubts import match_doubts
 from ndflow.subject.fit import check_fit, fit_voxels
 from ndflow.subject.map_voxels import Pieces, map_voxels
-from ndflow.subject.outputs import make_folder, outputs_for
 from ndflow.subject.presets import (
     Choices,
     PresetRecord,
@@ -157,7 +157,9 @@ def normalise(
         make_folder(folder)
         outputs = [{**own} for own in files]
     results = [
-        normalise_subject(one.subject, one.target, outputs=out, options=one.options, preset=one.preset)
+        normalise_subject(
+            one.subject, one.target, outputs=out, options=one.options, preset=one.preset
+        )
         for one, out in zip(matches, outputs, strict=True)
     ]
     if isinstance(image, Mapping):
@@ -169,9 +171,7 @@ def normalise(
 normalize = normalise  # the American spelling
 
 
-def _subjects(
-    images: list[Any], given: Mapping[str, Any], *, several: bool
-) -> list[Subject]:
+def _subjects(images: list[Any], given: Mapping[str, Any], *, several: bool) -> list[Subject]:
     """Return the subjects that were given, with one mask and so on for each."""
     columns: dict[str, list[Any]] = {}
     for name, one in given.items():
@@ -246,7 +246,9 @@ def find_matches(
         ]
     if isinstance(to, Mapping):
         raise InvalidValueError("to: targets of several channels, but there is one image only")
-    return _match(subjects, None if isinstance(to, Target) else known_target(to), to, to_mask, choices)
+    return _match(
+        subjects, None if isinstance(to, Target) else known_target(to), to, to_mask, choices
+    )
 
 
 def _match(

@@ -15,13 +15,13 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.model_files import check_model, is_model, read_model
+from ndflow.files.outputs import stem
 from ndflow.image.read import Source
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, build_reference, method_called, method_of
 from ndflow.options import Average, MethodName, Options
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.subject.fit import fit_subject
-from ndflow.subject.outputs import stem
 from ndflow.subject.records import (
     InputRecord,
     ReferenceModel,
@@ -297,7 +297,9 @@ def check_alike(sources: Sequence[str], models: Sequence[SourceModel]) -> None:
                 "a joint density" if model.joint else "densities of single channels"
                 for model in (one, first)
             ]
-            cause = f"holds {kinds[0]} of {len(one.channel_names) or 1}, but {sources[0]} {kinds[1]}"
+            cause = (
+                f"holds {kinds[0]} of {len(one.channel_names) or 1}, but {sources[0]} {kinds[1]}"
+            )
             cause = f"{cause} of {len(first.channel_names) or 1}"
             raise FileError(source, cause, "give files of the same channels, of one kind")
         if one.channel_names != first.channel_names:

@@ -7,10 +7,13 @@ are complete.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from nibabel.spatialimages import SpatialImage
@@ -19,15 +22,16 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath
+from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.fingerprints import FileHash, Hashes
+from ndflow.files.manifest import list_outputs, not_ours, relative_outputs
 from ndflow.files.model_files import check_new_model
+from ndflow.files.outputs import sidecar_of
 from ndflow.files.stream import sha256_of
 from ndflow.image.read import Source, files_of, read_volume
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
 from ndflow.options import Options
-from ndflow.subject.outputs import sidecar_of
 from ndflow.subject.records import MapRecord
 from ndflow.transport import IntensityMap
 from ndflow.values import JSON, plural
@@ -159,24 +163,15 @@ def check_result(output: AnyPath, given: Sequence[str], *, options: Options) -> 
     Not even by force is an image replaced that we did not write, unless it is empty.
     """
     check_output(output, dtype=options.dtype, force=options.force, inputs=given)
-    there = [name for name in files_of(output) if Path(name).exists() and Path(name).stat().st_size]
-    if there and not is_result(output, sidecar_of(output)):
+    foreign = not_ours(sidecar_of(output), [Path(name) for name in files_of(output)])
+    if foreign and foreign[0].stat().st_size:
         cause = "exists, and was not written by ndflow"
-        raise FileError(there[0], cause, "choose another name for the output, or move it")
+        raise FileError(foreign[0], cause, "choose another name for the output, or move it")
     try:
         check_new_model(sidecar_of(output), force=options.force, inputs=given, may_be_damaged=False)
     except FileError as error:
         hint = f"it would be the sidecar of {Path(output).name}: {error.hint}"
         raise FileError(error.path, error.cause, hint) from None
-
-
-def is_result(image: AnyPath, sidecar: AnyPath) -> bool:
-    """Tell whether an image is the one that its sidecar describes, and so is ours."""
-    try:
-        written = MapRecord.read(sidecar).image
-        return written == tuple(sha256_of(name) for name in files_of(image))
-    except FileError:
-        return False
 
 
 def deliver(
@@ -190,6 +185,7 @@ def deliver(
     options: Options,
     sidecar: AnyPath | None = None,
     metadata: Mapping[str, JSON] | None = None,
+    also: Mapping[Path, bytes] | None = None,
     histogram: Histogram | None = None,
     target: GaussianMixture | None = None,
 ) -> Result:
@@ -206,42 +202,46 @@ def deliver(
     options : how.
     sidecar : where the sidecar goes, if not beside the image.
     metadata : what else the sidecar says, for BIDS.
+    also : other files that appear with the image, and their content.
     histogram, target : see `Result`.
     """
-    place = sidecar or (sidecar_of(output) if output else None)
-    protected = all_files(inputs)
-    full = record
-
-    def complete(clipped: int, outputs: Sequence[str] = ()) -> None:
-        nonlocal full
-        warnings = list(record.warnings)
-        if clipped:
-            warnings.append(
-                f"{output or like.path}: {clipped:,} voxels did not fit the type {options.dtype} "
-                f"and became the nearest value that does"
-            )
-        total = clipped + (record.clipped or 0)  # those of a result that is saved later
-        listed = {**(record.outputs or {}), **({"image": tuple(outputs)} if outputs else {})}
-        full = replace(record, outputs=listed or None, clipped=total, warnings=tuple(warnings))
-        if place is not None:
-            full.write(place, force=options.force, inputs=protected, metadata=metadata)
-
-    made: NDArray[Any] | SpatialImage | None = None
     if output is None:
         make = make_array if isinstance(image, np.ndarray) else make_image
         made, clipped = make(like, chunks, dtype=options.dtype)
-        complete(clipped)
-    else:
-        write_volume(
+        full = _completed(record, clipped, like.path, options)
+        return Result(made, full, histogram, target, output)
+    place = Path(sidecar or sidecar_of(output))
+    protected = all_files(inputs)
+    with ExitStack() as pending:
+        written = write_volume(
             output,
             like,
             chunks,
             dtype=options.dtype,
             force=options.force,
             inputs=protected,
-            then=lambda written: complete(written.clipped, written.sha256),
+            pending=pending,
         )
-    return Result(made, full, histogram, target, output)
+        outputs = {**written.sha256}
+        for path, content in (also or {}).items():
+            pending.enter_context(new_file(path, force=True, inputs=protected)).write(content)
+            outputs[path] = hashlib.sha256(content).hexdigest()
+        full = _completed(record, written.clipped, os.fspath(output), options)
+        full = replace(full, outputs=relative_outputs(place, outputs))
+        list_outputs(pending, place, full.content(metadata), outputs, force=options.force)
+    return Result(None, full, histogram, target, output)
+
+
+def _completed(record: MapRecord, clipped: int, path: str, options: Options) -> MapRecord:
+    """Return a record with what only shows when an image is made."""
+    warnings = list(record.warnings)
+    if clipped:
+        warnings.append(
+            f"{path}: {clipped:,} voxels did not fit the type {options.dtype} and became the "
+            f"nearest value that does"
+        )
+    total = clipped + (record.clipped or 0)  # those of a result that is saved later
+    return replace(record, outputs=None, clipped=total, warnings=tuple(warnings))
 
 
 def hashes(inputs: Files) -> Hashes:

@@ -319,9 +319,7 @@ def check_channels(names: Sequence[str], known: Sequence[str], path: object) -> 
     known : those of the file; a mixture from Python does not name its channels.
     path : the file.
     """
-    if tuple(names) == tuple(known) or (
-        len(names) == len(known) and {*known} == {ANY_CHANNEL}
-    ):
+    if tuple(names) == tuple(known) or (len(names) == len(known) and {*known} == {ANY_CHANNEL}):
         return
     missing = [name for name in known if name not in names]
     extra = [name for name in names if name not in known]

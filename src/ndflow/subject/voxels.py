@@ -36,7 +36,6 @@ from ndflow.image.mask import (
 from ndflow.image.read import Grid, read_grid, read_volume
 from ndflow.image.subject import Subject
 from ndflow.image.volume import PIECE, Volume
-from ndflow.options import Options
 from ndflow.preparation.brain import (
     brain_mask,
     check_deepbet,
@@ -142,7 +141,9 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
         if source is not None and not to_be_found(source):
             masks[what] = read_mask(source, max_bytes=max_bytes, **fewest)
     volumes = tuple(
-        read_volume(image, max_bytes=max_bytes, **({"called": f"the image {name}"} if several else {}))
+        read_volume(
+            image, max_bytes=max_bytes, **({"called": f"the image {name}"} if several else {})
+        )
         for name, image in subject.images.items()
     )
     files = {
@@ -232,7 +233,9 @@ def check_grids(subject: Subject) -> list[str]:
             shapes = [" × ".join(map(str, grid.spatial_shape)) for grid in (other, first)]
             cause = f"{shapes[0]} voxels, but {first.path} has {shapes[1]}"
             if apart is not None:
-                cause = f"lies {apart:.3g} voxels away from {first.path}, although of the same shape"
+                cause = (
+                    f"lies {apart:.3g} voxels away from {first.path}, although of the same shape"
+                )
             raise FileError(other.path, cause, _resample(other, first))
         if apart > ALIGNED:
             warnings.append(

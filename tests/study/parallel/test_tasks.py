@@ -13,7 +13,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.study.tasks import Failure, Outcome, Task, record_failures, run_tasks
-from ndflow.subject.normalise import normalise_scan
+from ndflow.subject.normalise import normalise_subject
 from ndflow.subject.target import read_target
 
 

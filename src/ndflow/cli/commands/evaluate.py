@@ -169,7 +169,7 @@ def verify(
     """
     from ndflow.cli.console import print_error, print_result
     from ndflow.cli.run import ProgressDisplay
-    from ndflow.study.verify import verify as verify_study
+    from ndflow.study.manifest import verify as verify_study
     from ndflow.values import plural
 
     with ProgressDisplay(verbosity) as progress:

@@ -61,9 +61,9 @@ def fit(
     """
     from ndflow.cli.arguments import typed_subjects
     from ndflow.cli.run import print_written, run_scans
+    from ndflow.files.outputs import outputs_for, stem
     from ndflow.study.tasks import Task
     from ndflow.subject.fit import check_fit, fit_to_file
-    from ndflow.subject.outputs import outputs_for, stem
 
     settings = Options(**chosen(None, expert, "fit", "read"))
     subjects = typed_subjects(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -81,9 +80,9 @@ def normalise(
     from ndflow.cli.arguments import typed_subjects
     from ndflow.cli.console import print_warning
     from ndflow.cli.run import command_line, print_written, run_scans
+    from ndflow.files.outputs import refuse_images_of_others
     from ndflow.study.tasks import Task
     from ndflow.subject.normalise import find_matches, normalise_subject, outputs_of
-    from ndflow.subject.outputs import refuse_images_of_others
     from ndflow.subject.presets import Choices
 
     choices = Choices(preset, chosen(options, expert, "match", "fit", "write", "read"))

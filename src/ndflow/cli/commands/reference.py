@@ -76,10 +76,10 @@ def reference(
     from ndflow.cli.run import run_scans
     from ndflow.errors import FileError, InvalidValueError
     from ndflow.files.model_files import check_model, is_model
+    from ndflow.files.outputs import refuse_given_twice
     from ndflow.image.subject import Subject
     from ndflow.methods.base import method_of
     from ndflow.study.tasks import Task
-    from ndflow.subject.outputs import refuse_given_twice
     from ndflow.subject.reference import lacking_tissues, read_source, write_reference
     from ndflow.values import listed, plural
 

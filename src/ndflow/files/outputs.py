@@ -13,7 +13,6 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import identity_of
 from ndflow.files.model_files import is_model, kind_in
-from ndflow.subject.records import MapRecord
 
 _UNSAFE = '%/\\:*?"<>|'
 _LONGEST = 200  # bytes of a name; most discs allow 255, with prefix and extension
@@ -117,7 +116,7 @@ def refuse_given_twice(files: Sequence[str]) -> None:
 def refuse_images_of_others(files: Sequence[Path]) -> None:
     """Refuse, before any work, a folder in which images of others have the names of the results."""
     for file in files:
-        if file.is_file() and kind_in(sidecar_of(file)) != MapRecord.kind:
+        if file.is_file() and kind_in(sidecar_of(file)) != "map":
             cause = "exists, and was not written by ndflow"
             raise FileError(file, cause, "choose another folder for the results")
 
