@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE, Section
 from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
-from ndflow.reporting.content import Picture, Verdict
+from ndflow.reporting.content import Picture
 from ndflow.study.folder import EVALUATION_RECORD
 from ndflow.subject.records import EvaluationRecord
 
@@ -83,22 +84,21 @@ def evaluation_section(folder: Path, fingerprint: str) -> dict[str, Any]:
     }
 
 
-def _verdicts(path: Path) -> list[Verdict]:
+def _verdicts(path: Path) -> list[tuple[str, list[tuple[str, list[str]]]]]:
     """Return what an evaluation says of each run, if anything."""
     if not path.exists():
         return []
+    text = read_text(path, max_bytes=_MAX_BYTES).replace("\n  ", " ")  # unwrapped
     found = []
-    for block in read_text(path, max_bytes=_MAX_BYTES).strip().split("\n\n"):
+    for block in text.strip().split("\n\n"):
         title, *lines = block.splitlines()
         parts: list[tuple[str, list[str]]] = []
         for line in lines:
             if line.startswith("- "):
                 parts[-1][1].append(line[2:])
-            elif line.startswith("  "):
-                parts[-1][1][-1] += f" {line.strip()}"
             else:
                 parts.append((line, []))
-        found.append(Verdict(title, parts))
+        found.append((title, parts))
     return found
 
 
@@ -147,31 +147,28 @@ def _pivoted(
 
 
 def _quartile(row: _Row) -> str:
-    less = row["paired_holm"] != "n/a" and float(row["paired_holm"]) < _SIGNIFICANT
     mean = f"{float(row['mean']) + 0.0:.2f}".replace("-0.00", "0.00")
-    return f"{mean} ± {float(row['sd']):.3f}{'*' * less}"
+    return f"{mean} ± {float(row['sd']):.3f}{_mark(row['paired_holm'])}"
 
 
-def _correlation(row: _Row) -> str:
-    mark = "*" * (float(row["p"]) < _SIGNIFICANT)
-    return f"{float(row['correlation']):.2f}{mark} [{_interval(row, 'correlation')}]"
+def _estimate(row: _Row, name: str) -> str:
+    """Return an estimate, marked if it is significant, with its interval."""
+    parts = (row[name], row[f"{name}_low"], row[f"{name}_high"])
+    if "n/a" in parts:
+        return _shortened(row[name])
+    value, low, high = (f"{float(part):.2f}" for part in parts)
+    return f"{value}{_mark(row.get('p', 'n/a'))} [{low}, {high}]"
 
 
-def _agreement(row: _Row) -> str:
-    if "n/a" in (row["icc"], row["icc_low"], row["icc_high"]):
-        return _shortened(row["icc"])
-    return f"{float(row['icc']):.2f} [{_interval(row, 'icc')}]"
-
-
-def _interval(row: _Row, name: str) -> str:
-    return f"{float(row[f'{name}_low']):.2f}, {float(row[f'{name}_high']):.2f}"
+def _mark(p: str) -> str:
+    return "*" if p != "n/a" and float(p) < _SIGNIFICANT else ""
 
 
 # Tables with several rows per condition, as in the paper's Table 1.
 _LAYOUTS: dict[str, tuple[Sequence[str], str, Callable[[_Row], str]]] = {
     "tissue": (["condition"], "{tissue} Q{quartile}", _quartile),
-    "covariate": (["condition", "covariate"], "{tissue}", _correlation),
-    "reliability": (["condition", "subjects"], "icc {tissue}", _agreement),
+    "covariate": (["condition", "covariate"], "{tissue}", partial(_estimate, name="correlation")),
+    "reliability": (["condition", "subjects"], "icc {tissue}", partial(_estimate, name="icc")),
 }
 
 
