@@ -6,11 +6,11 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from importlib.resources import files
 
 from ndflow._version import __version__
 from ndflow.population.balancing import BIBTEX as BALANCING
 from ndflow.preparation.brain import BIBTEX as DEEPBET
+from ndflow.reporting.page import template
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import ANY_CHANNEL, Study
 from ndflow.subject.records import StudyRecord
@@ -48,7 +48,7 @@ def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
     named = [f"{name} ({count})" for name, count in study.site_counts.items()]
     fitted = done if record.fitted is None else record.fitted
     fitted -= sum(own.unknown for own in record.balance.values())
-    lesions = sum(scan.lesion is not None for scan in study.scans)
+    lesions = _lesions(study)
     return [
         ("Command", shlex.join(record.command)),
         ("Scans", f"{done} normalised, {failed} failed"),
@@ -93,82 +93,43 @@ def methods_paragraph(
         ``nonzero``.
     prepared : how scans were prepared, for each that was prepared by ndflow.
     """
+    from jinja2 import Environment, StrictUndefined
+
     study, record = run.study, run.record
-    scans = len(study.scans)
-    method, options = study.method, study.options
-    kind = "" if study.channel == ANY_CHANNEL else f"{study.channel} "
-    many = f"{scans} {kind}image{'' if scans == 1 else 's'}"
-    many += f" from {len(sites)} sites" if len(sites) > 1 else ""
-    version = record.versions.get("ndflow", __version__)
-    first = f"Intensities of {many} were normalised with ndflow {version}."
-    first += _prepared(prepared, scans)
-    way = method.description(options)
-    last = f"{method.remarks(options)}{_preset(study)}{_balance(study, record)}"
-    last += f"{_lesions(study)}{_units(study)}"
-    if not method.matches_densities:
-        return f"{first} Scans were {way}.{last}"
-    where = " or ".join(_MASKS[mask] for mask in sorted(masks) if mask in _MASKS)
-    density = (
-        f"The histogram of each scan {where}{' ' if where else ''}was modelled as a "
-        f"Dirichlet-process Gaussian mixture by variational inference"
+    counts = Counter(step for steps in prepared for step in steps.items())
+    environment = Environment(undefined=StrictUndefined)  # the page escapes what it shows
+    text = environment.from_string(template("methods.txt.jinja")).render(
+        study=study,
+        method=study.method,
+        options=study.options,
+        any_channel=ANY_CHANNEL,
+        record=record,
+        version=record.versions.get("ndflow", __version__),
+        scans=len(study.scans),
+        sites=len(sites),
+        lesions=_lesions(study),
+        voxels=[_MASKS[mask] for mask in sorted(masks) if mask in _MASKS],
+        prepared=[(done, counts[step]) for step, (done, _) in _DONE.items() if counts[step]],
+        effective=_effective(record),
+        scale=SCALES.get(study.options.scale or ""),
+        plural=plural,
+        listed=_listed,
     )
-    average, were = ("density", "was") if options.average == "density" else ("quantiles", "were")
-    among = "all" if record.fitted in (None, scans) else record.fitted  # some may have failed since
-    target = f"the average {average} of {among} aligned scans"
-    target = "a given reference" if study.given else target
-    if not study.mode.by_site:
-        goal = study.target_rule.phrase(target)
-        return f"{first} {density}, aligned in mean and standard deviation to {goal}, {way}.{last}"
-    by_site = (
-        f"{first} {density}. The average {average} of each site {were} aligned in mean and "
-        f"standard deviation to {target}, {way}; the map of a site was applied to all its scans "
-        f"after the alignment of each to zero mean and unit standard deviation"
-    )
-    if study.mode.per_scan:
-        goal = study.target_rule.phrase("the same reference")
-        by_site += f"; the result of each scan was matched once more, in the same way, to {goal}"
-    return f"{by_site}.{last}"
+    return " ".join(text.split())
 
 
 def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) -> str:
     """Return what to cite, as BibTeX; parameters as for `methods_paragraph`."""
     done = {step for steps in prepared for step in steps.items()}
     done |= {("mask", mask) for mask in masks}
-    text = files("ndflow.reporting").joinpath("templates", "preparation.bib").read_text("utf-8")
-    entries = [DEEPBET, *text.strip().split("\n\n")]
+    entries = [DEEPBET, *template("preparation.bib").strip().split("\n\n")]
     by_key = {re.split("[{,]", entry, maxsplit=2)[1]: entry for entry in entries}
     works = [by_key[key] for step, (_, keys) in _DONE.items() if step in done for key in keys]
     balancing = [BALANCING] if study.options.balance else []
     return "\n\n".join([study.method.bibtex, *works, *balancing])
 
 
-def _preset(study: Study) -> str:
-    if study.preset is None:
-        return ""
-    because = f", because {study.preset.past}" if study.preset.reason else ""
-    return f" Settings followed the preset {study.preset.name!r} of ndflow{because}."
-
-
-def _balance(study: Study, record: StudyRecord) -> str:
-    names = study.options.balance
-    if not names:
-        return ""
-    text = (
-        f" In these averages, the scans of each site were weighted by entropy balancing "
-        f"(Hainmueller, 2012), so that all sites had the same {_joined(names)} on average"
-    )
-    reach = {site: own.reach for site, own in record.balance.items()}
-    near = [site for site in reach if reach[site] == "approximate"]
-    full = [site for site in reach if reach[site] == "means and variances"]
-    text += f", and the same variance of numbers at {_joined(full)}" if full[1:] else ""
-    text += f"; at {_joined(near)} only approximately" if near else ""
-    text += f" (effective numbers of scans: {_effective(record)})" if record.balance else ""
-    unknown = sum(own.unknown for own in record.balance.values())
-    without = f" {plural(unknown, 'scan')} without these covariates had no part in them."
-    return f"{text}.{without if unknown else ''}"
-
-
-def _joined(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else last
 
@@ -179,50 +140,5 @@ def _effective(record: StudyRecord) -> str:
     )
 
 
-def _lesions(study: Study) -> str:
-    count = sum(scan.lesion is not None for scan in study.scans)
-    if not count:
-        return ""
-    return (
-        f" Lesions were outlined in {plural(count, 'image')}; their voxels were excluded from all "
-        f"estimates, but mapped like the others."
-    )
-
-
-def _units(study: Study) -> str:
-    scale = study.options.scale
-    if scale is not None and scale in SCALES:
-        mean, sd = SCALES[scale]
-        return (
-            f" Results are in units in which the reference has a mean of {mean:g} and a standard "
-            f"deviation of {sd:g}."
-        )
-    if study.options.range is None:
-        return ""
-    low, high = study.options.range
-    return (
-        f" Results are in units in which the 0.1st and 99.9th percentiles of the reference lie at "
-        f"{low:g} and {high:g}."
-    )
-
-
-def _prepared(prepared: Sequence[Steps], scans: int) -> str:
-    """Return sentences about how scans were prepared; nothing if nothing was done to any.
-
-    Parameters
-    ----------
-    prepared : how, for each scan that was prepared.
-    scans : how many there are in all.
-
-    Examples
-    --------
-    >>> _prepared([{"mask": "brain", "bias field": "left", "tissues": "none"}], 3)
-    ' Before, scans were prepared: brains were found by deepbet (Fisch et al. 2024) (1 scan).'
-    """
-    counts = Counter(step for steps in prepared for step in steps.items())
-    parts = [
-        text if counts[step] == scans else f"{text} ({plural(counts[step], 'scan')})"
-        for step, (text, _) in _DONE.items()
-        if counts[step]
-    ]
-    return f" Before, scans were prepared: {'; '.join(parts)}." if parts else ""
+def _lesions(study: Study) -> int:
+    return sum(scan.lesion is not None for scan in study.scans)

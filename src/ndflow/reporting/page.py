@@ -95,7 +95,7 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
     scans = list(enumerate(page.scans, 1))
     names = [site.name for site in page.sites]
     doubts = doubt_counts({str(number): scan.flags for number, scan in scans})
-    text = environment.from_string(_template("report.html.jinja")).render(
+    text = environment.from_string(template("report.html.jinja")).render(
         page=page,
         data=_page_data(page),
         scans=scans,
@@ -110,7 +110,7 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         lines={site: _DASHES[line] for site, line in line_styles(names).items()},
         digits=_column_digits(page),
         drawing=drawing,
-        style=Markup(_template("report.css")),
+        style=Markup(template("report.css")),
         script=Markup(script),
         viewer=viewer and _base64(gzip.compress(viewer.encode(), mtime=0)),
         policy=_policy(script, viewer),
@@ -122,13 +122,14 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """Return the text of a template of the page, or of something that it includes."""
     return files("ndflow.reporting").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _script() -> str:
     """Return the page's script: one function around all files, which share its names."""
-    parts = "\n".join(_template(f"{name}.js") for name in _SCRIPTS)
+    parts = "\n".join(template(f"{name}.js") for name in _SCRIPTS)
     return f'"use strict";\n(() => {{\n{parts}\n}})();'
 
 
