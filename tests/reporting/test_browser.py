@@ -131,7 +131,7 @@ def of_long_names() -> Page:
     return replace(
         page,
         title=long,
-        montage=replace(page.montage, sites=[f"{site}{long}" for site in SITES]),
+        montage=page.montage._replace(sites=[f"{site}{long}" for site in SITES]),
         sites=[replace(site, name=f"{site.name}{long}") for site in page.sites],
         scans=[
             replace(scan, name=f"{scan.name}{long}", site=f"{scan.site}{long}")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ndflow.doubt import Doubt
 from ndflow.evaluation.summary import Section
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A drawing, a description for those who cannot see it, and a caption."""
 
     svg: bytes
@@ -31,8 +31,7 @@ class Column:
     shown: bool = False
 
 
-@dataclass(frozen=True)
-class Montage:
+class Montage(NamedTuple):
     """One slice of a scan of each site, before and after, in one grey window each.
 
     Attributes
@@ -83,8 +82,7 @@ class Slices(PreparedPicture):
     lesion: str = ""
 
 
-@dataclass(frozen=True)
-class Volumes:
+class Volumes(NamedTuple):
     """A scan before and after: small NIfTI-1 volumes, compressed (``.nii.gz``), on one grid."""
 
     before: bytes
@@ -138,8 +136,7 @@ class SiteEntry:
     sentence: str = ""
 
 
-@dataclass(frozen=True)
-class Headline:
+class Headline(NamedTuple):
     """What was achieved: a sentence, and a few (label, value) numbers with a title."""
 
     sentence: str
@@ -147,8 +144,7 @@ class Headline:
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Preparation:
+class Preparation(NamedTuple):
     """How scans were prepared: sentences, and (name, colour) of the outlines in the pictures."""
 
     sentences: Sequence[str]

@@ -167,9 +167,7 @@ def _comparable(scans: Sequence[ScanSummary], target: DensityModel) -> list[Dens
 
 
 def _by_site(
-    scans: Sequence[ScanSummary],
-    curves: Sequence[tuple[FloatArray, FloatArray]],
-    x: FloatArray,
+    scans: Sequence[ScanSummary], curves: Sequence[tuple[FloatArray, FloatArray]], x: FloatArray
 ) -> dict[str, list[FloatArray]]:
     """Return the density of every scan at some intensities, by site."""
     found: dict[str, list[FloatArray]] = {}

@@ -7,7 +7,6 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
-from ndflow._version import __version__
 from ndflow.population.balancing import BIBTEX as BALANCING
 from ndflow.preparation.brain import BIBTEX as DEEPBET
 from ndflow.reporting.page import template
@@ -48,7 +47,7 @@ def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
     named = [f"{name} ({count})" for name, count in study.site_counts.items()]
     fitted = done if record.fitted is None else record.fitted
     fitted -= sum(own.unknown for own in record.balance.values())
-    lesions = _lesions(study)
+    lesions = sum(scan.lesion is not None for scan in study.scans)
     return [
         ("Command", shlex.join(record.command)),
         ("Scans", f"{done} normalised, {failed} failed"),
@@ -100,20 +99,14 @@ def methods_paragraph(
     environment = Environment(undefined=StrictUndefined)  # the page escapes what it shows
     text = environment.from_string(template("methods.txt.jinja")).render(
         study=study,
-        method=study.method,
-        options=study.options,
-        any_channel=ANY_CHANNEL,
         record=record,
-        version=record.versions.get("ndflow", __version__),
-        scans=len(study.scans),
-        sites=len(sites),
-        lesions=_lesions(study),
+        sites=sites,
+        any_channel=ANY_CHANNEL,
         voxels=[_MASKS[mask] for mask in sorted(masks) if mask in _MASKS],
         prepared=[(done, counts[step]) for step, (done, _) in _DONE.items() if counts[step]],
         effective=_effective(record),
         scale=SCALES.get(study.options.scale or ""),
         plural=plural,
-        listed=_listed,
     )
     return " ".join(text.split())
 
@@ -129,16 +122,7 @@ def cited(study: Study, masks: Collection[str], prepared: Sequence[Steps] = ()) 
     return "\n\n".join([study.method.bibtex, *works, *balancing])
 
 
-def _listed(names: Sequence[str]) -> str:
-    *first, last = names
-    return f"{', '.join(first)} and {last}" if first else last
-
-
 def _effective(record: StudyRecord) -> str:
     return ", ".join(
         f"{site} {own.effective:.1f} of {own.scans}" for site, own in record.balance.items()
     )
-
-
-def _lesions(study: Study) -> int:
-    return sum(scan.lesion is not None for scan in study.scans)

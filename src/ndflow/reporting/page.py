@@ -53,7 +53,6 @@ _SCRIPTS = ("base", "enlarge", "ratings", "curves", "table", "volumes", "viewer"
 _DASHES = {"-": "", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}  # lines as in figures
 _OPEN = 20  # scans to check that are shown at once, of all kinds together
 _LEAST_OPEN = 3  # of each kind
-_PICTURES_OPEN = 12  # pictures of the preparation that are shown at once
 _DIGITS = 3  # of a typical number of a column: enough to compare scans; of fractions, one less
 _LEAST = 1e-4  # columns of smaller numbers have a power of ten
 
@@ -89,7 +88,9 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         "capital": _capital,
         "sentence": _sentence,
     }
-    script = _script()
+    # One function around all files, which share its names.
+    parts = "\n".join(template(f"{name}.js") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{parts}\n}})();'
     # Browsers read any end of line as \n, and the hash is of what they read.
     viewer = bundle and _SOURCE_MAP.sub("", bundle.replace("\r\n", "\n").replace("\r", "\n"))
     scans = list(enumerate(page.scans, 1))
@@ -99,11 +100,8 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         page=page,
         data=_page_data(page),
         scans=scans,
-        flagged=[number for number, scan in scans if scan.flags],
         doubts=doubts,
         open_each=max(_LEAST_OPEN, _OPEN // max(len(doubts), 1)),
-        pictures_open=_PICTURES_OPEN,
-        prepared=[(number, scan) for number, scan in scans if scan.prepared],
         viewed=[(number, scan) for number, scan in scans if scan.slices or scan.volumes],
         number_of={scan.name: number for number, scan in reversed(scans)},
         colours={site.name: site.colour for site in page.sites},
@@ -113,7 +111,9 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         style=Markup(template("report.css")),
         script=Markup(script),
         viewer=viewer and _base64(gzip.compress(viewer.encode(), mtime=0)),
-        policy=_policy(script, viewer),
+        hashes=[
+            _base64(hashlib.sha256(code.encode()).digest()) for code in (script, viewer) if code
+        ],
         version=__version__,
         fingerprint=fingerprint,
         sha256=UNSIGNED,
@@ -125,27 +125,6 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
 def template(name: str) -> str:
     """Return the text of a template of the page, or of something that it includes."""
     return files("ndflow.reporting").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _script() -> str:
-    """Return the page's script: one function around all files, which share its names."""
-    parts = "\n".join(template(f"{name}.js") for name in _SCRIPTS)
-    return f'"use strict";\n(() => {{\n{parts}\n}})();'
-
-
-def _policy(*scripts: str | None) -> str:
-    hashes = [
-        f"'sha256-{_base64(hashlib.sha256(script.encode()).digest())}'"
-        for script in scripts
-        if script
-    ]
-    # To 'self', a page opened as a file need not be the same as the files beside it; no page from
-    # elsewhere can load file:.
-    return (
-        f"default-src 'none'; script-src {' '.join(hashes)}; style-src 'unsafe-inline'; "
-        "img-src data: blob: 'self' file:; connect-src data: blob:; base-uri 'none'; "
-        "form-action 'none'"
-    )
 
 
 def _capital(text: str) -> str:
