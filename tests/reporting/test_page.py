@@ -134,6 +134,15 @@ def test_drawings_keep_shapes_and_lose_scripts():
     assert page.texts("style")[1:] == ["#picture-1{*{stroke-linejoin: round}}"]
 
 
+@pytest.mark.parametrize("tag", ["script", "foreignObject", "style", "{urn:x}script"])
+def test_a_drawing_is_an_svg_element_whatever_its_root(tag):
+    space, _, name = tag.rpartition("}")
+    root = f'<{name} xmlns="{space[1:] or "http://www.w3.org/2000/svg"}">alert(1)</{name}>'
+    page = Reader(render(a_page(populations=[Picture(root.encode(), "x")], sites=[], pictures=[])))
+    (drawn,) = (tag for tag, attrs, _ in page.elements if attrs.get("id") == "picture-1")
+    assert drawn == "svg"
+
+
 def test_a_figure_of_matplotlib_is_drawn_whole():
     x = np.linspace(-1, 1, 20)
     drawing = svg(density_figure([DensityPanel("panel", x, {"<b>": [1 - x**2, 1 - x**4]})]))

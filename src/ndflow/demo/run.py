@@ -350,8 +350,8 @@ def run_demo(
     Raises
     ------
     FileError, InvalidValueError
-        Where the folder is not empty, its parent does not exist, a package is missing that the
-        report needs, or a scan fails.
+        Where the folder is not empty or cannot be created, a package is missing that the report
+        needs, or a scan fails.
     """
     check_report()
     simulate.new_folder(folder)
