@@ -42,7 +42,7 @@ SCANS = [
     summary("b1", "B", 1000, 90),
     summary("b2", "B", 1010, 90),
 ]
-PREVIEWS = {scan.scan.name: preview(0, 2 * float(scan.quantiles("raw").mean())) for scan in SCANS}
+PREVIEWS = {scan.scan.name: preview(0, 2 * float(scan.quantiles["raw"].mean())) for scan in SCANS}
 TARGET = mixture(0, 3 / 2.5758293)  # 99 % of it lie between -3 and 3
 
 

@@ -113,13 +113,10 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
         if study.raw is not None:
             run.prepared = run_study(study.raw, progress, command=command)
         if study.preparing is not None:
-            step = PrepareStep.of(study)
-            run.passes["prepare"] = run_step(
-                lambda _: step, study.scans, study, progress, apart=True
-            )
-            return run.finish_preparation(step)
-        fit = FitStep.of(study)
-        fitted = run.passes["fit"] = run_step(lambda _: fit, run.ready(), study, progress)
+            prepare = PrepareStep.of(study)
+            run.passes["prepare"] = run_step(prepare, study.scans, study, progress, apart=True)
+            return run.finish_preparation(prepare)
+        fitted = run.passes["fit"] = run_step(FitStep.of(study), run.ready(), study, progress)
         if study.partial:
             return run.finish_part()
         normalised = run.passes["normalise"] = Pass()
@@ -129,9 +126,8 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
             normalised = run_step(lambda scan: normalise_step(goals, scan), scans, study, progress)
             run.passes["normalise"] = normalised
         for kind in MORE:
-            step = kind.of(study)
             scans = [scan for scan in study.scans if scan.name in normalised.done]
-            run.passes[step.name] = run_step(lambda _, own=step: own, scans, study, progress)
+            run.passes[kind.name] = run_step(kind.of(study), scans, study, progress)
         return run.finish()
 
 
@@ -459,7 +455,7 @@ def _then(fitted: Rehearsed, references: References | None) -> Rehearsed:
         return fitted._replace(action="keep or write", why=why)
     scan, study = fitted.scan, references.study
     for step in (normalise_step(references, scan), *(kind.of(study) for kind in MORE)):
-        why = look(step, scan).why
-        if why is not None:
-            return fitted._replace(action="write", why="fitted already" if why == NEW else why)
+        stale = look(step, scan).why
+        if stale is not None:
+            return fitted._replace(action="write", why="fitted already" if stale == NEW else stale)
     return fitted

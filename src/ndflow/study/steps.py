@@ -272,7 +272,7 @@ class Pass:
 
 
 def run_step(
-    step_for: Callable[[Subject], Step],
+    step: Step | Callable[[Subject], Step],
     scans: Sequence[Subject],
     study: Study,
     progress: Progress,
@@ -286,7 +286,7 @@ def run_step(
 
     Parameters
     ----------
-    step_for : gives the step of a scan.
+    step : the same for all scans, or what gives that of each.
     scans : the scans.
     study : says how many at a time, and where.
     progress : follows how far the run has come.
@@ -295,6 +295,7 @@ def run_step(
     result = Pass()
     if not scans:
         return result
+    step_for = (lambda _: step) if isinstance(step, Step) else step
     stage = step_for(scans[0]).name
     tasks = _Tasks(scans, step_for)
     progress.begin(stage, len(tasks))
