@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from ndflow.evaluation.save import Evaluation, evaluate
     from ndflow.population import Reference
     from ndflow.reporting.build import report
-    from ndflow.reporting.cohort import cohort
-    from ndflow.study.passes import Summary
-    from ndflow.study.prepare_run import prepare
-    from ndflow.study.verify import Verification, verify
+    from ndflow.reporting.cohort import cohort, prepare
+    from ndflow.study.manifest import Verification, verify
+    from ndflow.study.run import Summary
     from ndflow.subject.apply import apply
     from ndflow.subject.fit import fit
     from ndflow.subject.model_files import load, save
@@ -71,10 +70,9 @@ _HOMES = {
     ),
     "population": ("Reference",),
     "reporting.build": ("report",),
-    "reporting.cohort": ("cohort",),
-    "study.passes": ("Summary",),
-    "study.prepare_run": ("prepare",),
-    "study.verify": (
+    "reporting.cohort": ("cohort", "prepare"),
+    "study.run": ("Summary",),
+    "study.manifest": (
         "Verification",
         "verify",
     ),

@@ -59,12 +59,10 @@ from ndflow.files.tables import write_table
 from ndflow.image.subject import TissueMaps
 from ndflow.preparation.registration import load_anatomy
 from ndflow.reporting.build import check_report, report
-from ndflow.study.folder import EVALUATION
-from ndflow.study.passes import Summary
-from ndflow.study.plan import Study
-from ndflow.study.references import with_choices
-from ndflow.study.run import run_cohort
-from ndflow.study.table import named_scans, read_scans
+from ndflow.study.assemble import Asked, assemble
+from ndflow.study.plan import EVALUATION, Study
+from ndflow.study.run import Summary, run_study
+from ndflow.study.table import read_table
 from ndflow.study.tasks import Outcome, Progress
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import MapRecord
@@ -356,13 +354,13 @@ def run_demo(
     check_report()
     simulate.new_folder(folder)
     made = write_demo_study(folder / "data", resolution=resolution, subjects=subjects)
-    scans = named_scans(read_scans(made.table))
-    without_maps = [replace(scan, tissues=TissueMaps()) for scan in scans]
+    listing = read_table(made.table, ["T1w"])
+    bare = [replace(scan, tissues=TissueMaps()) for scan in listing.subjects]
     finished = {}
     for name, choices in _RUNS.items():
-        own = without_maps if name == _WITHOUT_MAPS else scans
-        study = with_choices(Study(folder / name, own, channel="T1w", jobs=jobs), choices)
-        summary = run_cohort(study, _NamedProgress(progress, name), command=command, force=False)
+        own = replace(listing, subjects=bare) if name == _WITHOUT_MAPS else listing
+        study = assemble(own, folder / name, Asked(choices, jobs=jobs))
+        summary = run_study(study, _NamedProgress(progress, name), command=command)
         if summary.failures:
             raise InvalidValueError(f"the demonstration failed: {summary.failures[0].message}")
         finished[name] = (study, summary)

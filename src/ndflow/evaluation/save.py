@@ -25,13 +25,13 @@ from ndflow.evaluation.figures import FIGURES, PANELS, Drawing, drawings
 from ndflow.evaluation.summary import as_text, overview, sections, verdict
 from ndflow.evaluation.tables import TABLES, Part, tables
 from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.outputs import check_folder, make_folder
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import write_table
 from ndflow.options import Options
 from ndflow.study.finished import unchanging
 from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
 from ndflow.study.tasks import Progress, Silent, Task, record_failures, run_tasks
-from ndflow.files.outputs import check_folder, make_folder
 from ndflow.subject.records import EvaluationRecord
 from ndflow.values import JSON, whole
 

@@ -29,7 +29,7 @@ from nibabel.orientations import apply_orientation, io_orientation
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError
-from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.atomic import AnyPath
 from ndflow.files.stream import open_file
 from ndflow.image.mask import BoolArray, Inside
 from ndflow.image.volume import Volume

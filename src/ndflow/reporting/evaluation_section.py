@@ -14,7 +14,7 @@ from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.reporting.content import Picture
-from ndflow.study.folder import EVALUATION_RECORD
+from ndflow.study.plan import EVALUATION_RECORD
 from ndflow.subject.records import EvaluationRecord
 
 _ABOUT = {

@@ -7,11 +7,12 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
+from ndflow.image.subject import ANY_CHANNEL
 from ndflow.population.balancing import BIBTEX as BALANCING
 from ndflow.preparation.brain import BIBTEX as DEEPBET
 from ndflow.reporting.page import template
 from ndflow.study.finished import FinishedStudy
-from ndflow.study.plan import ANY_CHANNEL, Study
+from ndflow.study.plan import Study
 from ndflow.subject.records import StudyRecord
 from ndflow.subject.target import SCALES
 from ndflow.values import plural
@@ -45,7 +46,7 @@ def facts(run: FinishedStudy, failed: int) -> list[tuple[str, str]]:
     study, record = run.study, run.record
     done = len(study.scans)
     named = [f"{name} ({count})" for name, count in study.site_counts.items()]
-    fitted = done if record.fitted is None else record.fitted
+    fitted = record.done.get("fit", done)
     fitted -= sum(own.unknown for own in record.balance.values())
     lesions = sum(scan.lesion is not None for scan in study.scans)
     return [

@@ -45,7 +45,6 @@ from ndflow._version import __version__
 from ndflow.figures.style import line_styles
 from ndflow.reporting.content import Page, Picture
 from ndflow.study.checks import doubt_counts
-from ndflow.study.folder import UNSIGNED
 
 _SOURCE_MAP = re.compile(r"^\s*//[#@] sourceMappingURL=.*$", re.MULTILINE)
 # Each uses those before it.
@@ -116,7 +115,6 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
         ],
         version=__version__,
         fingerprint=fingerprint,
-        sha256=UNSIGNED,
     )
     # File names that are not Unicode come as lone surrogates, which HTML cannot hold.
     return text.encode("utf-8", "replace").decode("utf-8")

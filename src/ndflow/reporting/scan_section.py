@@ -26,11 +26,15 @@ from ndflow.methods.base import DensityModel
 from ndflow.methods.targets import chosen_density
 from ndflow.reporting.content import Column, ScanEntry, Slices, Volumes
 from ndflow.study.distances import NO_SITE
-from ndflow.study.finished import FinishedStudy, mask_used
-from ndflow.study.integrity import read_results, refuse_other_image, refuse_other_inputs
+from ndflow.study.finished import (
+    FinishedStudy,
+    read_raw_voxels,
+    read_results,
+    refuse_other_image,
+    refuse_other_inputs,
+)
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
-from ndflow.subject.voxels import read_masked
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap, align
 from ndflow.values import FloatArray, plural
 
@@ -119,7 +123,7 @@ def scan_summaries(run: FinishedStudy) -> Iterator[ScanSummary]:
     """Read what the files of a study say about its scans."""
     for scan in run.study.scans:
         paths = run.study.paths(scan)
-        yield ScanSummary(scan, paths, *read_results(paths))
+        yield ScanSummary(scan, paths, *read_results(paths)[:2])
 
 
 def curves_of(scan: ScanSummary, target: GaussianMixture) -> dict[str, list[float]]:
@@ -261,12 +265,12 @@ def volumes_of(scan: ScanSummary, max_bytes: int) -> tuple[Volumes | None, str]:
     max_bytes : the largest file to read.
     """
     try:
-        mask = mask_used(scan.scan, scan.record)
-        volume, inside, _, files, _ = read_masked(scan.scan.image, mask, max_bytes=max_bytes)
+        voxels = read_raw_voxels(scan.scan, scan.record, max_bytes=max_bytes)
         result = read_volume(scan.paths.image, max_bytes=max_bytes)
-        refuse_other_inputs(scan.paths, scan.record, files)
+        refuse_other_inputs(scan.paths, scan.record, voxels.files)
         refuse_other_image(scan.record, result)
-        before, after = (small_volume(*upright(shown, inside)) for shown in (volume, result))
+        shown = (voxels.volume, result)
+        before, after = (small_volume(*upright(one, voxels.inside)) for one in shown)
         return Volumes(before, after), ""
     except (FileError, InvalidValueError) as error:
         return None, str(error)

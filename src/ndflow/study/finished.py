@@ -47,6 +47,7 @@ from ndflow.study.prepare_step import PreparationRecord
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES
 from ndflow.subject.records import FileRecord, MapRecord, ScanModel, StudyRecord
+from ndflow.subject.voxels import Voxels, read_voxels
 from ndflow.values import JSON
 
 _NO_STUDY = "give the OUT of 'ndflow cohort' or 'ndflow bids'"
@@ -195,9 +196,13 @@ def unchanging(folders: Sequence[AnyPath]) -> Iterator[list[FinishedStudy]]:
                 raise FileError(run.study.folder, cause, "wait for the other run, and try again")
 
 
-def mask_used(scan: Subject, record: MapRecord) -> str | None:
-    """Return the mask that a study used; if it was the foreground, only the sidecar knows."""
-    return AUTO if record.setting("mask") == AUTO else scan.mask  # type: ignore[return-value]
+def read_raw_voxels(scan: Subject, record: MapRecord, *, max_bytes: int) -> Voxels:
+    """Read a scan of one channel with the mask that a study used.
+
+    If that was the foreground, only the sidecar knows.
+    """
+    mask = AUTO if record.setting("mask") == AUTO else scan.mask
+    return read_voxels(replace(scan, mask=mask), max_bytes=max_bytes)
 
 
 def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 from unicodedata import normalize
@@ -38,8 +38,8 @@ class Listing:
     source: str
     root: Path
     table: str | None = None
-    unused: Mapping[str, str] = {}
-    skipped: Mapping[str, int] = {}
+    unused: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
     warnings: Sequence[str] = ()
 
     def alone(self, channel: str) -> Listing:
