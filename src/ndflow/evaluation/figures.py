@@ -24,12 +24,18 @@ from ndflow.evaluation.distribution import (
     histogram_fit,
 )
 from ndflow.evaluation.measure import TISSUE_ROWS
-from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves
+from ndflow.figures.curves import (
+    DensityCurves,
+    FitCell,
+    FitCurves,
+    MapCurves,
+    PairSide,
+    fit_figure,
+    pair_panels,
+)
 from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.evaluation import FitCell, fit_figure
-from ndflow.figures.pair import PairSide, pair_panels
 from ndflow.figures.style import png, svg
-from ndflow.figures.tissues import TissueRow, ViolinPanel, tissue_figure, violin_figure
+from ndflow.figures.tissues import ViolinPanel, tissue_figure, violin_figure
 from ndflow.image.preview import fullest, slice_at, upright
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options
@@ -81,37 +87,34 @@ def drawings(comparison: Comparison) -> list[Drawing]:
 
     A narrow page shows these parts one below another.
     """
+    panels = [_panel(comparison, condition) for condition in comparison.conditions]
     found = [
-        Drawing("populations", partial(density_figure, _populations(comparison))),
+        Drawing("populations", partial(density_figure, panels)),
         Drawing("fitness", _fitness(comparison)),
         Drawing("pair", partial(pair_panels, *pair_of_scans(comparison))),
     ]
-    rows = _tissue_rows(comparison)
+    rows = {
+        one.name: one.quartiles
+        for one in comparison.conditions
+        if one.name != UNNORMALISED and one.quartiles is not None
+    }
     if rows:
-        found.append(Drawing("tissues", partial(tissue_figure, rows, TISSUE_ROWS)))
-    for number, tissue in enumerate(TISSUE_ROWS if rows else ()):
-        own = [row._replace(quartiles=row.quartiles[:, [number]]) for row in rows]
-        alone = partial(tissue_figure, own, [tissue], legend=False)
-        found.append(Drawing(f"tissues_{tissue}", alone, ("svg",)))
+        draw = partial(
+            tissue_figure,
+            sites=[scan.site or "all scans" for scan in comparison.scans],
+            units=f"intensity, in {_UNITS}",
+        )
+        found.append(Drawing("tissues", partial(draw, rows, tissue_names=TISSUE_ROWS)))
+        for number, tissue in enumerate(TISSUE_ROWS):
+            own = {name: quartiles[:, [number]] for name, quartiles in rows.items()}
+            alone = partial(draw, own, tissue_names=[tissue], legend=False)
+            found.append(Drawing(f"tissues_{tissue}", alone, ("svg",)))
     if comparison.classified:
         sure = _predictions(comparison)
         found.append(Drawing("predictions", partial(violin_figure, list(sure.values()))))
         for name, panel in sure.items():
             found.append(Drawing(name, partial(violin_figure, [panel]), ("svg",)))
     return found
-
-
-def _tissue_rows(comparison: Comparison) -> list[TissueRow]:
-    sites = [scan.site or "all scans" for scan in comparison.scans]
-    return [
-        TissueRow(one.name, one.quartiles, sites, f"intensity, in {_UNITS}")
-        for one in comparison.conditions
-        if one.name != UNNORMALISED and one.quartiles is not None
-    ]
-
-
-def _populations(comparison: Comparison) -> list[DensityPanel]:
-    return [_panel(comparison, condition) for condition in comparison.conditions]
 
 
 def _panel(comparison: Comparison, condition: Condition) -> DensityPanel:
@@ -176,8 +179,7 @@ def _fitness(comparison: Comparison) -> Callable[[], Figure]:
                 found.w1,
             )
         )
-    columns = 1 if len(cells) < 3 else 2
-    return partial(fit_figure, cells, columns=columns, units=_UNITS)
+    return partial(fit_figure, cells, units=_UNITS)
 
 
 def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -170,20 +170,11 @@ def legend_rows(width: float, names: Iterable[str]) -> tuple[int, int]:
     return rows, -(-len(texts) // rows)
 
 
-def site_legend(
-    figure: Figure, counts: Mapping[str, Sequence[int]], all_sites: Iterable[str]
-) -> None:
-    """Add a legend below the figure: the line of each site, and its number of scans.
-
-    Parameters
-    ----------
-    figure : to add it to.
-    counts : number of scans of each site in each panel of the figure.
-    all_sites : all sites of the study, which determine the colours.
-    """
+def site_legend(figure: Figure, counts: Mapping[str, int]) -> None:
+    """Add a legend below the figure: the line of each site, and its number of scans."""
     from matplotlib.lines import Line2D
 
-    colour, line = colours(all_sites), line_styles(all_sites)
+    colour, line = colours(counts), line_styles(counts)
     names = sorted(counts)
     handles = [Line2D([], [], color=colour[name], ls=line[name], lw=2) for name in names]
     _, columns = legend_rows(figure.get_figwidth(), names)
@@ -192,8 +183,7 @@ def site_legend(
     )
     # Set afterwards: matplotlib leaves out labels that begin with an underscore.
     for name, text in zip(names, legend.get_texts(), strict=True):
-        fewest, most = min(counts[name]), max(counts[name])
-        text.set_text(f"{label(name)} ({fewest if fewest == most else f'{fewest}–{most}'})")
+        text.set_text(f"{label(name)} ({counts[name]})")
 
 
 # ── saving ────────────────────────────────────────────────────────────────────────────────────────
