@@ -16,14 +16,14 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
-from ndflow.evaluation.classification import confidence, entropy
-from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition
+from ndflow.evaluation.classification import entropy
+from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition, read_voxels
 from ndflow.evaluation.distribution import (
     EmpiricalDistribution,
     empirical_distribution,
     histogram_fit,
 )
-from ndflow.evaluation.measure import TISSUE_ROWS
+from ndflow.evaluation.tissues import TISSUE_ROWS
 from ndflow.figures.curves import (
     DensityCurves,
     FitCell,
@@ -39,9 +39,8 @@ from ndflow.figures.tissues import ViolinPanel, tissue_figure, violin_figure
 from ndflow.image.preview import fullest, slice_at, upright
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options
-from ndflow.study.finished import SharedScan, mask_used
+from ndflow.study.finished import SharedScan
 from ndflow.study.integrity import read_results, refuse_other_inputs
-from ndflow.subject.voxels import read_lesion, read_masked
 from ndflow.transport import IntensityMap, align
 from ndflow.values import FloatArray
 
@@ -94,9 +93,9 @@ def drawings(comparison: Comparison) -> list[Drawing]:
         Drawing("pair", partial(pair_panels, *pair_of_scans(comparison))),
     ]
     rows = {
-        one.name: one.quartiles
-        for one in comparison.conditions
-        if one.name != UNNORMALISED and one.quartiles is not None
+        one.name: one.tissues[:, :, :3]
+        for one in comparison.conditions[1:]
+        if one.tissues is not None
     }
     if rows:
         draw = partial(
@@ -183,16 +182,16 @@ def _fitness(comparison: Comparison) -> Callable[[], Figure]:
 
 
 def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
-    sure = {name: found.predictions.probabilities for name, found in comparison.classified.items()}
-    classes = len(next(iter(comparison.classified.values())).predictions.classes)
+    found = {name: one.probabilities for name, one in comparison.classified.items()}
+    classes = len(set(comparison.sites or ()))
     return {
         "entropy": ViolinPanel(
-            [(name, entropy(each)) for name, each in sure.items()],
+            [(name, entropy(each)) for name, each in found.items()],
             "entropy of a prediction, bits (dashed: guessing)",
             float(np.log2(classes)),
         ),
         "confidence": ViolinPanel(
-            [(name, confidence(each)) for name, each in sure.items()],
+            [(name, each.max(axis=1)) for name, each in found.items()],
             "confidence of a prediction (dashed: guessing)",
             1 / classes,
         ),
@@ -271,18 +270,12 @@ def _grid(mixture: GaussianMixture) -> FloatArray:
 def _read(shared: SharedScan, max_bytes: int) -> _Side:
     scan, paths = shared.scan, shared.paths[0]
     model, record = read_results(paths)
-    mask = mask_used(scan, record)
-    volume, inside, _, files, _ = read_masked(scan.image, mask, max_bytes=max_bytes)
-    values = volume.values(volume.flat)
-    seen = inside[:] & np.isfinite(values)
-    if scan.lesion is not None and record.setting("exclude"):
-        lesion = read_lesion(scan.lesion, volume, max_bytes=max_bytes)
-        seen &= ~lesion.inside  # as its density was estimated
-        files = files | lesion.files
-    refuse_other_inputs(paths, record, files)
-    picture, spacing = upright(volume, inside)
+    lesion = scan.lesion if record.setting("exclude") else None  # as its density was estimated
+    masked, values, counts = read_voxels(scan, record, lesion=lesion, max_bytes=max_bytes)
+    refuse_other_inputs(paths, record, masked.files)
+    picture, spacing = upright(masked.volume, masked.inside)
     slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
     filled = np.isfinite(slice_)
     rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
     cut = slice_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    return _Side(scan.name, cut, np.asarray(values[seen], np.float64), model.model)
+    return _Side(scan.name, cut, np.asarray(values[counts], np.float64), model.model)

@@ -360,22 +360,7 @@ def _without(values: FloatArray, others: FloatArray) -> FloatArray:
 # ── intraclass correlation ────────────────────────────────────────────────────────────────────────
 
 
-class Agreement(NamedTuple):
-    """A coefficient of agreement between repeated scans.
-
-    Attributes
-    ----------
-    value : 1 where they agree perfectly.
-    low, high : the ends of its 95 % interval; None where there is none, as for two
-        subjects.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-ONE_WAY, TWO_WAY = "ICC(1,1)", "ICC(2,1)"
+Agreement = tuple[float, float, float]  # the coefficient, and the ends of its 95 % interval
 
 _UPPER = 0.975  # of an F distribution, for the ends of a 95 % interval
 
@@ -385,15 +370,18 @@ class IntraclassCorrelation(NamedTuple):
 
     Attributes
     ----------
-    found : the coefficient and its interval; None where no two scans differ.
-    model : ``ICC(1,1)`` or ``ICC(2,1)``.
     subjects, scans : how many had a part in it.
+    icc, icc_low, icc_high : the coefficient, 1 where scans agree perfectly, and the ends of its
+        95 % interval; None where no two scans differ.
+    model : ``ICC(1,1)`` or ``ICC(2,1)``.
     """
 
-    found: Agreement | None
-    model: str
     subjects: int
     scans: int
+    icc: float | None
+    icc_low: float | None
+    icc_high: float | None
+    model: str
 
 
 def intraclass_correlation(
@@ -414,7 +402,7 @@ def intraclass_correlation(
     Examples
     --------
     >>> made = intraclass_correlation([1, 1.1, 2, 2.2, 3, 3.1], [*"aabbcc"], ["x", "y"] * 3)
-    >>> print(f"{made.model} = {made.found.value:.3f}, from {made.found.low:.3f}")
+    >>> print(f"{made.model} = {made.icc:.3f}, from {made.icc_low:.3f}")
     ICC(2,1) = 0.990, from 0.270
     """
     given = real_array(values, "values", len(subjects))
@@ -427,13 +415,14 @@ def intraclass_correlation(
         return None
     at = [sorted(str(sites[place]) for place in places) for places in repeated]
     crossed = all(one == at[0] and len(set(one)) == len(one) for one in at)
-    scans = sum(map(len, repeated))
     if crossed and not any(sites[place] is None for places in repeated for place in places):
         in_order = [sorted(places, key=lambda place: str(sites[place])) for places in repeated]
-        found = icc_two_way(given[np.array(in_order)])
-        return IntraclassCorrelation(found, TWO_WAY, len(repeated), scans)
-    found = icc_one_way([given[places] for places in repeated])
-    return IntraclassCorrelation(found, ONE_WAY, len(repeated), scans)
+        model, found = "ICC(2,1)", icc_two_way(given[np.array(in_order)])
+    else:
+        model, found = "ICC(1,1)", icc_one_way([given[places] for places in repeated])
+    scans = sum(map(len, repeated))
+    icc, low, high = found or (None, None, None)
+    return IntraclassCorrelation(len(repeated), scans, icc, low, high, model)
 
 
 def icc_two_way(table: FloatArray) -> Agreement | None:
@@ -441,7 +430,7 @@ def icc_two_way(table: FloatArray) -> Agreement | None:
 
     Examples
     --------
-    >>> round(icc_two_way(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).value, 3)
+    >>> round(icc_two_way(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))[0], 3)
     0.889
     """
     n, k = table.shape
@@ -457,12 +446,12 @@ def icc_two_way(table: FloatArray) -> Agreement | None:
     kept = max(value, 0.0)
     a, b = k * kept * C, (n * (1 - kept) + k * kept * (n - 1)) * E
     if not a + b > 0:
-        return Agreement(value, value, value)  # nothing differs but subjects
+        return value, value, value  # nothing differs but subjects
     v = (a + b) ** 2 / (a**2 / (k - 1) + b**2 / ((n - 1) * (k - 1)))
     f, g = special.fdtri(n - 1, v, _UPPER), special.fdtri(v, n - 1, _UPPER)
     other = k * C + (k * n - k - n) * E
     low, high = n * (R - f * E) / (f * other + n * R), n * (g * R - E) / (other + n * g * R)
-    return Agreement(value, float(low), float(high))
+    return value, float(low), float(high)
 
 
 def icc_one_way(groups: Sequence[FloatArray]) -> Agreement | None:
@@ -471,7 +460,7 @@ def icc_one_way(groups: Sequence[FloatArray]) -> Agreement | None:
     Examples
     --------
     >>> icc_one_way([np.array([1.0, 1.0]), np.array([2.0, 2.0])])
-    Agreement(value=1.0, low=1.0, high=1.0)
+    (1.0, 1.0, 1.0)
     """
     sizes = np.array([group.size for group in groups])
     means = np.array([group.mean() for group in groups])
@@ -485,4 +474,4 @@ def icc_one_way(groups: Sequence[FloatArray]) -> Agreement | None:
     # As (B − W) / (B + (k − 1) W), because W may be 0.
     ends = (1 / special.fdtri(n - 1, N - n, _UPPER), special.fdtri(N - n, n - 1, _UPPER))
     low, high = (float((B * end - W) / (B * end + (k - 1) * W)) for end in ends)
-    return Agreement(float((B - W) / total), low, high)
+    return float((B - W) / total), low, high

@@ -40,6 +40,8 @@ from ndflow.errors import InvalidValueError
 from ndflow.evaluation.statistics import brown_forsythe, holm
 from ndflow.values import FloatArray, real_array
 
+TISSUE_ROWS = ("WM", "GM", "CSF")  # the order of the paper's Table 1, and of our tables
+
 # ── quartiles ─────────────────────────────────────────────────────────────────────────────────────
 
 _QUARTILES = (0.25, 0.5, 0.75)
