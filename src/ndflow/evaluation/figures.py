@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -41,7 +41,7 @@ from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options
 from ndflow.study.finished import SharedScan
 from ndflow.study.integrity import read_results, refuse_other_inputs
-from ndflow.transport import IntensityMap, align
+from ndflow.transport import Affine, IntensityMap, align
 from ndflow.values import FloatArray
 
 if TYPE_CHECKING:
@@ -86,11 +86,13 @@ def drawings(comparison: Comparison) -> list[Drawing]:
 
     A narrow page shows these parts one below another.
     """
+    # How far the alignment leaves each scan from the average of all.
+    off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
     panels = [_panel(comparison, condition) for condition in comparison.conditions]
     found = [
         Drawing("populations", partial(density_figure, panels)),
-        Drawing("fitness", _fitness(comparison)),
-        Drawing("pair", partial(pair_panels, *pair_of_scans(comparison))),
+        Drawing("fitness", partial(fit_figure, _fits(comparison, off), units=_UNITS)),
+        Drawing("pair", partial(pair_panels, *_pair(comparison, off))),
     ]
     rows = {
         one.name: one.tissues[:, :, :3]
@@ -98,11 +100,8 @@ def drawings(comparison: Comparison) -> list[Drawing]:
         if one.tissues is not None
     }
     if rows:
-        draw = partial(
-            tissue_figure,
-            sites=[scan.site or "all scans" for scan in comparison.scans],
-            units=f"intensity, in {_UNITS}",
-        )
+        sites = [scan.site or "all scans" for scan in comparison.scans]
+        draw = partial(tissue_figure, sites=sites, units=f"intensity, in {_UNITS}")
         found.append(Drawing("tissues", partial(draw, rows, tissue_names=TISSUE_ROWS)))
         for number, tissue in enumerate(TISSUE_ROWS):
             own = {name: quartiles[:, [number]] for name, quartiles in rows.items()}
@@ -117,33 +116,24 @@ def drawings(comparison: Comparison) -> list[Drawing]:
 
 
 def _panel(comparison: Comparison, condition: Condition) -> DensityPanel:
-    scans = condition.distributions
-    edges = _edges([comparison.target], 1 + 2 * _BEYOND)
-    options: dict[str, Any] = {"units": _UNITS}
-    if condition.name == UNNORMALISED:
+    scans, units, logarithmic = condition.distributions, _UNITS, False
+    edges = _edges([comparison.target], _BEYOND)
+    if condition.name == UNNORMALISED:  # in units of the scans' own, which may differ many times
         offset, scale = condition.units
-        scans = [scan.transformed(scale, offset) for scan in scans]
-        edges, options = _raw_edges(scans)
+        scans, units = [scan.transformed(scale, offset) for scan in scans], "intensity"
+        least, medians, most = np.array([scan.quantile((0.01, 0.5, _ENDS[1])) for scan in scans]).T
+        logarithmic = least.min() > 0 and medians.max() > _LOGARITHMIC * medians.min()
+        edges = np.geomspace(least.min(), most.max(), _BINS + 1) if logarithmic else _edges(scans)
     densities: dict[str, list[FloatArray]] = {}
     for one, scan in zip(comparison.scans, scans, strict=True):
         densities.setdefault(one.site or "all scans", []).append(scan.density(edges))
-    return DensityPanel(condition.name, _middles(edges), densities, **options)
+    return DensityPanel(condition.name, _middles(edges), densities, units, logarithmic)
 
 
-def _raw_edges(scans: Sequence[EmpiricalDistribution]) -> tuple[FloatArray, dict[str, Any]]:
-    """Return bins for scans in units of their own, which may differ many times."""
-    medians = [float(scan.quantile(0.5)) for scan in scans]
-    least = min(float(scan.quantile(0.01)) for scan in scans)
-    if min(medians) > 0 and least > 0 and max(medians) > _LOGARITHMIC * min(medians):
-        most = max(float(scan.quantile(_ENDS[1])) for scan in scans)
-        return np.geomspace(least, most, _BINS + 1), {"logarithmic": True}
-    return _edges(scans, 1.0), {}
-
-
-def _edges(scans: Sequence[EmpiricalDistribution], reach: float) -> FloatArray:
+def _edges(scans: Sequence[EmpiricalDistribution], beyond: float = 0.0) -> FloatArray:
     ends = np.array([scan.quantile(_ENDS) for scan in scans])
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
-    more = 0.5 * (reach - 1) * (high - low)
+    more = beyond * (high - low)
     return np.linspace(low - more, high + more, _BINS + 1)
 
 
@@ -152,33 +142,25 @@ def _middles(edges: FloatArray) -> FloatArray:
     return middles
 
 
-def _fitness(comparison: Comparison) -> Callable[[], Figure]:
-    """Show one scan under all conditions: that which the alignment leaves as far off as most."""
-    off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
+def _fits(comparison: Comparison, off: Sequence[float]) -> list[FitCell]:
+    """Return one scan under all conditions: that which the alignment leaves as far off as most."""
     typical = int(np.argsort(off, kind="stable")[len(off) // 2])
     target = comparison.target
-    edges = _edges([target], 1 + 2 * _BEYOND)
+    edges = _edges([target], _BEYOND)
     cells = []
-    for condition in comparison.conditions:
-        if condition.name == UNNORMALISED:
-            continue
+    for condition in comparison.conditions[1:]:
         scan = condition.distributions[typical]
-        found = histogram_fit(scan, target)
-        cells.append(
-            FitCell(
-                f"{condition.name}: {comparison.scans[typical].name}",
-                FitCurves(
-                    _middles(edges),
-                    scan.density(edges),
-                    target.density(edges),
-                    scan.quantile(QUANTILE_LEVELS),
-                    target.quantile(QUANTILE_LEVELS),
-                ),
-                found.rmse,
-                found.w1,
-            )
+        curves = FitCurves(
+            _middles(edges),
+            scan.density(edges),
+            target.density(edges),
+            scan.quantile(QUANTILE_LEVELS),
+            target.quantile(QUANTILE_LEVELS),
         )
-    return partial(fit_figure, cells, units=_UNITS)
+        found = histogram_fit(scan, target)
+        name = f"{condition.name}: {comparison.scans[typical].name}"
+        cells.append(FitCell(name, curves, found.rmse, found.w1))
+    return cells
 
 
 def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
@@ -201,9 +183,10 @@ def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
 # ── the pair ──────────────────────────────────────────────────────────────────────────────────────
 
 _POINTS = 240
+_SOLVING = ("method", "objective", "regularisation", "solver", "landmarks")
 
 
-class _Side(NamedTuple):
+class _Scan(NamedTuple):
     """A scan: a slice of it, NaN outside the mask; its voxels; and what is known about them."""
 
     name: str
@@ -212,52 +195,40 @@ class _Side(NamedTuple):
     model: DensityModel
 
 
-def pair_of_scans(comparison: Comparison) -> tuple[PairSide, PairSide, PairSide, MapCurves]:
+def _pair(
+    comparison: Comparison, off: Sequence[float]
+) -> tuple[PairSide, PairSide, PairSide, MapCurves]:
     """Return a scan, the scan it is matched to, the result, and the map, as they are drawn."""
-    off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
     scans = comparison.scans
     far = int(np.argmax(off))
-    site = scans[far].site
-    others = [i for i, scan in enumerate(scans) if i != far and scan.site != site]
+    others = [i for i, scan in enumerate(scans) if scan.site != scans[far].site]
     near = min(others or [i for i in range(len(scans)) if i != far], key=lambda i: off[i])
     source, target = (_read(comparison.shared[i], comparison.max_bytes) for i in (far, near))
-    options = comparison.runs[0].study.options
-    chosen = Options(
-        method=options.method,
-        objective=options.objective,
-        regularisation=options.regularisation,
-        solver=options.solver,
-        landmarks=options.landmarks,
-    )
-    imap = method_of(chosen).solve(source.model, target.model, chosen).imap
+    study = comparison.runs[0].study
+    options = Options(**{name: getattr(study.options, name) for name in _SOLVING})
+    imap = method_of(options).solve(source.model, target.model, options).imap
     x = _grid(source.model.mixture)
     y, log_slope = imap.with_log_det_jacobian(x)
     straight = align(source.model.mixture, target.model.mixture)(x)
+    same = Affine(np.eye(1), np.zeros(1))
     return (
-        _side(source, None),
-        _side(target, None),
+        _side(source, same),
+        _side(target, same),
         _side(source._replace(name=f"matched to {target.name}"), imap),
         MapCurves(x, y, np.exp(log_slope), straight),
     )
 
 
-def _side(scan: _Side, imap: IntensityMap | None) -> PairSide:
-    """Return a scan as it is, or through a map: densities go along by the change of variables."""
+def _side(scan: _Scan, imap: IntensityMap) -> PairSide:
+    """Return a scan through a map: densities go along by the change of variables."""
     mixture = scan.model.mixture
-    x = _grid(mixture)
-    components = mixture.component_densities(x)
-    voxels, slice_ = scan.voxels, scan.slice_
-    if imap is not None:
-        inside = np.isfinite(slice_)
-        slice_ = slice_.copy()
-        slice_[inside] = imap(slice_[inside])
-        x, log_slope = imap.with_log_det_jacobian(x)
-        components = components / np.exp(log_slope)
-        levels, counts = np.unique(voxels, return_counts=True)
-        found = empirical_distribution(imap(levels), counts)
-    else:
-        found = empirical_distribution(voxels)
-    histogram = found.density(midpoint_edges(x))
+    inside = np.isfinite(scan.slice_)
+    slice_ = scan.slice_.copy()
+    slice_[inside] = imap(slice_[inside])
+    x, log_slope = imap.with_log_det_jacobian(_grid(mixture))
+    components = mixture.component_densities(_grid(mixture)) / np.exp(log_slope)
+    levels, counts = np.unique(scan.voxels, return_counts=True)
+    histogram = empirical_distribution(imap(levels), counts).density(midpoint_edges(x))
     density = DensityCurves(x, histogram, components.sum(axis=0), components)
     return PairSide(scan.name, slice_, density)
 
@@ -267,7 +238,7 @@ def _grid(mixture: GaussianMixture) -> FloatArray:
     return np.linspace(low, high, _POINTS)
 
 
-def _read(shared: SharedScan, max_bytes: int) -> _Side:
+def _read(shared: SharedScan, max_bytes: int) -> _Scan:
     scan, paths = shared.scan, shared.paths[0]
     model, record = read_results(paths)
     lesion = scan.lesion if record.setting("exclude") else None  # as its density was estimated
@@ -275,7 +246,6 @@ def _read(shared: SharedScan, max_bytes: int) -> _Side:
     refuse_other_inputs(paths, record, masked.files)
     picture, spacing = upright(masked.volume, masked.inside)
     slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
-    filled = np.isfinite(slice_)
-    rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
-    cut = slice_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    return _Side(scan.name, cut, np.asarray(values[counts], np.float64), model.model)
+    rows, columns = np.nonzero(np.isfinite(slice_))
+    cut = slice_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    return _Scan(scan.name, cut, np.asarray(values[counts], np.float64), model.model)

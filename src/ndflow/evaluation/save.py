@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -109,13 +110,14 @@ def _write(
     for name, rows in made.items():
         cells = ([_cell(part) for part in row.values()] for row in rows)
         write_table(folder / f"{name}.tsv", list(rows[0]), cells)
-    contents = {VERDICT: judged.encode(), "summary.txt": evaluation.text.encode()}
-    contents |= _drawn(comparison, progress, jobs)
-    for name, content in contents.items():
+    files = [f"{name}.tsv" for name in made]
+    texts = {VERDICT: judged.encode(), "summary.txt": evaluation.text.encode()}
+    for name, content in chain(texts.items(), _drawn(comparison, progress, jobs)):
         with new_file(folder / name, force=True) as file:
             file.write(content)
+        files.append(name)
+    files.sort()
     record_failures(folder, None, {"evaluate": comparison.failures})
-    files = sorted([*contents, *(f"{name}.tsv" for name in made)])
     EvaluationRecord(
         results={run.name: run.results for run in comparison.runs},
         files=tuple(files),
@@ -130,9 +132,8 @@ def _write(
     return evaluation
 
 
-def _drawn(comparison: Comparison, progress: Progress, jobs: int) -> dict[str, bytes]:
-    """Draw all figures, and return the contents of their files."""
-    files: dict[str, bytes] = {}
+def _drawn(comparison: Comparison, progress: Progress, jobs: int) -> Iterator[tuple[str, bytes]]:
+    """Draw all figures: the names and the contents of their files."""
     tasks = [Task(one.name, {"self": one}) for one in drawings(comparison)]
     progress.begin("figures", len(tasks))
     with closing(run_tasks(Drawing.files, tasks, jobs=jobs)) as outcomes:
@@ -140,8 +141,7 @@ def _drawn(comparison: Comparison, progress: Progress, jobs: int) -> dict[str, b
             if outcome.failure is not None:
                 raise NdflowError(outcome.failure.message)
             progress.step("figures", outcome)
-            files |= outcome.result
-    return files
+            yield from outcome.result.items()
 
 
 def add_table(
