@@ -199,8 +199,8 @@ def folds(
     )
 
 
-Floats = NDArray[np.floating[Any]]
-Features = tuple[Floats, Floats]  # of the training and of the test scans, one row per scan
+Voxels = NDArray[np.float32]
+Features = tuple[Voxels, Voxels]  # of the training and of the test scans, one row per scan
 
 
 def forest_probabilities(
@@ -351,9 +351,6 @@ def chance_level(reached: float, by_chance: Sequence[float]) -> Chance:
 ANATOMY, RANKS = "anatomy", "ranks"
 FLOORS = (RANKS, ANATOMY)
 
-Voxels = NDArray[np.float32]
-
-
 _SAMPLED = 40_000  # voxels of the whole grid that are kept
 _GRID = 1e-3  # millimetres: grids that differ by less are the same
 
@@ -378,8 +375,8 @@ class Lattice(NamedTuple):
 
 def lattice_of(
     volume: Volume,
-    values: FloatArray,
     counts: NDArray[np.bool_],
+    values: FloatArray,
     tissues: Sequence[FloatArray],
     alignment: IntensityMap,
 ) -> Lattice:
@@ -388,21 +385,27 @@ def lattice_of(
     Parameters
     ----------
     volume : the scan.
-    values, counts : (n,), its voxels, and whether each of them counts.
-    tissues : the probabilities of WM, GM and CSF in the voxels that count; may be empty.
+    counts : (n,), whether each of its voxels counts.
+    values, tissues : intensities, and probabilities of WM, GM and CSF, of those that count; there
+        may be no probabilities.
     alignment : to zero mean and unit standard deviation.
     """
+
+    def sampled(shown: FloatArray) -> Voxels:
+        picture = np.full(counts.shape, np.nan)
+        picture[counts] = shown
+        return _sampled(picture.reshape(volume.spatial_shape, order="F"))
+
     painted = None
     if tissues:  # as the tissue maps alone would give it: CSF 0, GM 1, WM 2
         wm, gm, csf = tissues
         whole = wm + gm + csf
-        picture = np.full(counts.shape, np.nan)
-        picture[counts] = np.divide(gm + 2 * wm, whole, out=np.zeros_like(whole), where=whole > 0)
-        painted = _sampled(picture.reshape(volume.spatial_shape, order="F"))
-    shown = np.where(counts, values, np.nan).reshape(volume.spatial_shape, order="F")
-    voxels = _sampled(shown)
+        shares = np.divide(gm + 2 * wm, whole, out=np.zeros_like(whole), where=whole > 0)
+        painted = sampled(shares)
+    voxels = sampled(values)
     aligned = voxels.copy()
-    aligned[np.isfinite(voxels)] = alignment(voxels[np.isfinite(voxels)])
+    inside = np.isfinite(voxels)
+    aligned[inside] = alignment(voxels[inside])
     places = np.rint(np.asarray(volume.affine) / _GRID) * _GRID
     grid = (volume.spatial_shape, tuple(places.ravel().tolist()))
     return Lattice(grid, voxels, aligned, painted)
@@ -455,29 +458,20 @@ def classify_folds(
     -------
     The probabilities, and the features of the training and of the test scans in each fold.
     """
+    models = {} if study is None else read_models(study, scans)
     features: list[Features] = []
     for train, test in parts:
-        ready = voxels if study is None else _normalised(voxels, scans, study, train)
-        features.append((ready[train].astype(np.float32), ready[test].astype(np.float32)))
+        ready = voxels
+        if study is not None:  # through maps to references that are made from the training scans
+            trained = [scans[place] for place in train]
+            goals = make_references(study, trained, models, nested=True).goals
+            ready = np.empty_like(voxels)
+            for place, scan in enumerate(scans):
+                goal = study.mode.goal_of(goals, scan.site)
+                ready[place] = goal.solve(models[scan.name]).imap(voxels[place])
+        features.append((ready[train], ready[test]))
     sites = [str(scan.site) for scan in scans]
     return forest_probabilities(features, parts, sites, seed=seed, trees=trees), features
-
-
-def _normalised(
-    voxels: Voxels,
-    scans: Sequence[Scan],
-    study: Study,
-    train: Indices,
-) -> FloatArray:
-    """Return the voxels through maps to references that were made from the training scans."""
-    models = read_models(study, scans)
-    trained = [scans[place] for place in train]
-    goals = make_references(study, trained, models, nested=True).goals
-    ready = np.empty(voxels.shape)
-    for place, scan in enumerate(scans):
-        goal = study.mode.goal_of(goals, scan.site)
-        ready[place] = goal.solve(models[scan.name]).imap(voxels[place])
-    return ready
 
 
 # ── tasks ─────────────────────────────────────────────────────────────────────────────────────────

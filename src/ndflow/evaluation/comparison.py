@@ -42,7 +42,6 @@ from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.mask import BoolArray
 from ndflow.image.read import Source, read_volume
 from ndflow.image.subject import Scan
-from ndflow.image.volume import Volume
 from ndflow.study.finished import (
     FinishedStudy,
     SharedScan,
@@ -51,7 +50,7 @@ from ndflow.study.finished import (
     shared_scans,
 )
 from ndflow.study.integrity import read_results, refuse_other_image, refuse_other_inputs
-from ndflow.study.plan import ResultPaths, Study
+from ndflow.study.plan import Study
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
 from ndflow.subject.records import MapRecord
 from ndflow.subject.tissue_maps import probabilities
@@ -339,14 +338,18 @@ def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
     ]
     for paths, (_, record) in zip(shared.paths, results, strict=True):
         refuse_other_inputs(paths, record, files)
-        after = _result_voxels(paths, record, volume, max_bytes)[counts]
+        result = read_volume(paths.image, max_bytes=max_bytes)
+        refuse_other_image(record, result)
+        if result.spatial_shape != volume.spatial_shape:
+            cause = f"has the shape {result.spatial_shape}, but the scan {volume.spatial_shape}"
+            raise FileError(paths.image, cause, "run the study again")
+        after = result.values(result.flat)[counts]
         if not np.isfinite(after).all():
             cause = "holds NaN or infinity inside the mask, where the scan does not"
             raise FileError(paths.image, cause, "run the study again")
         conditions.append(_measured(after, levels, tissues, slopes(record.map)))
-    return _ScanMeasures(
-        conditions, lattice_of(volume, values, counts, tissues, alignment), warnings
-    )
+    lattice = lattice_of(volume, counts, voxels, tissues, alignment)
+    return _ScanMeasures(conditions, lattice, warnings)
 
 
 def _levels(voxels: FloatArray, tissues: Sequence[FloatArray]) -> _Levels:
@@ -373,15 +376,3 @@ def _measured(
         [*quartiles(values, weight), *weighted_moments(values, weight)] for weight in levels.weights
     ]
     return _ConditionMeasures(distribution, np.array(found) if found else None, slopes)
-
-
-def _result_voxels(
-    paths: ResultPaths, record: MapRecord, volume: Volume, max_bytes: int
-) -> FloatArray:
-    """Return the voxels of a result, which must have the grid of its scan."""
-    result = read_volume(paths.image, max_bytes=max_bytes)
-    refuse_other_image(record, result)
-    if result.spatial_shape != volume.spatial_shape:
-        cause = f"has the shape {result.spatial_shape}, but the scan {volume.spatial_shape}"
-        raise FileError(paths.image, cause, "run the study again")
-    return result.values(result.flat)

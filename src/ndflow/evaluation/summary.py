@@ -73,20 +73,19 @@ ABOUT = {
     ),
 }
 
-# The overview: table, column, title there, and what it means.
-_OVERVIEW = (
-    ("fitness", "w1_own", "scans", "distance of a scan from the average of all, median, in sd"),
-    ("sites", "between", "sites", "distance between sites, in sd"),
-    ("sites", "within", "within", "distance of a scan from the average of its site, in sd"),
-    (
+# The overview: the title of a column, its table and name there, and what it means.
+_OVERVIEW = {
+    "scans": ("fitness", "w1_own", "distance of a scan from the average of all, median, in sd"),
+    "sites": ("sites", "between", "distance between sites, in sd"),
+    "within": ("sites", "within", "distance of a scan from the average of its site, in sd"),
+    "predicted": (
         "classification",
         "balanced",
-        "predicted",
         "balanced accuracy of a forest that predicts sites",
     ),
-    ("contrast", "dprime", "d′", "separability of GM and WM by intensity"),
-    ("repeats", "ratio", "repeats", "differences of scans of one subject, as a share of others"),
-)
+    "d′": ("contrast", "dprime", "separability of GM and WM by intensity"),
+    "repeats": ("repeats", "ratio", "differences of scans of one subject, as a share of others"),
+}
 _OF_FLOORS = {
     RANKS: "what remains if all scans have the same histogram",
     ANATOMY: "what remains if each tissue has one intensity in all scans",
@@ -114,7 +113,7 @@ class Section(NamedTuple):
 def overview(comparison: Comparison, made: Tables) -> str:
     """Return the most important numbers in a table of at most 100 columns, and how to read it."""
     columns: dict[str, dict[str, str]] = {}
-    for table, column, title, _ in _OVERVIEW:
+    for title, (table, column, _) in _OVERVIEW.items():
         if table in made:
             shown = "{:.0%}".format if column == "balanced" else _cell
             found = _column(made, table, column)
@@ -129,7 +128,8 @@ def overview(comparison: Comparison, made: Tables) -> str:
         [short, *(column.get(name, "–") for column in columns.values())]
         for name, short in names.items()
     ]
-    explained = {title: text for *_, title, text in _OVERVIEW} | {"tissues": _OF_TISSUES}
+    explained = {title: text for title, (*_, text) in _OVERVIEW.items()}
+    explained["tissues"] = _OF_TISSUES
     notes = [f"{title:<9}  {explained[title]}" for title in columns]
     notes += [f"{f'({floor})':<9}  {_OF_FLOORS[floor]}" for floor in floors]
     return "\n".join([*_aligned([["condition", *columns], *lines]), "", *notes]) + "\n"

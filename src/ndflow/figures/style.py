@@ -201,19 +201,20 @@ _NUMBER = re.compile(rb"-?\d+\.\d+")
 
 def svg(figure: Figure) -> bytes:
     """Return a figure as an SVG file."""
-    no_metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
-    file = BytesIO()
-    with drawing():
-        figure.savefig(file, format="svg", dpi=_DOTS, metadata=no_metadata)
-    return _DRAWN.sub(lambda element: _COORDINATES.sub(_shortened, element[0]), file.getvalue())
+    no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    content = _saved(figure, format="svg", metadata=no_metadata)
+    return _DRAWN.sub(lambda element: _COORDINATES.sub(_shortened, element[0]), content)
 
 
 def png(figure: Figure) -> bytes:
     """Return a figure as a PNG file."""
-    options: dict[str, Any] = {"metadata": {"Software": None}, "pil_kwargs": {"optimize": True}}
+    return _saved(figure, format="png", metadata={"Software": None}, pil_kwargs={"optimize": True})
+
+
+def _saved(figure: Figure, **options: Any) -> bytes:
     file = BytesIO()
     with drawing():
-        figure.savefig(file, format="png", dpi=_DOTS, **options)
+        figure.savefig(file, dpi=_DOTS, **options)
     return file.getvalue()
 
 
