@@ -84,8 +84,6 @@ from ndflow.values import FloatArray, real_array
 
 # ── tests and effects ─────────────────────────────────────────────────────────────────────────────
 
-_Alternative = Literal["two-sided", "less"]
-
 _NORMAL_95 = 1.959963984540054  # the 97.5th percentile of the normal distribution
 _ROUNDING = 1e-12  # relative to the largest number in the data
 
@@ -109,36 +107,23 @@ class CovariateEffect(NamedTuple):
     Attributes
     ----------
     slope, se : change of the value per unit of the covariate, and its standard error.
+    slope_low, slope_high : the 95 % confidence interval of the slope.
     correlation : partial correlation of value and covariate given the site; it has the sign of the
         slope.
+    correlation_low, correlation_high : the 95 % confidence interval of the correlation.
     p : two-sided p-value of the hypothesis that there is no effect.
-    n : number of scans whose covariates are known.
-    freedom : degrees of freedom of the residuals.
+    scans : number of scans whose covariates are known.
     """
 
     slope: float
     se: float
+    slope_low: float
+    slope_high: float
     correlation: float
+    correlation_low: float
+    correlation_high: float
     p: float
-    n: int
-    freedom: int
-
-    @property
-    def slope_interval(self) -> tuple[float, float]:
-        """The 95 % confidence interval of the slope."""
-        half = float(special.stdtrit(self.freedom, 0.975)) * self.se
-        return self.slope - half, self.slope + half
-
-    @property
-    def correlation_interval(self) -> tuple[float, float]:
-        """The 95 % confidence interval of the correlation."""
-        if self.freedom < 2:
-            return -1.0, 1.0
-        if abs(self.correlation) == 1:
-            return self.correlation, self.correlation
-        half = _NORMAL_95 / math.sqrt(self.freedom - 1)
-        middle = math.atanh(self.correlation)
-        return math.tanh(middle - half), math.tanh(middle + half)
+    scans: int
 
 
 _NO_DIFFERENCE = TestResult(0.0, 1.0)  # also where there are too few numbers to test
@@ -286,56 +271,62 @@ def covariate_effect(
                 "the covariate only varies together with the other covariates within sites, so "
                 "their effects cannot be told apart; leave one out"
             )
-    if not dy.any():
-        return CovariateEffect(0.0, 0.0, 0.0, 1.0, y.size, freedom)
-    # In units of the largest deviation, so that no square overflows or underflows.
-    unit_x, unit_y = np.abs(dx).max(), np.abs(dy).max()
-    dx, dy = dx / unit_x, dy / unit_y
-    xx, xy, yy = np.sum(dx * dx), np.sum(dx * dy), np.sum(dy * dy)
-    slope = float(xy / xx)
-    error = float(np.sqrt(np.sum((dy - slope * dx) ** 2) / freedom / xx))
-    certain = _without_test(slope, error, 1.0, alternative="two-sided")
-    # `scipy.special` rather than `scipy.stats`: every study imports this module.
-    p = float(2 * special.stdtr(freedom, -abs(slope / error))) if certain is None else certain.p
+    slope = error = correlation = 0.0
+    p = 1.0
+    if dy.any():
+        # In units of the largest deviation, so that no square overflows or underflows.
+        unit_x, unit_y = np.abs(dx).max(), np.abs(dy).max()
+        dx, dy = dx / unit_x, dy / unit_y
+        xx, xy, yy = np.sum(dx * dx), np.sum(dx * dy), np.sum(dy * dy)
+        slope = float(xy / xx)
+        error = float(np.sqrt(np.sum((dy - slope * dx) ** 2) / freedom / xx))
+        if abs(slope) > _ROUNDING:
+            # `scipy.special` rather than `scipy.stats`: every study imports this module.
+            t = abs(slope / error) if error > _ROUNDING else math.inf
+            p = float(2 * special.stdtr(freedom, -t))
+        slope, error = float(slope * unit_y / unit_x), float(error * unit_y / unit_x)
+        correlation = float(np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0))
+    half = float(special.stdtrit(freedom, 0.975)) * error
+    low, high = _correlation_interval(correlation, freedom)
     return CovariateEffect(
-        slope=float(slope * unit_y / unit_x),
-        se=float(error * unit_y / unit_x),
-        correlation=float(np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0)),
-        p=p,
-        n=y.size,
-        freedom=freedom,
+        slope, error, slope - half, slope + half, correlation, low, high, p, y.size
     )
 
 
+def _correlation_interval(correlation: float, freedom: int) -> tuple[float, float]:
+    if freedom < 2:
+        return -1.0, 1.0
+    if abs(correlation) == 1:
+        return correlation, correlation
+    half = _NORMAL_95 / math.sqrt(freedom - 1)
+    middle = math.atanh(correlation)
+    return math.tanh(middle - half), math.tanh(middle + half)
+
+
 def _t_test(
-    a: FloatArray, b: FloatArray, largest: float, *, paired: bool, alternative: _Alternative
+    a: FloatArray,
+    b: FloatArray,
+    largest: float,
+    *,
+    paired: bool,
+    alternative: Literal["two-sided", "less"],
 ) -> TestResult:
     """Return the t-test of the means of two samples; rounding is relative to `largest`."""
     from scipy import stats  # which takes half a second to import
 
     difference = float(a.mean() - b.mean())
     deviation = (a - b).std(ddof=1) if paired else max(a.std(ddof=1), b.std(ddof=1))
-    certain = _without_test(difference, float(deviation), largest, alternative=alternative)
-    if certain is not None:
-        return certain
+    if abs(difference) <= _ROUNDING * largest:
+        return _NO_DIFFERENCE
+    if deviation <= _ROUNDING * largest:
+        impossible = alternative == "less" and difference > 0
+        return TestResult(float(np.copysign(np.inf, difference)), float(impossible))
     if paired:
         statistic, p = stats.ttest_rel(a, b, alternative=alternative)
     else:  # from moments: given a sample of equal numbers, `ttest_ind` warns of lost precision
         first, second = ((x.mean(), x.std(ddof=1), x.size) for x in (a, b))
         statistic, p = stats.ttest_ind_from_stats(*first, *second, alternative=alternative)
     return TestResult(float(statistic), float(p))
-
-
-def _without_test(
-    difference: float, deviation: float, largest: float, *, alternative: _Alternative
-) -> TestResult | None:
-    """Return the result where rounding decides it; None where a test is needed."""
-    if abs(difference) <= _ROUNDING * largest:
-        return _NO_DIFFERENCE
-    if deviation <= _ROUNDING * largest:
-        impossible = alternative == "less" and difference > 0
-        return TestResult(float(np.copysign(np.inf, difference)), float(impossible))
-    return None
 
 
 def _largest(a: FloatArray, b: FloatArray) -> float:

@@ -25,12 +25,17 @@ from ndflow.evaluation.sites import (
     distance_within_sites,
     repeatability,
 )
-from ndflow.evaluation.statistics import covariate_effect, intraclass_correlation, paired_t
+from ndflow.evaluation.statistics import (
+    brown_forsythe,
+    covariate_effect,
+    holm,
+    intraclass_correlation,
+    paired_t,
+)
 from ndflow.evaluation.tissues import (
     TISSUE_ROWS,
     coefficient_of_variation,
     separability,
-    tissue_table,
 )
 from ndflow.image.subject import Scan
 from ndflow.study.finished import covariate_values
@@ -179,18 +184,33 @@ def _tissue_scans(comparison: Comparison) -> list[Row]:
 
 
 def _tissue(comparison: Comparison) -> list[Row]:
-    """The quartiles of tissues over all scans, tested against the alignment."""
+    """The quartiles of tissues over all scans, with tests against the alignment."""
     rows = []
+    known = {condition.name: _quartiles(own) for condition, own in _with_tissues(comparison)}
     for condition, tissues in _with_tissues(comparison):
-        medians = tissues[:, :, 1].mean(axis=0)
+        medians, columns = tissues[:, :, 1].mean(axis=0), known[condition.name]
         gap = abs(float(medians[_WM] - medians[_GM]))
+        tests: dict[str, list[float]] = {}
         # What is not normalised, and the alignment itself, are not tested against it.
-        tested = condition.name not in (UNNORMALISED, AFFINE)
-        base = comparison.affine.tissues if tested else None
-        before = None if base is None else base[:, :, :3]
-        cells = tissue_table(tissues[:, :, :3], before, TISSUE_ROWS, gap)
-        rows += [{"condition": condition.name} | cell._asdict() for cell in cells]
+        if condition.name not in (UNNORMALISED, AFFINE):
+            pairs = list(zip(columns, known[AFFINE], strict=True))
+            for name in ("unpaired", "paired"):
+                p = [brown_forsythe(*pair, paired=name == "paired").p for pair in pairs]
+                tests |= {name: p, f"{name}_holm": holm(p).tolist()}
+        for number, column in enumerate(columns):
+            row: Row = {"condition": condition.name, "tissue": TISSUE_ROWS[number // 3]}
+            sd = float(column.std(ddof=1))
+            row |= {"quartile": number % 3 + 1, "mean": float(column.mean())}
+            row |= {"sd": sd, "relative_sd": sd / gap}
+            for name in ("unpaired", "paired", "unpaired_holm", "paired_holm"):
+                row[name] = tests[name][number] if tests else None
+            rows.append(row)
     return rows
+
+
+def _quartiles(tissues: FloatArray) -> FloatArray:
+    """The quartiles of the first tissue, then of the next, (9, scans)."""
+    return tissues[:, :, :3].reshape(len(tissues), -1).T
 
 
 def separabilities(condition: Condition) -> FloatArray:
@@ -245,13 +265,9 @@ def _covariate(comparison: Comparison) -> list[Row]:
         for place, covariate in enumerate(known):
             others = [one.values for one in known[:place] + known[place + 1 :]]
             for tissue, medians in zip(TISSUE_ROWS, tissues[:, :, 1].T, strict=True):
-                one = covariate_effect(medians, covariate.values, sites, others)
-                row: Row = {"condition": condition.name, "covariate": covariate.label}
-                row |= {"tissue": tissue, "slope": one.slope, "se": one.se}
-                row["slope_low"], row["slope_high"] = one.slope_interval
-                row["correlation"] = one.correlation
-                row["correlation_low"], row["correlation_high"] = one.correlation_interval
-                rows.append(row | {"p": one.p, "scans": one.n})
+                effect = covariate_effect(medians, covariate.values, sites, others)
+                row = {"condition": condition.name, "covariate": covariate.label, "tissue": tissue}
+                rows.append(row | effect._asdict())
     return rows
 
 
