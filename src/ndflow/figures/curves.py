@@ -235,7 +235,12 @@ def fit_figure(cells: Sequence[FitCell], *, units: str = "intensity") -> Figure:
             _draw_fit(left, cell.fit)
             title = style.label(cell.name, int(_LETTERS * width / across))
             left.set_title(f"{title}\nRMSE {cell.rmse:.3g} · W1 {cell.w1:.3g}", fontsize=8.5)
-            _quantiles(upper, cell.fit)
+            target = np.asarray(cell.fit.target_quantiles)
+            ends = [target.min(), target.max()]
+            upper.plot(ends, ends, color=style.INK, lw=0.8, ls="--")
+            upper.plot(target, np.asarray(cell.fit.quantiles), color=style.ACCENT, lw=1.4)
+            upper.set_ylabel("scan quantile")
+            upper.tick_params(labelbottom=False)
             _draw_differences(lower, cell.fit, 1.1 * reach or 1.0)
             figure.align_ylabels([upper, lower])
             if i + across >= len(cells):
@@ -246,15 +251,6 @@ def fit_figure(cells: Sequence[FitCell], *, units: str = "intensity") -> Figure:
             axes.set_ylim(0, top)
         _draw_legend(lefts[0])
     return figure
-
-
-def _quantiles(axes: Axes, fit: FitCurves) -> None:
-    target = np.asarray(fit.target_quantiles)
-    ends = [target.min(), target.max()]
-    axes.plot(ends, ends, color=style.INK, lw=0.8, ls="--")
-    axes.plot(target, np.asarray(fit.quantiles), color=style.ACCENT, lw=1.4)
-    axes.set_ylabel("scan quantile")
-    axes.tick_params(labelbottom=False)
 
 
 # ── panels ────────────────────────────────────────────────────────────────────────────────────────
