@@ -63,7 +63,7 @@ def write_page(
 
 def page_of_evaluation(
     runs: Sequence[str],
-    evaluation: Path,
+    output: str | None,
     progress: ProgressDisplay,
     max_bytes: int,
     *,
@@ -73,11 +73,11 @@ def page_of_evaluation(
 
     Parameters
     ----------
-    runs : the folders of the runs that were compared.
-    evaluation : the folder of the evaluation.
+    runs : the folders of the studies that were compared.
+    output : that of the evaluation, if the user says.
     progress, max_bytes, force : as for `write_page`.
     """
     for run in runs:
-        if os.path.realpath(Path(run) / EVALUATION) == os.path.realpath(evaluation):
+        if output is None or os.path.realpath(Path(run) / EVALUATION) == os.path.realpath(output):
             return write_page(Path(run), progress, max_bytes, force=force)
     return None

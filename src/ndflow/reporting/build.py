@@ -63,6 +63,7 @@ from ndflow.study.finished import (
     list_page,
     page_fingerprint,
     preparation_of,
+    results_fingerprint,
     studies_in,
     unchanging,
 )
@@ -335,8 +336,19 @@ def _channels_page(run: FinishedStudy, sample: int, progress: Progress) -> Page:
             ("Subjects", f"{done} normalised, {len(read_failures(folder))} failed"),
             ("Reference", record.reference or "made from these subjects"),
         ),
-        **evaluation_section(folder / EVALUATION, run.results),
+        **_evaluations(run),
     )
+
+
+def _evaluations(run: FinishedStudy) -> dict[str, Any]:
+    """Return what the evaluation of each channel says, one after the other."""
+    parts: dict[str, list[Any]] = {}
+    for name in run.record.channels:
+        study = replace(run.study, scans=[scan.alone(name) for scan in run.study.scans])
+        found = evaluation_section(run.study.folder / EVALUATION / name, results_fingerprint(study))
+        for what, own in found.items():
+            parts.setdefault(what, []).extend(own)
+    return dict(parts)
 
 
 def _prepared_page(folder: Path, sample: int, progress: Progress) -> Page:

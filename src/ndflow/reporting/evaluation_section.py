@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ndflow.errors import FileError
-from ndflow.evaluation.measure import TISSUE_ROWS
 from ndflow.evaluation.save import VERDICT
 from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE, Section
+from ndflow.evaluation.tissues import TISSUE_ROWS
 from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited

@@ -112,8 +112,23 @@ class SharedScan:
     paths: Sequence[ResultPaths]
 
 
-def read_finished(folders: Sequence[AnyPath]) -> list[FinishedStudy]:
-    """Read finished studies; they are named after their folders."""
+def together_in(folder: AnyPath) -> tuple[str, ...]:
+    """Return the channels of a finished study that were normalised together; none of a single."""
+    path = Path(folder)
+    record = None if studies_in(path) or not path.is_dir() else read_record(path)
+    return record.channels if record is not None and len(record.channels) > 1 else ()
+
+
+def read_finished(
+    folders: Sequence[AnyPath], channel: str | None = None
+) -> list[FinishedStudy]:
+    """Read finished studies; they are named after their folders.
+
+    Parameters
+    ----------
+    folders : of the studies.
+    channel : the only one to look at, of several that were normalised together.
+    """
     paths = [Path(os.path.realpath(folder)) for folder in folders]
     for place, path in enumerate(paths):
         if path in paths[:place]:
@@ -123,10 +138,11 @@ def read_finished(folders: Sequence[AnyPath]) -> list[FinishedStudy]:
     while len(set(names)) < len(names):  # same name: add the folder they lie in, and so on
         depth += 1
         names = ["/".join(path.parts[-depth:]) for path in paths]
-    return [_read(Path(folder), name) for folder, name in zip(folders, names, strict=True)]
+    pairs = zip(folders, names, strict=True)
+    return [_read(Path(folder), name, channel) for folder, name in pairs]
 
 
-def _read(folder: Path, name: str) -> FinishedStudy:
+def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
     if not folder.is_dir():
         raise FileError(folder, "not a folder", _NO_STUDY)
     if inside := studies_in(folder):
@@ -143,6 +159,11 @@ def _read(folder: Path, name: str) -> FinishedStudy:
     ]
     if not scans:
         raise FileError(folder, "holds no normalised scan", "look at its failures.tsv")
+    if channel is not None:
+        if channel not in record.channels:
+            cause = f"a study of {', '.join(record.channels)}, not of {channel}"
+            raise FileError(folder, cause, "compare studies of the same channels")
+        scans = [scan.alone(channel) for scan in scans]
     try:
         options = Options(**chosen_options(record.settings))
     except (InvalidValueError, TypeError, ValueError) as error:
@@ -177,7 +198,9 @@ def results_fingerprint(study: Study) -> str:
 
 
 @contextmanager
-def unchanging(folders: Sequence[AnyPath]) -> Iterator[list[FinishedStudy]]:
+def unchanging(
+    folders: Sequence[AnyPath], channel: str | None = None
+) -> Iterator[list[FinishedStudy]]:
     """Read finished studies, and make sure that they stay as they are while the block runs.
 
     Other runs are kept away by a lock. Not every system has locks, so the results are compared
@@ -188,7 +211,7 @@ def unchanging(folders: Sequence[AnyPath]) -> Iterator[list[FinishedStudy]]:
     FileError : if a folder holds no finished study, a run is at work in it, or its results changed.
     """
     with reading(Path(one) for one in folders if (Path(one) / PROVENANCE).exists()):
-        runs = read_finished(folders)
+        runs = read_finished(folders, channel)
         yield runs
         for run in runs:
             if results_fingerprint(run.study) != run.results:

@@ -12,9 +12,8 @@ from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation.distribution import empirical_distribution
-from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves
+from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves, scan_figure
 from ndflow.figures.joint import JointVoxels, joint_figure
-from ndflow.figures.scan_panels import scan_figure
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
 
