@@ -375,6 +375,8 @@ def run_demo(
         progress=progress,
         command=command,
     )
+    if isinstance(evaluation, dict):
+        raise TypeError("the scans of the demonstration have one channel")
     sites, apart = evaluation.comparison.sites or [], {}
     for condition in evaluation.comparison.conditions:
         apart[condition.name] = distance_between_sites(condition.quantiles, sites)

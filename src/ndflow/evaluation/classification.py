@@ -60,8 +60,8 @@ from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
 from ndflow.study.references import make_references, read_reference
 from ndflow.study.tasks import Failure, Progress, Task, run_tasks
-from ndflow.transport import IntensityMap
 from ndflow.subject.records import ScanModel
+from ndflow.transport import IntensityMap
 from ndflow.values import FloatArray
 
 # ── predictions ───────────────────────────────────────────────────────────────────────────────────

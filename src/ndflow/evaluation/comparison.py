@@ -40,7 +40,7 @@ from ndflow.evaluation.distribution import (
 from ndflow.evaluation.tissues import TISSUE_ROWS, quartiles, weighted_moments
 from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.mask import BoolArray
-from ndflow.image.read import Source, read_volume
+from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.study.finished import (
     FinishedStudy,

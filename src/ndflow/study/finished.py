@@ -119,9 +119,7 @@ def together_in(folder: AnyPath) -> tuple[str, ...]:
     return record.channels if record is not None and len(record.channels) > 1 else ()
 
 
-def read_finished(
-    folders: Sequence[AnyPath], channel: str | None = None
-) -> list[FinishedStudy]:
+def read_finished(folders: Sequence[AnyPath], channel: str | None = None) -> list[FinishedStudy]:
     """Read finished studies; they are named after their folders.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Listing: the subjects that a table, a folder or a BIDS dataset lists; and what results are called.
+"""Listing: the subjects that a table, a folder or a BIDS dataset lists; and names of results.
 
 Plain results are ``OUT/images/<name>.nii.gz`` with sidecars ``OUT/maps/<name>.json``; those of a
 BIDS dataset have the names of a BIDS derivative, with sidecars beside the images.

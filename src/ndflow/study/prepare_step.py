@@ -1,7 +1,7 @@
 """Prepare: a raw scan without its bias field, its brain mask and tissue maps, as a BIDS derivative.
 
-OUT/sub-*/[ses-*/]anat/    the prepared images, masks and tissue probability maps; the sidecar of the
-                           image of the first channel is the record of all of them
+OUT/sub-*/[ses-*/]anat/    the prepared images, masks and tissue probability maps; the sidecar of
+                           the image of the first channel is the record of all of them
 OUT/figures/<image>.png    a picture of each scan for quality control
 OUT/study.tsv              the prepared scans, for ``ndflow cohort``
 OUT/study_space-MNI.tsv    their copies in the space of a template, where there are any
@@ -322,8 +322,8 @@ class PrepareStep(Step):
             content = record.content(about)
             list_outputs(pending, paths.record, content, (*write.written, *unused))
         seconds = sum(record.seconds.values())
-        content_of = content_of(scan, key.inputs)
-        return Done(False, record.warnings, record.doubts, content_of, seconds=seconds)
+        same = content_of(scan, key.inputs)
+        return Done(False, record.warnings, record.doubts, same, seconds=seconds)
 
     def _metadata(self, scan: Subject, choices: Choices) -> dict[str, Any]:
         """Return what BIDS wants to know about a prepared image."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,7 @@ from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.preparation.brain import contrast_in_name, is_other_contrast
-from ndflow.study.checks import Doubts, labeller_doubts, odd_scans
+from ndflow.study.checks import labeller_doubts, odd_scans
 from ndflow.study.plan import Study, reference_name
 from ndflow.study.tasks import Outcome, Progress
 from ndflow.study.weights import (
@@ -86,7 +87,7 @@ class References(NamedTuple):
     study: Study
     read: tuple[FileHash, ...] = ()
     weights: ScanWeights = EQUAL
-    odd: Doubts = {}
+    odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     of_study: tuple[Doubt, ...] = ()
 
     def goal(self, scan: Subject) -> Goal:

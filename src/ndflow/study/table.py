@@ -1,8 +1,8 @@
 """Tables of scans: one row per scan, with the names of the columns in the first row.
 
 ``image`` is required, or one column per channel, called like the channel; ``subject``, ``site``,
-``mask``, ``lesion``, ``gm``, ``wm`` and ``csf`` are known, in upper or lower case. Any other column,
-such as ``age``, is a covariate; but one that is named almost like a known column, or that holds
+``mask``, ``lesion``, ``gm``, ``wm`` and ``csf`` are known, in upper or lower case. Any other
+column, such as ``age``, is a covariate; but one that is named almost like a known column, or that holds
 images, was probably meant to be used. Paths are relative to the table. An empty cell and ``n/a``
 both mean that there is no value, and blanks around a value do not count.
 
@@ -56,7 +56,7 @@ def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
 
     Raises
     ------
-    FileError : if the file cannot be read, or is not such a table; it names the rows that are wrong.
+    FileError : if the file cannot be read, or is not such a table; it names the wrong rows.
     """
     check_channel_names(channels)
     several = len(channels) > 1

@@ -121,7 +121,7 @@ class SavedMap(NamedTuple):
 
     imap: IntensityMap
     name: str = "the map"
-    files: Hashes = {}
+    files: Hashes = {}  # noqa: RUF012  (never changed)
     record: MapRecord | None = None
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -50,7 +51,7 @@ class SourceModel(NamedTuple):
     models: dict[str, DensityModel]
     settings: dict[str, JSON]
     sha256: tuple[str, ...] = ()
-    images: dict[str, tuple[str, ...]] = {}
+    images: Mapping[str, tuple[str, ...]] = MappingProxyType({"": ()})
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     channel_names: tuple[str, ...] = ()
