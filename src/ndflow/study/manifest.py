@@ -1,8 +1,8 @@
 """What is ours in the folder of a study, what must not be there, and whether it is still as it was.
 
 A file is ours if a record lists it (`ndflow.files.manifest`): ``provenance.json`` lists the files
-at the top of the folder and all records, the record of a scan those of the scan. No other file is ever replaced or
-removed.
+at the top of the folder and all records, the record of a scan those of the scan. No other file is
+ever replaced or removed.
 
 Three things can be wrong with a file of a finished study: it is *missing*; it is *changed*, so that
 it is not what the study read or wrote; or it is *foreign*, so that no record lists it. Lists for

@@ -2,9 +2,9 @@
 
 ``image`` is required, or one column per channel, called like the channel; ``subject``, ``site``,
 ``mask``, ``lesion``, ``gm``, ``wm`` and ``csf`` are known, in upper or lower case. Any other
-column, such as ``age``, is a covariate; but one that is named almost like a known column, or that holds
-images, was probably meant to be used. Paths are relative to the table. An empty cell and ``n/a``
-both mean that there is no value, and blanks around a value do not count.
+column, such as ``age``, is a covariate; but one that is named almost like a known column, or that
+holds images, was probably meant to be used. Paths are relative to the table. An empty cell and
+``n/a`` both mean that there is no value, and blanks around a value do not count.
 
 ``OUT/scans.tsv`` lists the images of a study in the same way, with columns more (`OURS`): the
 ``name`` of an image, and where its ``output`` and its ``sidecar`` are; where channels belong
