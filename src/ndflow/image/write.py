@@ -20,10 +20,9 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, Hashed, check_new, new_file, sync
 from ndflow.files.stream import GzipWriter, gzip_writer, is_compressed
-from ndflow.image.mgh import MGH_TYPES, mgh_ends, mgh_header
-from ndflow.image.nifti import nifti_head, nifti_header
+from ndflow.image.headers import MGH_TYPES, header_bytes, mgh_header, nifti_header
 from ndflow.image.read import IMAGE_KINDS, kind_of, pair_names
-from ndflow.image.volume import PIECE, Volume
+from ndflow.image.volume import Volume, slices
 
 _INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
 DTYPES = ("float32", "float64", *_INTEGERS)
@@ -95,13 +94,14 @@ def write_volume(
         raise InvalidValueError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
     names = _files(path)
     geometry = (like.header, like.shape, like.affine, np.dtype(dtype))
-    tail = b""
     if kind_of(names[0]) == ".mgh":
         if scaling != (1.0, 0.0):
             raise FileError(path, "MGH files have no scaling", "write NIfTI")
-        head, stored, tail = mgh_ends(*geometry)
+        header = mgh_header(*geometry)
     else:
-        head, stored = nifti_head(*geometry, single=len(names) == 1, scaling=scaling)
+        header = nifti_header(*geometry, single=len(names) == 1, scaling=scaling)
+    head, tail = header_bytes(header)
+    stored = np.dtype(dtype).newbyteorder(header.endianness)
     keep = (*inputs, *(read.file for read in like.files))
     clipped = 0
     with ExitStack() as stack:
@@ -189,8 +189,8 @@ def cast_to(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], i
     if values.dtype.kind == "f":
         values = np.rint(values.astype(np.float64))
     # Not `> high`: as a double, 2**63 - 1 becomes 2**63. But high + 1 is a double for every type.
-    below, above, missing = values < low, values >= high + 1, np.isnan(values)
-    fits = ~(below | above | missing)
+    below, above = values < low, values >= high + 1
+    fits = (values >= low) & ~above
     result = np.zeros(values.shape, dtype)
     result[fits] = values[fits].astype(dtype)
     result[below], result[above] = low, high
@@ -207,8 +207,8 @@ def _cast_chunks(
         left -= flat.size
         if left < 0:
             break
-        for start in range(0, flat.size, PIECE):
-            yield cast_to(flat[start : start + PIECE], dtype)
+        for piece in slices(flat.size):
+            yield cast_to(flat[piece], dtype)
     if left:
         wrong = "more" if left < 0 else f"{left} fewer"
         raise InvalidValueError(f"chunks hold {wrong} values than the {size} voxels of the image")

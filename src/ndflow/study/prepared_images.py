@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
 from ndflow.files.stream import sha256_of
+from ndflow.image.headers import nifti_header
 from ndflow.image.mask import BRAIN, holds_found_brain, mark_found_brain
-from ndflow.image.nifti import nifti_header
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume

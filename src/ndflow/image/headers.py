@@ -1,0 +1,390 @@
+"""Headers of NIfTI and of FreeSurfer's MGH: parsed and checked, and built for new images.
+
+nibabel takes the fields apart; nothing in them is believed, and no memory is spent on what they
+announce, before it has been checked. NIfTI-1 and NIfTI-2 are read in both byte orders, as a single
+file or as a pair of header and data.
+
+An MGH file begins with a header of fixed size. After the voxels come a footer of five numbers (TR,
+flip angle, TE, TI and field of view), which nibabel counts as part of the header, and tags of
+FreeSurfer (command lines, a colour table), each with a number and most with the length of their
+content. Both may be missing, but nothing else may follow: a damaged header can give fewer voxels
+than there are, and then the rest of them would be taken for a footer. Everything is big-endian.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import math
+import struct
+from typing import Any, NamedTuple
+
+import numpy as np
+from nibabel.freesurfer.mghformat import MGHHeader
+from nibabel.nifti1 import (
+    Nifti1Extension,
+    Nifti1Header,
+    Nifti1PairHeader,
+    data_type_codes,
+    xform_codes,
+)
+from nibabel.nifti2 import Nifti2Header, Nifti2PairHeader
+from nibabel.spatialimages import HeaderDataError
+from numpy.typing import NDArray
+
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.stream import Stream
+from ndflow.image.volume import Header, slices
+from ndflow.values import FloatArray
+
+MOST_BYTES = 1 << 26  # before the voxels: a header with all its extensions
+MOST_AFTER = 1 << 20  # no file has as many bytes after its voxels; a colour table takes 100,000
+MGH_TYPES = ("uint8", "uint16", "int16", "int32", "float32")
+
+_DAMAGED = "its header is damaged: copy or download it again"
+_CONVERT = "convert it to a real-valued image first, one for each part or colour"
+_NIFTI = {348: Nifti1Header, 540: Nifti2Header}  # by the size of the fixed part
+_LONGEST_AXIS = 32767  # of NIfTI-1
+_MGH_VERSION = b"\0\0\0\1"  # the only one; every file begins with it
+_MGH_START = 284  # the offset of the first voxel, in every file
+_MGH_BYTES, _FOOTER_BYTES = 90, 20  # that are used, before and after the voxels
+_PLAUSIBLE = 1e-6, 1e9  # magnitudes of the numbers in a footer, if they are not 0
+_LAST_TAG = 255  # the highest that FreeSurfer has given out is below 50
+_WITHOUT_LENGTH = (1, 2, 10, 11, 12, 20)  # tags whose content is not preceded by its length
+_SHORT_LENGTH = 30  # a tag whose length has 4 bytes, not 8
+_PADDING = 4096  # most zeros at the end of a file
+
+# nibabel logs what it corrects in a header; silent unless the application configures logging.
+_LOG = logging.getLogger(__name__)
+_LOG.addHandler(logging.NullHandler())
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+
+
+class Layout(NamedTuple):
+    """Where the voxels lie in a file, and what they mean.
+
+    Attributes
+    ----------
+    header : nibabel's header, of the fixed part only.
+    shape : the length of each axis, the first one varying fastest.
+    dtype : the type of a voxel, with its byte order.
+    gap : how many bytes lie between the fixed part, or the beginning of a file of data alone, and
+        the first voxel.
+    slope, inter : a value is ``slope · stored + inter``.
+    """
+
+    header: Header
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    gap: int
+    slope: float
+    inter: float
+
+
+def read_header(stream: Stream, *, single: bool) -> Layout:
+    """Read and check the fixed part of a header.
+
+    Parameters
+    ----------
+    stream : the file, at its beginning.
+    single : whether the voxels follow in the same file.
+
+    Raises
+    ------
+    FileError : if the header is invalid, or not that of one volume of real numbers.
+    """
+    path = stream.path
+    first = stream.read(4, "header").tobytes()
+    orders = {int.from_bytes(first, "little"): "<", int.from_bytes(first, "big"): ">"}
+    size = next((size for size in _NIFTI if size in orders), None)
+    make: Any
+    if size is not None:
+        make = _NIFTI[size]
+        block = first + stream.read(size - 4, "header").tobytes()
+        header: Header = make(block, orders[size], check=False)
+        shape, gap = _nifti_shape(path, header), _nifti_gap(path, header, single=single)
+    elif first == _MGH_VERSION and single:
+        make, gap = MGHHeader, 0
+        header = make(first + stream.read(_MGH_START - 4, "header").tobytes()[: _MGH_BYTES - 4])
+        shape = tuple(int(length) for length in header.get_data_shape())
+    else:
+        hint = "check that it is the right file, or convert it to NIfTI first"
+        raise FileError(path, "neither NIfTI nor MGH", hint)
+    if problem := shape_problem(shape):
+        raise FileError(path, *problem)
+    dtype = _voxel_type(path, header)
+    _refuse_orientation(path, header)
+    try:
+        slope, inter = header.get_slope_inter()
+        header.check_fix(_LOG, 40)
+    except HeaderDataError as error:
+        raise FileError(path, f"its header is invalid ({error})", _DAMAGED) from None
+    if slope is None:
+        slope, inter = 1.0, 0.0
+    return Layout(header, shape, dtype, gap, slope, inter)
+
+
+def whole_header(path: str, header: Header, before: bytes, after: bytes) -> Header:
+    """Complete a header with what lies beyond its fixed part.
+
+    Parameters
+    ----------
+    path : the file, for messages.
+    header : of the fixed part.
+    before : what lies between the fixed part and the voxels: header extensions of NIfTI.
+    after : what follows the voxels, or the first `MOST_AFTER` bytes of it.
+
+    Raises
+    ------
+    FileError : if an extension is invalid, or something follows that is neither padding nor MGH's.
+    """
+    is_mgh = isinstance(header, MGHHeader)
+    footer, tags = after[:_FOOTER_BYTES], after[_FOOTER_BYTES:]
+    surplus = not (_is_footer(footer) and _are_tags(tags)) if is_mgh else after.strip(b"\0")
+    if surplus:
+        cause = "holds more than the voxels that its header describes"
+        raise FileError(path, cause, "its header is damaged, or belongs to another file")
+    if is_mgh:
+        make: Any = MGHHeader
+        return make(header.binaryblock[:_MGH_BYTES] + footer)
+    at = 4
+    while before[:1].strip(b"\0") and len(before) - at >= 16:  # the first byte: whether there are
+        size, code = struct.unpack_from(header.endianness + "2i", before, at)
+        if not 8 <= size <= len(before) - at:
+            raise FileError(path, f"a header extension of {size} bytes", _DAMAGED)
+        # Always the generic class: the others would try to parse the content.
+        header.extensions.append(Nifti1Extension(code, before[at + 8 : at + size]))
+        at += size
+    return header
+
+
+def refuse_other_type(path: str, voxels: NDArray[Any]) -> None:
+    """Refuse integers of MGH that are floats, and the reverse, because the header is wrong.
+
+    Both take 4 bytes, and their codes differ in one bit. Any integer below 2²³ is a denormal number
+    when read as a float; floats of any sensible size are integers beyond 2²⁸.
+    """
+    if voxels.dtype.itemsize != 4:
+        return
+    floats = voxels.dtype.kind == "f"
+    flat = voxels.reshape(-1, order="F")
+    for piece in slices(flat.size):
+        sizes = np.abs(flat[piece].astype(np.float64))
+        odd = sizes < np.finfo(np.float32).tiny if floats else sizes > 1 << 28
+        if not (odd | (sizes == 0)).all():
+            return
+    if flat.any():
+        given, likely = ("float32", "int32") if floats else ("int32", "float32")
+        raise FileError(path, f"its voxels look like {likely}, not {given}", _DAMAGED)
+
+
+def shape_problem(shape: tuple[int, ...]) -> tuple[str, str] | None:
+    """Return what is wrong with a shape and what to try, or None for a single volume."""
+    if not shape or min(shape) < 1:
+        return f"an image of the shape {shape} has no voxels", _DAMAGED
+    if math.prod(shape[3:]) > 1:
+        several = f"{math.prod(shape[3:])} volumes in one image, of the shape {shape}"
+        return several, "give one volume: extract it (fslroi), or average them (fslmaths -Tmean)"
+    return None
+
+
+def affine_of(path: str, header: Header) -> FloatArray:
+    """Return the affine from voxels to millimetres."""
+    try:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.array(header.get_best_affine(), dtype=np.float64)
+    except (HeaderDataError, ValueError) as error:
+        raise FileError(path, f"its orientation is invalid ({error})", _DAMAGED) from None
+
+
+def _nifti_shape(path: str, header: Header) -> tuple[int, ...]:
+    axes, *lengths = header["dim"].tolist()
+    if not 1 <= axes <= 7:
+        raise FileError(path, f"its header gives {axes} axes", _DAMAGED)
+    return tuple(lengths[:axes])
+
+
+def _nifti_gap(path: str, header: Header, *, single: bool) -> int:
+    magic = bytes(header["magic"].item())
+    if magic != (header.single_magic if single else header.pair_magic):
+        cause = f"not a {'single NIfTI file' if single else 'NIfTI header'}: its magic is {magic!r}"
+        hint = "name a single file .nii, and a pair .hdr and .img; convert ANALYZE 7.5 to NIfTI"
+        raise FileError(path, cause, hint)
+    least = header.single_vox_offset if single else 0
+    offset = float(header["vox_offset"]) or least
+    if not (least <= offset <= MOST_BYTES and offset == int(offset)):
+        cause = f"its data begin at byte {offset:g} (vox_offset), but {least} is the least possible"
+        raise FileError(path, cause, _DAMAGED)
+    return int(offset) - (header.sizeof_hdr if single else 0)
+
+
+def _voxel_type(path: str, header: Header) -> np.dtype[Any]:
+    code = int(header["type" if isinstance(header, MGHHeader) else "datatype"])
+    try:
+        dtype: np.dtype[Any] = header.get_data_dtype()
+    except KeyError:
+        cause = f"its voxels are of an unknown type (code {code})"
+        raise FileError(path, cause, _CONVERT) from None
+    if dtype.kind not in "uif" or dtype.itemsize > 8:
+        name = data_type_codes.label[code]
+        raise FileError(path, f"its voxels are of the type {name} (code {code})", _CONVERT)
+    return dtype
+
+
+def _refuse_orientation(path: str, header: Header) -> None:
+    """Refuse an orientation that is not finite, in MGH flat, or of a kind that is not known.
+
+    nibabel would take another one where the code is not known, and FSL would not.
+    """
+    is_mgh = isinstance(header, MGHHeader)
+    if not is_mgh:
+        name = "sform_code" if header["sform_code"] != 0 else "qform_code"
+        if int(header[name]) not in xform_codes.value_set("code"):
+            cause = f"its orientation has an unknown {name}, {header[name]}"
+            raise FileError(path, cause, _DAMAGED)
+    affine = affine_of(path, header)
+    finite = np.isfinite(affine).all()
+    if not finite or (is_mgh and np.linalg.matrix_rank(affine[:3, :3]) < 3):
+        raise FileError(path, "its orientation is invalid: not finite, or flat", _DAMAGED)
+
+
+def _is_footer(footer: bytes) -> bool:
+    """Return whether bytes can be TR, flip angle, TE, TI and field of view; the last may lack."""
+    if len(footer) % 4:
+        return False
+    sizes = np.abs(np.frombuffer(footer, ">f4"))
+    low, high = _PLAUSIBLE
+    return bool(((sizes == 0) | ((sizes > low) & (sizes < high))).all())
+
+
+def _are_tags(area: bytes) -> bool:
+    """Return whether bytes are nothing but tags and padding."""
+    at = 0
+    while at < len(area):
+        if not area[at:].strip(b"\0"):
+            return len(area) - at <= _PADDING
+        if len(area) - at < 8 or len(area) >= MOST_AFTER - _FOOTER_BYTES:
+            return False
+        (tag,) = struct.unpack_from(">i", area, at)
+        if not 0 < tag <= _LAST_TAG:
+            return False
+        if tag in _WITHOUT_LENGTH:
+            return True
+        at += 4
+        size = 4 if tag == _SHORT_LENGTH else 8
+        length = int.from_bytes(area[at : at + size], signed=True)
+        at += size + length
+        if length < 0 or at > len(area) + 1:  # FreeSurfer may count a final NUL that it omits
+            return False
+    return True
+
+
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def header_for(header: Header | None, shape: tuple[int, ...], affine: FloatArray) -> Header:
+    """Return a header for an image in memory.
+
+    Parameters
+    ----------
+    header : the header that came with the image, if any.
+    shape, affine : of the image.
+
+    Returns
+    -------
+    header : a copy of the given header, which agrees with the image, or else a new one of NIfTI.
+    """
+    if isinstance(header, Nifti1Header | MGHHeader):
+        copy: Any = header.copy()  # type: ignore[no-untyped-call]
+        same_shape = tuple(copy.get_data_shape()) == shape
+        if same_shape and np.allclose(copy.get_best_affine(), affine, equal_nan=True):
+            return copy
+        if isinstance(header, Nifti1Header):  # the image was changed: the codes no longer hold
+            copy.set_data_shape(shape)
+            copy.set_sform(affine, "aligned")
+            copy.set_qform(affine, "unknown")
+            return copy
+    return _new_nifti(shape, affine, "aligned")
+
+
+def nifti_header(
+    header: Header,
+    shape: tuple[int, ...],
+    affine: FloatArray,
+    dtype: np.dtype[Any],
+    *,
+    single: bool = True,
+    scaling: tuple[float, float] = (1.0, 0.0),
+) -> Any:
+    """Return a NIfTI header for a new image with the geometry of another.
+
+    Parameters
+    ----------
+    header : of the other image. All of a NIfTI header is kept except the type of the voxels, their
+        scaling and the display range (``cal_min``, ``cal_max``).
+    shape, affine : of the other image.
+    dtype : the type of the new voxels.
+    single : whether it is written as a single file, or as a pair of header and data.
+    scaling : slope and intercept of the new voxels.
+    """
+    if not isinstance(header, Nifti1Header):
+        header = _new_nifti(shape, affine, "scanner")
+    kinds: Any = (Nifti1PairHeader, Nifti1Header)
+    if isinstance(header, Nifti2Header):
+        kinds = (Nifti2PairHeader, Nifti2Header)
+    new = kinds[single](header.binaryblock, header.endianness, False, header.extensions)
+    new["magic"] = new.single_magic if single else new.pair_magic
+    new.set_data_dtype(dtype)
+    new["vox_offset"] = 0  # nibabel adds the length of the extensions
+    new["scl_slope"], new["scl_inter"] = scaling
+    new["cal_min"] = new["cal_max"] = 0
+    return new
+
+
+def mgh_header(
+    header: Header, shape: tuple[int, ...], affine: FloatArray, dtype: np.dtype[Any]
+) -> Any:
+    """Return an MGH header for a new image with the geometry of another.
+
+    Parameters
+    ----------
+    header : of the other image. All of an MGH header is kept except the type of the voxels.
+    shape, affine : of the other image.
+    dtype : the type of the new voxels, one of `MGH_TYPES`.
+    """
+    if dtype.name not in MGH_TYPES:
+        raise InvalidValueError(f"MGH files cannot hold {dtype.name}; use {', '.join(MGH_TYPES)}")
+    new: Any = MGHHeader()  # type: ignore[no-untyped-call]
+    if isinstance(header, MGHHeader):
+        new = header.copy()  # type: ignore[no-untyped-call]
+    else:
+        lengths = np.array((*shape[:3], 1, 1)[:3])
+        sizes = np.linalg.norm(affine[:3, :3], axis=0)
+        if not (np.isfinite(affine).all() and sizes.all()):
+            raise InvalidValueError("MGH files need a valid orientation; write NIfTI instead")
+        new.set_data_shape(lengths)
+        new["delta"], new["Mdc"] = sizes, (affine[:3, :3] / sizes).T
+        new["Pxyz_c"] = affine[:3, :3] @ (lengths / 2) + affine[:3, 3]
+    new.set_data_dtype(dtype)
+    return new
+
+
+def header_bytes(header: Header) -> tuple[bytes, bytes]:
+    """Return the bytes before the voxels of a new file, and those after them."""
+    if isinstance(header, MGHHeader):
+        block: bytes = header.binaryblock
+        return block[:_MGH_BYTES].ljust(_MGH_START, b"\0"), block[_MGH_BYTES:]
+    head = io.BytesIO()
+    header.write_to(head)
+    return head.getvalue(), b""
+
+
+def _new_nifti(shape: tuple[int, ...], affine: FloatArray, code: str) -> Header:
+    header: Any = Nifti2Header() if max(shape) > _LONGEST_AXIS else Nifti1Header()  # type: ignore[no-untyped-call]
+    header.set_data_shape(shape)
+    header.set_sform(affine, code)
+    header.set_qform(affine, code)
+    header.set_xyzt_units("mm")
+    return header
