@@ -26,7 +26,7 @@ from ndflow.image.write import write_volume
         ("dims", [7, 6, -5, 1], "no voxels"),
         ("dims", [30000, 30000, 30000, 1], "holds at most"),
         ("dims", [7, 6, 1, 5], "5 volumes"),
-        ("type", 7, "unknown type"),
+        ("type", 7, "the type unknown"),
         ("version", 2, "neither NIfTI nor MGH"),
     ],
 )

@@ -101,7 +101,7 @@ def dim(*changes: tuple[int, int]) -> list[int]:
         ({"datatype": 1536}, "the type float128"),
         ({"datatype": 1}, "the type binary"),
         ({"datatype": 0}, "the type none"),
-        ({"datatype": 12345}, r"unknown type \(code 12345\)"),
+        ({"datatype": 12345}, r"the type unknown \(code 12345\)"),
         ({"scl_slope": 2.0, "scl_inter": np.nan}, "intercept"),
         ({"magic": b"ni1"}, "pair"),
         ({"magic": b"abc"}, "its magic is b'abc'"),

@@ -17,6 +17,7 @@ import io
 import logging
 import math
 import struct
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -171,9 +172,9 @@ def refuse_other_type(path: str, voxels: NDArray[Any]) -> None:
     floats = voxels.dtype.kind == "f"
     flat = voxels.reshape(-1, order="F")
     for piece in slices(flat.size):
-        sizes = np.abs(flat[piece].astype(np.float64))
-        odd = sizes < np.finfo(np.float32).tiny if floats else sizes > 1 << 28
-        if not (odd | (sizes == 0)).all():
+        sizes = np.abs(flat[piece] if floats else flat[piece].astype(np.int64))
+        odd = sizes < np.finfo(np.float32).tiny if floats else (sizes == 0) | (sizes > 1 << 28)
+        if not odd.all():
             return
     if flat.any():
         given, likely = ("float32", "int32") if floats else ("int32", "float32")
@@ -215,22 +216,20 @@ def _nifti_gap(path: str, header: Header, *, single: bool) -> int:
     least = header.single_vox_offset if single else 0
     offset = float(header["vox_offset"]) or least
     if not (least <= offset <= MOST_BYTES and offset == int(offset)):
-        cause = f"its data begin at byte {offset:g} (vox_offset), but {least} is the least possible"
-        raise FileError(path, cause, _DAMAGED)
+        ends = f"{least} is the least and {MOST_BYTES} the most"
+        raise FileError(path, f"vox_offset is {offset:g}, where {ends}", _DAMAGED)
     return int(offset) - (header.sizeof_hdr if single else 0)
 
 
 def _voxel_type(path: str, header: Header) -> np.dtype[Any]:
     code = int(header["type" if isinstance(header, MGHHeader) else "datatype"])
-    try:
+    name = "unknown"
+    with suppress(KeyError):
         dtype: np.dtype[Any] = header.get_data_dtype()
-    except KeyError:
-        cause = f"its voxels are of an unknown type (code {code})"
-        raise FileError(path, cause, _CONVERT) from None
-    if dtype.kind not in "uif" or dtype.itemsize > 8:
-        name = data_type_codes.label[code]
-        raise FileError(path, f"its voxels are of the type {name} (code {code})", _CONVERT)
-    return dtype
+        if dtype.kind in "uif" and dtype.itemsize <= 8:
+            return dtype
+        name = str(data_type_codes.label[code])
+    raise FileError(path, f"its voxels are of the type {name} (code {code})", _CONVERT)
 
 
 def _refuse_orientation(path: str, header: Header) -> None:

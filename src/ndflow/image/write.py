@@ -18,8 +18,8 @@ from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath, Hashed, check_new, new_file, sync
-from ndflow.files.stream import GzipWriter, gzip_writer, is_compressed
+from ndflow.files.atomic import AnyPath, check_new, new_file, sync
+from ndflow.files.stream import GzipWriter, Hashed, gzip_writer, is_compressed
 from ndflow.image.headers import MGH_TYPES, header_bytes, mgh_header, nifti_header
 from ndflow.image.read import IMAGE_KINDS, kind_of, pair_names
 from ndflow.image.volume import Volume, slices
