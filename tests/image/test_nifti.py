@@ -11,8 +11,9 @@ from nibabel.nifti1 import Nifti1Extension, Nifti1Header, Nifti1Image
 
 from ndflow.errors import FileError
 from ndflow.image.read import read_volume
-from ndflow.image.write import DTYPES, write_volume
+from ndflow.image.write import write_volume
 
+DTYPES = ("float32", "float64", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64)))
 AFFINE = np.array([[0, -1.5, 0.2, 10], [2, 0.1, 0, -20], [0, 0.3, 3, 30], [0, 0, 0, 1.0]])
 
 

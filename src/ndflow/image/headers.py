@@ -18,10 +18,10 @@ import logging
 import math
 import struct
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from nibabel.freesurfer.mghformat import MGHHeader
+from nibabel.freesurfer.mghformat import MGHHeader, MGHImage
 from nibabel.nifti1 import (
     Nifti1Extension,
     Nifti1Header,
@@ -63,34 +63,19 @@ _LOG.addHandler(logging.NullHandler())
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
 
-class Layout(NamedTuple):
-    """Where the voxels lie in a file, and what they mean.
-
-    Attributes
-    ----------
-    header : nibabel's header, of the fixed part only.
-    shape : the length of each axis, the first one varying fastest.
-    dtype : the type of a voxel, with its byte order.
-    gap : how many bytes lie between the fixed part, or the beginning of a file of data alone, and
-        the first voxel.
-    slope, inter : a value is ``slope · stored + inter``.
-    """
-
-    header: Header
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    gap: int
-    slope: float
-    inter: float
-
-
-def read_header(stream: Stream, *, single: bool) -> Layout:
+def read_header(stream: Stream, *, single: bool) -> tuple[Header, int]:
     """Read and check the fixed part of a header.
 
     Parameters
     ----------
     stream : the file, at its beginning.
     single : whether the voxels follow in the same file.
+
+    Returns
+    -------
+    header : nibabel's header, of the fixed part only.
+    gap : how many bytes lie between the fixed part, or the beginning of a file of data alone, and
+        the first voxel.
 
     Raises
     ------
@@ -105,7 +90,7 @@ def read_header(stream: Stream, *, single: bool) -> Layout:
         make = _NIFTI[size]
         block = first + stream.read(size - 4, "header").tobytes()
         header: Header = make(block, orders[size], check=False)
-        shape, gap = _nifti_shape(path, header), _nifti_gap(path, header, single=single)
+        shape, gap = _nifti_layout(path, header, single=single)
     elif first == _MGH_VERSION and single:
         make, gap = MGHHeader, 0
         header = make(first + stream.read(_MGH_START - 4, "header").tobytes()[: _MGH_BYTES - 4])
@@ -115,16 +100,17 @@ def read_header(stream: Stream, *, single: bool) -> Layout:
         raise FileError(path, "neither NIfTI nor MGH", hint)
     if problem := shape_problem(shape):
         raise FileError(path, *problem)
-    dtype = _voxel_type(path, header)
-    _refuse_orientation(path, header)
+    _refuse_type(path, header)
+    affine = affine_of(path, header)
+    least = 3 if size is None else 0  # MGH stores directions, so that they must not be flat
+    if not np.isfinite(affine).all() or np.linalg.matrix_rank(affine[:3, :3]) < least:
+        raise FileError(path, "its orientation is invalid: not finite, or flat", _DAMAGED)
     try:
-        slope, inter = header.get_slope_inter()
+        header.get_slope_inter()
         header.check_fix(_LOG, 40)
     except HeaderDataError as error:
         raise FileError(path, f"its header is invalid ({error})", _DAMAGED) from None
-    if slope is None:
-        slope, inter = 1.0, 0.0
-    return Layout(header, shape, dtype, gap, slope, inter)
+    return header, gap
 
 
 def whole_header(path: str, header: Header, before: bytes, after: bytes) -> Header:
@@ -200,53 +186,38 @@ def affine_of(path: str, header: Header) -> FloatArray:
         raise FileError(path, f"its orientation is invalid ({error})", _DAMAGED) from None
 
 
-def _nifti_shape(path: str, header: Header) -> tuple[int, ...]:
-    axes, *lengths = header["dim"].tolist()
-    if not 1 <= axes <= 7:
-        raise FileError(path, f"its header gives {axes} axes", _DAMAGED)
-    return tuple(lengths[:axes])
-
-
-def _nifti_gap(path: str, header: Header, *, single: bool) -> int:
+def _nifti_layout(path: str, header: Header, *, single: bool) -> tuple[tuple[int, ...], int]:
+    """Check what only NIfTI has; return the shape, and the gap as `read_header` does."""
     magic = bytes(header["magic"].item())
     if magic != (header.single_magic if single else header.pair_magic):
         cause = f"not a {'single NIfTI file' if single else 'NIfTI header'}: its magic is {magic!r}"
         hint = "name a single file .nii, and a pair .hdr and .img; convert ANALYZE 7.5 to NIfTI"
         raise FileError(path, cause, hint)
+    axes, *lengths = header["dim"].tolist()
+    if not 1 <= axes <= 7:
+        raise FileError(path, f"its header gives {axes} axes", _DAMAGED)
+    # nibabel would take another orientation where the code is not known, and FSL would not.
+    form = "sform_code" if header["sform_code"] != 0 else "qform_code"
+    if int(header[form]) not in xform_codes.value_set("code"):
+        raise FileError(path, f"its orientation has an unknown {form}, {header[form]}", _DAMAGED)
     least = header.single_vox_offset if single else 0
     offset = float(header["vox_offset"]) or least
     if not (least <= offset <= MOST_BYTES and offset == int(offset)):
         ends = f"{least} is the least and {MOST_BYTES} the most"
         raise FileError(path, f"vox_offset is {offset:g}, where {ends}", _DAMAGED)
-    return int(offset) - (header.sizeof_hdr if single else 0)
+    return tuple(lengths[:axes]), int(offset) - (header.sizeof_hdr if single else 0)
 
 
-def _voxel_type(path: str, header: Header) -> np.dtype[Any]:
+def _refuse_type(path: str, header: Header) -> None:
+    """Refuse voxels that are not real numbers of 64 bits at most."""
     code = int(header["type" if isinstance(header, MGHHeader) else "datatype"])
     name = "unknown"
     with suppress(KeyError):
         dtype: np.dtype[Any] = header.get_data_dtype()
         if dtype.kind in "uif" and dtype.itemsize <= 8:
-            return dtype
+            return
         name = str(data_type_codes.label[code])
     raise FileError(path, f"its voxels are of the type {name} (code {code})", _CONVERT)
-
-
-def _refuse_orientation(path: str, header: Header) -> None:
-    """Refuse an orientation that is not finite, in MGH flat, or of a kind that is not known.
-
-    nibabel would take another one where the code is not known, and FSL would not.
-    """
-    is_mgh = isinstance(header, MGHHeader)
-    if not is_mgh:
-        name = "sform_code" if header["sform_code"] != 0 else "qform_code"
-        if int(header[name]) not in xform_codes.value_set("code"):
-            cause = f"its orientation has an unknown {name}, {header[name]}"
-            raise FileError(path, cause, _DAMAGED)
-    affine = affine_of(path, header)
-    finite = np.isfinite(affine).all()
-    if not finite or (is_mgh and np.linalg.matrix_rank(affine[:3, :3]) < 3):
-        raise FileError(path, "its orientation is invalid: not finite, or flat", _DAMAGED)
 
 
 def _is_footer(footer: bytes) -> bool:
@@ -261,51 +232,30 @@ def _is_footer(footer: bytes) -> bool:
 def _are_tags(area: bytes) -> bool:
     """Return whether bytes are nothing but tags and padding."""
     at = 0
-    while at < len(area):
-        if not area[at:].strip(b"\0"):
-            return len(area) - at <= _PADDING
-        if len(area) - at < 8 or len(area) >= MOST_AFTER - _FOOTER_BYTES:
-            return False
-        (tag,) = struct.unpack_from(">i", area, at)
-        if not 0 < tag <= _LAST_TAG:
-            return False
+    while area[at:].strip(b"\0"):
+        tag = int.from_bytes(area[at : at + 4], signed=True)
         if tag in _WITHOUT_LENGTH:
-            return True
-        at += 4
+            return len(area) - at >= 8 and len(area) < MOST_AFTER - _FOOTER_BYTES
         size = 4 if tag == _SHORT_LENGTH else 8
-        length = int.from_bytes(area[at : at + size], signed=True)
-        at += size + length
-        if length < 0 or at > len(area) + 1:  # FreeSurfer may count a final NUL that it omits
+        length = int.from_bytes(area[at + 4 : at + 4 + size], signed=True)
+        at += 4 + size + length
+        # FreeSurfer may count a final NUL that it omits.
+        if not 0 < tag <= _LAST_TAG or length < 0 or at > len(area) + 1:
             return False
-    return True
+    return len(area) - at <= _PADDING
 
 
 # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
 
-def header_for(header: Header | None, shape: tuple[int, ...], affine: FloatArray) -> Header:
-    """Return a header for an image in memory.
-
-    Parameters
-    ----------
-    header : the header that came with the image, if any.
-    shape, affine : of the image.
-
-    Returns
-    -------
-    header : a copy of the given header, which agrees with the image, or else a new one of NIfTI.
-    """
-    if isinstance(header, Nifti1Header | MGHHeader):
-        copy: Any = header.copy()  # type: ignore[no-untyped-call]
-        same_shape = tuple(copy.get_data_shape()) == shape
-        if same_shape and np.allclose(copy.get_best_affine(), affine, equal_nan=True):
-            return copy
-        if isinstance(header, Nifti1Header):  # the image was changed: the codes no longer hold
-            copy.set_data_shape(shape)
-            copy.set_sform(affine, "aligned")
-            copy.set_qform(affine, "unknown")
-            return copy
-    return _new_nifti(shape, affine, "aligned")
+def new_nifti(shape: tuple[int, ...], affine: FloatArray, code: str = "aligned") -> Header:
+    """Return a NIfTI header for an image that has none, with a code of nibabel for its affine."""
+    header: Any = Nifti2Header() if max(shape) > _LONGEST_AXIS else Nifti1Header()  # type: ignore[no-untyped-call]
+    header.set_data_shape(shape)
+    header.set_sform(affine, code)
+    header.set_qform(affine, code)
+    header.set_xyzt_units("mm")
+    return header
 
 
 def nifti_header(
@@ -329,7 +279,7 @@ def nifti_header(
     scaling : slope and intercept of the new voxels.
     """
     if not isinstance(header, Nifti1Header):
-        header = _new_nifti(shape, affine, "scanner")
+        header = new_nifti(shape, affine, "scanner")
     kinds: Any = (Nifti1PairHeader, Nifti1Header)
     if isinstance(header, Nifti2Header):
         kinds = (Nifti2PairHeader, Nifti2Header)
@@ -355,19 +305,19 @@ def mgh_header(
     """
     if dtype.name not in MGH_TYPES:
         raise InvalidValueError(f"MGH files cannot hold {dtype.name}; use {', '.join(MGH_TYPES)}")
-    new: Any = MGHHeader()  # type: ignore[no-untyped-call]
-    if isinstance(header, MGHHeader):
-        new = header.copy()  # type: ignore[no-untyped-call]
-    else:
-        lengths = np.array((*shape[:3], 1, 1)[:3])
-        sizes = np.linalg.norm(affine[:3, :3], axis=0)
-        if not (np.isfinite(affine).all() and sizes.all()):
+    if not isinstance(header, MGHHeader):
+        if not (np.isfinite(affine).all() and affine[:3, :3].any(axis=0).all()):
             raise InvalidValueError("MGH files need a valid orientation; write NIfTI instead")
-        new.set_data_shape(lengths)
-        new["delta"], new["Mdc"] = sizes, (affine[:3, :3] / sizes).T
-        new["Pxyz_c"] = affine[:3, :3] @ (lengths / 2) + affine[:3, 3]
+        make: Any = MGHImage
+        header = make(without_voxels((*shape[:3], 1, 1)[:3]), affine).header
+    new: Any = header.copy()
     new.set_data_dtype(dtype)
     return new
+
+
+def without_voxels(shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    """Return an array that takes no memory, for images of which only the headers are needed."""
+    return np.broadcast_to(np.uint8(0), shape)
 
 
 def header_bytes(header: Header) -> tuple[bytes, bytes]:
@@ -378,12 +328,3 @@ def header_bytes(header: Header) -> tuple[bytes, bytes]:
     head = io.BytesIO()
     header.write_to(head)
     return head.getvalue(), b""
-
-
-def _new_nifti(shape: tuple[int, ...], affine: FloatArray, code: str) -> Header:
-    header: Any = Nifti2Header() if max(shape) > _LONGEST_AXIS else Nifti1Header()  # type: ignore[no-untyped-call]
-    header.set_data_shape(shape)
-    header.set_sform(affine, code)
-    header.set_qform(affine, code)
-    header.set_xyzt_units("mm")
-    return header

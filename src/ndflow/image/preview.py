@@ -134,20 +134,10 @@ def outline_of(region: NDArray[np.generic]) -> str:
     'M1 1h1M1 2h1M1 1v1M2 1v1'
     """
     inside = np.pad(region != 0, 1)
-    level = _runs(inside[1:] != inside[:-1])
-    upright = _runs((inside[:, 1:] != inside[:, :-1]).T)
-    lines = [f"M{start - 1} {row}h{length}" for row, start, length in level]
-    return "".join([*lines, *(f"M{at} {start - 1}v{length}" for at, start, length in upright)])
-
-
-def _runs(edges: BoolArray) -> list[tuple[int, int, int]]:
-    """Return the row, the start and the length of every run of edges along a row."""
-    found = []
-    for row in np.flatnonzero(edges.any(axis=1)).tolist():
-        ends = np.flatnonzero(np.diff(np.pad(edges[row].astype(np.int8), 1)))
-        pairs = zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)
-        found += [(row, start, end - start) for start, end in pairs]
-    return found
+    level = np.argwhere(inside[1:] != inside[:-1]).tolist()
+    upright = np.argwhere(inside[:, 1:] != inside[:, :-1]).tolist()
+    lines = [f"M{column - 1} {row}h1" for row, column in level]
+    return "".join([*lines, *(f"M{column} {row - 1}v1" for row, column in upright)])
 
 
 def write_preview(path: AnyPath, preview: Preview) -> None:

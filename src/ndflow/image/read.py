@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from nibabel.freesurfer.mghformat import MGHHeader
+from nibabel.freesurfer.mghformat import MGHHeader, MGHImage
+from nibabel.nifti1 import Nifti1Pair
 from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
@@ -20,13 +21,14 @@ from ndflow.image.headers import (
     MOST_AFTER,
     MOST_BYTES,
     affine_of,
-    header_for,
+    new_nifti,
     read_header,
     refuse_other_type,
     shape_problem,
     whole_header,
+    without_voxels,
 )
-from ndflow.image.volume import Volume
+from ndflow.image.volume import Header, Volume
 from ndflow.values import FloatArray
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
@@ -59,27 +61,30 @@ def read_volume(
     if isinstance(source, SpatialImage):
         return _from_image(source, called)
     path = _path(source)
-    head, data = _files(path)
+    head, data = pair_names(path) or (path, path)
     files = []
     with ExitStack() as stack:
         stream = stack.enter_context(open_stream(head, max_bytes=max_bytes))
-        layout = read_header(stream, single=head == data)
+        header, gap = read_header(stream, single=head == data)
         if head == data:
-            before = stream.read(layout.gap, "header extensions").tobytes()
+            before = stream.read(gap, "header extensions").tobytes()
         else:
             before = stream.finish(MOST_BYTES)
             files.append(FileHash(head, stream.sha256))
             stream = stack.enter_context(open_stream(data, max_bytes=max_bytes))
-            stream.read(layout.gap, "gap before the voxels")
-        size = math.prod(layout.shape) * layout.dtype.itemsize
-        stored = stream.read(size, "voxels").view(layout.dtype).reshape(layout.shape, order="F")
+            stream.read(gap, "gap before the voxels")
+        shape, dtype = _shape(header), header.get_data_dtype()
+        voxels = stream.read(math.prod(shape) * dtype.itemsize, "voxels")
+        stored = voxels.view(dtype).reshape(shape, order="F")
         after = stream.finish(MOST_AFTER)
         files.append(FileHash(data, stream.sha256))
-    header = whole_header(path, layout.header, before, after)
+    header = whole_header(path, header, before, after)
     if isinstance(header, MGHHeader):
         refuse_other_type(path, stored)
-    affine = affine_of(path, header)
-    return Volume(path, tuple(files), stored, layout.slope, layout.inter, header, affine)
+    slope, inter = header.get_slope_inter()
+    if slope is None:
+        slope, inter = 1.0, 0.0
+    return Volume(path, tuple(files), stored, slope, inter, header, affine_of(path, header))
 
 
 class Grid(NamedTuple):
@@ -106,10 +111,14 @@ def read_grid(source: Source, *, called: str = "the image") -> Grid:
         affine = affine_of(name, source.header) if source.affine is None else source.affine
         return Grid(name, source.shape, np.asarray(affine, dtype=np.float64), placed=True)
     path = _path(source)
-    head, data = _files(path)
+    head, data = pair_names(path) or (path, path)
     with open_stream(head) as stream:
-        layout = read_header(stream, single=head == data)
-    return Grid(path, layout.shape, affine_of(path, layout.header), placed=True)
+        header, _ = read_header(stream, single=head == data)
+    return Grid(path, _shape(header), affine_of(path, header), placed=True)
+
+
+def _shape(header: Header) -> tuple[int, ...]:
+    return tuple(int(length) for length in header.get_data_shape())
 
 
 def files_of(source: Source) -> tuple[str, ...]:
@@ -119,7 +128,8 @@ def files_of(source: Source) -> tuple[str, ...]:
     if isinstance(source, SpatialImage):
         holders = (source.file_map or {}).values()
         return tuple(str(holder.filename) for holder in holders if holder.filename)
-    return tuple(dict.fromkeys(_files(_path(source))))
+    path = _path(source)
+    return pair_names(path) or (path,)
 
 
 def _path(source: str | os.PathLike[str]) -> str:
@@ -130,23 +140,9 @@ def _path(source: str | os.PathLike[str]) -> str:
     return os.fspath(source)
 
 
-def _files(path: str) -> tuple[str, str]:
-    """Return the files that hold header and voxels: those of a pair, or the same one twice."""
-    names = pair_names(path)
-    if names is None:
-        return path, path
-    # One of the two may be compressed and the other not.
-    others = {name: name[:-3] if is_compressed(name) else f"{name}.gz" for name in names}
-    head, data = (
-        name if name == path or Path(name).exists() or not Path(other).exists() else other
-        for name, other in others.items()
-    )
-    return head, data
-
-
 def _from_array(array: NDArray[Any], called: str) -> Volume:
     _refuse_array(called, array)
-    header = header_for(None, array.shape, np.eye(4))
+    header = new_nifti(array.shape, np.eye(4))
     return Volume(called, (), _fortran(array), 1.0, 0.0, header, np.eye(4), placed=False)
 
 
@@ -166,8 +162,13 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
     except (OSError, EOFError, ValueError) as error:
         raise FileError(name, f"cannot be read ({error})", "copy or download it again") from None
     _refuse_array(name, array)
-    affine = affine_of(name, image.header) if image.affine is None else image.affine
-    header = header_for(image.header, array.shape, np.asarray(affine, dtype=np.float64))
+    affine = read_grid(image, called=called).affine
+    if not np.isfinite(affine).all():
+        raise InvalidValueError(f"{name}: its affine is not finite; correct it")
+    if isinstance(image, Nifti1Pair | MGHImage):  # nibabel makes the header agree with the image
+        header = type(image)(without_voxels(array.shape), affine, image.header).header
+    else:
+        header = new_nifti(array.shape, affine)
     place = affine_of(name, header)
     return Volume(name, files, _fortran(array), slope, inter, header, place)
 

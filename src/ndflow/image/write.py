@@ -24,9 +24,6 @@ from ndflow.image.headers import MGH_TYPES, header_bytes, mgh_header, nifti_head
 from ndflow.image.read import IMAGE_KINDS, kind_of, pair_names
 from ndflow.image.volume import Volume, slices
 
-_INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
-DTYPES = ("float32", "float64", *_INTEGERS)
-
 
 class Written(NamedTuple):
     """The outcome of `write_volume`.
@@ -73,7 +70,7 @@ def write_volume(
     path : the file, whose name gives the format (.nii, .hdr, .img or .mgh, also compressed).
     like : the other image.
     chunks : the values, flattened like `Volume.flat`, in consecutive pieces of any length.
-    dtype : the type of the voxels, one of `DTYPES`.
+    dtype : the type of the voxels, a real one of 64 bits at most.
     scaling : slope and intercept for the header: `chunks` are the stored values, and a value is
         ``slope · stored + intercept``. Only NIfTI has them.
     force : whether an existing file may be replaced.
@@ -90,13 +87,9 @@ def write_volume(
     FileError : if a file may not or cannot be written.
     InvalidValueError : if the type is unknown, or `chunks` do not hold one value per voxel.
     """
-    if dtype not in DTYPES:
-        raise InvalidValueError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
     names = _files(path)
     geometry = (like.header, like.shape, like.affine, np.dtype(dtype))
     if kind_of(names[0]) == ".mgh":
-        if scaling != (1.0, 0.0):
-            raise FileError(path, "MGH files have no scaling", "write NIfTI")
         header = mgh_header(*geometry)
     else:
         header = nifti_header(*geometry, single=len(names) == 1, scaling=scaling)

@@ -20,7 +20,7 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import new_file
 from ndflow.files.fingerprints import FileHash, fingerprint_of
 from ndflow.files.stream import sha256_of
-from ndflow.image.headers import header_for
+from ndflow.image.headers import new_nifti
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Scan
 from ndflow.image.volume import Volume
@@ -328,7 +328,7 @@ def _array(volume: Volume) -> Map:
 
 def _volume_on(grid: TemplateGrid) -> Volume:
     """Return an empty image on a grid over the template."""
-    header: Any = header_for(None, grid.shape, grid.affine)
+    header: Any = new_nifti(grid.shape, grid.affine)
     header.set_sform(grid.affine, "mni")
     header.set_qform(grid.affine, "mni")
     return Volume("", (), np.zeros(grid.shape, np.uint8, order="F"), 1.0, 0.0, header, grid.affine)
