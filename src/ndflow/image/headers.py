@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.stream import Stream
-from ndflow.image.volume import Header, slices
+from ndflow.image.volume import Header, Volume, slices
 from ndflow.values import FloatArray
 
 MOST_BYTES = 1 << 26  # before the voxels: a header with all its extensions
@@ -259,59 +259,51 @@ def new_nifti(shape: tuple[int, ...], affine: FloatArray, code: str = "aligned")
 
 
 def nifti_header(
-    header: Header,
-    shape: tuple[int, ...],
-    affine: FloatArray,
-    dtype: np.dtype[Any],
-    *,
-    single: bool = True,
-    scaling: tuple[float, float] = (1.0, 0.0),
+    like: Volume, dtype: str, *, single: bool = True, scaling: tuple[float, float] = (1.0, 0.0)
 ) -> Any:
     """Return a NIfTI header for a new image with the geometry of another.
 
     Parameters
     ----------
-    header : of the other image. All of a NIfTI header is kept except the type of the voxels, their
+    like : the other image. All of a NIfTI header is kept except the type of the voxels, their
         scaling and the display range (``cal_min``, ``cal_max``).
-    shape, affine : of the other image.
     dtype : the type of the new voxels.
     single : whether it is written as a single file, or as a pair of header and data.
     scaling : slope and intercept of the new voxels.
     """
+    header = like.header
     if not isinstance(header, Nifti1Header):
-        header = new_nifti(shape, affine, "scanner")
+        header = new_nifti(like.shape, like.affine, "scanner")
     kinds: Any = (Nifti1PairHeader, Nifti1Header)
     if isinstance(header, Nifti2Header):
         kinds = (Nifti2PairHeader, Nifti2Header)
     new = kinds[single](header.binaryblock, header.endianness, False, header.extensions)
     new["magic"] = new.single_magic if single else new.pair_magic
-    new.set_data_dtype(dtype)
+    new.set_data_dtype(np.dtype(dtype))
     new["vox_offset"] = 0  # nibabel adds the length of the extensions
     new["scl_slope"], new["scl_inter"] = scaling
     new["cal_min"] = new["cal_max"] = 0
     return new
 
 
-def mgh_header(
-    header: Header, shape: tuple[int, ...], affine: FloatArray, dtype: np.dtype[Any]
-) -> Any:
+def mgh_header(like: Volume, dtype: str) -> Any:
     """Return an MGH header for a new image with the geometry of another.
 
     Parameters
     ----------
-    header : of the other image. All of an MGH header is kept except the type of the voxels.
-    shape, affine : of the other image.
+    like : the other image. All of an MGH header is kept except the type of the voxels.
     dtype : the type of the new voxels, one of `MGH_TYPES`.
     """
-    if dtype.name not in MGH_TYPES:
-        raise InvalidValueError(f"MGH files cannot hold {dtype.name}; use {', '.join(MGH_TYPES)}")
+    if dtype not in MGH_TYPES:
+        raise InvalidValueError(f"MGH files cannot hold {dtype}; use {', '.join(MGH_TYPES)}")
+    header = like.header
     if not isinstance(header, MGHHeader):
-        if not (np.isfinite(affine).all() and affine[:3, :3].any(axis=0).all()):
+        if not (np.isfinite(like.affine).all() and like.affine[:3, :3].any(axis=0).all()):
             raise InvalidValueError("MGH files need a valid orientation; write NIfTI instead")
         make: Any = MGHImage
-        header = make(without_voxels((*shape[:3], 1, 1)[:3]), affine).header
+        header = make(without_voxels(like.spatial_shape), like.affine).header
     new: Any = header.copy()
-    new.set_data_dtype(dtype)
+    new.set_data_dtype(np.dtype(dtype))
     return new
 
 

@@ -316,15 +316,16 @@ def foreground(values: NDArray[Any]) -> BoolArray:
 
 def _padding(values: NDArray[Any], finite: BoolArray) -> Any | None:
     """Return the value that fills the image where nothing was measured, or None."""
-    faces = [
-        np.moveaxis(values, axis, 0)[end][np.moveaxis(finite, axis, 0)[end]]
-        for axis in range(values.ndim)
-        if values.shape[axis] > 1
-        for end in (0, -1)
-    ]
+    faces = [face[known] for face, known in zip(faces_of(values), faces_of(finite), strict=True)]
     levels, counts = np.unique(np.concatenate(faces), return_counts=True)
     total = sum(face.size for face in faces)
     return levels[counts.argmax()] if total and counts.max() >= _PADDING * total else None
+
+
+def faces_of(volume: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return the faces of a volume, those across axes of length 1 left out."""
+    long = [axis for axis in range(volume.ndim) if volume.shape[axis] > 1]
+    return [np.moveaxis(volume, axis, 0)[end] for axis in long for end in (0, -1)]
 
 
 def _air(values: NDArray[Any], where: BoolArray, padding: Any | None) -> float | None:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.doubt import Doubt
-from ndflow.image.mask import BoolArray, Inside
+from ndflow.image.mask import BoolArray, Inside, faces_of
 from ndflow.image.volume import Volume
 from ndflow.values import Record
 
@@ -133,7 +133,7 @@ def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) ->
     if not count:
         return MaskFigures(0.0, 0.0, 0.0, 0.0, 0.0)
     share = count / chosen.size
-    faces = max((float(end.mean()) for end in _ends(chosen)), default=0.0)
+    faces = max((float(end.mean()) for end in faces_of(chosen)), default=0.0)
     air = _some(image, stored, ~chosen)
     noise = float(np.mean(air != np.median(air))) if air.size else 0.0
     flat: BoolArray = np.any(chosen, axis=0)
@@ -164,12 +164,6 @@ def _planes(inside: Inside, shape: tuple[int, ...], steps: list[int]) -> BoolArr
         whole = inside[at * plane : (at + 1) * plane].reshape(shape[1], shape[0])
         row[:] = whole[:: steps[1], :: steps[0]]
     return chosen
-
-
-def _ends(chosen: BoolArray) -> list[BoolArray]:
-    """Return the faces of a volume."""
-    long = [axis for axis in range(chosen.ndim) if chosen.shape[axis] > 1]
-    return [np.moveaxis(chosen, axis, 0)[end] for axis in long for end in (0, -1)]
 
 
 def _brightness(

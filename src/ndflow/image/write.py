@@ -88,11 +88,10 @@ def write_volume(
     InvalidValueError : if the type is unknown, or `chunks` do not hold one value per voxel.
     """
     names = _files(path)
-    geometry = (like.header, like.shape, like.affine, np.dtype(dtype))
     if kind_of(names[0]) == ".mgh":
-        header = mgh_header(*geometry)
+        header = mgh_header(like, dtype)
     else:
-        header = nifti_header(*geometry, single=len(names) == 1, scaling=scaling)
+        header = nifti_header(like, dtype, single=len(names) == 1, scaling=scaling)
     head, tail = header_bytes(header)
     stored = np.dtype(dtype).newbyteorder(header.endianness)
     keep = (*inputs, *(read.file for read in like.files))
@@ -147,12 +146,11 @@ def make_image(
     image : of the same format as `like`.
     clipped : see `Written`.
     """
-    geometry = (like.header, like.shape, like.affine, np.dtype(dtype))
     kind: Any
     if isinstance(like.header, MGHHeader):
-        kind, header = MGHImage, mgh_header(*geometry)
+        kind, header = MGHImage, mgh_header(like, dtype)
     else:
-        header = nifti_header(*geometry)
+        header = nifti_header(like, dtype)
         kind = Nifti2Image if isinstance(header, Nifti2Header) else Nifti1Image
     array, clipped = make_array(like, chunks, dtype=dtype)
     return kind(array, header.get_best_affine(), header), clipped

@@ -79,7 +79,7 @@ def write_mask(
     deepbet : the version that found the brain, which the header then names.
     """
     if deepbet is not None:
-        header = nifti_header(like.header, like.shape, like.affine, np.dtype(np.uint8))
+        header = nifti_header(like, "uint8")
         mark_found_brain(header, deepbet)
         like = replace(like, header=header)
     return write_on_grid(path, like, inside, keep=keep, dtype="uint8")
