@@ -73,6 +73,7 @@ def test_file_names_that_are_not_utf_8_survive(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "payload", "message"),
     [
+        ("map", {"version": 3, "kind": "x"}, "names kind, version"),
         ("map", {"a": float("nan")}, "JSON"),
         ("map", {"a": [float("inf")]}, "JSON"),
         ("map", {"a": {1, 2}}, "JSON"),

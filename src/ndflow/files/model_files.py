@@ -82,8 +82,7 @@ def check_new_model(
     data = _peek(place) if place.exists() and place.stat().st_size else {}
     ours = may_be_damaged if data is None else not data or data.get("format") == FORMAT
     if not ours:
-        cause = "exists, and was not written by ndflow"
-        raise FileError(path, cause, "choose another name for the output")
+        raise FileError(path, "exists, and was not written by ndflow", "choose another name")
 
 
 def check_model(path: AnyPath, inputs: Sequence[AnyPath] = (), *, force: bool = False) -> None:
@@ -121,6 +120,8 @@ def _peek(path: AnyPath) -> dict[str, Any] | None:
 def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
     """Return the content of a model file; NaN and infinity are refused."""
     envelope = {"format": FORMAT, "version": VERSION, "kind": kind, "ndflow": __version__}
+    if taken := sorted(payload.keys() & envelope):
+        raise InvalidValueError(f"payload must not use the names {', '.join(taken)}")
     try:
         text = _written({**envelope, **payload})
         # File names may be any bytes; what is not UTF-8 is written with JSON's own escapes.

@@ -178,9 +178,8 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
     except FileNotFoundError:
         raise _missing(os.fspath(path)) from None
     except (OSError, ValueError) as error:
-        hint = "check its name and its permissions"
         reason = getattr(error, "strerror", None) or error
-        raise FileError(path, f"cannot be opened ({reason})", hint) from None
+        raise FileError(path, f"cannot be opened ({reason})", "check its permissions") from None
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)

@@ -89,6 +89,8 @@ def write_volume(
     """
     names = _files(path)
     if kind_of(names[0]) == ".mgh":
+        if scaling != (1.0, 0.0):
+            raise FileError(path, "MGH files have no scaling", "write NIfTI")
         header = mgh_header(like, dtype)
     else:
         header = nifti_header(like, dtype, single=len(names) == 1, scaling=scaling)
