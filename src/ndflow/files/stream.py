@@ -251,11 +251,11 @@ class GzipWriter:
 
     def write(self, data: bytes | memoryview) -> None:
         """Compress some more data."""
-        self._waiting += data
-        while len(self._waiting) >= _BLOCK:
-            with memoryview(self._waiting) as waiting:
-                self._file.write(self._compressor.compress(waiting[:_BLOCK]))
-            del self._waiting[:_BLOCK]
+        for start in range(0, len(data), _BLOCK):
+            self._waiting += data[start : start + _BLOCK]
+            if len(self._waiting) >= _BLOCK:
+                self._file.write(self._compressor.compress(self._waiting[:_BLOCK]))
+                del self._waiting[:_BLOCK]
 
     def finish(self) -> None:
         """Write what remains, the checksum and the length."""

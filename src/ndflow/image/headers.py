@@ -102,8 +102,9 @@ def read_header(stream: Stream, *, single: bool) -> tuple[Header, int]:
         raise FileError(path, *problem)
     _refuse_type(path, header)
     affine = affine_of(path, header)
-    least = 3 if size is None else 0  # MGH stores directions, so that they must not be flat
-    if not np.isfinite(affine).all() or np.linalg.matrix_rank(affine[:3, :3]) < least:
+    is_mgh = size is None  # which stores directions, so that they must not be flat
+    finite = np.isfinite(affine).all()
+    if not finite or (is_mgh and np.linalg.matrix_rank(affine[:3, :3]) < 3):
         raise FileError(path, "its orientation is invalid: not finite, or flat", _DAMAGED)
     try:
         header.get_slope_inter()
