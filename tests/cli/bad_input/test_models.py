@@ -73,7 +73,7 @@ def test_a_file_that_is_not_a_model_is_refused_and_never_executed(
         ("}$", f', "a": {"[" * 66}{"]" * 66}}}', "nested more than 64 levels deep"),
         (NUMBER, "NaN", "holds NaN"),
         (NUMBER, "-Infinity", "holds -Infinity"),
-        (NUMBER, "1e999", "holds 1e999, which is too large"),
+        (NUMBER, "1e999", "holds 1e999"),
         (NUMBER, "9" * 9999, "digits"),
         (NUMBER, "9" * 400, "must be an array of real numbers"),
         (NUMBER, "null", "must be finite"),
