@@ -36,7 +36,7 @@ from ndflow.density.initialise import by_mass, divided, merged, padded
 from ndflow.density.mixture import GaussianMixture
 from ndflow.density.variational import Data, Moments, Prior, moments_under, posterior
 from ndflow.errors import DegenerateDataError
-from ndflow.values import FloatArray, Status, Value, einsum, instance, positive, real_array, whole
+from ndflow.values import FloatArray, Status, Value, einsum, positive, real_array, whole
 
 _FIRST_SWEEPS = 25  # with 15 the bound is as high, but merges swallow small tissue classes
 _SEARCH_TOLERANCE, _SEARCH_SWEEPS = 0.1, 40
@@ -76,9 +76,7 @@ class Fit(Value):
 
     def __post_init__(self) -> None:
         """Validate."""
-        instance(self.mixture, "mixture", GaussianMixture)
-        instance(self.status, "status", Status)
-        object.__setattr__(self, "bounds", real_array(self.bounds, "bounds", None))
+        self._set(bounds=real_array(self.bounds, "bounds", None))
 
     def __repr__(self) -> str:
         """Return the number of components, and how the fit ended."""

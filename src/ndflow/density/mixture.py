@@ -198,8 +198,7 @@ class GaussianMixture(Value):
             raise InvalidValueError(
                 "precisions must be positive definite (a variance is zero, negative or infinite)"
             ) from None
-        for name, array in (("weights", weights), ("means", means), ("precisions", even)):
-            object.__setattr__(self, name, array)
+        self._set(weights=weights, means=means, precisions=even)
 
     def __repr__(self) -> str:
         """Return the numbers of components and channels."""

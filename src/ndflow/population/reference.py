@@ -17,7 +17,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,13 +58,12 @@ class Landmarks(Value):
 
     def __post_init__(self) -> None:
         """Validate."""
-        instance(self.method, "method", str)
         values = real_array(self.values, "values", None)
         if not values.size:
             raise InvalidValueError(f"values of {self.method} must be one or more, not 0")
         if (np.diff(values) < 0).any() or (values.size > 1 and not values[-1] > values[0]):
             raise InvalidValueError("landmarks must rise; check image and mask")
-        object.__setattr__(self, "values", values)
+        self._set(values=values)
 
     def __repr__(self) -> str:
         """Return the method, and the number and range of the landmarks."""
@@ -114,11 +113,8 @@ class Reference(Value):
     landmarks: Landmarks | None = None
     tissues: TissueModel | None = None
 
-    _verbatim: ClassVar[frozenset[str]] = frozenset({"provenance"})
-
     def __post_init__(self) -> None:
         """Validate, and take a copy of the provenance."""
-        instance(self.mixture, "mixture", GaussianMixture)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variances = self.mixture.mean(), np.diagonal(self.mixture.covariance())
         if not (np.abs(mean) <= _ROUND).all() or not (np.abs(variances - 1) <= _ROUND).all():
@@ -134,16 +130,15 @@ class Reference(Value):
                 f"channel_names must be {mean.size} different names, one for each channel of the "
                 f"mixture, such as 'T1w', not {short(self.channel_names)}"
             )
-        instance(self.provenance, "provenance", dict)
-        instance(self.landmarks, "landmarks", Landmarks | None)
-        instance(self.tissues, "tissues", TissueModel | None)
-        object.__setattr__(self, "channel_names", tuple(self.channel_names))
-        object.__setattr__(self, "scans", whole(self.scans, "scans", 1, 1 << 53))
         try:
             copied = json.loads(json.dumps(self.provenance, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidValueError(f"provenance must hold what JSON can: {error}") from None
-        object.__setattr__(self, "provenance", copied)
+        self._set(
+            channel_names=tuple(self.channel_names),
+            scans=whole(self.scans, "scans", 1, 1 << 53),
+            provenance=copied,
+        )
 
     def __repr__(self) -> str:
         """Return the channels, and the numbers of scans and components."""

@@ -72,8 +72,10 @@ class Tissues(Value):
 
     def __post_init__(self) -> None:
         """Validate."""
-        object.__setattr__(self, "densities", _densities(self.densities))
-        object.__setattr__(self, "proportions", _proportions(self.proportions, "proportions"))
+        self._set(
+            densities=_densities(self.densities),
+            proportions=_proportions(self.proportions, "proportions"),
+        )
 
     def __repr__(self) -> str:
         """Return the proportions."""
@@ -112,8 +114,6 @@ class TissueModel(Value):
 
     def __post_init__(self) -> None:
         """Validate."""
-        object.__setattr__(self, "densities", _densities(self.densities))
-        object.__setattr__(self, "mean", _proportions(self.mean, "mean"))
         covariance = real_array(self.covariance, "covariance", 3, 3)
         if np.linalg.eigvalsh(covariance)[0] < -_ROUND or np.abs(covariance.sum(axis=1)).max() > (
             _ROUND
@@ -121,9 +121,13 @@ class TissueModel(Value):
             raise InvalidValueError(
                 "covariance must be positive semidefinite, and its rows must sum to 0"
             )
-        object.__setattr__(self, "covariance", covariance)
         if self.source not in ("maps", "components"):
             raise InvalidValueError(f"source must be 'maps' or 'components', not {self.source!r}")
+        self._set(
+            densities=_densities(self.densities),
+            mean=_proportions(self.mean, "mean"),
+            covariance=covariance,
+        )
 
     def __repr__(self) -> str:
         """Return the mean proportions, and where the model comes from."""

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 from ndflow.density import GaussianMixture, gaussian, stack
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, einsum, instance, points, whole
+from ndflow.values import FloatArray, einsum, points, whole
 
 _BLOCK = 4096  # points at a time, so that arrays over components stay in the cache
 _FARTHEST = 1e100  # beyond, squares overflow: points move along with the last one that is followed
@@ -83,14 +83,12 @@ class Flow(IntensityMap):
 
     def __post_init__(self) -> None:
         """Check that the two ends fit together."""
-        instance(self.source, "source", GaussianMixture)
-        instance(self.target, "target", GaussianMixture)
         alike = np.array_equal(self.source.weights, self.target.weights)
         if not alike or self.source.channels != self.target.channels:
             raise InvalidValueError(
                 "source and target must have the same weights and channels; match them first"
             )
-        object.__setattr__(self, "steps", whole(self.steps, "steps", 1, _MAX_STEPS))
+        self._set(steps=whole(self.steps, "steps", 1, _MAX_STEPS))
 
     def __repr__(self) -> str:
         """Return the number of components and the number of steps."""

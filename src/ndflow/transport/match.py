@@ -34,7 +34,7 @@ from ndflow.errors import InvalidValueError
 from ndflow.transport.divergence import Energy
 from ndflow.transport.objective import Objective
 from ndflow.transport.optimise import Minimum, minimise, settle
-from ndflow.values import FloatArray, Status, Value, instance, positive, real_array, short, whole
+from ndflow.values import FloatArray, Status, Value, positive, real_array, short, whole
 
 _MAX_ITERATIONS, _FEW_ITERATIONS = 1000, 50
 _NEAR = 1e-6  # once a step gains less, the minimum is close and Newton's method takes over
@@ -73,11 +73,10 @@ class Match(Value):
 
     def __post_init__(self) -> None:
         """Validate."""
-        instance(self.source, "source", GaussianMixture)
-        instance(self.matched, "matched", GaussianMixture)
-        instance(self.status, "status", Status)
-        for name in ("divergences", "objectives"):
-            object.__setattr__(self, name, real_array(getattr(self, name), name, None))
+        self._set(
+            divergences=real_array(self.divergences, "divergences", None),
+            objectives=real_array(self.objectives, "objectives", None),
+        )
 
     def __repr__(self) -> str:
         """Return the number of components, and how the match ended."""

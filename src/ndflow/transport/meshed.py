@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ndflow.errors import InvalidValueError
 from ndflow.transport.flow import Flow
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, instance, real_array
+from ndflow.values import FloatArray, real_array
 
 _RANGE = (0.0005, 0.9995)  # quantiles of each channel between which there is a mesh
 _INHABITED = 0.995  # share of the source in cells that are looked at
@@ -70,10 +70,9 @@ class Meshed(IntensityMap):
 
     def __post_init__(self) -> None:
         """Validate."""
-        instance(self.flow, "flow", Flow)
         d = self.flow.channels
-        for name in ("low", "high", "spacing", "tolerance"):
-            object.__setattr__(self, name, real_array(getattr(self, name), name, d))
+        names = ("low", "high", "spacing", "tolerance")
+        self._set(**{name: real_array(getattr(self, name), name, d) for name in names})
         if not all(part.min() > 0 for part in (self.high - self.low, self.spacing, self.tolerance)):
             raise InvalidValueError("high must exceed low; spacing and tolerance must be positive")
         if not _nodes_along(self.high - self.low, self.spacing).prod() <= _MAX_NODES:

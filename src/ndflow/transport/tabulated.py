@@ -26,11 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.errors import InvalidValueError
-from ndflow.transport.maps import IntensityMap, rising
-from ndflow.values import FloatArray, instance, positive, real_array, whole
+from ndflow.transport.maps import LARGEST, MAX_POINTS, IntensityMap, rising
+from ndflow.values import FloatArray, positive, real_array, whole
 
-_MAX_POINTS = 1 << 16
-_LARGEST = 1e150  # bound of knots and values, so that products of them are finite
 _NARROWEST = 1e-14  # width of an interval, relative to its knots, below which it is not halved
 _NOISE = 1e-12  # relative rounding error of a value
 _ROUND = 1e-9  # relative tolerance of the condition on slopes, for rounding
@@ -75,12 +73,11 @@ class Tabulated(IntensityMap):
             raise InvalidValueError("slopes must be positive")
         with np.errstate(over="ignore", divide="ignore"):
             secants = np.diff(values) / np.diff(knots)
-        if (secants > _LARGEST).any():
+        if (secants > LARGEST).any():
             raise InvalidValueError("knots must not be so close together that slopes overflow")
         if (np.hypot(slopes[:-1], slopes[1:]) > 3 * secants * (1 + _ROUND)).any():
             raise InvalidValueError("slopes must not be so steep that the cubic falls in between")
-        for name, array in (("knots", knots), ("values", values), ("slopes", slopes)):
-            object.__setattr__(self, name, array)
+        self._set(knots=knots, values=values, slopes=slopes)
 
     def __repr__(self) -> str:
         """Return the number and range of the knots."""
@@ -148,10 +145,6 @@ class InverseTabulated(IntensityMap):
     """
 
     table: Tabulated
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        instance(self.table, "table", Tabulated)
 
     def __repr__(self) -> str:
         """Return the number of points of the table, and the range that it maps to."""
@@ -223,7 +216,7 @@ def tabulate(
         raise InvalidValueError(f"imap must have one channel to be tabulated, not {imap.channels}")
     if not (np.isfinite([low, high]).all() and low < high):
         raise InvalidValueError(f"low must be less than high, not {low} and {high}")
-    whole(points, "points", 2, _MAX_POINTS)
+    whole(points, "points", 2, MAX_POINTS)
     positive(tolerance, "tolerance")
     knots = np.linspace(low, high, points)
     values, slopes = _values_and_slopes(imap, knots)
@@ -244,9 +237,9 @@ def tabulate(
         off &= widths > _NARROWEST * np.maximum(np.abs(knots[:-1]), np.abs(knots[1:]))
         if not off.any():
             return table
-        if knots.size + off.sum() > _MAX_POINTS:
+        if knots.size + off.sum() > MAX_POINTS:
             raise InvalidValueError(
-                f"more than {_MAX_POINTS} points would be needed between {low} and {high}; "
+                f"more than {MAX_POINTS} points would be needed between {low} and {high}; "
                 f"choose a larger tolerance or a smaller range"
             )
         where = np.flatnonzero(off) + 1
