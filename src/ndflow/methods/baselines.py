@@ -8,13 +8,15 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy import special
 
-from ndflow.density import GaussianMixture, Histogram, condensed, trimmed
+from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import midpoint_edges
+from ndflow.density.condense import condensed
 from ndflow.errors import DegenerateDataError
 from ndflow.methods.base import DensityModel, Joined, LandmarkMethod, Method, straight_line
 from ndflow.methods.solution import Divergence, Solution
 from ndflow.options import Options
-from ndflow.transport import Affine, IntensityMap, PiecewiseLinear, align, divergence, smooth_table
+from ndflow.transport import Affine, IntensityMap, PiecewiseLinear, align, divergence
+from ndflow.transport.tabulated import smooth_table
 from ndflow.values import FloatArray, einsum
 
 

@@ -18,15 +18,10 @@ from ndflow.methods.base import DensityModel, Method
 from ndflow.methods.solution import Divergence, PlainTarget, Solution
 from ndflow.methods.targets import target_rule
 from ndflow.options import Options
-from ndflow.population import MIDPOINT_LEVELS
-from ndflow.transport import (
-    DETERMINED_RANGE,
-    align_and_match,
-    check_rules,
-    components_by_rule,
-    flow_map,
-    tabulate,
-)
+from ndflow.population.tissues import MIDPOINT_LEVELS
+from ndflow.transport import tabulate
+from ndflow.transport.match import check_rules, components_by_rule
+from ndflow.transport.normalising_map import DETERMINED_RANGE, align_and_match, flow_map
 
 _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
 _SHORTCOMINGS = {
