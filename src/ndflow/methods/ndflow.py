@@ -95,13 +95,12 @@ class DensityFlow(Method):
 
 def _matched(source: GaussianMixture, target: GaussianMixture, options: Options) -> Solution:
     """Align, match and flow from one density to another."""
-    objective, regularisation = options.objective, options.regularisation
     frozen = components_by_rule(source, options.freeze)
     affine, matched = align_and_match(
         source,
         target,
-        objective=objective,
-        regularisation=regularisation,
+        objective=options.objective,
+        regularisation=options.regularisation,
         frozen=frozen,
     )
     imap = flow_map(affine, matched, solver=options.solver)
@@ -114,7 +113,7 @@ def _matched(source: GaussianMixture, target: GaussianMixture, options: Options)
         affine,
         matched.status.message,
         matched.status.converged,
-        Divergence(objective, first, last),
+        Divergence(options.objective, first, last),
         frozen=frozen if options.freeze else None,
     )
 

@@ -143,17 +143,9 @@ class Solution:
 
     def record(self, source: GaussianMixture) -> MatchRecord:
         """Return how the map of a scan with this density was found."""
-        return MatchRecord(
-            self.message,
-            self._slopes(source),
-            self.divergence,
-            self.target,
-            self.frozen,
-        )
-
-    def _slopes(self, source: GaussianMixture) -> SlopeRange:
         low, high = source.quantile(DETERMINED_RANGE).tolist()
         slopes = np.exp(self.imap.log_det_jacobian(np.linspace(low, high, 1001)))
         own = abs(float(self.affine.matrix[0, 0]))
         ends = float(slopes.min()), float(slopes.max())
-        return SlopeRange(ends, (ends[0] / own, ends[1] / own))
+        slope_range = SlopeRange(ends, (ends[0] / own, ends[1] / own))
+        return MatchRecord(self.message, slope_range, self.divergence, self.target, self.frozen)
