@@ -273,12 +273,13 @@ def _mixture(
     q = posterior(prior, moments)
     weights = q.weights()
     widths = np.maximum(np.abs(used.widths / scale), 1e-9)
-    fitted = GaussianMixture(weights / weights.sum(), q.mean, _without_binning(q.precision, widths))
+    precisions = _without_binning(q.precision, widths)
     # The prior reserves some weight for components without any points: they are dropped as well.
     occupied = weights * (moments.mass >= min(_LEAST_MASS, moments.mass.max()))
-    pruned = GaussianMixture(occupied / occupied.sum(), fitted.means, fitted.precisions).pruned(
-        _LIGHTEST
-    )
+    shares = occupied / occupied.sum()
+    keep = shares >= _LIGHTEST
+    shares = shares[keep]
+    pruned = GaussianMixture(shares / shares.sum(), q.mean[keep], precisions[keep])
     result = pruned.transformed(np.diag(scale), centre)
     order = np.argsort(result.means[:, 0], kind="stable")
     return GaussianMixture(result.weights[order], result.means[order], result.precisions[order])
@@ -299,11 +300,10 @@ def _without_binning(precisions: FloatArray, widths: FloatArray) -> FloatArray:
 
 def _status(climbed: Climb) -> Status:
     sweeps = len(climbed.bounds)
-    if climbed.converged:
-        return Status(True, sweeps, f"converged after {sweeps} sweeps")
-    return Status(
-        False,
-        sweeps,
-        f"still rising after {sweeps} sweeps; the mixture is usable, "
-        f"and a larger tolerance or a smaller effective_count stops earlier",
-    )
+    message = f"converged after {sweeps} sweeps"
+    if not climbed.converged:
+        message = (
+            f"still rising after {sweeps} sweeps; the mixture is usable, and a larger tolerance "
+            f"or a smaller effective_count stops earlier"
+        )
+    return Status(climbed.converged, sweeps, message)

@@ -341,12 +341,6 @@ class GaussianMixture(Value):
             precisions=gaussian.symmetric(precisions),
         )
 
-    def pruned(self, threshold: float) -> GaussianMixture:
-        """Return the mixture without components lighter than `threshold`, weights renormalised."""
-        keep = self.weights >= threshold
-        weights = self.weights[keep]
-        return GaussianMixture(weights / weights.sum(), self.means[keep], self.precisions[keep])
-
     # Distribution functions, in one channel.
 
     def cdf(self, x: ArrayLike) -> FloatArray:

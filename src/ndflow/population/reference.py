@@ -190,7 +190,14 @@ def reference(
     """
     if average not in _AVERAGES:
         raise InvalidValueError(f"average must be 'density' or 'quantile', not {short(average)}")
-    heavy, called = _weights_and_names(len(mixtures), weights, names)
+    if not mixtures:
+        raise InvalidValueError("mixtures must hold at least one mixture to average")
+    given = np.ones(len(mixtures)) if weights is None else weights
+    heavy = real_array(given, "weights", len(mixtures)).tolist()
+    if min(heavy) < 0 or not 0 < max(heavy) <= _HEAVIEST:
+        raise InvalidValueError(
+            f"weights must not be negative, nor all zero, nor beyond {_HEAVIEST:g}"
+        )
     together = _together(mixtures, heavy)
     d = together[0][0].channels
     if any(mixture.channels != d for mixture, _ in together):
@@ -205,6 +212,7 @@ def reference(
     fitted = fit(
         _AVERAGES[average](together), truncation=truncation, effective_count=effective_count
     )
+    called = [""] * len(mixtures) if names is None else names
     scans = sorted((name, weight) for name, weight in zip(called, heavy, strict=True) if weight > 0)
     return Reference(
         mixture=_standardised(_standardised(fitted.mixture)),  # again, for the last digits
@@ -221,20 +229,6 @@ def reference(
             "weights": None if weights is None else [weight for _, weight in scans],
         },
     )
-
-
-def _weights_and_names(
-    count: int, weights: ArrayLike | None, names: Sequence[str] | None
-) -> tuple[list[float], Sequence[str]]:
-    """Return the weight and the name of each scan."""
-    if not count:
-        raise InvalidValueError("mixtures must hold at least one mixture to average")
-    heavy = real_array(np.ones(count) if weights is None else weights, "weights", count)
-    if (heavy < 0).any() or not heavy.any() or (heavy > _HEAVIEST).any():
-        raise InvalidValueError(
-            f"weights must not be negative, nor all zero, nor beyond {_HEAVIEST:g}"
-        )
-    return heavy.tolist(), [""] * count if names is None else names
 
 
 def _together(

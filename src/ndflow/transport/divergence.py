@@ -125,7 +125,7 @@ class Energy:
         self._target = target
         self._blur = 2 * blur**2 * np.eye(target.channels)  # of a pair of components
         own, _, _ = self._pairs(target.means, target.covariances, target.means, target.covariances)
-        self._constant = 0.5 * float((_products(target.weights, target.weights) * own).sum())
+        self._constant = 0.5 * float((np.outer(target.weights, target.weights) * own).sum())
 
     def __call__(
         self, weights: FloatArray, means: FloatArray, covariances: FloatArray
@@ -143,7 +143,7 @@ class Energy:
             np.concatenate([means, target.means]),
             np.concatenate([covariances, target.covariances]),
         )
-        pairs = _products(weights, np.concatenate([weights, -target.weights]))
+        pairs = np.outer(weights, np.concatenate([weights, -target.weights]))
         energies = pairs * values
         value = 0.5 * energies[:, :count].sum() + energies[:, count:].sum() + self._constant
         by_mean = (pairs[..., np.newaxis] * by_shift).sum(axis=1)
@@ -161,7 +161,7 @@ class Energy:
         target = self._target
         shift = means[:, np.newaxis] - np.concatenate([means, target.means[:, 0]])
         total = variances[:, np.newaxis] + np.concatenate([variances, target.covariances[:, 0, 0]])
-        pairs = _products(weights, np.concatenate([weights, -target.weights]))
+        pairs = np.outer(weights, np.concatenate([weights, -target.weights]))
         seconds = [pairs * second for second in self._seconds(shift, total)]
         # A pair depends on both of its components: on the difference of their means, so with
         # opposite signs, and on the sum of their variances, so with equal ones.
@@ -184,10 +184,6 @@ class Energy:
         if self._blur.any():
             total += self._blur
         return self._kernel(shift, total)
-
-
-def _products(one: FloatArray, two: FloatArray) -> FloatArray:
-    return one[:, np.newaxis] * two[np.newaxis]
 
 
 def _cramer(shift: FloatArray, variances: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -185,9 +185,11 @@ class Flow(IntensityMap):
         """Integrate states (n, …) from time 0 to 1, block by block."""
         end = np.empty_like(start)
         h = 1 / self.steps
-        for block in _blocks(len(start)):
+        stages = self._stages
+        for place in range(0, len(start), _BLOCK):
+            block = slice(place, place + _BLOCK)
             y = start[block]
-            for first, middle, last in self._steps():
+            for first, middle, last in zip(stages[:-1:2], stages[1::2], stages[2::2], strict=True):
                 k1 = field(first, y)
                 k2 = field(middle, y + 0.5 * h * k1)
                 k3 = field(middle, y + 0.5 * h * k2)
@@ -195,10 +197,6 @@ class Flow(IntensityMap):
                 y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
             end[block] = y
         return end
-
-    def _steps(self) -> list[tuple[_Stage, _Stage, _Stage]]:
-        stages = self._stages
-        return list(zip(stages[:-1:2], stages[1::2], stages[2::2], strict=True))
 
 
 def _velocity(stage: _Stage, x: FloatArray) -> FloatArray:
@@ -222,10 +220,6 @@ def _linear(r: FloatArray, fields: FloatArray, basis: FloatArray) -> FloatArray:
     """Return the average under r of fields ``b_k + A_k x``, (n, d)."""
     mean = einsum("kn,kij->ijn", r, fields)
     return einsum("ijn,jn->ni", mean, basis[: fields.shape[2]])
-
-
-def _blocks(count: int) -> list[slice]:
-    return [slice(start, start + _BLOCK) for start in range(0, count, _BLOCK)]
 
 
 # ── far from all voxels ───────────────────────────────────────────────────────────────────────────

@@ -24,7 +24,6 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,16 +132,21 @@ def match(
     goal = target.transformed(shrink, shift)
     coarse = [Objective(near, free, Energy(goal, objective, blur), gamma) for blur in widths]
     minimised = Objective(near, free, Energy(goal, objective), gamma)
-    end = _lbfgs(minimised, coarse) if free.any() else _nothing(minimised)
+    end, trace, converged = _searched(minimised, coarse)
+    moved, reshaped = minimised.parameters(end)
     means, precisions = source.means.copy(), source.precisions.copy()
-    means[free] = end.means * scale + centre
-    precisions[free] = gaussian.symmetric(end.precisions / np.outer(scale, scale))
+    means[free] = moved * scale + centre
+    precisions[free] = gaussian.symmetric(reshaped / np.outer(scale, scale))
+    taken = len(trace) - 1
+    message = f"converged after {taken} iterations"
+    if not converged:
+        message = f"stopped after {taken} iterations; try a larger regularisation"
     return Match(
         source=source,
         matched=GaussianMixture(source.weights, means, precisions),
-        divergences=np.array([value for value, _ in end.trace]),
-        objectives=np.array([total for _, total in end.trace]),
-        status=end.status,
+        divergences=np.array([value for value, _ in trace]),
+        objectives=np.array([total for _, total in trace]),
+        status=Status(converged, taken, message),
     )
 
 
@@ -154,20 +158,10 @@ def _free(source: GaussianMixture, frozen: Sequence[int]) -> NDArray[np.bool_]:
     return free
 
 
-class _End(NamedTuple):
-    means: FloatArray  # of the free components
-    precisions: FloatArray
-    trace: list[tuple[float, float]]
-    status: Status
-
-
-def _nothing(objective: Objective) -> _End:
-    trace = [objective.in_coordinates(objective.start())[:2]]
-    status = Status(True, 0, "nothing to move: all components are frozen")
-    return _End(objective.means, objective.precisions, trace, status)
-
-
-def _lbfgs(objective: Objective, coarse: Sequence[Objective]) -> _End:
+def _searched(
+    objective: Objective, coarse: Sequence[Objective]
+) -> tuple[FloatArray, list[tuple[float, float]], bool]:
+    """Return the coordinates of the minimum, the divergences and totals on the way, and success."""
     start = objective.start()
     latest = objective.in_coordinates(start)[:2]
     trace = [latest]
@@ -205,11 +199,7 @@ def _lbfgs(objective: Objective, coarse: Sequence[Objective]) -> _End:
             end = search(end.x, _NOTHING)
     else:
         end = search(start, _NOTHING)
-    taken = len(trace) - 1
-    message = f"converged after {taken} iterations"
-    if not end.converged:
-        message = f"stopped after {taken} iterations; try a larger regularisation"
-    return _End(*objective.parameters(end.x), trace, Status(end.converged, taken, message))
+    return end.x, trace, end.converged
 
 
 def _approached(coarse: Sequence[Objective], start: FloatArray) -> FloatArray:
