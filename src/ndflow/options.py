@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from numbers import Real
 from typing import (
@@ -226,8 +226,7 @@ class Options:
 
     def of(self, *steps: Step) -> dict[str, Any]:
         """Return the options that belong to some steps, for a record or a fingerprint."""
-        chosen = asdict(self)
-        return {one.name: chosen[one.name] for one in options_of(*steps)}
+        return {one.name: getattr(self, one.name) for one in options_of(*steps)}
 
 
 @dataclass(frozen=True)

@@ -265,7 +265,13 @@ def smooth_table(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> T
     >>> smooth_table(np.arange(2.0), np.array([0.0, 1.0]), np.array([0.75, 10.0])).slopes.round(2)
     array([0.22, 2.99])
     """
-    return Tabulated(knots, values, _limited(knots, values, slopes))
+    secants = np.diff(values) / np.diff(knots)
+    limit = np.full(slopes.shape, np.inf)
+    excess = np.hypot(slopes[:-1], slopes[1:]) / (3 * secants)
+    factor = np.where(excess > 1, 1 / np.maximum(excess, 1), np.inf)
+    limit[:-1] = np.minimum(limit[:-1], factor)
+    limit[1:] = np.minimum(limit[1:], factor)
+    return Tabulated(knots, values, slopes * np.minimum(limit, 1.0))
 
 
 def _values_and_slopes(imap: IntensityMap, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -283,18 +289,6 @@ def _rising(
     top = np.maximum.accumulate(values)
     rises = np.concatenate([[True], top[1:] > top[:-1]])
     return knots[rises], values[rises], slopes[rises]
-
-
-def _limited(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> FloatArray:
-    """Reduce slopes until each neighbouring pair lies within the circle."""
-    secants = np.diff(values) / np.diff(knots)
-    limit = np.full(slopes.shape, np.inf)
-    excess = np.hypot(slopes[:-1], slopes[1:]) / (3 * secants)
-    factor = np.where(excess > 1, 1 / np.maximum(excess, 1), np.inf)
-    limit[:-1] = np.minimum(limit[:-1], factor)
-    limit[1:] = np.minimum(limit[1:], factor)
-    limited: FloatArray = slopes * np.minimum(limit, 1.0)
-    return limited
 
 
 # ── linear interpolants ───────────────────────────────────────────────────────────────────────────
