@@ -380,8 +380,7 @@ def documented(*steps: Step) -> Callable[[F], F]:
             for one in found
         ]
         function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-        text = inspect.getdoc(function) or ""
-        before, section, after = text.partition("Returns\n-------")
+        before, section, after = (inspect.getdoc(function) or "").partition("Returns\n-------")
         lines = [f"{one.name} : {sentence(one)}" for one in found]
         function.__doc__ = f"{before.rstrip()}\n" + "\n".join(lines) + f"\n\n{section}{after}"
         return function

@@ -21,6 +21,7 @@ import operator
 import os
 import reprlib
 from collections.abc import Mapping
+from functools import cache
 from types import UnionType
 from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -39,8 +40,6 @@ JSON = Any  # text, numbers, booleans, None, and lists and dictionaries of them
 
 class Record:
     """A frozen dataclass that goes to JSON and back."""
-
-    _types: ClassVar[dict[str, Any]]
 
     def to_dict(self) -> dict[str, JSON]:
         """Return the record as JSON can hold it, without the fields that are None."""
@@ -278,6 +277,7 @@ def _same(a: Any, b: Any) -> bool:
 # ── JSON ──────────────────────────────────────────────────────────────────────────────────────────
 
 _R = TypeVar("_R", bound=Record)
+_hints = cache(get_type_hints)  # which is slow
 
 
 def _json(item: Any) -> JSON:
@@ -303,17 +303,10 @@ def _rebuilt(wanted: type[_R], data: JSON, depth: int = 0) -> _R:
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]
         name = field.name
         if data.get(name) is not None:
-            given[name] = _typed(_hints(kind)[name], data[name], name, depth + 1)
+            given[name] = _typed(_hints(kind)[name], data[name], name, depth + 1)  # type: ignore[arg-type]
         elif field.default is field.default_factory is dataclasses.MISSING:
             raise InvalidValueError(f"it has no {name!r}")
     return kind(**given)
-
-
-def _hints(kind: type[Record]) -> dict[str, Any]:
-    """Return the types of the fields, computed once per class because that is slow."""
-    if "_types" not in vars(kind):
-        kind._types = get_type_hints(kind)
-    return kind._types
 
 
 def _typed(hint: Any, part: JSON, name: str, depth: int) -> Any:

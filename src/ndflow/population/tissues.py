@@ -46,7 +46,8 @@ from ndflow.values import FloatArray, Value, einsum, instance, positive, real_ar
 TISSUES = ("CSF", "GM", "WM")  # the order in all arrays, by brightness in T1w images
 
 _ROUND = 1e-9
-_USUAL_SD = 0.03  # of proportions between people, where nothing else is known
+# The covariance of proportions between people, where nothing else is known.
+_USUAL: FloatArray = 0.03**2 * (np.eye(3) - 1 / 3)
 _FEWEST = 3  # scans from which the covariance of proportions is estimated
 _SHRINKAGE = 0.1  # of that covariance, towards the usual one
 
@@ -254,7 +255,7 @@ def tissues_from_components(reference: GaussianMixture) -> TissueModel:
         for group in groups
     )
     mean = np.array([reference.weights[group].sum() for group in groups])
-    return TissueModel(densities, mean / mean.sum(), _usual_covariance(), "components")
+    return TissueModel(densities, mean / mean.sum(), _USUAL, "components")
 
 
 def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> float:
@@ -264,18 +265,13 @@ def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> f
     return total
 
 
-def _usual_covariance() -> FloatArray:
-    result: FloatArray = _USUAL_SD**2 * (np.eye(3) - 1 / 3)
-    return result
-
-
 def _covariance(proportions: FloatArray, shares: FloatArray) -> FloatArray:
     """Return the covariance of proportions, shrunk towards the usual one; that itself for few."""
     if np.count_nonzero(shares) < _FEWEST:
-        return _usual_covariance()
+        return _USUAL
     centred = proportions - einsum("n,ng->g", shares, proportions)
     own = einsum("n,ni,nj->ij", shares, centred, centred) / (1 - (shares * shares).sum())
-    result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * _usual_covariance()
+    result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * _USUAL
     return result
 
 

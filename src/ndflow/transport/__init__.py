@@ -3,6 +3,7 @@
 from ndflow.transport.divergence import divergence as divergence
 from ndflow.transport.divergence import divergence_gradient as divergence_gradient
 from ndflow.transport.flow import Flow as Flow
+from ndflow.transport.joint import Meshed as Meshed
 from ndflow.transport.maps import Affine as Affine
 from ndflow.transport.maps import Chain as Chain
 from ndflow.transport.maps import IntensityMap as IntensityMap
@@ -10,7 +11,6 @@ from ndflow.transport.maps import PiecewiseLinear as PiecewiseLinear
 from ndflow.transport.maps import align as align
 from ndflow.transport.match import Match as Match
 from ndflow.transport.match import match as match
-from ndflow.transport.meshed import Meshed as Meshed
 from ndflow.transport.normalising_map import DETERMINED_RANGE as DETERMINED_RANGE
 from ndflow.transport.normalising_map import normalising_map as normalising_map
 from ndflow.transport.quantile_map import LinearTails as LinearTails

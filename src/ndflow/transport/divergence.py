@@ -31,8 +31,8 @@ from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray
 
-_Kernel = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
-_Seconds = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+_Three = tuple[FloatArray, FloatArray, FloatArray]
+_Kernel = Callable[[FloatArray, FloatArray], _Three]
 
 
 class Gradient(NamedTuple):
@@ -178,7 +178,7 @@ class Energy:
         covariances: FloatArray,
         other_means: FloatArray,
         other_covariances: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    ) -> _Three:
         shift = means[:, np.newaxis] - other_means[np.newaxis]
         total = covariances[:, np.newaxis] + other_covariances[np.newaxis]
         if self._blur.any():
@@ -186,7 +186,7 @@ class Energy:
         return self._kernel(shift, total)
 
 
-def _cramer(shift: FloatArray, variances: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _cramer(shift: FloatArray, variances: FloatArray) -> _Three:
     spread = np.sqrt(2 * variances[..., 0])
     ratio = shift / spread
     sign = special.erf(ratio)
@@ -195,9 +195,7 @@ def _cramer(shift: FloatArray, variances: FloatArray) -> tuple[FloatArray, Float
     return value, -sign, -(bell / spread)[..., np.newaxis]
 
 
-def _l2_seconds(
-    shift: FloatArray, variance: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _l2_seconds(shift: FloatArray, variance: FloatArray) -> _Three:
     """Return the second derivatives of the kernel of one channel, in δδ, δv and vv."""
     bell, u, w = _bell(shift, variance)
     square = u * u
@@ -208,21 +206,19 @@ def _l2_seconds(
     )
 
 
-def _cramer_seconds(
-    shift: FloatArray, variance: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _cramer_seconds(shift: FloatArray, variance: FloatArray) -> _Three:
     bell, u, w = _bell(shift, variance)
     return -2 * bell, bell * u, -0.5 * bell * (u * u - w)
 
 
-def _bell(shift: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _bell(shift: FloatArray, variance: FloatArray) -> _Three:
     """Return ``N(δ; 0, v)``, ``δ/v`` and ``1/v``."""
     w = 1 / variance
     u = shift * w
     return np.exp(-0.5 * shift * u) * np.sqrt(w / (2 * np.pi)), u, w
 
 
-_KERNELS: dict[str, tuple[_Kernel, _Seconds]] = {
+_KERNELS: dict[str, tuple[_Kernel, _Kernel]] = {  # and their second derivatives
     "l2": (gaussian.kernel, _l2_seconds),
     "cramer": (_cramer, _cramer_seconds),
 }
