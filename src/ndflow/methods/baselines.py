@@ -308,13 +308,11 @@ def class_means(histogram: Histogram) -> FloatArray:
         means = (einsum("nk,n->k", shares, x) + known * starts) / masses
         squares = einsum("nk,nk->k", shares, (x[:, np.newaxis] - means) ** 2)
         variances = (squares + known * ((means - starts) ** 2 + width)) / masses
-    sorted_means: FloatArray = mean + sd * np.sort(means)
-    return sorted_means
+    return mean + sd * np.sort(means)
 
 
 def _log_gaussian(squared_distances: FloatArray, variances: FloatArray) -> FloatArray:
-    result: FloatArray = -0.5 * (np.log(2 * np.pi * variances) + squared_distances / variances)
-    return result
+    return -0.5 * (np.log(2 * np.pi * variances) + squared_distances / variances)
 
 
 def through_classes(own: FloatArray, target: FloatArray) -> tuple[IntensityMap, int]:

@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndflow.density import GaussianMixture, fit, stack
+from ndflow.density.mixture import shares_of
 from ndflow.errors import InvalidValueError
 from ndflow.population.averaging import Density, Pushforward, mean_density
 from ndflow.transport import Affine, IntensityMap, align
@@ -174,10 +175,7 @@ def tissue_model(
     >>> tissue_model(scans)
     TissueModel(CSF 20%, GM 50%, WM 30%, from maps)
     """
-    shares = real_array(np.ones(len(scans)) if weights is None else weights, "weights", len(scans))
-    if (shares < 0).any() or not shares.sum() > 0:
-        raise InvalidValueError("weights of one or more scans must not be negative, nor all zero")
-    shares = shares / shares.sum()
+    shares = shares_of(weights, len(scans))
     proportions = np.array([scan.proportions for scan in scans])
     mean = einsum("n,ng->g", shares, proportions)
     mean /= mean.sum()

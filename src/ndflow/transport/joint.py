@@ -98,8 +98,7 @@ class Slices:
 
 def _quantiles(ordered: FloatArray) -> FloatArray:
     places = _LEVELS * len(ordered) - 0.5
-    result: FloatArray = np.interp(places, np.arange(len(ordered)), ordered)
-    return result
+    return np.interp(places, np.arange(len(ordered)), ordered)
 
 
 # ── meshed flows ──────────────────────────────────────────────────────────────────────────────────
@@ -224,8 +223,7 @@ class Meshed(IntensityMap):
         padded = np.zeros(self._shape, dtype=bool)
         padded[tuple(slice(0, -1) for _ in self._shape)] = self._inhabited
         corners = ndimage.maximum_filter(padded, size=2)  # a cell, and those before it
-        result: NDArray[np.bool_] = ndimage.maximum_filter(corners, size=2 * _MARGIN + 1)
-        return result
+        return ndimage.maximum_filter(corners, size=2 * _MARGIN + 1)
 
     @cached_property
     def _splines(self) -> list[FloatArray]:
@@ -255,8 +253,7 @@ class Meshed(IntensityMap):
         off = np.abs(self._interpolation(middles) - self.flow._mapped(middles))
         wrong = np.zeros(inhabited.shape, dtype=bool)
         wrong[inhabited] = (off > _SAFE * self.tolerance).any(axis=1)
-        result: NDArray[np.bool_] = inhabited & ~ndimage.maximum_filter(wrong, size=3)
-        return result
+        return inhabited & ~ndimage.maximum_filter(wrong, size=3)
 
     def _lattice(self, shift: float, shape: tuple[int, ...]) -> FloatArray:
         """Return the points of a lattice, (n, d): the nodes, or the middles of cells."""

@@ -312,16 +312,14 @@ class PiecewiseLinear(IntensityMap):
 
     @cached_property
     def _slopes(self) -> FloatArray:
-        slopes: FloatArray = np.diff(self.values) / np.diff(self.knots)
-        return slopes
+        return np.diff(self.values) / np.diff(self.knots)
 
     def _cell(self, x: FloatArray) -> NDArray[np.intp]:
         return np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, self.knots.size - 2)
 
     def _mapped(self, x: FloatArray) -> FloatArray:
         cell = self._cell(x)
-        y: FloatArray = self.values[cell] + self._slopes[cell] * (x - self.knots[cell])
-        return y
+        return self.values[cell] + self._slopes[cell] * (x - self.knots[cell])
 
     def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self._mapped(x), np.log(self._slopes[self._cell(x)])[:, 0]

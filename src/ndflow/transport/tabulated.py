@@ -117,8 +117,7 @@ class Tabulated(IntensityMap):
         step = self.values[cell + 1] - self.values[cell]
         bend = h * t * (1 - t) * (left[cell] * (1 - t) - right[cell] * t)
         outside = np.where(share < 0, self.slopes[0], self.slopes[-1]) * h * (share - t)
-        result: FloatArray = self.values[cell] + (t * step + bend) + outside
-        return result
+        return self.values[cell] + (t * step + bend) + outside
 
     def _slope(self, cell: NDArray[np.intp], share: FloatArray) -> FloatArray:
         _, left, right = self._cells
@@ -126,8 +125,7 @@ class Tabulated(IntensityMap):
         m0, m1 = left[cell], right[cell]
         secant = self.slopes[cell] - m0
         bend = m0 * (1 - t) * (1 - 3 * t) + m1 * t * (3 * t - 2)
-        tiny: FloatArray = np.maximum(secant + bend, np.finfo(np.float64).tiny)
-        return tiny
+        return np.maximum(secant + bend, np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
