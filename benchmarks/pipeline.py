@@ -27,7 +27,7 @@ from measuring import Table
 from ndflow.demo.run import write_demo_study
 from ndflow.density import fit
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.methods.solution import Solution
 from ndflow.options import Options
@@ -54,7 +54,7 @@ class Stopwatch:
 
 
 def read(file: Path) -> ScanVoxels:
-    return read_scan(Scan(str(file)), Options())
+    return read_scan(Subject(str(file)), Options())
 
 
 def model_of(voxels: ScanVoxels) -> DensityModel:

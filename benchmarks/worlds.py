@@ -66,7 +66,7 @@ from ndflow.demo.simulate import (
 )
 from ndflow.density import fit, histogram
 from ndflow.evaluation.tissues import weighted_quantile
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, method_called
 from ndflow.methods.modes import Goal
 from ndflow.options import Options
@@ -311,7 +311,7 @@ def goals_in_memory(
     models : of the scans, likewise.
     options : the settings.
     """
-    scans = [Scan("", site=site, name=name) for name, site in sites.items()]
+    scans = [Subject("", site=site, name=name) for name, site in sites.items()]
     study = Study(Path(), scans, replace(options, scale="standard"))
     goals = make_references(study, scans, models).goals
     return {scan.name: study.mode.goal_of(goals, scan.site) for scan in scans}

@@ -29,7 +29,7 @@ from scipy.interpolate import PchipInterpolator
 
 from ndflow.demo.simulate import MEANS, REACH, draw_fields, grid_over, make_subject, simulate_scan
 from ndflow.density import fit, histogram
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
 from ndflow.population import balancing
@@ -106,7 +106,7 @@ def measured(
         for number in members:
             name = f"{number:03d}"
             age = {"age": f"{pool[number].age:.2f}"}
-            scans.append(Scan(f"{name}.nii", name=name, site="AB"[site], covariates=age))
+            scans.append(Subject(f"{name}.nii", name=name, site="AB"[site], covariates=age))
             models[name] = pool[number].models[scanner]
             rows.append((site, scanner, pool[number]))
     study = Study(Path(), scans, replace(options, scale="standard"))

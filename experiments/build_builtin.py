@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import Reference
 from ndflow.subject.records import ReferenceModel
@@ -38,12 +38,12 @@ def people(cohort: Path) -> list[dict[str, str]]:
     return [row for row in rows if row["site"] in SITES and row["group"] == "control"]
 
 
-def scan_of(cohort: Path, name: str) -> Scan:
+def scan_of(cohort: Path, name: str) -> Subject:
     """Return a scan with its mask and its tissue probability maps."""
     anat = cohort / name / "anat"
     maps = (str(anat / f"{name}_label-{t}_probseg.nii.gz") for t in ("CSF", "GM", "WM"))
     mask = anat / f"{name}_desc-brain_mask.nii.gz"
-    return Scan(str(anat / f"{name}_T1w.nii.gz"), str(mask), tissues=TissueMaps(*maps))
+    return Subject(str(anat / f"{name}_T1w.nii.gz"), str(mask), tissues=TissueMaps(*maps))
 
 
 def made_from(cohort: Path) -> tuple[Reference, dict[str, Any]]:

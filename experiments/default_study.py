@@ -27,7 +27,7 @@ import numpy as np
 from ndflow.density import Histogram, fit, histogram
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, method_called
 from ndflow.methods.modes import Goal
 from ndflow.options import Options
@@ -126,7 +126,7 @@ def goals_of(
     options: Options,
 ) -> dict[str, Goal]:
     """Return what each scan is brought to, by the code of any study."""
-    scans = [Scan("", site=site, name=name) for name, site in sites.items()]
+    scans = [Subject("", site=site, name=name) for name, site in sites.items()]
     study = Study(Path(), scans, replace(options, scale="standard"))
     goals = make_references(study, scans, models).goals
     return {scan.name: study.mode.goal_of(goals, scan.site) for scan in scans}

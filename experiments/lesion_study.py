@@ -52,7 +52,7 @@ class Files(NamedTuple):
     csf: Path
 
 
-class Scan(NamedTuple):
+class Subject(NamedTuple):
     """The same in memory, as arrays over the whole grid."""
 
     image: np.ndarray
@@ -146,7 +146,7 @@ def compared(scans: list[Files]) -> Rows:
     return rows
 
 
-def read(files: Files) -> Scan:
+def read(files: Files) -> Subject:
     """Read a scan and its maps."""
 
     def part(file: Path) -> np.ndarray:
@@ -155,10 +155,10 @@ def read(files: Files) -> Scan:
         return values.reshape(volume.header.get_data_shape(), order="F")
 
     maps = [part(file) for file in (files.gm, files.wm, files.csf)]
-    return Scan(part(files.image), read_mask(files.brain).inside, *maps)
+    return Subject(part(files.image), read_mask(files.brain).inside, *maps)
 
 
-def lesioned(scan: Scan, generator: np.random.Generator) -> dict[tuple[str, float], Case]:
+def lesioned(scan: Subject, generator: np.random.Generator) -> dict[tuple[str, float], Case]:
     """Return the scan with lesions of every kind and size."""
     image, brain = scan.image, scan.brain
     gm, wm, csf = (quartiles(image[brain], part[brain]) for part in (scan.gm, scan.wm, scan.csf))
@@ -180,7 +180,7 @@ def lesioned(scan: Scan, generator: np.random.Generator) -> dict[tuple[str, floa
     return cases
 
 
-def growth(scan: Scan, generator: np.random.Generator) -> np.ndarray:
+def growth(scan: Subject, generator: np.random.Generator) -> np.ndarray:
     """Return voxels of WM in the order in which balls fill them."""
     white = scan.brain & (scan.wm > 0.9)
     seeds = generator.permutation(np.argwhere(ndimage.binary_erosion(white)))

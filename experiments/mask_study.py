@@ -18,7 +18,7 @@ from scipy import ndimage
 
 from ndflow.density import GaussianMixture
 from ndflow.image.mask import foreground
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.population import reference
 from ndflow.population.plausibility import density_distance, unlike_reference
@@ -31,7 +31,7 @@ RIGHT, WIDE = "as it is", "two wider"
 Models = dict[str, ScanModel]  # by the name of the scan
 
 
-def fitted(scan: Scan) -> ScanModel:
+def fitted(scan: Subject) -> ScanModel:
     return fit_scan(scan, options=Options())
 
 
@@ -45,15 +45,15 @@ def changed_mask(path: Path, voxels: int) -> nibabel.Nifti1Image:
     return nibabel.Nifti1Image(inside.astype(np.uint8), mask.affine)
 
 
-def cohort_models(folder: Path) -> tuple[list[Scan], dict[str, Models]]:
+def cohort_models(folder: Path) -> tuple[list[Subject], dict[str, Models]]:
     """Return the scans, and their models by how their masks were changed."""
     scans, models = [], defaultdict[str, Models](dict)
     for image in sorted(folder.glob("sub-*/anat/*_T1w.nii.gz")):
         name = image.name.removesuffix("_T1w.nii.gz")
         mask = image.with_name(f"{name}_desc-brain_mask.nii.gz")
-        scans.append(Scan(str(image), site=name[4:].rstrip("0123456789"), name=name))
+        scans.append(Subject(str(image), site=name[4:].rstrip("0123456789"), name=name))
         for change, voxels in CHANGES.items():
-            models[change][name] = fitted(Scan(str(image), changed_mask(mask, voxels)))
+            models[change][name] = fitted(Subject(str(image), changed_mask(mask, voxels)))
     return scans, models
 
 
@@ -78,14 +78,14 @@ def figures(title: str, models: Sequence[ScanModel]) -> None:
     )
 
 
-def by_themselves(scans: Sequence[Scan], models: dict[str, Models]) -> None:
+def by_themselves(scans: Sequence[Subject], models: dict[str, Models]) -> None:
     print("\nEach scan by itself")
     for change, made in models.items():
         for site in sorted({scan.site or "" for scan in scans}):
             figures(f"{site}, {change}", [made[scan.name] for scan in scans if scan.site == site])
 
 
-def halves(scans: Sequence[Scan], models: dict[str, Models]) -> None:
+def halves(scans: Sequence[Subject], models: dict[str, Models]) -> None:
     """Choose the bound of the rim on every other scan, and apply it to the rest."""
     rims = {c: [models[c][s.name].mask.rim for s in scans] for c in (RIGHT, WIDE)}
     for half in (0, 1):
@@ -97,7 +97,7 @@ def halves(scans: Sequence[Scan], models: dict[str, Models]) -> None:
         )
 
 
-def in_studies(scans: Sequence[Scan], models: dict[str, Models]) -> None:
+def in_studies(scans: Sequence[Subject], models: dict[str, Models]) -> None:
     """Change the masks of one scan of a study at a time, of a third, and of all, by site."""
     common = mean(models[RIGHT].values())
     alone = odd_scans(scans, models[RIGHT], common)
@@ -150,7 +150,7 @@ def altered_heads(folder: Path) -> None:
         made = defaultdict[str, list[ScanModel]](list)
         for path in sorted(folder.glob("*.nii.gz")):
             for title, image in altered(nibabel.load(path)):
-                made[title].append(fitted(Scan(image, mask)))
+                made[title].append(fitted(Subject(image, mask)))
         for title, models in made.items():
             figures(f"{title}, mask {mask}", models)
 
@@ -159,7 +159,7 @@ def mean(models: Iterable[ScanModel]) -> GaussianMixture:
     return reference([model.mixture for model in models]).mixture
 
 
-def against_references(scans: Sequence[Scan], right: Models, others: dict[str, Models]) -> None:
+def against_references(scans: Sequence[Subject], right: Models, others: dict[str, Models]) -> None:
     print("\nDistance of densities from a reference (W1, sd), and how many are unlike it")
     for site in sorted({scan.site or "" for scan in scans}):
         own = [scan.name for scan in scans if scan.site == site]
@@ -188,7 +188,7 @@ def main(cohort: Path, scans: Path | None = None) -> None:
             groups = defaultdict[str, Models](dict)
             for path in images:
                 contrast = path.name.removesuffix(".nii.gz").rpartition("_")[2]
-                groups[contrast][path.name] = fitted(Scan(str(path), mask))
+                groups[contrast][path.name] = fitted(Subject(str(path), mask))
             for contrast, made in groups.items():
                 others[f"{folder.name} {contrast}, mask {mask}"] = made
     print()

@@ -23,7 +23,7 @@ import numpy as np
 
 import ndflow
 from ndflow.density import GaussianMixture
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.subject.fit import fit_scan
 from ndflow.transport import IntensityMap, align
@@ -50,7 +50,7 @@ def read_members(cohort: Path) -> dict[str, list[Member]]:
     for row in rows:
         name = row["participant_id"]
         stem = cohort / name / "anat" / name
-        scan = Scan(f"{stem}_T1w.nii.gz", f"{stem}_desc-brain_mask.nii.gz")
+        scan = Subject(f"{stem}_T1w.nii.gz", f"{stem}_desc-brain_mask.nii.gz")
         model = fit_scan(scan, options=Options())
         mixture = model.mixture
         aligned = align(mixture)(mixture.quantile(LEVELS))

@@ -17,7 +17,7 @@ import ndflow
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.evaluation.distribution import empirical_distribution
 from ndflow.evaluation.tissues import quartiles
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.population import TISSUES
 from ndflow.study.finished import FinishedStudy, read_finished
@@ -44,7 +44,7 @@ class Seen(NamedTuple):
     voxels : the intensities of each brain, and how often each occurs.
     """
 
-    scans: Sequence[Scan]
+    scans: Sequence[Subject]
     cells: Floats
     quantiles: Floats
     voxels: list[tuple[Floats, Floats]]

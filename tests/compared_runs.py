@@ -1,6 +1,7 @@
 """Scans of three sites, studies run on them in several ways, and the numbers of comparisons."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -84,14 +85,10 @@ def compared(*runs: Path) -> Comparison:
 
 def numbers(comparison: Comparison, *covariates: str) -> Rows:
     """Return the rows of all tables, by condition, scan, tissue and quartile."""
-    found: Rows = {}
-    for table in tables(comparison, covariates):
-        keys = [place for place, one in enumerate(table.columns) if one in KEYS]
-        found[table.name] = {
-            tuple(str(row[place]) for place in keys): dict(zip(table.columns, row, strict=True))
-            for row in table.rows
-        }
-    return found
+    return {
+        name: {tuple(str(row[key]) for key in row if key in KEYS): row for row in rows}
+        for name, rows in tables(replace(comparison, covariates=covariates)).items()
+    }
 
 
 def alike(one: Rows, other: Rows, names: Mapping[str, str], **tolerance: float) -> None:

@@ -15,7 +15,6 @@ from ndflow.doubt import Doubt
 from ndflow.evaluation.summary import Section
 from ndflow.reporting.content import (
     Column,
-    Curves,
     Headline,
     Montage,
     Page,
@@ -25,13 +24,13 @@ from ndflow.reporting.content import (
     ScanEntry,
     SiteEntry,
     Slices,
-    Verdict,
     Volumes,
 )
 
 # Names of sites and subjects that must not become markup.
 SCRIPT = "<script>alert(1)</script>"
 QUOTED = """o'x"y"><b>&amp;"""
+CURVES = ("x", "histogram", "mixture", "map", "alignment", "y", "result", "target")  # of a scan
 _VOID = {"meta", "link", "br", "input", "img"}  # elements that have no end tag
 
 
@@ -46,8 +45,7 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
     picture = Picture(drawing, name, name)
     grey = png(np.full((5, 4), 90))
     slices = Slices(f"figures/{name}.png", png(np.full((6, 9), 40)), 9, 3, (0, 10), (-1, 1))
-    rising = [0.0, 1.0, 2.0]
-    curves = Curves(rising, rising, rising, rising, rising, rising, rising, rising)
+    curves = {curve: [0.0, 1.0, 2.0] for curve in CURVES}
     volumes = Volumes(b"before" + bytes(range(256)), b"after")
     flags = [Doubt(name, name, name)]
     prepared = PreparedPicture(f"figures/{name}.png", None, 9, 6)
@@ -67,7 +65,7 @@ def a_page(drawing: bytes, name: str = "site", **changes: Any) -> Page:
             ScanEntry("plain", name, [None, "x"], prepared=replace(prepared, png=grey)),
         ],
         windows=((0, 20), (-2, 2)),
-        verdicts=[Verdict(name, [(name, [name, name])])],
+        verdicts=[(name, [(name, [name, name])])],
         tables=[Section(name, name, [name, "b"], [[name, "1"]])],
         pictures=[picture],
         methods=name,

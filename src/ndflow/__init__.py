@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from ndflow.population import Reference as Reference
     from ndflow.reporting.build import report as report
     from ndflow.reporting.cohort import cohort as cohort
-    from ndflow.study.passes import Summary as Summary
-    from ndflow.study.prepare_run import prepare as prepare
-    from ndflow.study.verify import Verification as Verification
-    from ndflow.study.verify import verify as verify
+    from ndflow.reporting.cohort import prepare as prepare
+    from ndflow.study.manifest import Verification as Verification
+    from ndflow.study.manifest import verify as verify
+    from ndflow.study.run import Summary as Summary
     from ndflow.subject.apply import apply as apply
     from ndflow.subject.fit import fit as fit
     from ndflow.subject.model_files import load as load
@@ -73,10 +73,9 @@ _HOMES = {
     "evaluation.save": ("Evaluation", "evaluate"),
     "population": ("Reference",),
     "reporting.build": ("report",),
-    "reporting.cohort": ("cohort",),
-    "study.passes": ("Summary",),
-    "study.prepare_run": ("prepare",),
-    "study.verify": ("Verification", "verify"),
+    "reporting.cohort": ("cohort", "prepare"),
+    "study.manifest": ("Verification", "verify"),
+    "study.run": ("Summary",),
     "subject.apply": ("apply",),
     "subject.fit": ("fit",),
     "subject.model_files": ("load", "save"),

@@ -20,7 +20,7 @@ import dataclasses
 import operator
 import os
 import reprlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import UnionType
 from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -165,6 +165,18 @@ def short(value: object) -> str:
 def plural(count: int, noun: str) -> str:
     """Return a number with its noun: "1 scan", "2 scans"."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names in a sentence.
+
+    Examples
+    --------
+    >>> listed(["T1w", "T2w", "FLAIR"])
+    'T1w, T2w and FLAIR'
+    """
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def instance(value: object, name: str, kind: type | UnionType) -> None:

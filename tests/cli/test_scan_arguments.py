@@ -7,7 +7,7 @@ import pytest
 from ndflow.cli.arguments import typed_scans
 from ndflow.errors import InvalidValueError
 from ndflow.image.mask import AUTO
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 
 TWO, THREE = ["a", "b"], ["a", "b", "c"]
 
@@ -17,7 +17,7 @@ def masks(given: Any, images: Any) -> list[Any]:
 
 
 def test_images_alone_are_scans_without_masks() -> None:
-    assert typed_scans(TWO) == [Scan("a"), Scan("b")]
+    assert typed_scans(TWO) == [Subject("a"), Subject("b")]
 
 
 def test_there_is_one_mask_for_each_image() -> None:
@@ -35,8 +35,8 @@ def test_what_belongs_to_an_image_becomes_part_of_its_scan() -> None:
     maps = ["csf=c", "gm=g", "wm=w", "wm=x", "csf=d", "gm=h"]
     scans = typed_scans(TWO, mask=["m", "n"], exclude=["none", "e"], tissue_maps=maps)
     assert scans == [
-        Scan("a", "m", None, TissueMaps("c", "g", "w")),
-        Scan("b", "n", "e", TissueMaps("d", "h", "x")),
+        Subject("a", "m", None, TissueMaps("c", "g", "w")),
+        Subject("b", "n", "e", TissueMaps("d", "h", "x")),
     ]
 
 

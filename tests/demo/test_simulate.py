@@ -148,14 +148,6 @@ def test_at_another_resolution_the_same_subject_is_seen() -> None:
     assert len(coarse.voxels) == np.count_nonzero((fine.voxels % 2 == 0).all(axis=1))
 
 
-def test_working_in_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    fields = draw_fields((LENGTH,) * 3, np.random.default_rng(6))
-    whole = subject(fields, 1.0, lesion=True)
-    monkeypatch.setattr(simulate, "_PIECE", 10_007)
-    for one, other in zip(whole, subject(fields, 1.0, lesion=True), strict=True):
-        assert np.array_equal(one, other)
-
-
 def test_no_voxel_that_a_brain_may_reach_is_left_out() -> None:
     anatomy = ball()
     near = {tuple(voxel) for voxel in grid_over(anatomy, 3.0, 5.0).voxels}

@@ -17,11 +17,10 @@ from sklearn.ensemble import RandomForestClassifier
 
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation.classification import (
-    Predictions,
+    _sampled,
     accuracy,
     chance_level,
     classify_folds,
-    confidence,
     entropy,
     folds,
     forest_probabilities,
@@ -40,7 +39,7 @@ def test_accuracies_agree_with_scikit_learn(seed, more):
     labels = [*"abc", *more]
     probabilities = np.random.default_rng(seed).dirichlet(np.ones(3), len(labels))
     predicted = np.array(list("abc"))[probabilities.argmax(axis=1)]
-    found = accuracy(Predictions(probabilities, ("a", "b", "c")), labels)
+    found = accuracy(probabilities, labels)
     recalls = metrics.recall_score(labels, predicted, average=None, labels=["a", "b", "c"])
     assert list(found.per_class) == ["a", "b", "c"]
     assert list(found.per_class.values()) == pytest.approx(recalls.tolist())
@@ -49,12 +48,11 @@ def test_accuracies_agree_with_scikit_learn(seed, more):
 
 
 @given(seeds, st.integers(1, 8))
-def test_entropy_in_bits_agrees_with_scipy_and_confidence_is_the_largest_probability(seed, classes):
+def test_entropy_in_bits_agrees_with_scipy(seed, classes):
     probabilities = np.random.default_rng(seed).dirichlet(np.full(classes, 0.3), 10)
     np.testing.assert_allclose(
         entropy(probabilities), stats.entropy(probabilities, base=2, axis=1), atol=1e-12
     )
-    assert confidence(probabilities).tolist() == [max(row) for row in probabilities.tolist()]
 
 
 def test_a_certain_prediction_has_zero_bits_and_four_equal_ones_have_two():
@@ -110,13 +108,15 @@ def test_a_class_with_a_single_subject_is_refused():
 
 
 def test_sites_that_differ_are_recognised_and_noise_is_not():
-    labels = np.repeat([*"abc"], 20)
+    labels, places = np.repeat([*"abc"], 20), np.arange(60)
+    parts = [(places[::2], places[1::2]), (places[1::2], places[::2])]
     features = np.random.default_rng(0).normal(size=(60, 6))
     for shift, least, most in ((3, 0.9, 1), (0, 0.1, 0.6)):
         table = features + shift * np.repeat(np.arange(3), 20)[:, None]
-        found = forest_probabilities((table[::2], table[1::2]), labels[::2], 0, 50)
-        assert found.sum(axis=1) == pytest.approx(np.ones(30))
-        right = np.array([*"abc"])[found.argmax(axis=1)] == labels[1::2]
+        folded = [(table[train], table[test]) for train, test in parts]
+        found = forest_probabilities(folded, parts, labels.tolist(), seed=0, trees=50)
+        assert found.sum(axis=1) == pytest.approx(np.ones(60))
+        right = np.array([*"abc"])[found.argmax(axis=1)] == labels
         assert least < right.mean() <= most
 
 
@@ -232,6 +232,19 @@ def test_repeated_scans_do_not_make_chance_look_like_sites():
 
 
 # Site classifier.
+
+
+@pytest.mark.parametrize("shape", [(192, 208, 192), (160, 200, 200), (91, 109, 91), (7, 5, 3)])
+def test_voxels_are_taken_from_everywhere_in_the_grid(shape: tuple[int, ...]) -> None:
+    places = np.indices(shape).reshape(3, -1)
+    number = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+    kept = _sampled(number).astype(int)
+    assert min(2000, number.size) <= kept.size <= 40_000
+    for axis, length in enumerate(shape):
+        found = np.unique(places[axis][kept])
+        assert found[0] <= length // 20 + 2
+        assert found[-1] >= length - length // 20 - 3
+        assert np.diff(found).max() <= length // 20 + 1
 
 
 def features_of(run: FinishedStudy) -> Callable[[], tuple[Array, ...]]:

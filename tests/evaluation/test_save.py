@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 from commands import typed
-from compared_runs import Desk, compared
+from compared_runs import Desk
 from studies import contents, read_json, read_tsv
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.evaluation import save
 from ndflow.evaluation.figures import Drawing
-from ndflow.evaluation.save import check_evaluation, write_evaluation
+from ndflow.evaluation.save import check_evaluation
 from ndflow.study.tasks import Outcome
 from ndflow.subject.records import EvaluationRecord
 
@@ -42,13 +42,15 @@ def test_a_missing_package_is_named_with_the_extra(
         check_evaluation(tmp_path, force=False)
 
 
+QUICK: dict[str, Any] = {"permutations": 0, "trees": 2}
+
+
 def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(save, "drawings", lambda _: [])
-    comparison = compared(desk.run("flow"))
-    options: dict[str, Any] = {"settings": {"seed": 0}, "command": ("ndflow", "evaluate")}
-    texts = write_evaluation(comparison, tmp_path, covariates=["age"], **options)
+    flow = desk.run("flow")
+    texts = ndflow.evaluate(flow, output=tmp_path, covariate="age", **QUICK)
     assert (tmp_path / "summary.txt").read_text(encoding="utf-8") == texts.text
     assert (tmp_path / "verdict.txt").read_text(encoding="utf-8") == texts.verdict
     (row,) = (row for row in read_tsv(tmp_path / "sites.tsv") if row["condition"] == "affine")
@@ -61,11 +63,11 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     assert set(record.files) == contents(tmp_path).keys() - {"evaluation.json"}
     assert set(record.files) <= set(save.FILES)
     assert "covariate.tsv" in record.files
-    assert record.runs == {"flow": str(desk.run("flow"))}
+    assert record.runs == {"flow": str(flow)}
     assert record.conditions == ("unnormalised", "affine", "flow")
     assert len(record.scans) == 12
     (tmp_path / "mine.txt").touch()
-    write_evaluation(comparison, tmp_path, covariates=[], **options)
+    ndflow.evaluate(flow, output=tmp_path, force=True, **QUICK)
     assert not (tmp_path / "covariate.tsv").exists()
     assert (tmp_path / "mine.txt").exists()
     assert "covariate.tsv" not in read_json(tmp_path / "evaluation.json")["files"]
@@ -78,9 +80,8 @@ def test_a_figure_that_cannot_be_drawn_is_named(
         raise OSError("the ink is spilt")
 
     monkeypatch.setattr(save, "drawings", lambda _: [Drawing("pair", spill)])
-    options: dict[str, Any] = {"settings": {}, "command": (), "covariates": []}
     with pytest.raises(NdflowError, match=r"^pair: unexpected OSError: the ink is spilt"):
-        write_evaluation(compared(desk.run("flow")), tmp_path, **options)
+        ndflow.evaluate(desk.run("flow"), output=tmp_path, **QUICK)
     assert EvaluationRecord.read(tmp_path / "evaluation.json").results == {}  # not finished
 
 

@@ -13,6 +13,8 @@ from ndflow.evaluation.sites import (
     distance_between_sites,
     distance_within_sites,
     repeatability,
+    to_other_sites,
+    to_own_site,
 )
 
 # Site distance.
@@ -47,6 +49,10 @@ def test_distances_agree_with_scipy_pair_by_pair(cohort):
     assert distance_within_sites(quantiles, sites) == pytest.approx(np.mean(wanted))
     wanted = [wasserstein(q, r) for (q, c), (r, d) in combinations(scans, 2) if c != d]
     assert distance_between_scans(quantiles, sites) == pytest.approx(np.mean(wanted))
+    wanted = [wasserstein(q, means[c]) for q, c in scans]
+    assert to_own_site(quantiles, sites) == pytest.approx(wanted)
+    wanted = [np.mean([wasserstein(q, means[d]) for d in means if d != c]) for q, c in scans]
+    assert to_other_sites(quantiles, sites) == pytest.approx(wanted)
 
 
 @given(cohorts(), st.floats(0.1, 10), st.floats(-100, 100))
@@ -88,8 +94,8 @@ def test_distances_within_and_between_subjects_agree_with_scipy(more, seed):
     found = repeatability(quantiles, subjects)
     assert found is not None
     assert found.pairs == len(same)
-    assert found.w1_within == pytest.approx(np.mean(same))
-    assert found.w1_between == pytest.approx(np.mean(other))
+    assert found.within_subjects == pytest.approx(np.mean(same))
+    assert found.between_subjects == pytest.approx(np.mean(other))
     assert found.ratio == pytest.approx(np.mean(same) / np.mean(other))
 
 
@@ -109,7 +115,7 @@ def test_shrinking_everything_does_not_change_the_ratio():
     assert before is not None
     assert after is not None
     assert after.ratio == pytest.approx(before.ratio)
-    assert after.w1_within == pytest.approx(0.1 * before.w1_within)
+    assert after.within_subjects == pytest.approx(0.1 * before.within_subjects)
 
 
 def test_equal_scans_have_a_ratio_of_one():

@@ -8,7 +8,6 @@ import pytest
 from compared_runs import Desk, compared
 
 from ndflow.evaluation.comparison import Comparison, Condition
-from ndflow.evaluation.measure import TISSUE_ROWS
 from ndflow.evaluation.summary import (
     ABOUT,
     TISSUES_TITLE,
@@ -19,6 +18,7 @@ from ndflow.evaluation.summary import (
     verdict,
 )
 from ndflow.evaluation.tables import tables
+from ndflow.evaluation.tissues import TISSUE_ROWS
 
 # Summary.
 
@@ -40,15 +40,14 @@ def test_columns_are_aligned_and_notes_come_last() -> None:
 
 def test_there_is_a_section_for_each_table_that_scans_allow(desk: Desk) -> None:
     comparison = compared(desk.run("flow"))
-    made = tables(comparison, ["age"])
-    names = {table.name for table in made}
-    assert names == {
+    made = tables(replace(comparison, covariates=["age"]))
+    assert {*made} == {
         *("fitness_scans", "fitness", "tissue_scans", "tissue", "sites"),
         *("classification", "predictions", "repeats", "covariate"),
         *("contrast", "reliability", "features"),
     }
-    for table in made:
-        assert {len(row) for row in table.rows} == {len(table.columns)}
+    for rows in made.values():
+        assert {tuple(row) for row in rows} == {tuple(rows[0])}
     first, *rest = sections(comparison, made)
     assert first.title == TISSUES_TITLE
     assert "Mean ± sd over 12 scans" in first.note
@@ -59,7 +58,7 @@ def test_there_is_a_section_for_each_table_that_scans_allow(desk: Desk) -> None:
     ]
     assert [row[0] for row in first.rows] == ["unnormalised", "affine", "flow"]
     assert [(part.title, part.note) for part in rest] == list(ABOUT.values())
-    bare = sections(comparison, [table for table in made if table.name == "fitness"])
+    bare = sections(comparison, {"fitness": made["fitness"]})
     assert [part.title for part in bare] == [ABOUT["fitness"][0]]
 
 
@@ -79,6 +78,11 @@ def comparison(desk: Desk) -> Comparison:
     return compared(desk.run("flow"))
 
 
+def said(comparison: Comparison, *covariates: str) -> str:
+    asked = replace(comparison, covariates=covariates)
+    return verdict(asked, tables(asked))
+
+
 def with_run(comparison: Comparison, **changes: object) -> Comparison:
     """Return a comparison whose run is the alignment, apart from some changes."""
     raw, affine, run = comparison.conditions
@@ -95,7 +99,7 @@ def moved(affine: Condition, by: object) -> list[object]:
 
 
 def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> None:
-    text = verdict(comparison, ["age"])
+    text = said(comparison, "age")
     first, *lines = text.splitlines()
     assert first == "flow, compared with alignment of mean and standard deviation alone"
     assert [line for line in lines if not line.startswith(("- ", "  "))] == [
@@ -110,17 +114,15 @@ def test_a_run_that_brings_sites_together_is_said_to(comparison: Comparison) -> 
     )
     assert found is not None
     now, before, raw = (float(number) for number in found.groups())
-    (table,) = (table for table in tables(comparison) if table.name == "sites")
-    place = table.columns.index("between")
-    expected = [row[place] for row in table.rows]
+    expected = [row["between"] for row in tables(comparison)["sites"]]
     assert [raw, before, now] == pytest.approx(expected, rel=0.01)
     assert "The effect of age on the median of each tissue" in " ".join(text.split())
     assert "--covariate" not in text
-    assert "add --covariate" in " ".join(verdict(comparison).split())
+    assert "add --covariate" in " ".join(said(comparison).split())
 
 
 def test_a_run_that_changes_nothing_is_not_said_to_differ(comparison: Comparison) -> None:
-    words = " ".join(verdict(with_run(comparison), ["age"]).split())
+    words = " ".join(said(with_run(comparison), "age").split())
     same = "nor further apart than after alignment"
     assert f"Sites are neither significantly closer together {same}" in words
     assert "significantly smaller in 0 of 9" in words
@@ -134,7 +136,7 @@ def test_a_run_that_takes_sites_apart_is_said_to(comparison: Comparison) -> None
     sites = comparison.sites or []
     shift = [{name: n for n, name in enumerate(sorted(set(sites)))}[site] for site in sites]
     worse = with_run(comparison, distributions=moved(comparison.affine, shift))
-    assert "Sites are further apart" in verdict(worse)
+    assert "Sites are further apart" in said(worse)
 
 
 def test_averages_that_approach_while_scans_depart_are_not_called_closer(
@@ -149,7 +151,7 @@ def test_averages_that_approach_while_scans_depart_are_not_called_closer(
         turns[site] += 1
         shift.append((3.0 if turns[site] % 2 else -3.0) - float(middle[site]))
     odd = with_run(comparison, distributions=moved(comparison.affine, shift))
-    assert "Sites are closer together" not in verdict(odd)
+    assert "Sites are closer together" not in said(odd)
 
 
 def _of(sites: list[str], site: str) -> list[int]:
@@ -168,7 +170,7 @@ def test_tissue_maps_that_made_the_targets_are_not_called_evidence(comparison: C
         changed = replace(
             comparison, conditions=[*comparison.conditions[:-1], replace(run, study=study)]
         )
-        words = " ".join(verdict(changed).split())
+        words = " ".join(said(changed).split())
         assert (
             "The same tissue maps made its targets, so that is no evidence" in words
         ) == circular
@@ -182,7 +184,7 @@ def test_names_with_hyphens_are_not_broken(comparison: Comparison) -> None:
     shift = np.zeros(12)
     shift[5] = 3.0
     odd = with_run(comparison, distributions=moved(comparison.affine, shift))
-    text = verdict(replace(odd, shared=long))
+    text = said(replace(odd, shared=long))
     names = [word for word in text.split() if word.startswith("sub-")]
     assert names
     assert all("_T1w" in name for name in names)
@@ -192,7 +194,7 @@ def test_a_scan_far_from_all_others_is_named(comparison: Comparison) -> None:
     shift = np.zeros(12)
     shift[5] = 3.0
     odd = with_run(comparison, distributions=moved(comparison.affine, shift))
-    look = " ".join(verdict(odd).partition("What to look at")[2].split())
+    look = " ".join(said(odd).partition("What to look at")[2].split())
     assert f"Furthest from the average of all scans: {odd.scans[5].name} (" in look
 
 
@@ -213,4 +215,4 @@ def test_the_overview_has_one_row_per_condition_and_explains_its_columns(
         comparison,
         conditions=[replace(one, name=f"{one.name} {'x' * 90}") for one in comparison.conditions],
     )
-    assert max(map(len, overview(named, []).splitlines())) <= 100
+    assert max(map(len, overview(named, {}).splitlines())) <= 100

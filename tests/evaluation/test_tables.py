@@ -66,18 +66,15 @@ def test_repeated_scans_are_as_reliable_as_an_analysis_of_variance_says(several:
 
 def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(desk: Desk) -> None:
     comparison = compared(desk.run("flow"))
-    bare = [replace(condition, quartiles=None, moments=None) for condition in comparison.conditions]
+    bare = [replace(condition, tissues=None) for condition in comparison.conditions]
     alone = [
         replace(one, scan=replace(one.scan, subject=None, site=None)) for one in comparison.shared
     ]
     less = replace(comparison, conditions=bare, shared=alone, classified={})
-    made = {table.name: table for table in tables(less)}
+    made = tables(less)
     assert {*made} == {"fitness_scans", "fitness", "features"}
-    assert made["features"].columns == (
-        *("condition", "scan", "subject", "site", "age"),
-        *("mean", "sd"),
-    )
-    assert "d′" not in verdict(less)
+    assert [*made["features"][0]] == ["condition", "scan", "subject", "site", "age", "mean", "sd"]
+    assert "d′" not in verdict(less, made)
 
 
 def test_a_covariate_that_is_called_like_a_feature_keeps_a_column_of_its_own(desk: Desk) -> None:
@@ -85,8 +82,18 @@ def test_a_covariate_that_is_called_like_a_feature_keeps_a_column_of_its_own(des
     odd = [
         replace(one, scan=replace(one.scan, covariates={"mean": "7"})) for one in comparison.shared
     ]
-    (features,) = (
-        table for table in tables(replace(comparison, shared=odd)) if table.name == "features"
-    )
-    assert features.columns[4:6] == ("covariate_mean", "mean")
-    assert {row[4] for row in features.rows} == {"7"}
+    features = tables(replace(comparison, shared=odd))["features"]
+    assert [*features[0]][4:6] == ["covariate_mean", "mean"]
+    assert {row["covariate_mean"] for row in features} == {"7"}
+
+
+def test_a_site_that_is_called_like_a_column_keeps_a_column_of_its_own(desk: Desk) -> None:
+    comparison = compared(desk.run("flow"))
+    sites = dict(zip(sorted(set(SITE)), ("chance", "entropy", "scan"), strict=True))
+    odd = [
+        replace(one, scan=replace(one.scan, site=sites[str(one.scan.site)]))
+        for one in comparison.shared
+    ]
+    made = tables(replace(comparison, shared=odd))
+    assert [*made["classification"][0]][1:5] == ["site_chance", "site_entropy", "scan", "pooled"]
+    assert [*made["predictions"][0]][4:7] == ["chance", "site_entropy", "site_scan"]

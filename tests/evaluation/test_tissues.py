@@ -8,12 +8,10 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from ndflow.errors import InvalidValueError
-from ndflow.evaluation.statistics import brown_forsythe, holm
 from ndflow.evaluation.tissues import (
     coefficient_of_variation,
     quartiles,
     separability,
-    tissue_table,
     weighted_moments,
     weighted_quantile,
 )
@@ -57,41 +55,12 @@ def test_quartiles_of_many_voxels_agree_with_numpy_on_replicated_voxels():
     np.testing.assert_allclose(bright, stats.halfnorm.ppf([0.25, 0.5, 0.75], 5, 2), atol=0.1)
 
 
-def test_a_table_has_one_cell_per_quartile_of_each_tissue_in_the_order_given():
-    generator = np.random.default_rng(5)
-    before = generator.normal(0, 1, (20, 2, 3)) + np.arange(6).reshape(2, 3)
-    values = 0.5 * before + generator.normal(0, 0.1, before.shape)
-    cells = tissue_table(values, before, ["GM", "WM"], gap=2.0)
-    assert [(c.tissue, c.quartile) for c in cells] == [
-        (t, q) for t in ("GM", "WM") for q in (1, 2, 3)
-    ]
-    truth = []
-    for cell in cells:
-        where = np.s_[:, ("GM", "WM").index(cell.tissue), cell.quartile - 1]
-        column = values[where].tolist()
-        assert cell.mean == pytest.approx(sum(column) / 20)
-        assert cell.sd == pytest.approx(np.sqrt(sum((x - cell.mean) ** 2 for x in column) / 19))
-        assert cell.relative_sd == pytest.approx(cell.sd / 2)
-        truth.append(stats.levene(values[where], before[where], center="median").pvalue / 2)
-        assert cell.unpaired == pytest.approx(truth[-1])
-        assert cell.paired == brown_forsythe(values[where], before[where], paired=True).p
-        assert cell.paired < cell.unpaired  # the same scans: pairing has more power
-    assert [c.unpaired_holm for c in cells] == pytest.approx(holm(truth).tolist())
-    assert [c.paired_holm for c in cells] == holm([c.paired for c in cells]).tolist()
-
-
-def test_without_a_baseline_there_are_no_p_values():
-    for cell in tissue_table(np.random.default_rng(0).normal(size=(4, 1, 3)), None, ["CSF"], 1.0):
-        assert cell[5:] == (None, None, None, None)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: weighted_quantile([1, 2], [0, 0], 0.5), "nor all of them zero"),
         (lambda: weighted_quantile([1, 2], [-1, 2], 0.5), "not be negative"),
         (lambda: weighted_quantile([1, 2], [1], 0.5), "weights must have the shape"),
-        (lambda: tissue_table(np.zeros((3, 1, 3)), np.zeros((2, 1, 3)), ["WM"], 1.0), "baseline"),
     ],
 )
 def test_invalid_arguments_are_refused(make, message):

@@ -4,11 +4,17 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves
+from ndflow.figures.curves import (
+    DensityCurves,
+    FitCell,
+    FitCurves,
+    MapCurves,
+    PairSide,
+    fit_figure,
+    pair_panels,
+)
 from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.evaluation import FitCell, fit_figure
-from ndflow.figures.pair import PairSide, pair_panels
-from ndflow.figures.tissues import TissueRow, ViolinPanel, tissue_figure, violin_figure
+from ndflow.figures.tissues import ViolinPanel, tissue_figure, violin_figure
 
 Maker = Callable[[str], Figure]
 
@@ -46,7 +52,7 @@ def violins_of(name: str) -> Figure:
 
 def tissues_of(name: str) -> Figure:
     quartiles = np.arange(18.0).reshape(3, 2, 3)
-    return tissue_figure([TissueRow(name, quartiles, [name, name, "z"], name)], [name, "WM"])
+    return tissue_figure({name: quartiles}, [name, name, "z"], [name, "WM"], units=name)
 
 
 @pytest.fixture(params=[densities_of, histogram_with_quantiles_of, pair_of, violins_of, tissues_of])

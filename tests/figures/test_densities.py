@@ -68,11 +68,6 @@ def test_areas_on_a_logarithmic_axis_are_shares_of_the_scan():
     assert {"0.1", "1", "10"} <= set(labels)
 
 
-def test_the_legend_shows_the_range_of_counts_if_panels_differ():
-    panels = [DensityPanel("x", X, {"a": densities(n)}) for n in (3, 2)]
-    assert density_figure(panels).legends[0].get_texts()[0].get_text() == "a (2–3)"
-
-
 def test_twelve_sites_with_long_names_do_not_shrink_the_panels():
     names = [f"Universitätsklinikum Hamburg-Eppendorf {i}" for i in range(12)]
     few, many = (

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ndflow.figures.curves import DensityCurves, MapCurves
-from ndflow.figures.pair import PairSide, pair_panels
+from ndflow.figures.curves import DensityCurves, MapCurves, PairSide, pair_panels
 
 X = np.linspace(-4, 4, 120)
 

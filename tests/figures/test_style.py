@@ -75,22 +75,22 @@ def test_a_legend_has_space_for_all_names_and_no_empty_row(count: int, length: i
 
 @pytest.mark.parametrize(("length", "letter"), [(3, "n"), (20, "i"), (40, "n"), (50, "W")])
 def test_a_legend_is_not_wider_than_its_figure(length: int, letter: str):
-    counts = {f"{i:02}".ljust(length, letter): [7] for i in range(12)}
+    counts = {f"{i:02}".ljust(length, letter): 7 for i in range(12)}
     with new_figure(9.3, 4) as figure:
         figure.add_subplot()
-        site_legend(figure, counts, counts)
+        site_legend(figure, counts)
     box = figure.legends[0].get_window_extent()
     assert box.x0 >= 0
     assert box.x1 <= figure.bbox.width
 
 
 def test_a_legend_lists_every_site_with_its_scans_even_with_a_leading_underscore():
-    counts = {"_hidden": [3, 3], "$x$": [4, 2]}
+    counts = {"_hidden": 3, "$x$": 4}
     with new_figure(5, 2) as figure:
         figure.add_subplot()
-        site_legend(figure, counts, [*counts, "a site elsewhere"])
+        site_legend(figure, counts)
     legend = figure.legends[0]
-    assert [text.get_text() for text in legend.get_texts()] == ["$x$ (2–4)", "_hidden (3)"]
-    expected = colours([*counts, "a site elsewhere"])
+    assert [text.get_text() for text in legend.get_texts()] == ["$x$ (4)", "_hidden (3)"]
+    expected = colours(counts)
     drawn = [line.get_color() for line in legend.get_lines()]
     assert drawn == [expected["$x$"], expected["_hidden"]]

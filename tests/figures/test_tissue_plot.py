@@ -5,7 +5,7 @@ import pytest
 
 from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import colours, svg
-from ndflow.figures.tissues import TissueRow, tissue_figure
+from ndflow.figures.tissues import tissue_figure
 
 
 def quartiles(scans: int, tissue_count: int = 2, seed: int = 0, shift: float = 0.0) -> np.ndarray:
@@ -17,8 +17,8 @@ SITES = ["b"] * 4 + ["a"] * 3
 
 
 def test_there_is_one_panel_per_method_and_tissue():
-    rows = [TissueRow(name, quartiles(7), SITES) for name in ("affine", "ndflow", "nyul")]
-    figure = tissue_figure(rows, ["GM", "WM"])
+    rows = {name: quartiles(7) for name in ("affine", "ndflow", "nyul")}
+    figure = tissue_figure(rows, SITES, ["GM", "WM"])
     assert len(figure.axes) == 6
     assert [axes.get_title() for axes in figure.axes] == ["GM", "WM", "", "", "", ""]
     assert [axes.get_ylabel() for axes in figure.axes[::2]] == ["affine", "ndflow", "nyul"]
@@ -27,7 +27,7 @@ def test_there_is_one_panel_per_method_and_tissue():
 
 def test_each_scan_is_a_line_between_its_quartiles_with_a_tick_at_the_median():
     given = quartiles(7)
-    axes = tissue_figure([TissueRow("x", given, SITES)], ["GM", "WM"]).axes[1]
+    axes = tissue_figure({"x": given}, SITES, ["GM", "WM"]).axes[1]
     drawn = {"a": axes.lines[:3], "b": axes.lines[3:]}
     for name, (spans, ticks, mean) in drawn.items():
         mine = [given[i, 1] for i in range(7) if SITES[i] == name]
@@ -40,33 +40,28 @@ def test_each_scan_is_a_line_between_its_quartiles_with_a_tick_at_the_median():
 
 
 def test_sites_are_stacked_with_the_same_height():
-    axes = tissue_figure([TissueRow("x", quartiles(7), SITES)], ["GM", "WM"]).axes[0]
+    axes = tissue_figure({"x": quartiles(7)}, SITES, ["GM", "WM"]).axes[0]
     a, b = (axes.lines[i].get_ydata() for i in (2, 5))
     assert max(a) < min(b)
     assert np.ptp(a) == pytest.approx(np.ptp(b))
     assert axes.yaxis_inverted()
 
 
-def test_rows_with_the_same_units_share_limits_that_fit_them_all():
-    rows = [
-        TissueRow("raw", 500 + quartiles(7), SITES, "scanner's"),
-        TissueRow("affine", quartiles(7, shift=3), SITES, "sd"),
-        TissueRow("ndflow", quartiles(7, shift=-3), SITES, "sd"),
-    ]
-    figure = tissue_figure(rows, ["GM", "WM"])
-    raw, affine, ndflow = (axes.get_xlim() for axes in figure.axes[::2])
+def test_rows_share_limits_that_fit_them_all():
+    rows = {"affine": quartiles(7, shift=3), "ndflow": quartiles(7, shift=-3)}
+    figure = tissue_figure(rows, SITES, ["GM", "WM"], units="sd")
+    affine, ndflow = (axes.get_xlim() for axes in figure.axes[::2])
     assert affine == ndflow
-    assert raw[0] > affine[1]
-    both = np.concatenate([rows[1].quartiles[:, 0], rows[2].quartiles[:, 0]])
+    both = np.concatenate([row[:, 0] for row in rows.values()])
     assert affine[0] < both.min()
     assert both.max() < affine[1]
-    assert [axes.get_xlabel() for axes in figure.axes[::2]] == ["scanner's", "", "sd"]
+    assert [axes.get_xlabel() for axes in figure.axes[::2]] == ["", "sd"]
 
 
 def test_of_very_many_scans_an_even_selection_by_median_is_drawn():
     given = quartiles(3000)
     names = [str(i % 3) for i in range(3000)]
-    figure = tissue_figure([TissueRow("x", given, names)], ["GM", "WM"])
+    figure = tissue_figure({"x": given}, names, ["GM", "WM"])
     for i in range(3):
         middle = figure.axes[0].lines[3 * i + 1].get_xdata().reshape(-1, 3)[:, 0]
         medians = np.sort(given[i::3, 0, 1])
@@ -78,12 +73,12 @@ def test_of_very_many_scans_an_even_selection_by_median_is_drawn():
 
 def test_the_file_of_twelve_sites_and_seven_methods_is_small():
     names = [f"Universitätsklinikum Hamburg-Eppendorf {i % 12}" for i in range(480)]
-    rows = [TissueRow(str(i), quartiles(480, 3, i), names) for i in range(7)]
-    assert len(svg(tissue_figure(rows, ["CSF", "GM", "WM"]))) < 400_000
+    rows = {str(i): quartiles(480, 3, i) for i in range(7)}
+    assert len(svg(tissue_figure(rows, names, ["CSF", "GM", "WM"]))) < 400_000
 
 
 def test_a_site_has_the_same_colour_as_in_the_figure_of_densities():
-    quartile_plot = tissue_figure([TissueRow("x", quartiles(7), SITES)], ["GM", "WM"])
+    quartile_plot = tissue_figure({"x": quartiles(7)}, SITES, ["GM", "WM"])
     densities = {name: [[0.0, 1.0, 0.0]] for name in "ab"}
     density_plot = density_figure([DensityPanel("x", np.arange(3), densities)])
     legends = [
@@ -97,7 +92,7 @@ def test_a_site_has_the_same_colour_as_in_the_figure_of_densities():
 
 
 def test_a_single_constant_scan_can_be_drawn():
-    figure = tissue_figure([TissueRow("x", np.ones((1, 1, 3)), ["a"])], ["WM"])
+    figure = tissue_figure({"x": np.ones((1, 1, 3))}, ["a"], ["WM"])
     low, high = figure.axes[0].get_xlim()
     assert low < 1 < high
     assert b"nan" not in svg(figure)

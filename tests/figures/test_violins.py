@@ -77,18 +77,16 @@ def test_a_reference_is_a_dashed_line_within_the_limits():
     assert axes.get_xlim()[1] > 9
 
 
-def test_groups_are_in_order_and_panels_of_the_same_groups_name_them_once():
+def test_groups_are_in_order_and_named_once():
     def named(figure) -> list[list[str]]:
         return [[text.get_text() for text in axes.get_yticklabels()] for axes in figure.axes]
 
     one = ViolinPanel([("first", SOME), ("second", SOME)], "entropy")
     two = ViolinPanel([("first", SOME), ("second", SOME)], "confidence", 0.5)
-    other = ViolinPanel([("third", SOME)], "confidence")
     figure = violin_figure([one, two])
     assert named(figure) == [["first", "second"], ["", ""]]
     assert [axes.get_xlabel() for axes in figure.axes] == ["entropy", "confidence"]
     assert figure.axes[0].yaxis_inverted()
-    assert named(violin_figure([one, other])) == [["first", "second"], ["third"]]
 
 
 def test_the_file_of_thousands_of_dots_is_small():

@@ -18,7 +18,7 @@ SCANS = ("HH001", "HH026", "NSK001", "NSK015", "UCLA001", "UCLA013")
 PAIRS = [(a, b) for a, b in permutations(SCANS, 2) if a[:2] != b[:2]]
 
 
-class Scan(NamedTuple):
+class Subject(NamedTuple):
     levels: NDArray[np.float64]  # every integer from the lowest intensity to the highest
     shares: NDArray[np.float64]  # of the brain's voxels
     fit: ndflow.Fit
@@ -29,13 +29,13 @@ class Scan(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def scans(cohort: Callable[[str], NDArray[np.int16]]) -> dict[str, Scan]:
+def scans(cohort: Callable[[str], NDArray[np.int16]]) -> dict[str, Subject]:
     result = {}
     for name in SCANS:
         voxels = cohort(f"sub-{name}")
         levels = np.arange(voxels.min(), voxels.max() + 1.0)
         shares = np.bincount(voxels - voxels.min()) / voxels.size
-        result[name] = Scan(levels, shares, ndflow.fit(ndflow.histogram(voxels)))
+        result[name] = Subject(levels, shares, ndflow.fit(ndflow.histogram(voxels)))
     return result
 
 
@@ -43,7 +43,7 @@ Between = Callable[[str, str, str], ndflow.IntensityMap]
 
 
 @pytest.fixture(scope="module")
-def between(scans: dict[str, Scan]) -> Between:
+def between(scans: dict[str, Subject]) -> Between:
     """Return a function that makes the map from one scan to another: affine, l2 or cramer."""
 
     @cache
@@ -56,21 +56,21 @@ def between(scans: dict[str, Scan]) -> Between:
     return made
 
 
-def distance(y: NDArray[np.float64], source: Scan, target: Scan) -> float:
+def distance(y: NDArray[np.float64], source: Subject, target: Subject) -> float:
     """Wasserstein-1 distance of the mapped brain from the target's, in its standard deviations."""
     shift = stats.wasserstein_distance(y, target.levels, source.shares, target.shares)
     return float(shift) / target.sd
 
 
 @pytest.mark.parametrize("name", SCANS)
-def test_a_fit_converges_with_a_few_components(scans: dict[str, Scan], name: str) -> None:
+def test_a_fit_converges_with_a_few_components(scans: dict[str, Subject], name: str) -> None:
     fit = scans[name].fit
     assert fit.status.converged
     assert 3 <= fit.mixture.components <= 12
 
 
 @pytest.mark.parametrize("name", SCANS)
-def test_a_fit_describes_the_histogram(scans: dict[str, Scan], name: str) -> None:
+def test_a_fit_describes_the_histogram(scans: dict[str, Subject], name: str) -> None:
     levels, shares, fit = scans[name]
     q = fit.mixture
     edges = np.append(levels - 0.5, levels[-1] + 0.5)
@@ -90,7 +90,7 @@ objectives = pytest.mark.parametrize("objective", ["l2", "cramer"])
 @pairs
 @objectives
 def test_a_map_between_sites_beats_affine_alignment(
-    scans: dict[str, Scan], between: Between, a: str, b: str, objective: str
+    scans: dict[str, Subject], between: Between, a: str, b: str, objective: str
 ) -> None:
     x = scans[a].levels
     reached, aligned = (
@@ -100,7 +100,7 @@ def test_a_map_between_sites_beats_affine_alignment(
 
 
 def test_cramer_brings_sites_closer_than_l2_and_both_far_closer_than_affine(
-    scans: dict[str, Scan], between: Between
+    scans: dict[str, Subject], between: Between
 ) -> None:
     # L2 hardly sees the light tail of CSF, so some pairs keep much of their distance.
     affine, l2, cramer = (
@@ -117,7 +117,7 @@ def test_cramer_brings_sites_closer_than_l2_and_both_far_closer_than_affine(
 @pairs
 @objectives
 def test_a_map_keeps_the_order_of_intensities_everywhere(
-    scans: dict[str, Scan], between: Between, a: str, b: str, objective: str
+    scans: dict[str, Subject], between: Between, a: str, b: str, objective: str
 ) -> None:
     # Between the levels too: only this catches a solver that fails at one point in a thousand.
     x = np.linspace(scans[a].levels[0], scans[a].levels[-1], 20_000)
@@ -127,7 +127,7 @@ def test_a_map_keeps_the_order_of_intensities_everywhere(
 @pairs
 @objectives
 def test_a_table_agrees_with_the_map_and_both_give_the_voxels_back(
-    scans: dict[str, Scan], between: Between, a: str, b: str, objective: str
+    scans: dict[str, Subject], between: Between, a: str, b: str, objective: str
 ) -> None:
     x, imap = scans[a].levels, between(a, b, objective)
     table = ndflow.transport.tabulate(imap, x[0], x[-1], tolerance=1e-4 * scans[b].sd)

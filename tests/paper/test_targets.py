@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 import ndflow
 from ndflow.evaluation.tissues import quartiles
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import TISSUES, tissues_from_components
 from ndflow.subject.fit import fit_scan
@@ -33,7 +33,7 @@ def known(cohort_folder: Path) -> list[Known]:
         mask = folder / f"{stem}_desc-brain_mask.nii.gz"
         image = folder / f"{stem}_T1w.nii.gz"
         maps = TissueMaps(*(folder / f"{stem}_label-{t}_probseg.nii.gz" for t in TISSUES))
-        made = fit_scan(Scan(image, mask, tissues=maps), tissues=True, options=Options())
+        made = fit_scan(Subject(image, mask, tissues=maps), tissues=True, options=Options())
         inside = values(mask) > 0
         own = [quartiles(values(image)[inside], values(name)[inside]) for name in maps]
         assert made.tissues is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 import nibabel as nib
 import numpy as np
 import pytest
-from pages import png
+from pages import CURVES, png
 from PIL import Image
 
 from ndflow.doubt import Doubt
@@ -20,7 +20,6 @@ from ndflow.figures.densities import DensityPanel, density_figure
 from ndflow.figures.style import colours, svg
 from ndflow.reporting.content import (
     Column,
-    Curves,
     Headline,
     Montage,
     Page,
@@ -30,7 +29,6 @@ from ndflow.reporting.content import (
     ScanEntry,
     SiteEntry,
     Slices,
-    Verdict,
     Volumes,
 )
 from ndflow.reporting.montage import regreyed
@@ -80,7 +78,9 @@ def study() -> Page:
         svg(density_figure([DensityPanel("as scanned", x, lines)] * 3)), "densities", "Below."
     )
     density = np.exp(-(x**2))
-    curves = Curves(100 * x + 400, density, density, x, x / 2, x, density, density)
+    curves = dict(
+        zip(CURVES, (100 * x + 400, density, density, x, x / 2, x, density, density), strict=True)
+    )
     grey = [png(np.full((60, 50), 80 * i)) for i in range(1, 4)]
     scans = [
         ScanEntry(
@@ -115,7 +115,7 @@ def study() -> Page:
         ],
         scans=scans,
         windows=((50, 250), (-25, 75)),
-        verdicts=[Verdict("flow, compared with alignment", [("What it cost", ["Little."])])],
+        verdicts=[("flow, compared with alignment", [("What it cost", ["Little."])])],
         tables=[Section("Tissues", "Note.", ["Tissue", *"abcdefghij"], [["GM", *"0123456789"]])],
         pictures=[picture],
         methods="Intensities were normalised. " * 20,
@@ -131,7 +131,7 @@ def of_long_names() -> Page:
     return replace(
         page,
         title=long,
-        montage=replace(page.montage, sites=[f"{site}{long}" for site in SITES]),
+        montage=page.montage._replace(sites=[f"{site}{long}" for site in SITES]),
         sites=[replace(site, name=f"{site.name}{long}") for site in page.sites],
         scans=[
             replace(scan, name=f"{scan.name}{long}", site=f"{scan.site}{long}")

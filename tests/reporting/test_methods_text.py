@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
@@ -15,7 +15,7 @@ from ndflow.study.plan import Study
 from ndflow.study.table import named_scans
 from ndflow.subject.records import StudyRecord
 
-SCANS = named_scans([Scan(f"/s{number}.nii", site="AB"[number % 2]) for number in range(4)])
+SCANS = named_scans([Subject(f"/s{number}.nii", site="AB"[number % 2]) for number in range(4)])
 
 
 def run(scans: Any = SCANS, fitted: int | None = None, **settings: Any) -> FinishedStudy:
@@ -52,7 +52,7 @@ def test_facts_say_what_was_run_on_what() -> None:
 
 
 def test_facts_that_are_not_known_say_so() -> None:
-    found = dict(facts(run(named_scans([Scan("/a.nii")]), given="r.json"), 0))
+    found = dict(facts(run(named_scans([Subject("/a.nii")]), given="r.json"), 0))
     assert (found["Sites"], found["Images"], found["Reference"]) == (
         *("not named", "not named"),
         "given",

@@ -7,7 +7,7 @@ import pytest
 
 from ndflow.density import GaussianMixture
 from ndflow.image.preview import Preview
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.reporting.montage import Windows, montage, regreyed, shared_windows, thumbnail
 from ndflow.reporting.scan_section import ScanSummary
 from ndflow.study.plan import ResultPaths
@@ -24,7 +24,7 @@ def mixture(mean: float, sd: float) -> GaussianMixture:
 def summary(name: str, site: str | None, mean: float, sd: float) -> ScanSummary:
     model = ScanModel(mixture(mean, sd))
     imap = Affine(np.array([[1 / sd]]), np.array([-mean / sd]))
-    return ScanSummary(Scan("x", name=name, site=site), PLACE, model, MapRecord(imap))
+    return ScanSummary(Subject("x", name=name, site=site), PLACE, model, MapRecord(imap))
 
 
 def preview(low: float, high: float, size: int = 40) -> Preview:
@@ -42,7 +42,7 @@ SCANS = [
     summary("b1", "B", 1000, 90),
     summary("b2", "B", 1010, 90),
 ]
-PREVIEWS = {scan.scan.name: preview(0, 2 * float(scan.quantiles("raw").mean())) for scan in SCANS}
+PREVIEWS = {scan.scan.name: preview(0, 2 * float(scan.quantiles["raw"].mean())) for scan in SCANS}
 TARGET = mixture(0, 3 / 2.5758293)  # 99 % of it lie between -3 and 3
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pages import Html, ReportPage, png
+from pages import CURVES, Html, ReportPage, png
 from pages import a_page as made_page
 
 from ndflow.doubt import Doubt
@@ -22,7 +22,6 @@ from ndflow.figures.style import svg
 from ndflow.reporting import page as page_module
 from ndflow.reporting.content import (
     Column,
-    Curves,
     Headline,
     Page,
     Picture,
@@ -135,6 +134,15 @@ def test_drawings_keep_shapes_and_lose_scripts():
     assert page.texts("style")[1:] == ["#picture-1{*{stroke-linejoin: round}}"]
 
 
+@pytest.mark.parametrize("tag", ["script", "foreignObject", "style", "{urn:x}script"])
+def test_a_drawing_is_an_svg_element_whatever_its_root(tag):
+    space, _, name = tag.rpartition("}")
+    root = f'<{name} xmlns="{space[1:] or "http://www.w3.org/2000/svg"}">alert(1)</{name}>'
+    page = Reader(render(a_page(populations=[Picture(root.encode(), "x")], sites=[], pictures=[])))
+    (drawn,) = (tag for tag, attrs, _ in page.elements if attrs.get("id") == "picture-1")
+    assert drawn == "svg"
+
+
 def test_a_figure_of_matplotlib_is_drawn_whole():
     x = np.linspace(-1, 1, 20)
     drawing = svg(density_figure([DensityPanel("panel", x, {"<b>": [1 - x**2, 1 - x**4]})]))
@@ -210,7 +218,7 @@ def test_curves_are_written_to_four_digits_of_their_range():
     x = 1e4 + np.linspace(0, 3, 50)
     density = np.exp(-((x - 1e4 - 1) ** 2)) / 1e5
     density[7] = np.nan
-    curves = Curves(x, density, density, x, x, x, density, np.zeros(50))
+    curves = dict(zip(CURVES, (x, density, density, x, x, x, density, np.zeros(50)), strict=True))
     scan = ReportPage(render(a_page(scans=[ScanEntry("s", "c", [1, 2], curves=curves)]))).data
     for name, truth in (("x", x), ("histogram", density), ("target", np.zeros(50))):
         exponent, *whole = scan["scans"][0]["curves"][name]
@@ -261,7 +269,7 @@ def test_a_page_of_500_scans_stays_below_eight_megabytes():
     noise = np.random.default_rng(1)
     thumbnails = [png(noise.integers(0, 64, (48, 48))) for _ in range(500)]
     line = noise.random(80)
-    curves = Curves(*(np.sort(line) if i in (0, 5) else line for i in range(8)))
+    curves = {name: np.sort(line) if name in "xy" else line for name in CURVES}
     slices = Slices("figures/slices.png", None, 240, 80, (0, 1), (0, 1))
     volumes = Volumes(noise.bytes(60_000), noise.bytes(60_000))
     scans = [

@@ -8,7 +8,7 @@ from scipy import stats
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.reporting.scan_section import ScanSummary, curves_of, volumes_of
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
@@ -26,26 +26,26 @@ def summary(quantiles: tuple[float, ...] | None = None) -> ScanSummary:
     imap = Affine(np.array([[factor]]), np.array([TARGET.mean() - factor * RAW.mean()]))
     model = ScanModel(mixture(RAW), quantiles=quantiles)
     paths = ResultPaths(*[Path("x")] * 4)
-    return ScanSummary(Scan("x", name="s"), paths, model, MapRecord(imap))
+    return ScanSummary(Subject("x", name="s"), paths, model, MapRecord(imap))
 
 
 def test_a_normal_scan_has_the_densities_of_the_normal_distribution() -> None:
     found = curves_of(summary(), mixture(TARGET))
-    x, y = np.array(found.x), np.array(found.y)
-    np.testing.assert_allclose(found.mixture, RAW.pdf(x), rtol=5e-3)
-    np.testing.assert_allclose(found.target, TARGET.pdf(y), rtol=5e-3)
+    x, y = np.array(found["x"]), np.array(found["y"])
+    np.testing.assert_allclose(found["mixture"], RAW.pdf(x), rtol=5e-3)
+    np.testing.assert_allclose(found["target"], TARGET.pdf(y), rtol=5e-3)
     inner = np.abs(x - 300) < 80  # the quantiles leave out the outermost tails
-    np.testing.assert_allclose(np.array(found.histogram)[inner], RAW.pdf(x)[inner], rtol=0.02)
-    np.testing.assert_allclose(np.array(found.result)[inner], TARGET.pdf(y)[inner], rtol=0.02)
-    np.testing.assert_allclose(found.map, 500 + 125 * (x - 300) / 40, rtol=5e-3)
-    np.testing.assert_allclose(found.alignment, found.map, rtol=5e-3)
-    assert len({len(values) for values in vars(found).values()}) == 1
+    np.testing.assert_allclose(np.array(found["histogram"])[inner], RAW.pdf(x)[inner], rtol=0.02)
+    np.testing.assert_allclose(np.array(found["result"])[inner], TARGET.pdf(y)[inner], rtol=0.02)
+    np.testing.assert_allclose(found["map"], 500 + 125 * (x - 300) / 40, rtol=5e-3)
+    np.testing.assert_allclose(found["alignment"], found["map"], rtol=5e-3)
+    assert len({len(values) for values in found.values()}) == 1
 
 
 def test_the_histogram_is_that_of_the_voxels_not_of_the_mixture() -> None:
     flat = np.linspace(250, 350, QUANTILE_LEVELS.size)
     found = curves_of(summary(tuple(flat.tolist())), mixture(TARGET))
-    x, histogram = np.array(found.x), np.array(found.histogram)
+    x, histogram = np.array(found["x"]), np.array(found["histogram"])
     inner = np.abs(x - 300) < 45
     spread = (QUANTILE_LEVELS[-1] - QUANTILE_LEVELS[0]) / 100
     np.testing.assert_allclose(histogram[inner], spread, rtol=1e-3)

@@ -14,7 +14,7 @@ from phantoms import head, save
 from studies import Silent
 
 import ndflow
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
@@ -32,7 +32,7 @@ SITE_OF = [*["Aachen"] * 3, *["Bonn"] * 3, *["Celle"] * 2]  # the site of each s
 class Done(NamedTuple):
     """A finished study."""
 
-    scans: list[Scan]
+    scans: list[Subject]
     folder: Path
     summary: Summary
 
@@ -54,7 +54,7 @@ class Done(NamedTuple):
 
 
 @pytest.fixture(scope="package")
-def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Scan]:
+def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
     """Eight scans of three sites: scan0, scan1, …"""
     folder = tmp_path_factory.mktemp("scans")
     made = []
@@ -64,12 +64,12 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Scan]:
         data = head(number, tissues=tissues, gain=gain * (1 + 0.05 * number))
         path = save(folder / f"scan{number}.nii.gz", data)
         origin = f"row {number + 2}"
-        made.append(Scan(str(path), site=site, subject=f"{number:02}", origin=origin))
+        made.append(Subject(str(path), site=site, subject=f"{number:02}", origin=origin))
     return named_scans(made)
 
 
 @pytest.fixture(scope="package")
-def study(scans: list[Scan], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
+def study(scans: list[Subject], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Done]:
     """Return a function that runs a study once for each choice of settings."""
 
     @cache

@@ -13,7 +13,7 @@ from studies import read_json
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import AUTO
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.study.finished import (
     FinishedStudy,
@@ -127,7 +127,7 @@ def test_the_fingerprint_of_results_changes_with_any_of_them(study: Runs, copied
 def test_an_automatic_mask_is_known_from_the_sidecar(study: Runs) -> None:
     record = MapRecord.read(study().folder / "maps" / "scan0.json")
     auto = replace(record, settings={**(record.settings or {}), "mask": AUTO})
-    scan = Scan("/a.nii", "/m.nii")
+    scan = Subject("/a.nii", "/m.nii")
     assert mask_used(scan, record) == "/m.nii"
     assert mask_used(scan, auto) == AUTO
 
@@ -185,9 +185,9 @@ def test_a_lesion_mask_of_one_study_is_that_of_all_unless_they_disagree(study: R
 ALL_MAPS = TissueMaps("c", "g", "w")
 
 
-def aged(*ages: str | None, tissues: TissueMaps = ALL_MAPS) -> list[Scan]:
+def aged(*ages: str | None, tissues: TissueMaps = ALL_MAPS) -> list[Subject]:
     return [
-        Scan(
+        Subject(
             f"/s{number}.nii",
             name=f"s{number}",
             site="AB"[number % 2],

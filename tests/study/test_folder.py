@@ -8,7 +8,7 @@ import pytest
 
 from ndflow.errors import FileError
 from ndflow.image.mask import AUTO
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study.folder import (
     PROVENANCE,
     REPORT,
@@ -34,8 +34,8 @@ OURS = (
 )
 
 
-def scans(*names: str) -> list[Scan]:
-    return named_scans([Scan(f"/in/{name}.nii", origin=f"row {n}") for n, name in enumerate(names)])
+def scans(*names: str) -> list[Subject]:
+    return named_scans([Subject(f"/in/{name}.nii", origin=f"row {n}") for n, name in enumerate(names)])
 
 
 def failed(*names: str) -> list[Failure]:

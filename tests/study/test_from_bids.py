@@ -9,7 +9,7 @@ from files_on_disc import anat, dataset
 
 from ndflow.errors import FileError
 from ndflow.image.mask import AUTO, FoundMask
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study.bids_query import find_scans
 from ndflow.study.folder import PROVENANCE
 from ndflow.study.from_bids import check_derivative, scans_of_dataset
@@ -19,7 +19,7 @@ from ndflow.subject.records import StudyRecord
 PARTICIPANTS = "participant_id\tsite\tage\tmask\nsub-01\tBonn\t31\tx\nsub-02\tn/a\tn/a\ty\n"
 
 
-def scans(root: Path, *, unmasked: FoundMask | None = None) -> list[Scan]:
+def scans(root: Path, *, unmasked: FoundMask | None = None) -> list[Subject]:
     return scans_of_dataset(find_scans(root), unmasked=unmasked)
 
 
@@ -27,7 +27,7 @@ def test_a_scan_knows_its_names_its_site_and_its_results(tmp_path: Path) -> None
     names = anat("sub-01_ses-a_T1w", "sub-02_T1w")
     root = dataset(tmp_path / "in", *names, participants=PARTICIPANTS)
     one, two = scans(root)
-    assert one == Scan(
+    assert one == Subject(
         str(root / names[0]),
         subject="sub-01",
         site="Bonn",

@@ -14,7 +14,7 @@ from studies import Silent, positive
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.study.passes import Pass, build_references, check_study, fit_scans, normalise_scans
 from ndflow.study.plan import Study
@@ -141,7 +141,7 @@ def ended(done: Pass) -> tuple[object, ...]:
 
 
 def test_a_pass_reports_each_scan_and_what_was_done_before(
-    scans: list[Scan], tmp_path: Path
+    scans: list[Subject], tmp_path: Path
 ) -> None:
     plan, seen = Study(tmp_path, scans[:2]), Recorded()
     names = {scan.name for scan in scans[:2]}
@@ -158,7 +158,7 @@ def test_a_pass_reports_each_scan_and_what_was_done_before(
 
 
 def test_later_passes_are_over_the_scans_that_did_not_fail(
-    scans: list[Scan], tmp_path: Path
+    scans: list[Subject], tmp_path: Path
 ) -> None:
     gone = replace(scans[1], image=str(tmp_path / "gone.nii.gz"))
     plan = Study(tmp_path, [scans[0], gone, scans[2]])
@@ -191,7 +191,7 @@ def test_later_passes_are_over_the_scans_that_did_not_fail(
     ],
 )
 def test_what_stands_in_the_way_is_said_before_any_work(
-    scans: list[Scan], tmp_path: Path, change: Any, settings: Any, message: str
+    scans: list[Subject], tmp_path: Path, change: Any, settings: Any, message: str
 ) -> None:
     plan = Study(tmp_path / "out", [scans[0], replace(scans[1], **change)], **settings)
     with pytest.raises((FileError, InvalidValueError), match=message):

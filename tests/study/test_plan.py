@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.study.plan import ResultPaths, Study
 from ndflow.study.table import named_scans
 
 SCANS = named_scans(
-    [Scan("/in/a.nii", site="B"), Scan("/in/b.nii", site="A"), Scan("/in/c.nii", site="B")]
+    [Subject("/in/a.nii", site="B"), Subject("/in/b.nii", site="A"), Subject("/in/c.nii", site="B")]
 )
 
 
@@ -26,7 +26,7 @@ def test_results_go_to_folders_of_the_study() -> None:
 
 
 def test_sites_are_counted_in_the_order_of_their_names() -> None:
-    study = Study(Path("/out"), [*SCANS, Scan("/in/d.nii")])
+    study = Study(Path("/out"), [*SCANS, Subject("/in/d.nii")])
     assert list(study.site_counts.items()) == [("A", 1), ("B", 2)]
 
 

@@ -15,7 +15,7 @@ from studies import Silent, positive, write_tsv
 
 import ndflow
 from ndflow.errors import FileError
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods import baselines as nyul
 from ndflow.methods import modes
 from ndflow.methods.ndflow import DensityFlow
@@ -60,7 +60,7 @@ def test_references_do_not_depend_on_the_order_of_the_scans(study: Runs, scans: 
 
 @pytest.mark.parametrize("odd", [*ODD, "reference", os.fsdecode(b"caf\xe9")])
 def test_whatever_a_site_is_called_its_reference_stays_in_the_folder(
-    scans: list[Scan], tmp_path: Path, odd: str
+    scans: list[Subject], tmp_path: Path, odd: str
 ) -> None:
     pair = [replace(scans[0], site=odd), replace(scans[1], site="other")]
     folder = tmp_path / "deep" / "out"
@@ -121,7 +121,7 @@ def test_one_new_scan_of_a_known_site_goes_the_way_of_the_site(study: Runs, tmp_
     assert imap.maps[0] == align(ndflow.load(folder / "models" / "new.json"))
 
 
-def test_a_mixture_given_as_the_reference_is_refused(scans: list[Scan], tmp_path: Path) -> None:
+def test_a_mixture_given_as_the_reference_is_refused(scans: list[Subject], tmp_path: Path) -> None:
     ndflow.save(tmp_path / "mixture.json", ndflow.fit(scans[0].image))
     plan = Study(tmp_path / "out", scans, given=str(tmp_path / "mixture.json"))
     with pytest.raises(FileError, match="a mixture, not a reference"):

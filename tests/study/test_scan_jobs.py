@@ -12,7 +12,7 @@ from studies import edit, read_json, sha256
 
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.methods.base import DensityModel
 from ndflow.methods.modes import Goal
 from ndflow.options import Options
@@ -28,16 +28,16 @@ SHAPE = (14, 16, 12)
 class Desk(NamedTuple):
     """A scan whose density was estimated and which was normalised, and where it all is."""
 
-    scan: Scan
+    scan: Subject
     paths: ResultPaths
     goal: Goal
 
-    def fit(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
+    def fit(self, scan: Subject | None = None, **changes: Any) -> ScanDone:
         done = fit_job(scan or self.scan, self.paths, **{"options": Options(), **changes})
         assert done.content == (sha256(Path((scan or self.scan).path)),)
         return done._replace(content=())
 
-    def normalise(self, scan: Scan | None = None, **changes: Any) -> ScanDone:
+    def normalise(self, scan: Subject | None = None, **changes: Any) -> ScanDone:
         settings = {
             "goal": self.goal,
             "options": Options(),
@@ -49,23 +49,23 @@ class Desk(NamedTuple):
 @pytest.fixture
 def desk(tmp_path: Path) -> Desk:
     image = save(tmp_path / "s.nii.gz", head(0, shape=SHAPE))
-    (scan,) = named_scans([Scan(str(image), site="A", origin="row 2")])
+    (scan,) = named_scans([Subject(str(image), site="A", origin="row 2")])
     paths = Study(tmp_path / "out", [scan]).paths(scan)
     other = save(tmp_path / "other.nii.gz", head(1, shape=SHAPE, gain=2))
     target = tmp_path / "target.json"
-    assert not fit_job(Scan(str(other)), paths._replace(model=target), options=Options()).kept
+    assert not fit_job(Subject(str(other)), paths._replace(model=target), options=Options()).kept
     made = Desk(scan, paths, Goal(ScanModel.read(target).model, Options()))
     assert not made.fit().kept
     assert not made.normalise().kept
     return made
 
 
-def changed_image(desk: Desk) -> Scan:
+def changed_image(desk: Desk) -> Subject:
     save(Path(desk.scan.path), head(2, shape=SHAPE))
     return desk.scan
 
 
-def moved(desk: Desk) -> Scan:
+def moved(desk: Desk) -> Subject:
     image = Path(desk.scan.path)
     return replace(desk.scan, image=str(image.rename(image.with_name("elsewhere.nii.gz"))))
 

@@ -13,7 +13,7 @@ from names import ODD
 from ndflow.errors import FileError
 from ndflow.files.tables import write_table
 from ndflow.image.mask import AUTO
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.study.plan import Study
 from ndflow.study.table import (
     named_scans,
@@ -66,7 +66,7 @@ def test_tabs_commas_and_semicolons_are_understood(
     text = end.join(mark.join(line) for line in lines) + end
     folder = str(tmp_path)
     assert read_scans(table(tmp_path, bom + text.encode(), name)) == [
-        Scan(
+        Subject(
             f"{folder}/a.nii",
             f"{folder}/am.nii",
             tissues=TissueMaps(f"{folder}/c.nii", f"{folder}/g.nii", f"{folder}/w.nii"),
@@ -75,7 +75,7 @@ def test_tabs_commas_and_semicolons_are_understood(
             origin="row 2",
             covariates={"age": "31"},
         ),
-        Scan(f"{folder}/b.nii", subject="02", site="Bonn", origin="row 3"),
+        Subject(f"{folder}/b.nii", subject="02", site="Bonn", origin="row 3"),
     ]
 
 
@@ -94,7 +94,7 @@ def test_an_empty_cell_has_no_value(tmp_path: Path, nothing: str) -> None:
     text = (
         f"image\tmask\tsubject\tsite\tgm\tage\na.nii{''.join(f'	{nothing}' for _ in range(5))}\n"
     )
-    assert read_scans(table(tmp_path, text)) == [Scan(str(tmp_path / "a.nii"), origin="row 2")]
+    assert read_scans(table(tmp_path, text)) == [Subject(str(tmp_path / "a.nii"), origin="row 2")]
 
 
 @pytest.mark.parametrize("mark", [",", "\t", ";"])
@@ -115,7 +115,7 @@ def test_blank_lines_are_skipped_but_counted(tmp_path: Path) -> None:
 def test_spaces_around_cells_are_ignored(tmp_path: Path) -> None:
     (scan,) = read_scans(table(tmp_path, "image , site, age\n a.nii , Bonn , 31 \n", "x.csv"))
     image = str(tmp_path / "a.nii")
-    assert scan == Scan(image, site="Bonn", origin="row 2", covariates={"age": "31"})
+    assert scan == Subject(image, site="Bonn", origin="row 2", covariates={"age": "31"})
 
 
 def test_paths_are_relative_to_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,7 +234,7 @@ def test_a_cell_with_quotation_marks_reads_back(tmp_path: Path) -> None:
 
 def named(*given: Sequence[str | None], folder: str = "/out") -> list[str]:
     scans = [
-        Scan(f"/in/{image}", subject=subject, site=site, origin=f"row {number}")
+        Subject(f"/in/{image}", subject=subject, site=site, origin=f"row {number}")
         for number, (image, subject, site) in enumerate(given, start=2)
     ]
     study = Study(Path(folder), named_scans(scans))
@@ -290,7 +290,7 @@ def test_odd_file_names_stay_different() -> None:
 
 
 def test_scans_without_a_mask_may_get_an_automatic_one() -> None:
-    scans = [Scan("/a.nii", "/m.nii"), Scan("/b.nii")]
+    scans = [Subject("/a.nii", "/m.nii"), Subject("/b.nii")]
     assert [scan.mask for scan in named_scans(scans)] == ["/m.nii", None]
     assert [scan.mask for scan in named_scans(scans, unmasked=AUTO)] == ["/m.nii", AUTO]
 
@@ -301,21 +301,21 @@ def test_scans_without_a_mask_may_get_an_automatic_one() -> None:
 def test_the_scans_of_a_study_read_back(tmp_path: Path) -> None:
     scans = named_scans(
         [
-            Scan("/in/a.nii", "/in/m.nii", tissues=TissueMaps("/c.nii", "/g.nii", "/w.nii")),
-            Scan("/in/b.nii", subject="02", site="Köln", covariates={"age": "31"}),
+            Subject("/in/a.nii", "/in/m.nii", tissues=TissueMaps("/c.nii", "/g.nii", "/w.nii")),
+            Subject("/in/b.nii", subject="02", site="Köln", covariates={"age": "31"}),
         ]
     )
     write_study_scans(tmp_path / "scans.tsv", scans)
     read = read_study_scans(tmp_path / "scans.tsv")
     assert [scan.origin for scan in read] == ["row 2", "row 3"]
     for one, other in zip(scans, read, strict=True):
-        for part in Scan.__dataclass_fields__:
+        for part in Subject.__dataclass_fields__:
             if part != "origin":
                 assert getattr(one, part) == getattr(other, part), part
 
 
 def test_an_automatic_mask_is_no_file_in_the_list_of_scans(tmp_path: Path) -> None:
-    write_study_scans(tmp_path / "scans.tsv", named_scans([Scan("/a.nii")], unmasked=AUTO))
+    write_study_scans(tmp_path / "scans.tsv", named_scans([Subject("/a.nii")], unmasked=AUTO))
     (scan,) = read_study_scans(tmp_path / "scans.tsv")
     assert (scan.name, scan.mask) == ("a", None)
 
@@ -366,7 +366,7 @@ def test_a_file_whose_name_ends_in_a_blank_is_refused(tmp_path: Path) -> None:
 
 
 def test_names_that_end_in_a_blank_are_told_apart(tmp_path: Path) -> None:
-    scans = named_scans([Scan("/in/a.nii"), Scan("/in/a .nii"), Scan("/in/ a.nii")])
+    scans = named_scans([Subject("/in/a.nii"), Subject("/in/a .nii"), Subject("/in/ a.nii")])
     assert [scan.name for scan in scans] == ["a", "a%20", "%20a"]
     write_study_scans(tmp_path / "list.tsv", scans)
     read = read_study_scans(tmp_path / "list.tsv")

@@ -16,7 +16,7 @@ from studies import Silent
 import ndflow
 from ndflow import Chain
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import TISSUES
 from ndflow.study.passes import Summary
@@ -35,7 +35,7 @@ ACCOUNTS = ("provenance.json", "scans.tsv")
 
 
 @pytest.fixture(scope="module")
-def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Scan]:
+def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
     folder = tmp_path_factory.mktemp("scans")
     made = []
     for number, edge in enumerate(EDGES):
@@ -48,17 +48,17 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Scan]:
             for k, name in enumerate(("csf", "gm", "wm"), 1)
         }
         origin = f"row {number}"
-        made.append(Scan(str(image), site=site, tissues=TissueMaps(**maps), origin=origin))
+        made.append(Subject(str(image), site=site, tissues=TissueMaps(**maps), origin=origin))
     return named_scans(made)
 
 
-def without(scan: Scan, tissue: str) -> Scan:
+def without(scan: Subject, tissue: str) -> Subject:
     """Return a scan without one of its tissue probability maps."""
     return replace(scan, tissues=scan.tissues._replace(**{tissue: None}))
 
 
 def run(
-    scans: Sequence[Scan], folder: Path, mode: Any, target: Any = "average", **more: Any
+    scans: Sequence[Subject], folder: Path, mode: Any, target: Any = "average", **more: Any
 ) -> Summary:
     options = replace(more.pop("options", Options()), mode=mode, proportions=target)
     study = Study(folder, scans, options, channel="T1w", **more)
@@ -66,7 +66,7 @@ def run(
 
 
 @pytest.fixture(scope="module")
-def done(scans: list[Scan], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+def done(scans: list[Subject], tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     """Return a function that runs a study once for each choice."""
 
     @cache
@@ -96,7 +96,7 @@ def target_of(out: Path, name: str) -> Any:
     return record(out, f"maps/{name}")["match"].get("target")
 
 
-def quartiles(scans: Sequence[Scan], out: Path) -> NDArray[np.float64]:
+def quartiles(scans: Sequence[Subject], out: Path) -> NDArray[np.float64]:
     """Return the quartiles of each tissue in each image, (scans, 9)."""
     found = []
     for scan in scans:
@@ -108,7 +108,7 @@ def quartiles(scans: Sequence[Scan], out: Path) -> NDArray[np.float64]:
 
 @pytest.mark.parametrize("target", ["average", "tissue", "adaptive"])
 def test_each_map_goes_through_that_of_the_site(
-    scans: list[Scan], done: Callable[..., Path], target: str
+    scans: list[Subject], done: Callable[..., Path], target: str
 ) -> None:
     out = done("two-level", target)
     for scan in scans:
@@ -124,7 +124,7 @@ def test_each_map_goes_through_that_of_the_site(
 
 
 def test_tissues_of_all_sites_come_to_lie_together(
-    scans: list[Scan], done: Callable[..., Path]
+    scans: list[Subject], done: Callable[..., Path]
 ) -> None:
     average = quartiles(scans, done("two-level")).std(axis=0)
     tissue = quartiles(scans, done("two-level", "tissue")).std(axis=0)
@@ -151,7 +151,7 @@ def test_references_are_those_of_any_mode_and_only_the_common_one_has_tissues(
 
 
 def test_the_tissues_of_a_study_have_the_mean_proportions_of_its_maps(
-    scans: list[Scan], done: Callable[..., Path]
+    scans: list[Subject], done: Callable[..., Path]
 ) -> None:
     sums = np.array([[voxels_of(p).sum() for p in scan.tissues] for scan in scans])
     shares = sums / sums.sum(axis=1, keepdims=True)
@@ -165,7 +165,7 @@ def test_the_tissues_of_a_study_have_the_mean_proportions_of_its_maps(
 
 
 def test_a_second_run_keeps_everything_and_two_workers_make_the_same(
-    scans: list[Scan], done: Callable[..., Path], tmp_path: Path
+    scans: list[Subject], done: Callable[..., Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     assert run(scans, out, "two-level", "tissue", jobs=2)[:3] == (6, 0, [])
@@ -180,7 +180,7 @@ def test_a_second_run_keeps_everything_and_two_workers_make_the_same(
 
 
 def test_another_mode_or_target_is_done_again_and_leaves_no_trace(
-    scans: list[Scan], done: Callable[..., Path], tmp_path: Path
+    scans: list[Subject], done: Callable[..., Path], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     # The last two share their target and all references, and differ in the second level only.
@@ -193,7 +193,7 @@ def test_another_mode_or_target_is_done_again_and_leaves_no_trace(
         assert contents(out) == contents(done(mode, target))
 
 
-def test_another_map_of_a_tissue_changes_the_result(scans: list[Scan], tmp_path: Path) -> None:
+def test_another_map_of_a_tissue_changes_the_result(scans: list[Subject], tmp_path: Path) -> None:
     out, three = tmp_path / "out", scans[:3]
     assert run(three, out, "individual", "tissue").kept == 0
     first = target_of(out, "s0")["proportions"]["WM"]
@@ -205,7 +205,7 @@ def test_another_map_of_a_tissue_changes_the_result(scans: list[Scan], tmp_path:
 
 
 def test_a_reference_with_tissues_serves_other_scans(
-    scans: list[Scan], done: Callable[..., Path], tmp_path: Path
+    scans: list[Subject], done: Callable[..., Path], tmp_path: Path
 ) -> None:
     given = done("two-level", "tissue") / "reference.json"
     other = scans[2:4]
@@ -217,7 +217,7 @@ def test_a_reference_with_tissues_serves_other_scans(
 
 
 def test_without_tissue_maps_components_are_grouped_into_tissues(
-    scans: list[Scan], tmp_path: Path
+    scans: list[Subject], tmp_path: Path
 ) -> None:
     for count, source in ((0, "components"), (1, "maps")):
         some = [*scans[:count], *(without(scan, "csf") for scan in scans[count:4])]
@@ -226,7 +226,7 @@ def test_without_tissue_maps_components_are_grouped_into_tissues(
 
 
 def test_a_scan_without_maps_or_without_a_site_is_refused(
-    scans: list[Scan], tmp_path: Path
+    scans: list[Subject], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
     with pytest.raises(FileError, match=r"not all of its tissues are known \(row 1\)"):

@@ -14,7 +14,7 @@ import ndflow
 from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import mark_found_brain
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.subject.fit import fit_scan, fit_to_file
 from ndflow.subject.records import ScanModel
@@ -77,12 +77,12 @@ def test_an_image_without_a_density_is_named(tmp_path: Path) -> None:
 # ── models ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def model_of(scan: Scan, options: Options | None = None, **how: Any) -> ScanModel:
+def model_of(scan: Subject, options: Options | None = None, **how: Any) -> ScanModel:
     return fit_scan(scan, options=options or Options(), **how)
 
 
 def test_a_model_says_how_well_the_density_fits() -> None:
-    model = model_of(Scan(SCAN))
+    model = model_of(Subject(SCAN))
     assert model.mixture == FITTED.mixture
     voxels = np.sort(SCAN[INSIDE])
     levels = np.unique(voxels)
@@ -101,7 +101,7 @@ def test_a_model_says_how_well_the_density_fits() -> None:
 
 def test_a_model_has_what_the_method_looks_at() -> None:
     options = Options(method="nyul", landmarks=5)
-    model = model_of(Scan(SCAN), options)
+    model = model_of(Subject(SCAN), options)
     assert model.landmarks is not None
     expected = np.percentile(SCAN[INSIDE], [1, 10, 50, 90, 99])
     np.testing.assert_allclose(model.landmarks.values, expected)
@@ -114,7 +114,7 @@ def test_a_file_says_nothing_of_names_but_has_all_hashes(tmp_path: Path) -> None
         for name, share in tissue_shares().items()
     }
     image = save(tmp_path / "secret.nii.gz", SCAN)
-    scan = Scan(str(image), tissues=TissueMaps(*(str(paths[n]) for n in ("csf", "gm", "wm"))))
+    scan = Subject(str(image), tissues=TissueMaps(*(str(paths[n]) for n in ("csf", "gm", "wm"))))
     output = tmp_path / "model.json"
     written = fit_to_file(scan, output, force=False, options=Options())
     assert ScanModel.read(output) == written
@@ -138,7 +138,7 @@ def test_a_mask_that_deepbet_found_may_hold_more_csf_than_another(tmp_path: Path
     nibabel.save(mask, tmp_path / "given.nii.gz")
     mark_found_brain(mask.header, "1.0.2")
     nibabel.save(mask, tmp_path / "found.nii.gz")
-    given, found = (model_of(Scan(image, tmp_path / f"{one}.nii.gz")) for one in ("given", "found"))
+    given, found = (model_of(Subject(image, tmp_path / f"{one}.nii.gz")) for one in ("given", "found"))
     assert given.mask == found.mask
     assert 0.4 < given.mask.rim < 0.5
     assert "mask too wide" in [doubt.kind for doubt in given.doubts]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ndflow.errors import FileError
-from ndflow.subject.outputs import make_folder, outputs_for, safe_name
+from ndflow.files.outputs import make_folder, outputs_for, safe_name
 
 
 def same_name(image: str) -> str:

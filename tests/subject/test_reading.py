@@ -11,7 +11,7 @@ from phantoms import radii
 import ndflow
 from ndflow.density import trimmed
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.subject.voxels import VoxelCounts, error_about, read_scan, selection
 
@@ -19,7 +19,7 @@ INNER, LESION = radii() < 0.8, radii() < 0.3
 
 
 def read(*parts: Any) -> Any:
-    return read_scan(Scan(*parts), Options())
+    return read_scan(Subject(*parts), Options())
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_labels_are_read_with_a_warning() -> None:
     ],
 )
 def test_which_voxels_were_asked_for_is_recorded(parts: Any, expected: dict[str, Any]) -> None:
-    assert selection(Scan(*parts)) == expected
+    assert selection(Subject(*parts)) == expected
 
 
 def test_errors_of_the_mathematics_name_the_file() -> None:

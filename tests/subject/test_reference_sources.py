@@ -10,7 +10,7 @@ from phantoms import head, radii, save, tissue_shares
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.subject.records import ReferenceModel
 from ndflow.subject.reference import average_models, lacking_tissues, read_source
@@ -87,7 +87,7 @@ def test_a_mixture_has_the_landmarks_that_its_density_determines() -> None:
 
 
 def source(image: Any, **parts: Any) -> Any:
-    scan = Scan(image, **parts)
+    scan = Subject(image, **parts)
     return read_source(scan, options=Options())
 
 

@@ -12,7 +12,7 @@ from phantoms import AFFINE, head, radii, save
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError, NdflowError
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import Reference
 from ndflow.subject.tissue_maps import ScanTissues, check_maps, tissues_of
@@ -31,7 +31,7 @@ HARDLY_ANY = 0.3 * (INSIDE & (np.cumsum(INSIDE).reshape(SCAN.shape) <= 4))
 
 
 def read(maps: TissueMaps = MAPS, image: Any = SCAN, **how: Any) -> ScanTissues:
-    scan = Scan(image, tissues=maps, **how)
+    scan = Subject(image, tissues=maps, **how)
     return tissues_of(scan, read_scan(scan, Options()), Options())
 
 
@@ -153,7 +153,7 @@ def test_all_three_tissue_maps_are_needed() -> None:
 @pytest.mark.parametrize("target", ["average", "tissue", "adaptive"])
 def test_tissue_maps_are_neither_ignored_nor_missing(target: Any) -> None:
     options = Options(proportions=target)
-    with_maps, without = Scan(SCAN, tissues=MAPS), Scan(SCAN)
+    with_maps, without = Subject(SCAN, tissues=MAPS), Subject(SCAN)
     if target == "tissue":
         check_maps(with_maps, options)
         with pytest.raises(

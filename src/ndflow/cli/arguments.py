@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from ndflow.errors import InvalidValueError
 from ndflow.files.model_files import is_model
+from ndflow.files.outputs import refuse_given_twice
 from ndflow.image.mask import to_be_found
-from ndflow.image.subject import Scan, TissueMaps
-from ndflow.subject.channels import NAME, Subject
-from ndflow.subject.outputs import refuse_given_twice
+from ndflow.image.subject import CHANNEL, Subject, TissueMaps
 from ndflow.subject.voxels import check_found_mask
 from ndflow.values import plural
 
@@ -19,31 +19,51 @@ _NONZERO = "nonzero"  # of --mask
 _NONE = "none"  # of --exclude
 
 
-def typed_scans(
-    images: Sequence[str],
+def typed_subjects(
+    words: Sequence[str],
     *,
     mask: Sequence[str] = (),
     exclude: Sequence[str] = (),
     tissue_maps: Sequence[str] = (),
-) -> list[Scan]:
-    """Return the scans on a command line.
+    joint: bool = False,
+) -> list[Subject]:
+    """Return the subjects on a command line: one per image, or one with several channels.
 
     Parameters
     ----------
-    images : the images.
-    mask, exclude : their masks and lesion masks, in the same order; or nothing.
-    tissue_maps : of the first, then of the second and so on, each as ``gm=FILE``; or nothing.
+    words : images, or ``NAME=IMAGE`` for each channel of one subject.
+    mask, exclude, tissue_maps : of each subject, in order; ``auto`` or ``brain`` alone is for all.
+    joint : whether channels are treated together.
     """
+    named = are_channels(words, joint=joint)
+    images: list[Any] = [_channels(words)] if named else [*words]
     masks = _one_each(mask, images, "--mask")
     excluded = _one_each(exclude, images, "--exclude")
     tissues = _tissue_maps(images, tissue_maps)
-    scans = [Scan(*files) for files in zip(images, masks, excluded, tissues, strict=True)]
-    for scan in scans:
-        check_found_mask(scan)
-    return scans
+    subjects = [Subject(*files) for files in zip(images, masks, excluded, tissues, strict=True)]
+    for subject in subjects:
+        check_found_mask(subject)
+    return subjects
 
 
-def _tissue_maps(images: Sequence[str], words: Sequence[str]) -> list[TissueMaps]:
+def _channels(words: Sequence[str]) -> dict[str, str]:
+    """Return the image of each channel."""
+    images: dict[str, str] = {}
+    for word in words:
+        name, file = channel_file(word) or ("", word)
+        if name in images:
+            raise InvalidValueError(
+                f"{name}: two images of one channel, {images[name]} and {file}; one subject at a "
+                f"time, with one image per channel"
+            )
+        if is_model(file):
+            raise InvalidValueError(f"{file}: a model, where an image is expected; give an image")
+        images[name] = file
+    refuse_given_twice([*images.values()])
+    return images
+
+
+def _tissue_maps(images: Sequence[Any], words: Sequence[str]) -> list[TissueMaps]:
     """Return the tissue probability maps of each image."""
     if not words:
         return [TissueMaps()] * len(images)
@@ -62,7 +82,7 @@ def _tissue_maps(images: Sequence[str], words: Sequence[str]) -> list[TissueMaps
     return [TissueMaps(*files) for files in zip(*found.values(), strict=True)]
 
 
-def _one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[str | None]:
+def _one_each(given: Sequence[str], images: Sequence[Any], option: str) -> list[str | None]:
     """Return one file per image, from an option that is given for all images or not at all.
 
     A mask may be ``auto``, ``brain`` or ``nonzero``, for one image or for all; instead of a lesion
@@ -87,7 +107,7 @@ def _one_each(given: Sequence[str], images: Sequence[str], option: str) -> list[
     return [None if name == absent else name for name in files]
 
 
-def _check_count(option: str, given: Sequence[str], images: Sequence[str]) -> None:
+def _check_count(option: str, given: Sequence[str], images: Sequence[Any]) -> None:
     if len(given) != len(images):
         scans = plural(len(images), "image")
         raise InvalidValueError(
@@ -100,7 +120,7 @@ def _check_count(option: str, given: Sequence[str], images: Sequence[str]) -> No
 #
 # A word that is the name of an existing file is that file, whatever it looks like.
 
-_WORD = re.compile(rf"({NAME})=(.+)", re.DOTALL)
+_WORD = re.compile(rf"({CHANNEL})=(.+)", re.DOTALL)
 
 
 def channel_file(word: str) -> tuple[str, str] | None:
@@ -140,43 +160,3 @@ def are_channels(words: Sequence[str], *, joint: bool = False) -> bool:
             f"--joint: needs the channels of one subject by their names, for example {example}"
         )
     return bool(words) and not plain
-
-
-def typed_subject(
-    words: Sequence[str],
-    *,
-    mask: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    tissue_maps: Sequence[str] = (),
-) -> Subject:
-    """Return the channels on a command line.
-
-    Parameters
-    ----------
-    words : the channels, each as ``NAME=FILE``.
-    mask, exclude, tissue_maps : of all of them; or nothing.
-    """
-    images: dict[str, str] = {}
-    for word in words:
-        name, file = channel_file(word) or ("", word)
-        if name in images:
-            raise InvalidValueError(
-                f"{name}: two images of one channel, {images[name]} and {file}; one subject at a "
-                f"time, with one image per channel"
-            )
-        if is_model(file):
-            raise InvalidValueError(f"{file}: a model, where an image is expected; give an image")
-        images[name] = file
-    refuse_given_twice([*images.values()])
-    (tissues,) = _tissue_maps(["the subject"], tissue_maps)
-    return Subject(images, _one("--mask", mask), _one("--exclude", exclude), tissues)
-
-
-def _one(option: str, files: Sequence[str]) -> str | None:
-    """Return the one file that an option gives for all channels."""
-    if len(files) > 1:
-        raise InvalidValueError(
-            f"{option}: {len(files)} given, but channels of one subject share one; give it once"
-        )
-    absent = "nonzero" if option == "--mask" else "none"
-    return None if not files or files[0] == absent else files[0]

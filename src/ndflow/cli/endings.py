@@ -28,10 +28,8 @@ from ndflow.errors import FileError
 from ndflow.study.checks import doubt_counts
 from ndflow.study.distances import NO_SITE, SiteDistances
 from ndflow.study.finished import results_fingerprint
-from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
-from ndflow.study.passes import Summary
-from ndflow.study.plan import FIGURES, Plan, Preparation, Study
-from ndflow.study.prepare_run import PreparationSummary
+from ndflow.study.plan import EVALUATION, EVALUATION_RECORD, FIGURES, Study
+from ndflow.study.run import Summary
 from ndflow.study.tasks import FAILURES
 from ndflow.subject.records import EvaluationRecord
 from ndflow.values import plural
@@ -39,103 +37,82 @@ from ndflow.values import plural
 if TYPE_CHECKING:
     from ndflow.evaluation.save import Evaluation
 
-Ended = Summary | PreparationSummary
 
 _NAMED = 3  # scans in the line about a doubt
 _WIDTH, _COLUMN = 80, 11
 _GROUP = "run the same command with the level group, for all participants"
 
 
-def conclude(
-    summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, joint: bool = False
-) -> int:
-    """Print how a study ended, and return the exit code.
+def conclude(summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome) -> int:
+    """Print how a study, part of one, or a preparation ended, and return the exit code.
 
     Parameters
     ----------
-    summary, study : how it ended.
+    summary : how it ended.
+    study : what was run.
     verbosity : how much to print.
-    page : what became of its page. Scans to check are named there, or else in warnings; doubts
-        about the study as a whole are always warnings, too.
-    joint : whether it maps channels together, so that it cannot be evaluated.
+    page : what became of the report.
     """
     if page.path is None:
         _print_doubts(summary.doubts_of, summary.done, verbosity)
     for doubt in () if verbosity.quiet else summary.of_study:
         print_warning(str(doubt))
     code = _failed(summary, study)
-    print_summary(summary, study, verbosity, page, joint=joint)
+    print_summary(summary, study, verbosity, page)
     return code or page.code
 
 
 def print_summary(
-    summary: Summary,
-    study: Study,
-    verbosity: Verbosity,
-    page: PageOutcome,
-    *,
-    joint: bool = False,
-    again: str = "",
+    summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, again: str = ""
 ) -> None:
-    """Print the seven lines about a study; `again` is what to do next, others as for `conclude`."""
-    _print_lines(
-        {
-            **_prepared(summary),
+    """Print the lines about a study; `again` is what to do next, others as for `conclude`."""
+    report = page.why if page.path is None else shown_path(page.path)
+    flagged = _flagged(summary, _see(page), summary.of_study)
+    if study.preparing is not None:
+        lines = _lines_of_preparation(summary, study, page, flagged, report)
+    elif study.partial:
+        lines = {
+            "densities": _scans(summary, "estimated", idle=True),
+            "flagged": flagged,
+            "next": _again(study) if summary.failures else _GROUP,
+        }
+    else:
+        lines = {
             "scans": _scans(summary, "done", idle=not page.renewed),
             "sites": _sites(summary, study),
             "preset": _preset(summary, study),
             **_balance(summary, study),
             "distance": _distance(summary.distances, summary.done),
-            "flagged": _flagged(summary, _see(page), summary.of_study),
-            "report": page.why if page.path is None else shown_path(page.path),
-            "next": again or _next(summary, study, page, joint=joint),
-        },
-        verbosity,
-    )
+            "flagged": flagged,
+            "report": report,
+            "next": again or _next(summary, study, page),
+        }
+    _print_lines({**_prepared(summary), **lines}, verbosity)
 
 
-def conclude_fits(summary: Summary, study: Study, verbosity: Verbosity) -> int:
-    """Print how the estimate of densities ended, and return the exit code; see `conclude`."""
-    _print_doubts(summary.doubts_of, summary.done, verbosity)
-    code = _failed(summary, study)
-    failed = f"see {shown_path(study.folder / FAILURES)}, then run the same command again"
-    lines = {
-        **_prepared(summary),
-        "densities": _scans(summary, "estimated", idle=True),
-        "flagged": _flagged(summary),
-        "next": failed if summary.failures else _GROUP,
-    }
-    _print_lines(lines, verbosity)
-    return code
-
-
-def conclude_preparation(
-    summary: PreparationSummary, plan: Preparation, verbosity: Verbosity, page: PageOutcome
-) -> int:
-    """Print how the preparation of scans ended, and return the exit code; see `conclude`."""
-    if page.path is None:
-        _print_doubts(summary.doubts_of, summary.done, verbosity)
-    code = _failed(summary, plan)
+def _lines_of_preparation(
+    summary: Summary, study: Study, page: PageOutcome, flagged: str, report: str
+) -> dict[str, str]:
     table = "none" if summary.table is None else shown_path(summary.table)
     cost = took(summary)
-    _print_lines(
-        {
-            "scans": _scans(summary, "prepared", idle=True),
-            "sites": _sites(summary, plan),
-            **({} if cost is None else {"took": cost}),
-            "flagged": _flagged(summary, _see(page)),
-            "pictures": shown_path(plan.folder / FIGURES) if summary.done else "none",
-            "report": page.why if page.path is None else shown_path(page.path),
-            "table": f"{table}, without the scans that failed" if summary.failures else table,
-            **({} if summary.aligned is None else {"copies": shown_path(summary.aligned)}),
-            "next": _after_preparation(summary, plan, page),
-        },
-        verbosity,
-    )
-    return code or page.code
+    return {
+        "scans": _scans(summary, "prepared", idle=True),
+        "sites": _sites(summary, study),
+        **({} if cost is None else {"took": cost}),
+        "flagged": flagged,
+        "pictures": shown_path(study.folder / FIGURES) if summary.done else "none",
+        "report": report,
+        "table": f"{table}, without the scans that failed" if summary.failures else table,
+        **({} if summary.aligned is None else {"copies": shown_path(summary.aligned)}),
+        "next": _after_preparation(summary, study, page),
+    }
 
 
-def took(summary: PreparationSummary) -> str | None:
+def _again(study: Study) -> str:
+    return f"see {shown_path(study.folder / FAILURES)}, then run the same command again"
+
+
+def took(summary: Summary) -> str | None:
     """Return how long a scan took; None if none was prepared now."""
     if summary.seconds is None:
         return None
@@ -150,10 +127,10 @@ def _prepared(summary: Summary) -> dict[str, str]:
     return {"prepared": counts if cost is None else f"{counts}; {cost}"}
 
 
-def _after_preparation(summary: PreparationSummary, plan: Preparation, page: PageOutcome) -> str:
+def _after_preparation(summary: Summary, study: Study, page: PageOutcome) -> str:
     if summary.failures or summary.table is None:
-        return f"see {shown_path(plan.folder / FAILURES)}, then run the same command again"
-    normalised = plan.folder.with_name(f"{plan.folder.name}-normalised")
+        return _again(study)
+    normalised = study.folder.with_name(f"{study.folder.name}-normalised")
     words = ["ndflow", "cohort", shown_path(summary.table), shown_path(normalised)]
     look = "report" if page.path else "pictures"
     return f"look at the {look}, then {shlex.join(words)}"
@@ -193,7 +170,7 @@ def _print_lines(lines: Mapping[str, str], verbosity: Verbosity) -> None:
             print_result(f"{label:<{_COLUMN}}{text}")
 
 
-def _scans(summary: Ended, done: str, *, idle: bool) -> str:
+def _scans(summary: Summary, done: str, *, idle: bool) -> str:
     """Return how many scans were done, were kept, and failed; `idle` if nothing else was done."""
     kept = f"{summary.kept} kept from an earlier run"
     text = f"{summary.done} {done} ({kept}), {len(summary.failures)} failed"
@@ -201,7 +178,7 @@ def _scans(summary: Ended, done: str, *, idle: bool) -> str:
     return f"{text}: nothing to do" if idle else text
 
 
-def _sites(summary: Ended, study: Plan) -> str:
+def _sites(summary: Summary, study: Study) -> str:
     failed = {failure.scan for failure in summary.failures}
     counts = Counter(scan.site or NO_SITE for scan in study.scans if scan.name not in failed)
     if not counts:
@@ -248,7 +225,7 @@ def _distance(distances: SiteDistances | None, scans: int) -> str:
     return f"{raw:.3g} raw → {aligned:.3g} aligned → {normalised:.3g} normalised ({what}, in sd)"
 
 
-def _flagged(summary: Ended, where: str = "", of_study: Sequence[Doubt] = ()) -> str:
+def _flagged(summary: Summary, where: str = "", of_study: Sequence[Doubt] = ()) -> str:
     counts = doubt_counts(summary.doubts_of)
     study = ", ".join(dict.fromkeys(doubt.kind for doubt in of_study))
     end = f"; {where}" if where else ""
@@ -265,14 +242,12 @@ def _see(page: PageOutcome) -> str:
     return "see the report" if page.path else ""
 
 
-def _next(summary: Summary, study: Study, page: PageOutcome, *, joint: bool) -> str:
+def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
     """Return what to do next, if possible a command."""
     if summary.failures:
-        return f"see {shown_path(study.folder / FAILURES)}, then run the same command again"
-    if page.path and (joint or summary.done < 2):  # nothing to compare with
+        return _again(study)
+    if page.path and summary.done < 2:  # nothing to compare with
         return "open the report in a browser"
-    if joint:
-        return "look at the images"
     evaluate = shlex.join(["ndflow", "evaluate", shown_path(study.folder)])
     path = study.folder / EVALUATION / EVALUATION_RECORD
     if not path.exists():
@@ -285,7 +260,7 @@ def _next(summary: Summary, study: Study, page: PageOutcome, *, joint: bool) -> 
     return "open the report in a browser" if page.path else f"see {study.folder / EVALUATION}"
 
 
-def _failed(summary: Ended, study: Plan) -> int:
+def _failed(summary: Summary, study: Study) -> int:
     """Print how many scans failed, if any did, and return the exit code."""
     if not summary.failures:
         return 0

@@ -11,8 +11,8 @@ from typing import NamedTuple
 from ndflow.cli.console import print_error
 from ndflow.cli.run import ProgressDisplay
 from ndflow.cli.signals import raise_if_signalled
-from ndflow.study.folder import EVALUATION, REPORT
-from ndflow.study.page_fingerprint import page_is_current
+from ndflow.study.finished import page_is_current
+from ndflow.study.plan import EVALUATION, REPORT
 
 
 class PageOutcome(NamedTuple):
@@ -63,7 +63,7 @@ def write_page(
 
 def page_of_evaluation(
     runs: Sequence[str],
-    evaluation: Path,
+    output: str | None,
     progress: ProgressDisplay,
     max_bytes: int,
     *,
@@ -73,11 +73,11 @@ def page_of_evaluation(
 
     Parameters
     ----------
-    runs : the folders of the runs that were compared.
-    evaluation : the folder of the evaluation.
+    runs : the folders of the studies that were compared.
+    output : that of the evaluation, if the user says.
     progress, max_bytes, force : as for `write_page`.
     """
     for run in runs:
-        if os.path.realpath(Path(run) / EVALUATION) == os.path.realpath(evaluation):
+        if output is None or os.path.realpath(Path(run) / EVALUATION) == os.path.realpath(output):
             return write_page(Path(run), progress, max_bytes, force=force)
     return None

@@ -15,12 +15,12 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
+from ndflow.files.outputs import make_folder, sidecar_of
 from ndflow.study.tasks import FAILURES, Outcome, Task, check_jobs, record_failures, run_tasks
-from ndflow.subject.outputs import Outputs, make_folder, sidecar_of
 from ndflow.values import plural
 
 if TYPE_CHECKING:
-    from ndflow.study.rehearsal import Rehearsed
+    from ndflow.study.run import Rehearsed
 
 
 _NAME_WIDTH = 40  # of the names of scans in a dry run
@@ -90,15 +90,18 @@ def _print_outcome(outcome: Outcome, verbosity: Verbosity, printed: set[str]) ->
     if outcome.failure:
         print_error(outcome.failure.message, outcome.failure.details if verbosity.verbose else "")
     elif not verbosity.quiet:
-        doubts = [f"{outcome.scan}: {doubt}" for doubt in getattr(outcome.result, "doubts", ())]
-        for warning in (*getattr(outcome.result, "warnings", ()), *doubts):
-            if warning not in printed:
-                print_warning(warning)
-                printed.add(warning)
+        found = outcome.result
+        for result in found.values() if isinstance(found, dict) else (found,):
+            doubts = (f"{outcome.scan}: {doubt}" for doubt in getattr(result, "doubts", ()))
+            for warning in (*getattr(result, "warnings", ()), *doubts):
+                if warning not in printed:
+                    print_warning(warning)
+                    printed.add(warning)
 
 
 def print_written(
-    outputs: Outputs,
+    files: Sequence[Path],
+    folder: Path | None,
     outcomes: Sequence[Outcome],
     verbosity: Verbosity,
     *,
@@ -109,22 +112,23 @@ def print_written(
 
     Parameters
     ----------
-    outputs : where results go.
-    outcomes : of the scans, in the same order; nothing was written for those that failed.
+    files, folder : where results go, and the folder of several.
+    outcomes : what became of the scans; one that has several channels stands for all its files.
     verbosity : how much to print.
-    what : what the files are.
+    what : what was written, in words.
     sidecars : whether each has a sidecar.
     """
-    pairs = zip(outputs.files, outcomes, strict=True)
-    files = [file for file, outcome in pairs if outcome.failure is None]
-    if verbosity.quiet or not files:
+    done = [outcome.failure is None for outcome in outcomes]
+    done = done * len(files) if len(done) == 1 else done
+    written = [file for file, fine in zip(files, done, strict=True) if fine]
+    if verbosity.quiet or not written:
         return
-    if len(files) == 1:
-        beside = f" and its sidecar {sidecar_of(files[0]).name}" if sidecars else ""
-        print_result(f"wrote {files[0]}{beside}")
+    if len(written) == 1:
+        beside = f" and its sidecar {sidecar_of(written[0]).name}" if sidecars else ""
+        print_result(f"wrote {written[0]}{beside}")
     else:
         beside = " and their sidecars" if sidecars else ""
-        print_result(f"wrote {plural(len(files), what)}{beside} to {outputs.folder}")
+        print_result(f"wrote {plural(len(written), what)}{beside} to {folder}")
 
 
 def print_rehearsed(steps: Sequence[Rehearsed], verbosity: Verbosity) -> int:

@@ -45,23 +45,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ndflow.demo.simulate import (
-    AGES,
-    REACH,
-    SCANNERS,
-    check_empty,
-    draw_scan,
-    grid_over,
-    make_folder,
-    write_image,
-)
+from ndflow.demo import simulate
 from ndflow.errors import InvalidValueError
-from ndflow.evaluation.comparison import UNNORMALISED, Comparison
+from ndflow.evaluation.comparison import UNNORMALISED
 from ndflow.evaluation.save import add_table, evaluate
 from ndflow.evaluation.sites import distance_between_sites
 from ndflow.files.atomic import check_new
@@ -69,14 +59,11 @@ from ndflow.files.tables import write_table
 from ndflow.image.subject import TissueMaps
 from ndflow.preparation.registration import load_anatomy
 from ndflow.reporting.build import check_report, report
-from ndflow.study.folder import EVALUATION
-from ndflow.study.passes import Summary
-from ndflow.study.plan import Study
-from ndflow.study.references import with_choices
-from ndflow.study.run import run_cohort
-from ndflow.study.table import named_scans, read_scans
+from ndflow.study.assemble import Asked, assemble
+from ndflow.study.plan import EVALUATION, Study
+from ndflow.study.run import Summary, run_study
+from ndflow.study.table import read_table
 from ndflow.study.tasks import Outcome, Progress
-from ndflow.subject.outputs import check_folder
 from ndflow.subject.presets import Choices
 from ndflow.subject.records import MapRecord
 from ndflow.transport import IntensityMap, PiecewiseLinear
@@ -85,8 +72,8 @@ from ndflow.values import FloatArray
 # ── the dataset ───────────────────────────────────────────────────────────────────────────────────
 
 _COLUMNS = ("subject", "site", "image", "mask", "gm", "wm", "csf", "age", "has_lesion")
+_SLOPES = {"T1w": 1.0, "mask": 1.0, "gm": 1 / 255, "wm": 1 / 255, "csf": 1 / 255}  # of the files
 _LEVELS = np.linspace(0.01, 0.99, 99)
-_LESION_SITE = 1  # the index of the site where one subject has a lesion
 
 
 class Truth(NamedTuple):
@@ -143,32 +130,26 @@ def write_demo_study(
     """
     anatomy = load_anatomy()
     table = folder / "scans.tsv"
-    make_folder(folder / "scans")
+    simulate.new_folder(folder / "scans")
     check_new(table, force=False)
-    grid = grid_over(anatomy, resolution, REACH)
+    grid = simulate.grid_over(anatomy, resolution, simulate.REACH)
     truths: dict[str, Truth] = {}
     rows = []
-    for number, scanner in enumerate(SCANNERS):
+    for number, scanner in enumerate(simulate.SCANNERS):
         for k in range(subjects):
             name = f"{scanner.site}-{k + 1:02d}"
             generator = np.random.default_rng([seed, number, k])
-            age = int(np.interp((k + generator.random()) / subjects, (0, 1), AGES))
-            lesion = number == _LESION_SITE and k == subjects // 2
-            scan = draw_scan(scanner, anatomy, grid, generator, age=age, lesion=lesion)
+            age = int(np.interp((k + generator.random()) / subjects, (0, 1), simulate.AGES))
+            lesion = (number, k) == (1, subjects // 2)  # of one subject, at the second site
+            scan = simulate.draw_scan(scanner, anatomy, grid, generator, age=age, lesion=lesion)
             csf, gm, wm = np.rint(255 * scan.subject.tissues.T).astype(np.uint8)
-            contents: dict[str, tuple[NDArray[Any], float]] = {
-                "T1w": (np.rint(scan.image).astype(np.int16), 1.0),
-                "mask": (np.ones(len(scan.image), np.uint8), 1.0),
-                "gm": (gm, 1 / 255),
-                "wm": (wm, 1 / 255),
-                "csf": (csf, 1 / 255),
-            }
-            files = [f"scans/{name}_{kind}.nii.gz" for kind in contents]
-            for file, (values, slope) in zip(files, contents.values(), strict=True):
-                write_image(folder / file, grid, scan.subject.voxels, values, slope=slope)
-            percentiles = np.quantile(scan.subject.canonical.astype(np.float64), _LEVELS)
-            canonical = np.asarray(percentiles, np.float64)
-            truths[f"{name}_T1w"] = Truth(scanner.site, scan.curve, canonical)
+            image = np.rint(scan.image).astype(np.int16)
+            contents = [image, np.ones(image.size, np.uint8), gm, wm, csf]
+            files = [f"scans/{name}_{kind}.nii.gz" for kind in _SLOPES]
+            for file, values, slope in zip(files, contents, _SLOPES.values(), strict=True):
+                simulate.write_image(folder / file, grid, scan.subject.voxels, values, slope=slope)
+            canonical = np.quantile(scan.subject.canonical.astype(np.float64), _LEVELS)
+            truths[f"{name}_T1w"] = Truth(scanner.site, scan.curve, np.asarray(canonical))
             rows.append((name, scanner.site, *files, str(age), "yes" if lesion else "no"))
     write_table(table, _COLUMNS, rows)
     return DemoStudy(table, truths)
@@ -176,7 +157,6 @@ def write_demo_study(
 
 # ── the raw scans of the tutorial ─────────────────────────────────────────────────────────────────
 
-_RAW_COLUMNS = ("subject", "site", "image", "age", "sex")
 _BIAS = 0.12  # the standard deviation of its logarithm
 _SEED = 2018
 _RESOLUTION, _SUBJECTS = 2.0, 6  # mm; per site
@@ -203,27 +183,26 @@ def write_raw_scans(folder: Path) -> tuple[int, int]:
         Where nilearn is not installed.
     """
     anatomy = load_anatomy()
-    check_empty(folder)
-    for scanner in SCANNERS:
-        make_folder(folder / scanner.site)
-    grid = grid_over(anatomy, _RESOLUTION, REACH)
+    simulate.new_folder(folder)
+    grid = simulate.grid_over(anatomy, _RESOLUTION, simulate.REACH)
     rows: list[list[tuple[str, ...]]] = [[], []]
-    for number, scanner in enumerate(SCANNERS):
+    for number, scanner in enumerate(simulate.SCANNERS):
+        simulate.new_folder(folder / scanner.site)
+        shaded = scanner._replace(bias=_BIAS)
         for k in range(_SUBJECTS + 1):
             generator = np.random.default_rng([_SEED, number, k])
             later = k == _SUBJECTS
             rank = generator.random() if later else (k + generator.random()) / _SUBJECTS
-            age = int(np.interp(rank, (0, 1), AGES))
-            scan = draw_scan(scanner._replace(bias=_BIAS), anatomy, grid, generator, age=age)
+            age = int(np.interp(rank, (0, 1), simulate.AGES))
+            scan = simulate.draw_scan(shaded, anatomy, grid, generator, age=age)
             name = f"{scanner.site}-{k + 1:02d}"
             file = f"{scanner.site}/{name}_T1w.nii.gz"
             voxels = np.rint(scan.image).astype(np.int16)
-            write_image(folder / file, grid, scan.subject.voxels, voxels)
+            simulate.write_image(folder / file, grid, scan.subject.voxels, voxels)
             rows[later].append((name, scanner.site, file, str(age), "FM"[k % 2]))
-    study, later_ones = rows
-    write_table(folder / "study.tsv", _RAW_COLUMNS, study)
-    write_table(folder / "later.tsv", _RAW_COLUMNS, later_ones)
-    return len(study), len(later_ones)
+    for table, own in zip(("study.tsv", "later.tsv"), rows, strict=True):
+        write_table(folder / table, ("subject", "site", "image", "age", "sex"), own)
+    return len(rows[0]), len(rows[1])
 
 
 # ── recovery ──────────────────────────────────────────────────────────────────────────────────────
@@ -262,47 +241,31 @@ def recovery_of(maps: Mapping[str, IntensityMap], truths: Mapping[str, Truth]) -
     composites = np.array([imap(truths[name].curve(c)) for name, imap in maps.items()])
     slope, intercept = np.polyfit(c, composites.mean(axis=0), 1)
     errors = np.sqrt(((composites - intercept - slope * c) ** 2).mean(axis=1)) / (slope * c.std())
-    differences = _true_intensities(maps, truths, c, composites) - c
-    spread = np.sqrt((differences**2).mean()) / c.std()
-    return Recovery(float(spread), float(errors.mean()))
-
-
-def _true_intensities(
-    maps: Mapping[str, IntensityMap],
-    truths: Mapping[str, Truth],
-    c: FloatArray,
-    composites: FloatArray,
-) -> FloatArray:
-    """Return c_i(y_k) for all scans i, where y_k is such that their mean is c_k, by bisection."""
+    # y_k by bisection: at the lowest g_i(c_k) no scan is truly brighter than c_k, at the highest
+    # none is darker.
     ways_back = [(imap.inverse(), truths[name].curve.inverse()) for name, imap in maps.items()]
-    # At the lowest g_i(c_k) no scan is truly brighter than c_k, at the highest none is darker.
     low, high = composites.min(axis=0), composites.max(axis=0)
     for _ in range(_HALVINGS):
         y = (low + high) / 2
         found = np.array([curve(imap(y)) for imap, curve in ways_back])
         above = found.mean(axis=0) > c
         low, high = np.where(above, low, y), np.where(above, y, high)
-    return found
+    spread = np.sqrt(((found - c) ** 2).mean()) / c.std()
+    return Recovery(float(spread), float(errors.mean()))
 
 
 # ── the demonstration ─────────────────────────────────────────────────────────────────────────────
 
 
-class _Run(NamedTuple):
-    """What is chosen for one study, and whether it sees the tissue probability maps."""
-
-    choices: Choices = Choices()
-    tissues: bool = True
-
-
+_WITHOUT_MAPS = "auto-without-maps"
 # The report, the last lines on the terminal and the README's picture all follow from the first.
 _RUNS = {
-    "auto": _Run(),
-    "auto-without-maps": _Run(tissues=False),
-    "site": _Run(Choices(options={"mode": "site"})),
-    "paper": _Run(Choices("paper")),
-    "nyul": _Run(Choices(options={"method": "nyul"})),
-    "affine": _Run(Choices(options={"method": "affine"})),
+    "auto": Choices(),
+    _WITHOUT_MAPS: Choices(),
+    "site": Choices(options={"mode": "site"}),
+    "paper": Choices("paper"),
+    "nyul": Choices(options={"method": "nyul"}),
+    "affine": Choices(options={"method": "affine"}),
 }
 RECOMMENDED = next(iter(_RUNS))
 _PERMUTATIONS, _TREES = 20, 50  # half of the time goes into these
@@ -385,26 +348,19 @@ def run_demo(
     Raises
     ------
     FileError, InvalidValueError
-        Where the folder is not empty, its parent does not exist, a package is missing that the
-        report needs, or a scan fails.
+        Where the folder is not empty or cannot be created, a package is missing that the report
+        needs, or a scan fails.
     """
     check_report()
-    check_folder(folder)
-    check_empty(folder)
-    make_folder(folder)
+    simulate.new_folder(folder)
     made = write_demo_study(folder / "data", resolution=resolution, subjects=subjects)
-    scans = named_scans(read_scans(made.table))
-    without_maps = [replace(scan, tissues=TissueMaps()) for scan in scans]
+    listing = read_table(made.table, ["T1w"])
+    bare = [replace(scan, tissues=TissueMaps()) for scan in listing.subjects]
     finished = {}
-    for name, run in _RUNS.items():
-        study = Study(
-            folder / name,
-            scans if run.tissues else without_maps,
-            channel="T1w",
-            jobs=jobs,
-        )
-        study = with_choices(study, run.choices)
-        summary = run_cohort(study, _NamedProgress(progress, name), command=command, force=False)
+    for name, choices in _RUNS.items():
+        own = replace(listing, subjects=bare) if name == _WITHOUT_MAPS else listing
+        study = assemble(own, folder / name, Asked(choices, jobs=jobs))
+        summary = run_study(study, _NamedProgress(progress, name), command=command)
         if summary.failures:
             raise InvalidValueError(f"the demonstration failed: {summary.failures[0].message}")
         finished[name] = (study, summary)
@@ -419,45 +375,30 @@ def run_demo(
         progress=progress,
         command=command,
     )
-    results = _results(folder, evaluation.comparison, made.truths)
-    add_table(first / EVALUATION, "recovery.tsv", *_table(results))
-    page = report(first, title=_TITLE, progress=progress)
-    return Demonstration(page, results, *finished[RECOMMENDED])
-
-
-def _results(
-    folder: Path, comparison: Comparison, truths: Mapping[str, Truth]
-) -> tuple[DemoResult, ...]:
-    """Return how each study did."""
-    sites = comparison.sites or []
-    apart = {
-        condition.name: distance_between_sites(np.asarray(condition.quantiles), sites)
-        for condition in comparison.conditions
-    }
+    if isinstance(evaluation, dict):
+        raise TypeError("the scans of the demonstration have one channel")
+    sites, apart = evaluation.comparison.sites or [], {}
+    for condition in evaluation.comparison.conditions:
+        apart[condition.name] = distance_between_sites(condition.quantiles, sites)
     results = [DemoResult(UNNORMALISED, "", apart[UNNORMALISED], None)]
     for name in reversed(_RUNS):
         found = folder / name / "maps"
-        maps = {scan: MapRecord.read(found / f"{scan}.json").map for scan in truths}
-        results.append(DemoResult(name, options_of(name), apart[name], recovery_of(maps, truths)))
-    return tuple(results)
+        maps = {scan: MapRecord.read(found / f"{scan}.json").map for scan in made.truths}
+        recovery = recovery_of(maps, made.truths)
+        results.append(DemoResult(name, options_of(name), apart[name], recovery))
+    rows = []
+    for one in results:
+        spread, error = map(repr, one.recovery) if one.recovery else (None, None)
+        typed = f"ndflow cohort {one.options}".rstrip() if one.recovery else None
+        rows.append((one.name, spread, repr(one.apart), error, typed))
+    columns = ("condition", "spread", "between_sites", "error", "command")
+    add_table(first / EVALUATION, "recovery.tsv", columns, rows)
+    page = report(first, title=_TITLE, progress=progress)
+    return Demonstration(page, tuple(results), *finished[RECOMMENDED])
 
 
 def options_of(name: str = RECOMMENDED) -> str:
     """Return the options of ``ndflow cohort`` that make one of the studies, as they are typed."""
-    choices = _RUNS[name].choices
+    choices = _RUNS[name]
     words = [f"--{option} {value}" for option, value in choices.options.items()]
     return " ".join([*(["--preset paper"] if choices.preset == "paper" else []), *words])
-
-
-def _table(
-    results: Sequence[DemoResult],
-) -> tuple[Sequence[str], Sequence[Sequence[str | None]]]:
-    """Return the columns and rows of recovery.tsv."""
-    rows = []
-    for one in results:
-        spread = error = command = None
-        if one.recovery:
-            spread, error = repr(one.recovery.spread), repr(one.recovery.error)
-            command = f"ndflow cohort {one.options}".rstrip()
-        rows.append((one.name, spread, repr(one.apart), error, command))
-    return ("condition", "spread", "between_sites", "error", "command"), rows

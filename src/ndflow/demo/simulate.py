@@ -23,12 +23,11 @@ The scanners of the demonstration are in `SCANNERS`; `draw_scan` simulates one s
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from nibabel.nifti1 import Nifti1Header
+from nibabel.nifti1 import Nifti1Image
 from numpy.typing import NDArray
 from scipy import ndimage
 from scipy.interpolate import PchipInterpolator
@@ -97,7 +96,6 @@ _SHARPNESS, _TEXTURE = 3, 0.7  # the exponent of p, and ρ
 _BRIGHTEST = 1.1  # canonical intensity
 _LESION = (-26.0, -18.0, 26.0)  # mm, in the template: the WM above the left ventricle
 _LESION_RADIUS, _LESION_INTENSITY = 21.0, 0.45  # mm, and canonical intensity
-_PIECE = 1 << 18  # voxels processed at a time
 
 
 class Fields(NamedTuple):
@@ -175,9 +173,28 @@ def make_subject(
     SimulatedSubject
         The voxels of the grid that lie inside the brain.
     """
-    pieces = np.array_split(grid.voxels, -(-len(grid.voxels) // _PIECE))
-    made = [_piece(anatomy, fields, piece, grid.resolution, atrophy, lesion) for piece in pieces]
-    return SimulatedSubject(*(np.concatenate(parts) for parts in zip(*made, strict=True)))
+    place = grid.voxels.T * grid.resolution
+    template = place + np.array([_at(part, place / _LATTICE) for part in fields.displacement])
+    brain = _at(anatomy.brain, template)
+    inside = brain > 0.5
+    place, template = place[:, inside], template[:, inside]
+    gm, wm = _at(anatomy.gm, template), _at(anatomy.wm, template)
+    # The template is 0 outside the brain: correct for the share of that in the interpolation.
+    t1 = _at(anatomy.t1, template) / brain[inside]
+    blurred = np.array([np.clip(1 - gm - wm, 0, 1), gm, wm])
+    sharp = blurred**_SHARPNESS * np.exp(np.array([[atrophy], [0.0], [0.0]]))
+    tissues = (sharp / sharp.sum(axis=0)).astype(np.float32)
+    means = np.array(MEANS, np.float32)[:, np.newaxis]
+    canonical = (means * tissues).sum(axis=0) + _TEXTURE * (t1 - (means * blurred).sum(axis=0))
+    damage = np.zeros_like(canonical)
+    if lesion:
+        middle = np.linalg.solve(anatomy.affine, [*_LESION, 1])[:3, np.newaxis]
+        distance = np.sqrt(((template - middle) ** 2).sum(axis=0))
+        damage = tissues[2] * np.clip(_LESION_RADIUS - distance, 0, 1)
+    canonical = canonical + damage * (_LESION_INTENSITY - canonical)
+    canonical = np.clip(canonical, 0, _BRIGHTEST).astype(np.float32)
+    bias = _at(fields.bias, place / _LATTICE)
+    return SimulatedSubject(grid.voxels[inside], canonical, tissues.T, damage > 0.5, bias)
 
 
 def simulate_scan(
@@ -206,9 +223,7 @@ def simulate_scan(
     """
     clean = np.interp(subject.canonical, curve.knots, curve.values) * np.exp(bias * subject.bias)
     size = noise * float(curve(MEANS[2]))
-    real, imaginary = (
-        size * generator.standard_normal(clean.size, dtype=np.float32) for _ in range(2)
-    )
+    real, imaginary = size * generator.standard_normal((2, clean.size), dtype=np.float32)
     shown: Map = np.hypot(clean + real, imaginary).astype(np.float32)
     return shown
 
@@ -227,38 +242,6 @@ def _smooth_noise(
     inner = smooth[tuple(slice(margin, margin + n) for n in lattice)]
     standard: FloatArray = (inner - inner.mean()) / inner.std()
     return standard
-
-
-def _piece(
-    anatomy: Anatomy,
-    fields: Fields,
-    voxels: Voxels,
-    resolution: float,
-    atrophy: float,
-    lesion: bool,
-) -> SimulatedSubject:
-    place = voxels.T * resolution
-    template = place + np.array([_at(part, place / _LATTICE) for part in fields.displacement])
-    brain = _at(anatomy.brain, template)
-    inside = brain > 0.5
-    voxels, place, template = voxels[inside], place[:, inside], template[:, inside]
-    gm, wm = _at(anatomy.gm, template), _at(anatomy.wm, template)
-    # The template is 0 outside the brain: correct for the share of that in the interpolation.
-    t1 = _at(anatomy.t1, template) / brain[inside]
-    blurred = np.array([np.clip(1 - gm - wm, 0, 1), gm, wm])
-    sharp = blurred**_SHARPNESS * np.exp(np.array([[atrophy], [0.0], [0.0]]))
-    tissues = (sharp / sharp.sum(axis=0)).astype(np.float32)
-    means = np.array(MEANS, np.float32)[:, np.newaxis]
-    canonical = (means * tissues).sum(axis=0) + _TEXTURE * (t1 - (means * blurred).sum(axis=0))
-    damage = np.zeros_like(canonical)
-    if lesion:
-        middle = np.linalg.solve(anatomy.affine, [*_LESION, 1])[:3, np.newaxis]
-        distance = np.sqrt(((template - middle) ** 2).sum(axis=0))
-        damage = tissues[2] * np.clip(_LESION_RADIUS - distance, 0, 1)
-    canonical = canonical + damage * (_LESION_INTENSITY - canonical)
-    canonical = np.clip(canonical, 0, _BRIGHTEST).astype(np.float32)
-    bias = _at(fields.bias, place / _LATTICE)
-    return SimulatedSubject(voxels, canonical, tissues.T, damage > 0.5, bias)
 
 
 def _at(array: NDArray[np.floating], places: NDArray[np.floating]) -> Map:
@@ -349,32 +332,21 @@ def draw_scan(
     return DemoScan(subject, curve, image)
 
 
-def check_empty(folder: Path) -> None:
-    """Refuse a folder that is not empty.
-
-    Raises
-    ------
-    FileError
-        Where it holds anything.
-    """
-    if folder.is_dir() and any(folder.iterdir()):
-        raise FileError(folder, "not empty", "choose another folder, or remove this one")
-
-
-def make_folder(folder: Path) -> None:
+def new_folder(folder: Path) -> None:
     """Create a folder, and those above it, where they do not exist.
 
     Raises
     ------
     FileError
-        Where it cannot be created.
+        Where it cannot be created, or holds anything.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if any(folder.iterdir()):
+            raise FileError(folder, "not empty", "choose another folder, or remove this one")
     except OSError as error:
-        raise FileError(
-            folder, f"the folder cannot be created ({error.strerror})", "choose another folder"
-        ) from None
+        cause = f"the folder cannot be created ({error.strerror})"
+        raise FileError(folder, cause, "choose another folder") from None
 
 
 def write_image(
@@ -397,15 +369,10 @@ def write_image(
     """
     volume = np.zeros(grid.shape, values.dtype, order="F")
     volume[tuple(voxels.T)] = values
-    header: Any = Nifti1Header()  # type: ignore[no-untyped-call]
-    header.set_data_shape(volume.shape)
-    header.set_data_dtype(volume.dtype)
-    header.set_sform(grid.affine, "mni")
-    header.set_qform(grid.affine, "mni")
-    header.set_xyzt_units("mm")
-    header.set_slope_inter(slope, 0)
-    head = io.BytesIO()
-    header.write_to(head)
+    image: Any = Nifti1Image(volume, grid.affine)  # type: ignore[no-untyped-call]
+    image.set_sform(grid.affine, "mni")
+    image.set_qform(grid.affine, "mni")
+    image.header.set_xyzt_units("mm")
+    image.header.set_slope_inter(slope, 0)
     with new_file(path, force=False) as file, gzip_writer(file) as packed:
-        packed.write(head.getvalue())
-        packed.write(volume.tobytes(order="F"))
+        packed.write(image.to_bytes())

@@ -53,28 +53,18 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from ndflow.errors import InvalidValueError
-from ndflow.evaluation.measure import ScanMeasures
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
+from ndflow.image.volume import Volume
+from ndflow.methods.base import DensityModel
 from ndflow.study.finished import FinishedStudy
 from ndflow.study.plan import Study
-from ndflow.study.references import make_references, read_models, read_reference
+from ndflow.study.references import make_references, read_reference
 from ndflow.study.tasks import Failure, Progress, Task, run_tasks
+from ndflow.subject.records import ScanModel
+from ndflow.transport import IntensityMap
 from ndflow.values import FloatArray
 
 # ── predictions ───────────────────────────────────────────────────────────────────────────────────
-
-
-class Predictions(NamedTuple):
-    """Predicted probabilities of scans that the forests were not trained on.
-
-    Attributes
-    ----------
-    probabilities : (scans, classes); each row sums to 1.
-    classes : (classes,), their names in alphabetical order.
-    """
-
-    probabilities: FloatArray
-    classes: tuple[str, ...]
 
 
 class Chance(NamedTuple):
@@ -89,6 +79,20 @@ class Chance(NamedTuple):
     mean: float
     high: float
     p: float
+
+
+class SiteClassification(NamedTuple):
+    """How well sites could be told apart.
+
+    Attributes
+    ----------
+    probabilities : (scans, sites), predicted by forests that were not trained on the scan; sites
+        are in alphabetical order, and each row sums to 1.
+    chance : what shuffled sites give; None where that was not asked for.
+    """
+
+    probabilities: FloatArray
+    chance: Chance | None
 
 
 class Accuracy(NamedTuple):
@@ -106,23 +110,23 @@ class Accuracy(NamedTuple):
     balanced: float
 
 
-def accuracy(predictions: Predictions, labels: Sequence[str]) -> Accuracy:
+def accuracy(probabilities: FloatArray, labels: Sequence[str]) -> Accuracy:
     """Return how often the most probable class is the true one.
 
     Parameters
     ----------
-    predictions : of all scans.
+    probabilities : (scans, classes), of the classes in alphabetical order.
     labels : (scans,), the true class of each scan.
 
     Examples
     --------
-    >>> accuracy(Predictions(np.array([[0.9, 0.1], [0.6, 0.4]]), ("a", "b")), ["a", "b"])
+    >>> accuracy(np.array([[0.9, 0.1], [0.6, 0.4]]), ["a", "b"])
     Accuracy(per_class={'a': 1.0, 'b': 0.0}, pooled=0.5, balanced=0.5)
     """
-    classes = np.array(predictions.classes)
     truth = np.array(labels)
-    right = classes[predictions.probabilities.argmax(axis=1)] == truth
-    per_class = {name: float(right[truth == name].mean()) for name in predictions.classes}
+    classes = np.unique(truth)
+    right = classes[probabilities.argmax(axis=1)] == truth
+    per_class = {str(name): float(right[truth == name].mean()) for name in classes}
     balanced = float(np.mean(list(per_class.values())))
     return Accuracy(per_class, float(right.mean()), balanced)
 
@@ -137,18 +141,6 @@ def entropy(probabilities: ArrayLike) -> FloatArray:
     """
     bits: FloatArray = special.entr(np.asarray(probabilities, np.float64)).sum(axis=1) / np.log(2)
     return bits
-
-
-def confidence(probabilities: ArrayLike) -> FloatArray:
-    """Return the largest probability in each row of (scans, classes).
-
-    Examples
-    --------
-    >>> confidence([[0.9, 0.1], [0.4, 0.6]]).tolist()
-    [0.9, 0.6]
-    """
-    largest: FloatArray = np.asarray(probabilities, np.float64).max(axis=1)
-    return largest
 
 
 # ── folds and forests ─────────────────────────────────────────────────────────────────────────────
@@ -209,39 +201,49 @@ def folds(
     )
 
 
-Floats = NDArray[np.floating[Any]]
-Features = tuple[Floats, Floats]  # of the training and of the test scans, one row per scan
+Voxels = NDArray[np.float32]
+Features = tuple[Voxels, Voxels]  # of the training and of the test scans, one row per scan
 
 
 def forest_probabilities(
-    features: Features, labels: NDArray[Any], seed: int, trees: int
+    features: Sequence[Features],
+    parts: Sequence[Fold],
+    labels: Sequence[str],
+    *,
+    seed: int,
+    trees: int,
 ) -> FloatArray:
-    """Return what a random forest predicts.
+    """Return what random forests predict, each fold from the others.
 
     Parameters
     ----------
-    features : of the training and of the test scans, one row per scan; finite.
-    labels : of the training scans.
-    seed : of the forest.
-    trees : number of trees.
+    features : of the training and of the test scans, one pair for each fold; finite.
+    parts : the folds.
+    labels : (scans,), the class of each scan.
+    seed, trees : of the forests.
 
     Returns
     -------
-    The probability of each class, in alphabetical order, for each test scan.
+    (scans, classes), the probability of each class, in alphabetical order.
 
     Examples
     --------
-    >>> train, test = np.array([[0.0], [0.1], [1.0], [1.1]]), np.array([[0.2], [0.9]])
-    >>> forest_probabilities((train, test), np.array([*"aabb"]), seed=0, trees=8).tolist()
-    [[1.0, 0.0], [0.125, 0.875]]
+    >>> table, sites = np.array([[0.0], [0.1], [1.0], [1.1]]), ["a", "a", "b", "b"]
+    >>> parts = [(np.array([0, 2]), np.array([1, 3])), (np.array([1, 3]), np.array([0, 2]))]
+    >>> features = [(table[train], table[test]) for train, test in parts]
+    >>> forest_probabilities(features, parts, sites, seed=0, trees=8)[2:].tolist()
+    [[0.125, 0.875], [0.125, 0.875]]
     """
     from sklearn import config_context
     from sklearn.ensemble import RandomForestClassifier
 
-    # One job: several add up the votes of trees in whichever order they finish.
-    forest = RandomForestClassifier(trees, random_state=seed, n_jobs=1)
-    with config_context(assume_finite=True, skip_parameter_validation=True):
-        probabilities: FloatArray = forest.fit(features[0], labels).predict_proba(features[1])
+    classes, codes = np.unique(labels, return_inverse=True)
+    probabilities = np.zeros((len(labels), len(classes)))
+    for (known, new), (train, test) in zip(features, parts, strict=True):
+        # One job: several add up the votes of trees in whichever order they finish.
+        forest = RandomForestClassifier(trees, random_state=seed, n_jobs=1)
+        with config_context(assume_finite=True, skip_parameter_validation=True):
+            probabilities[test] = forest.fit(known, codes[train]).predict_proba(new)
     return probabilities
 
 
@@ -320,12 +322,8 @@ def shuffle_accuracy(
     generator = np.random.default_rng([seed, number])
     own = shuffled(labels, parts, generator, groups) if number else np.array(labels)
     forest_seed = int(generator.integers(1 << 32))
-    classes = tuple(sorted(set(labels)))
-    codes = np.searchsorted(classes, own)
-    probabilities = np.zeros((len(labels), len(classes)))
-    for both, (train, test) in zip(features, parts, strict=True):
-        probabilities[test] = forest_probabilities(both, codes[train], forest_seed, trees)
-    return accuracy(Predictions(probabilities, classes), own.tolist()).balanced
+    found = forest_probabilities(features, parts, own.tolist(), seed=forest_seed, trees=trees)
+    return accuracy(found, own.tolist()).balanced
 
 
 def chance_level(reached: float, by_chance: Sequence[float]) -> Chance:
@@ -355,28 +353,73 @@ def chance_level(reached: float, by_chance: Sequence[float]) -> Chance:
 ANATOMY, RANKS = "anatomy", "ranks"
 FLOORS = (RANKS, ANATOMY)
 
-Voxels = NDArray[np.float32]
+_SAMPLED = 40_000  # voxels of the whole grid that are kept
+_GRID = 1e-3  # millimetres: grids that differ by less are the same
 
 
-class SiteClassification(NamedTuple):
-    """How well sites could be told apart.
+class Lattice(NamedTuple):
+    """Some voxels of a scan, at the same places for every scan of a grid.
 
     Attributes
     ----------
-    predictions : for every scan, by a forest that was not trained on it.
-    chance : what shuffled sites give; None where that was not asked for.
+    grid : the shape and the affine of the image; scans with equal grids are in a common space.
+    voxels : unnormalised; NaN outside the mask and in lesions.
+    aligned : with zero mean and unit standard deviation.
+    painted : with every tissue in one intensity, the same for all scans; None without tissue
+        probability maps.
     """
 
-    predictions: Predictions
-    chance: Chance | None
+    grid: tuple[tuple[int, ...], tuple[float, ...]]
+    voxels: Voxels
+    aligned: Voxels
+    painted: Voxels | None
 
 
-def in_all_masks(lattices: Sequence[Voxels]) -> NDArray[np.bool_]:
-    """Return which voxels of a lattice lie inside the masks of all scans."""
-    inside = np.ones(lattices[0].shape, bool)
-    for lattice in lattices:
-        inside &= np.isfinite(lattice)
-    return inside
+def lattice_of(
+    volume: Volume,
+    counts: NDArray[np.bool_],
+    values: FloatArray,
+    tissues: Sequence[FloatArray],
+    alignment: IntensityMap,
+) -> Lattice:
+    """Return a lattice of a scan.
+
+    Parameters
+    ----------
+    volume : the scan.
+    counts : (n,), whether each of its voxels counts.
+    values, tissues : intensities, and probabilities of WM, GM and CSF, of those that count; there
+        may be no probabilities.
+    alignment : to zero mean and unit standard deviation.
+    """
+
+    def sampled(shown: FloatArray) -> Voxels:
+        picture = np.full(counts.shape, np.nan)
+        picture[counts] = shown
+        return _sampled(picture.reshape(volume.spatial_shape, order="F"))
+
+    painted = None
+    if tissues:  # as the tissue maps alone would give it: CSF 0, GM 1, WM 2
+        wm, gm, csf = tissues
+        whole = wm + gm + csf
+        shares = np.divide(gm + 2 * wm, whole, out=np.zeros_like(whole), where=whole > 0)
+        painted = sampled(shares)
+    voxels = sampled(values)
+    aligned = voxels.copy()
+    inside = np.isfinite(voxels)
+    aligned[inside] = alignment(voxels[inside])
+    places = np.rint(np.asarray(volume.affine) / _GRID) * _GRID
+    grid = (volume.spatial_shape, tuple(places.ravel().tolist()))
+    return Lattice(grid, voxels, aligned, painted)
+
+
+def _sampled(picture: FloatArray) -> Voxels:
+    """Return every n-th voxel along each axis, flattened, with n large enough to keep few."""
+    step = 1
+    while np.prod([-(-length // step) for length in picture.shape]) > _SAMPLED:
+        step += 1
+    kept = picture[tuple(slice((step - 1) // 2, None, step) for _ in picture.shape)]
+    return kept.astype(np.float32).ravel(order="F")
 
 
 def ranks_of(voxels: Voxels) -> Voxels:
@@ -396,13 +439,13 @@ def ranks_of(voxels: Voxels) -> Voxels:
 
 def classify_folds(
     voxels: Voxels,
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     study: Study | None,
     parts: Sequence[Fold],
     *,
     seed: int,
     trees: int,
-) -> tuple[Predictions, list[Features]]:
+) -> tuple[FloatArray, list[Features]]:
     """Predict the sites of all scans from their voxels, each fold from the others.
 
     Parameters
@@ -415,34 +458,24 @@ def classify_folds(
 
     Returns
     -------
-    The predictions, and the features of the training and of the test scans in each fold.
+    The probabilities, and the features of the training and of the test scans in each fold.
     """
-    sites = np.array([str(scan.site) for scan in scans])
-    classes = tuple(sorted(set(sites.tolist())))
-    probabilities = np.zeros((len(scans), len(classes)))
+    models: dict[str, DensityModel] = {}
+    if study is not None:
+        models = {scan.name: ScanModel.read(study.model(scan)).model for scan in scans}
     features: list[Features] = []
     for train, test in parts:
-        ready = voxels if study is None else _normalised(voxels, scans, study, train)
-        features.append((ready[train].astype(np.float32), ready[test].astype(np.float32)))
-        probabilities[test] = forest_probabilities(features[-1], sites[train], seed, trees)
-    return Predictions(probabilities, classes), features
-
-
-def _normalised(
-    voxels: Voxels,
-    scans: Sequence[Scan],
-    study: Study,
-    train: Indices,
-) -> FloatArray:
-    """Return the voxels through maps to references that were made from the training scans."""
-    models = read_models(study, scans)
-    trained = [scans[place] for place in train]
-    goals = make_references(study, trained, models, nested=True).goals
-    ready = np.empty(voxels.shape)
-    for place, scan in enumerate(scans):
-        goal = study.mode.goal_of(goals, scan.site)
-        ready[place] = goal.solve(models[scan.name]).imap(voxels[place])
-    return ready
+        ready = voxels
+        if study is not None:  # through maps to references that are made from the training scans
+            trained = [scans[place] for place in train]
+            goals = make_references(study, trained, models, nested=True).goals
+            ready = np.empty_like(voxels)
+            for place, scan in enumerate(scans):
+                goal = study.mode.goal_of(goals, scan.site)
+                ready[place] = goal.solve(models[scan.name]).imap(voxels[place])
+        features.append((ready[train], ready[test]))
+    sites = [str(scan.site) for scan in scans]
+    return forest_probabilities(features, parts, sites, seed=seed, trees=trees), features
 
 
 # ── tasks ─────────────────────────────────────────────────────────────────────────────────────────
@@ -463,7 +496,8 @@ def run_followed(
     """
     done: dict[str, Any] = {}
     failures: list[Failure] = []
-    progress.begin(stage, len(tasks))
+    if tasks:
+        progress.begin(stage, len(tasks))
     with closing(run_tasks(function, tasks, jobs=jobs)) as outcomes:
         for task, outcome in zip(tasks, outcomes, strict=True):
             progress.step(stage, outcome)
@@ -484,22 +518,7 @@ def reason_of(failure: Failure) -> str:
 _FEWEST_VOXELS = 100
 
 
-class SiteRecognition(NamedTuple):
-    """How well sites were recognised.
-
-    Attributes
-    ----------
-    classified : by the name of the condition.
-    notes : what could not be done, and why.
-    failures : of conditions that could not be classified.
-    """
-
-    classified: dict[str, SiteClassification]
-    notes: list[str]
-    failures: list[Failure]
-
-
-def known_sites(scans: Sequence[Scan]) -> list[str] | None:
+def known_sites(scans: Sequence[Subject]) -> list[str] | None:
     """Return the site of each scan; None where some are not known, or all are the same."""
     sites = [scan.site for scan in scans]
     known = [site for site in sites if site is not None]
@@ -507,92 +526,95 @@ def known_sites(scans: Sequence[Scan]) -> list[str] | None:
 
 
 def recognise_sites(
-    scans: Sequence[Scan],
-    measures: Sequence[ScanMeasures],
+    scans: Sequence[Subject],
+    lattices: Sequence[Lattice],
     runs: Sequence[FinishedStudy],
-    conditions: Sequence[tuple[str, Study | None]],
+    conditions: Mapping[str, Study | None],
     progress: Progress,
     *,
     seed: int,
     permutations: int,
     trees: int,
     jobs: int,
-) -> SiteRecognition:
+) -> tuple[dict[str, SiteClassification], list[Failure], list[str]]:
     """Predict the site of each scan under each condition, and measure what chance would give.
 
     Parameters
     ----------
     scans : the scans.
-    measures : what was seen of each.
+    lattices : the voxels of each.
     runs : the studies that are compared.
-    conditions : the name and the study of each condition, see `Condition`; the first is
-        unnormalised, and those without a study that follow are aligned.
+    conditions : the study of each condition, by its name; the first is unnormalised, and another
+        without a study is aligned.
     progress : follows how far the work has come.
     seed, permutations, trees : of the classification; no permutations, no chance level.
     jobs : how many processes.
+
+    Returns
+    -------
+    What was found under each condition, those that failed, and notes on what could not be done.
     """
+    # A scan whose subject is not known counts as another subject.
+    subjects = [scan.person or f"scan {scan.name}" for scan in scans]
     try:
-        parts = _folds_of(scans, measures, seed)
+        sites, common = _told_apart(scans, lattices)
+        parts = folds(sites, seed, groups=subjects)
     except InvalidValueError as error:
         distances = "" if known_sites(scans) else "no distances between sites, and "
-        return SiteRecognition({}, [f"{distances}no classification of sites: {error}"], [])
-    common = in_all_masks([one.lattice for one in measures])
-    voxels = np.array([one.lattice[common] for one in measures])
-    aligned = [one.alignment(own) for one, own in zip(measures, voxels, strict=True)]
-    straight = np.array(aligned, np.float32)
-    ways = {name: (voxels, study) for name, study in conditions}
-    ways |= {name: (straight, None) for name, study in conditions[1:] if study is None}
+        return {}, [], [f"{distances}no classification of sites: {error}"]
+    voxels = np.array([one.voxels[common] for one in lattices])
+    aligned = np.array([one.aligned[common] for one in lattices])
+    painted = [one.painted[common] for one in lattices if one.painted is not None]
+    ways = {name: (voxels, study) for name, study in conditions.items()}
+    ways |= {name: (aligned, None) for name in [*conditions][1:] if conditions[name] is None}
     ways[RANKS] = (ranks_of(voxels), None)
-    painted = [one.painted[common] for one in measures if one.painted is not None]
     if len(painted) == len(scans):
         ways[ANATOMY] = (np.array(painted), None)
     tasks = [Task(name, {"voxels": own, "study": study}) for name, (own, study) in ways.items()]
     classify = partial(classify_folds, scans=scans, parts=parts, seed=seed, trees=trees)
     found, failures = run_followed(classify, tasks, "classify", progress, jobs)
-    notes = [f"no classification of sites for {one.scan}: {reason_of(one)}" for one in failures]
-    chances: dict[str, Chance] = {}
-    if permutations and found:
-        features = {name: own for name, (_, own) in found.items() if name not in FLOORS}
-        shuffle = partial(
-            shuffle_accuracy,
-            parts=parts,
-            labels=[str(scan.site) for scan in scans],
-            seed=seed,
-            trees=min(trees, SHUFFLED_TREES),
-            groups=subjects_of(scans),
-        )
-        chances, lost = _by_chance(shuffle, features, permutations, progress, jobs)
-        notes += [f"no accuracy by chance: {one.scan}: {reason_of(one)}" for one in lost]
-        failures += lost
-    classified = {
-        name: SiteClassification(predictions, chances.get(name))
-        for name, (predictions, _) in found.items()
-    }
-    return SiteRecognition(classified, [*_not_nested(runs), *notes], failures)
-
-
-def _by_chance(
-    shuffle: Callable[..., float],
-    features: Mapping[str, Sequence[Features]],
-    permutations: int,
-    progress: Progress,
-    jobs: int,
-) -> tuple[dict[str, Chance], list[Failure]]:
-    """Shuffle the sites many times; the first time, they stay as they are."""
-    numbers = range(permutations + 1)
+    notes = _not_nested(runs)
+    notes += [f"no classification of sites for {one.scan}: {reason_of(one)}" for one in failures]
+    shuffle = partial(
+        shuffle_accuracy,
+        parts=parts,
+        labels=sites,
+        seed=seed,
+        trees=min(trees, SHUFFLED_TREES),
+        groups=subjects,
+    )
+    # The first time, sites stay as they are.
+    numbers = range(permutations + 1 if permutations else 0)
     tasks = [
-        Task(f"{name}, shuffle {number}", {"features": own, "number": number})
-        for name, own in features.items()
+        Task(f"{name}, shuffle {number}", {"features": features, "number": number})
+        for name, (_, features) in found.items()
         for number in numbers
+        if name not in FLOORS
     ]
     reached, lost = run_followed(shuffle, tasks, "shuffle sites", progress, jobs)
-    chances = {}
-    for name in features:
+    notes += [f"no accuracy by chance: {one.scan}: {reason_of(one)}" for one in lost]
+    classified = {}
+    for name, (probabilities, _) in found.items():
         own = [reached.get(f"{name}, shuffle {number}") for number in numbers]
         known = [one for one in own if one is not None]
-        if len(known) == len(own):
-            chances[name] = chance_level(known[0], known[1:])
-    return chances, lost
+        chance = chance_level(known[0], known[1:]) if known and len(known) == len(own) else None
+        classified[name] = SiteClassification(probabilities, chance)
+    return classified, failures + lost, notes
+
+
+def _told_apart(
+    scans: Sequence[Subject], lattices: Sequence[Lattice]
+) -> tuple[list[str], NDArray[np.bool_]]:
+    """Return the sites, and the voxels in all masks; refuse scans that voxels cannot tell apart."""
+    sites = known_sites(scans)
+    if sites is None:
+        raise InvalidValueError("the scans are not from two or more known sites")
+    if len({one.grid for one in lattices}) > 1:
+        raise InvalidValueError("the scans are not in a common space")
+    common = np.logical_and.reduce([np.isfinite(one.voxels) for one in lattices])
+    if common.sum() < _FEWEST_VOXELS:
+        raise InvalidValueError("the masks of the scans have too few voxels in common")
+    return sites, common
 
 
 def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:
@@ -607,20 +629,3 @@ def _not_nested(runs: Sequence[FinishedStudy]) -> list[str]:
                     f"sites are classified with that, not with one made without them"
                 )
     return notes
-
-
-def _folds_of(scans: Sequence[Scan], measures: Sequence[ScanMeasures], seed: int) -> list[Fold]:
-    """Return the folds of scans; raise an error if sites cannot be told apart by voxels."""
-    sites = known_sites(scans)
-    if sites is None:
-        raise InvalidValueError("the scans are not from two or more known sites")
-    if len({one.grid for one in measures}) > 1:
-        raise InvalidValueError("the scans are not in a common space")
-    if in_all_masks([one.lattice for one in measures]).sum() < _FEWEST_VOXELS:
-        raise InvalidValueError("the masks of the scans have too few voxels in common")
-    return folds(sites, seed, groups=subjects_of(scans))
-
-
-def subjects_of(scans: Sequence[Scan]) -> list[str]:
-    """Return who was scanned; a scan whose subject is not known counts as another subject."""
-    return [scan.subject or f"scan {scan.name}" for scan in scans]

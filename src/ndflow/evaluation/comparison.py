@@ -4,6 +4,10 @@ The conditions are the unnormalised scans, the same aligned by mean and standard
 studies. Each condition is brought to common units by one affine map for all its scans, after which
 the mean of their means is 0 and the mean of their standard deviations is 1. So a method gains
 nothing by shrinking everything, and studies on different scales can be compared.
+
+What is kept of a scan is small: distributions, quartiles and moments of tissues, the slopes of its
+maps, and a lattice of its voxels for the classification of sites. Voxels of its lesion mask are
+left out of all of them, under every condition, as they were of its density.
 """
 
 from __future__ import annotations
@@ -11,26 +15,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndflow.density.binning import QUANTILE_LEVELS
-from ndflow.errors import InvalidValueError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation.classification import (
     FLOORS,
+    Lattice,
     SiteClassification,
     known_sites,
+    lattice_of,
     reason_of,
     recognise_sites,
     run_followed,
 )
-from ndflow.evaluation.distribution import EmpiricalDistribution, average_distribution
-from ndflow.evaluation.measure import ConditionMeasures, ScanMeasures, measure_scan
+from ndflow.evaluation.distribution import (
+    EmpiricalDistribution,
+    average_distribution,
+    empirical_distribution,
+)
+from ndflow.evaluation.tissues import TISSUE_ROWS, quartiles, weighted_moments
 from ndflow.files.stream import DEFAULT_MAX_BYTES
-from ndflow.image.subject import Scan
-from ndflow.study.finished import FinishedStudy, SharedScan, check_covariates, shared_scans
+from ndflow.image.mask import BoolArray
+from ndflow.image.read import read_volume
+from ndflow.image.subject import Subject
+from ndflow.study.finished import (
+    FinishedStudy,
+    SharedScan,
+    check_covariates,
+    read_raw_voxels,
+    read_results,
+    refuse_other_image,
+    refuse_other_inputs,
+    shared_scans,
+)
 from ndflow.study.plan import Study
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
+from ndflow.subject.records import MapRecord
+from ndflow.subject.tissue_maps import probabilities
+from ndflow.subject.voxels import Voxels
+from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
 
 UNNORMALISED, AFFINE = "unnormalised", "affine"
@@ -46,8 +73,8 @@ class Condition:
     ----------
     name : what tables call it.
     distributions : of each scan.
-    quartiles : (scans, 3, 3), of the tissues; None without tissue probability maps.
-    moments : (scans, 3, 2), mean and standard deviation of the tissues; None without these.
+    tissues : (scans, 3, 5), the three quartiles, the mean and the standard deviation of the tissues
+        in the order of `TISSUE_ROWS`; None without tissue probability maps.
     slopes : (scans, n), of the maps, in units of standard deviations; None where there is no map.
     study : what was done; None for unnormalised and for aligned scans.
     units : offset and scale of the common units, in those of the condition's own.
@@ -55,8 +82,7 @@ class Condition:
 
     name: str
     distributions: list[EmpiricalDistribution]
-    quartiles: FloatArray | None
-    moments: FloatArray | None
+    tissues: FloatArray | None
     slopes: FloatArray | None
     study: Study | None
     units: tuple[float, float]
@@ -75,7 +101,8 @@ class Comparison:
     ----------
     shared : the scans, with their results in each study.
     runs : the studies that were compared.
-    conditions : the first is `UNNORMALISED`; `AFFINE` is among them.
+    conditions : the first is `UNNORMALISED`, the second `AFFINE`.
+    covariates : the columns whose effects are asked for.
     target : the average density of aligned scans, in common units.
     classified : how well sites could be told apart, by the name of the condition, or of one of
         the `FLOORS`.
@@ -87,6 +114,7 @@ class Comparison:
     shared: list[SharedScan]
     runs: list[FinishedStudy]
     conditions: list[Condition]
+    covariates: Sequence[str]
     target: EmpiricalDistribution
     classified: dict[str, SiteClassification]
     notes: list[str]
@@ -96,7 +124,7 @@ class Comparison:
     @property
     def affine(self) -> Condition:
         """The condition that others are tested against."""
-        return next(one for one in self.conditions if one.name == AFFINE)
+        return self.conditions[1]
 
     @property
     def sites(self) -> list[str] | None:
@@ -104,7 +132,7 @@ class Comparison:
         return known_sites(self.scans)
 
     @property
-    def scans(self) -> list[Scan]:
+    def scans(self) -> list[Subject]:
         """The scans that were compared."""
         return [one.scan for one in self.shared]
 
@@ -127,93 +155,228 @@ def compare(
     runs : finished, see `read_finished`.
     progress : follows how far the work has come.
     seed, permutations, trees : of the classification of sites; no permutations, no chance level.
-    covariates : the columns whose effects will be asked for.
+    covariates : the columns whose effects are asked for.
     jobs : how many scans at a time.
     max_bytes : the largest file to read.
     """
     check_jobs(jobs)
     shared = shared_scans(runs)
     check_covariates([one.scan for one in shared], covariates)
-    notes = _left_out(runs, shared)
+    notes = []
+    if missing := len({name for run in runs for name in run.scans}) - len(shared):
+        notes.append(f"scans left out because they are not in all runs: {missing}")
     tasks = [Task(one.scan.name, {"shared": one}) for one in shared]
-    measure = partial(measure_scan, max_bytes=max_bytes)
+    measure = partial(_measure_scan, max_bytes=max_bytes)
     seen, failures = run_followed(measure, tasks, "read", progress, jobs)
     notes += [f"{one.scan}: {reason_of(one)}" for one in failures]
     shared = [one for one in shared if one.scan.name in seen]
     if len(shared) < 2:
         raise InvalidValueError("fewer than two scans could be read; there is nothing to compare")
     scans = [one.scan for one in shared]
-    measures: list[ScanMeasures] = [seen[scan.name] for scan in scans]
+    measures: list[_ScanMeasures] = [seen[scan.name] for scan in scans]
     conditions = _conditions(runs, measures)
-    if conditions[0].quartiles is None:
+    if conditions[0].tissues is None:
         notes.append(
             "no tissue statistics: not all scans have tissue probability maps of WM, GM and CSF"
         )
-    affine = next(one for one in conditions if one.name == AFFINE)
-    subjects = [scan.subject for scan in scans if scan.subject is not None]
+    subjects = [scan.person for scan in scans if scan.person is not None]
     if len(set(subjects)) == len(subjects):
         notes.append("no reliability of repeated scans: no subject has two scans")
-    found = recognise_sites(
+    own = {one.name: one.study for one in conditions}
+    together = {run.name for run in runs if len(run.record.channels) > 1}
+    notes += [f"no classification of sites for {name}: its channels are joint" for name in together]
+    classified, unclassified, more = recognise_sites(
         scans,
-        measures,
+        [one.lattice for one in measures],
         runs,
-        [(one.name, one.study) for one in conditions],
+        # Maps of several channels are not made again for each fold.
+        {n: study for n, study in own.items() if study is None or n not in together},
         progress,
         seed=seed,
         permutations=permutations,
         trees=trees,
         jobs=jobs,
     )
-    notes += found.notes
-    failures += found.failures
-    target = average_distribution(affine.distributions)
     return Comparison(
         shared,
         list(runs),
         conditions,
-        target,
-        found.classified,
-        notes,
-        failures,
+        covariates,
+        average_distribution(conditions[1].distributions),
+        classified,
+        [*notes, *more],
+        [*failures, *unclassified],
         max_bytes,
     )
 
 
-def _left_out(runs: Sequence[FinishedStudy], shared: Sequence[SharedScan]) -> list[str]:
-    known = {name for run in runs for name in run.scans}
-    missing = len(known) - len(shared)
-    return [f"scans left out because they are not in all runs: {missing}"] if missing else []
-
-
-def _conditions(runs: Sequence[FinishedStudy], scans: Sequence[ScanMeasures]) -> list[Condition]:
-    raw = _condition(UNNORMALISED, [scan.raw for scan in scans])
-    affine = _condition(AFFINE, [scan.affine for scan in scans])
+def _conditions(runs: Sequence[FinishedStudy], scans: Sequence[_ScanMeasures]) -> list[Condition]:
+    raw, affine, *own = zip(*(scan.conditions for scan in scans), strict=True)
+    aligned = _condition(AFFINE, affine)
     others = []
-    for place, run in enumerate(runs):
-        own = [scan.runs[place] for scan in scans]
-        if run.only_aligns and affine.study is None:
-            affine = _condition(AFFINE, own, run.study)  # the same, as the run has written it
+    for run, measures in zip(runs, own, strict=True):
+        if run.only_aligns and aligned.study is None:
+            aligned = _condition(AFFINE, measures, run.study)  # the same, as the run has written it
         else:
             # A folder may be called like one of our own conditions.
             name = f"{run.name} (run)" if run.name in _TAKEN else run.name
-            others.append(_condition(name, own, run.study))
-    return [raw, affine, *others]
+            others.append(_condition(name, measures, run.study))
+    return [_condition(UNNORMALISED, raw), aligned, *others]
 
 
 def _condition(
-    name: str, scans: Sequence[ConditionMeasures], study: Study | None = None
+    name: str, scans: Sequence[_ConditionMeasures], study: Study | None = None
 ) -> Condition:
     mean = float(np.mean([scan.distribution.mean() for scan in scans]))
     sd = float(np.mean([scan.distribution.sd() for scan in scans]))
-    tissues = [scan.quartiles for scan in scans if scan.quartiles is not None]
-    moments = [scan.moments for scan in scans if scan.moments is not None]
+    tissues = [scan.tissues for scan in scans if scan.tissues is not None]
     slopes = [scan.slopes for scan in scans if scan.slopes is not None]
     return Condition(
         name,
         [scan.distribution.transformed(1 / sd, -mean / sd) for scan in scans],
-        (np.array(tissues) - mean) / sd if len(tissues) == len(scans) else None,
-        (np.array(moments) - [mean, 0]) / sd if len(moments) == len(scans) else None,
+        (np.array(tissues) - [*[mean] * 4, 0]) / sd if len(tissues) == len(scans) else None,
         np.array(slopes) / sd if slopes else None,
         study,
         (mean, sd),
     )
+
+
+# ── one scan ──────────────────────────────────────────────────────────────────────────────────────
+
+_CORNERS = 2001  # of a distribution
+_SLOPES = 1001  # of a map
+
+
+def counting_voxels(
+    scan: Subject, record: MapRecord, *, max_bytes: int
+) -> tuple[Voxels, FloatArray, BoolArray]:
+    """Read a scan with the mask that a study used.
+
+    Returns
+    -------
+    The scan, its intensities, and which of them count: inside the mask, finite, outside the lesion.
+    """
+    voxels = read_raw_voxels(scan, record, max_bytes=max_bytes)
+    values = voxels.volume.values(voxels.volume.flat)
+    counts = voxels.inside[:] & np.isfinite(values)
+    if voxels.lesion is not None:
+        counts &= ~voxels.lesion
+    return voxels, values, counts
+
+
+class _Levels(NamedTuple):
+    """Which voxels have the same intensity, from the lowest to the highest.
+
+    Attributes
+    ----------
+    one : (levels,), a voxel of each level.
+    of : (n,), the level of each voxel.
+    counts : (levels,), how many voxels there are of each.
+    weights : (levels,) for each tissue, the sum of its probabilities in these voxels.
+    """
+
+    one: NDArray[np.intp]
+    of: NDArray[np.intp]
+    counts: NDArray[np.intp]
+    weights: list[FloatArray]
+
+
+class _ConditionMeasures(NamedTuple):
+    """A scan under one condition, see `Condition`.
+
+    Attributes
+    ----------
+    distribution : of the intensities inside the mask, without lesions.
+    tissues : (3, 5), quartiles and moments; None without tissue probability maps.
+    slopes : of the map that made it, evenly spaced over the range where it is determined, in units
+        of the scan's own standard deviation; None where there is no map.
+    """
+
+    distribution: EmpiricalDistribution
+    tissues: FloatArray | None
+    slopes: FloatArray | None
+
+
+class _ScanMeasures(NamedTuple):
+    """A scan under all conditions.
+
+    Attributes
+    ----------
+    conditions : unnormalised, aligned, and in each of the studies.
+    lattice : some of its voxels.
+    warnings : for the user.
+    """
+
+    conditions: list[_ConditionMeasures]
+    lattice: Lattice
+    warnings: list[str]
+
+
+def _measure_scan(shared: SharedScan, *, max_bytes: int) -> _ScanMeasures:
+    """Measure a scan under every condition."""
+    scan = shared.scan
+    results = [read_results(paths) for paths in shared.paths]
+    read, values, counts = counting_voxels(scan, results[0].record, max_bytes=max_bytes)
+    volume, files, warnings = read.volume, read.files, [*read.warnings]
+    tissues: list[FloatArray] = []
+    for name in TISSUE_ROWS if scan.tissues.complete else ():
+        found = probabilities(getattr(scan.tissues, name.lower()), volume, counts, max_bytes)
+        tissues.append(found.share)
+        warnings.extend(found.warnings)
+    mixture = results[0].mixture
+    alignment = align(mixture)
+    low, high = mixture.quantile(DETERMINED_RANGE).tolist()
+    grid = np.linspace(low, high, _SLOPES)
+    own_sd = 1 / float(alignment.matrix[0, 0])
+
+    def slopes(imap: IntensityMap) -> FloatArray | None:
+        if imap.channels > 1:  # it has no slope of its own in one of them
+            return None
+        return own_sd * np.exp(imap.log_det_jacobian(grid))
+
+    voxels = values[counts]
+    levels = _levels(voxels, tissues)
+    conditions = [
+        _measured(voxels, levels, tissues, None),
+        _measured(alignment(voxels), levels, tissues, slopes(alignment)),
+    ]
+    for paths, (_, record, _) in zip(shared.paths, results, strict=True):
+        refuse_other_inputs(paths, record, files)
+        result = read_volume(paths.image, max_bytes=max_bytes)
+        refuse_other_image(record, result)
+        if result.spatial_shape != volume.spatial_shape:
+            cause = f"has the shape {result.spatial_shape}, but the scan {volume.spatial_shape}"
+            raise FileError(paths.image, cause, "run the study again")
+        after = result.values(result.flat)[counts]
+        if not np.isfinite(after).all():
+            cause = "holds NaN or infinity inside the mask, where the scan does not"
+            raise FileError(paths.image, cause, "run the study again")
+        conditions.append(_measured(after, levels, tissues, slopes(record.map)))
+    lattice = lattice_of(volume, counts, voxels, tissues, alignment)
+    return _ScanMeasures(conditions, lattice, warnings)
+
+
+def _levels(voxels: FloatArray, tissues: Sequence[FloatArray]) -> _Levels:
+    _, one, of = np.unique(voxels, return_index=True, return_inverse=True)
+    weights = (np.bincount(of, share, minlength=one.size) for share in tissues)
+    return _Levels(one, of, np.bincount(of), [np.asarray(each, np.float64) for each in weights])
+
+
+def _measured(
+    voxels: FloatArray,
+    before: _Levels,
+    tissues: Sequence[FloatArray],
+    slopes: FloatArray | None,
+) -> _ConditionMeasures:
+    # An increasing map keeps the levels, so they need not be sorted again; rounding merges some.
+    values = voxels[before.one]
+    same = bool((np.diff(values) > 0).all()) and np.array_equal(values[before.of], voxels)
+    levels = before if same else _levels(voxels, tissues)
+    values = voxels[levels.one]
+    distribution = empirical_distribution(values, levels.counts)
+    if distribution.edges.size > _CORNERS:
+        distribution = average_distribution([distribution], points=_CORNERS)
+    found = [
+        [*quartiles(values, weight), *weighted_moments(values, weight)] for weight in levels.weights
+    ]
+    return _ConditionMeasures(distribution, np.array(found) if found else None, slopes)

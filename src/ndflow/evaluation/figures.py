@@ -9,34 +9,39 @@ the other.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
-from ndflow.evaluation.classification import confidence, entropy
-from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition
+from ndflow.evaluation.classification import entropy
+from ndflow.evaluation.comparison import UNNORMALISED, Comparison, Condition, counting_voxels
 from ndflow.evaluation.distribution import (
     EmpiricalDistribution,
     empirical_distribution,
     histogram_fit,
 )
-from ndflow.evaluation.measure import TISSUE_ROWS
-from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves
+from ndflow.evaluation.tissues import TISSUE_ROWS
+from ndflow.figures.curves import (
+    DensityCurves,
+    FitCell,
+    FitCurves,
+    MapCurves,
+    PairSide,
+    fit_figure,
+    pair_panels,
+)
 from ndflow.figures.densities import DensityPanel, density_figure
-from ndflow.figures.evaluation import FitCell, fit_figure
-from ndflow.figures.pair import PairSide, pair_panels
 from ndflow.figures.style import png, svg
-from ndflow.figures.tissues import TissueRow, ViolinPanel, tissue_figure, violin_figure
+from ndflow.figures.tissues import ViolinPanel, tissue_figure, violin_figure
 from ndflow.image.preview import fullest, slice_at, upright
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options
-from ndflow.study.finished import SharedScan, mask_used
-from ndflow.study.integrity import read_results, refuse_other_inputs
-from ndflow.subject.voxels import read_lesion, read_masked
-from ndflow.transport import IntensityMap, align
+from ndflow.study.finished import SharedScan, read_results, refuse_other_inputs
+from ndflow.transport import Affine, IntensityMap, align
 from ndflow.values import FloatArray
 
 if TYPE_CHECKING:
@@ -81,18 +86,27 @@ def drawings(comparison: Comparison) -> list[Drawing]:
 
     A narrow page shows these parts one below another.
     """
+    # How far the alignment leaves each scan from the average of all.
+    off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
+    panels = [_panel(comparison, condition) for condition in comparison.conditions]
     found = [
-        Drawing("populations", partial(density_figure, _populations(comparison))),
-        Drawing("fitness", _fitness(comparison)),
-        Drawing("pair", partial(pair_panels, *pair_of_scans(comparison))),
+        Drawing("populations", partial(density_figure, panels)),
+        Drawing("fitness", partial(fit_figure, _fits(comparison, off), units=_UNITS)),
+        Drawing("pair", partial(pair_panels, *_pair(comparison, off))),
     ]
-    rows = _tissue_rows(comparison)
+    rows = {
+        one.name: one.tissues[:, :, :3]
+        for one in comparison.conditions[1:]
+        if one.tissues is not None
+    }
     if rows:
-        found.append(Drawing("tissues", partial(tissue_figure, rows, TISSUE_ROWS)))
-    for number, tissue in enumerate(TISSUE_ROWS if rows else ()):
-        own = [row._replace(quartiles=row.quartiles[:, [number]]) for row in rows]
-        alone = partial(tissue_figure, own, [tissue], legend=False)
-        found.append(Drawing(f"tissues_{tissue}", alone, ("svg",)))
+        sites = [scan.site or "all scans" for scan in comparison.scans]
+        draw = partial(tissue_figure, sites=sites, units=f"intensity, in {_UNITS}")
+        found.append(Drawing("tissues", partial(draw, rows, tissue_names=TISSUE_ROWS)))
+        for number, tissue in enumerate(TISSUE_ROWS):
+            own = {name: quartiles[:, [number]] for name, quartiles in rows.items()}
+            alone = partial(draw, own, tissue_names=[tissue], legend=False)
+            found.append(Drawing(f"tissues_{tissue}", alone, ("svg",)))
     if comparison.classified:
         sure = _predictions(comparison)
         found.append(Drawing("predictions", partial(violin_figure, list(sure.values()))))
@@ -101,47 +115,25 @@ def drawings(comparison: Comparison) -> list[Drawing]:
     return found
 
 
-def _tissue_rows(comparison: Comparison) -> list[TissueRow]:
-    sites = [scan.site or "all scans" for scan in comparison.scans]
-    return [
-        TissueRow(one.name, one.quartiles, sites, f"intensity, in {_UNITS}")
-        for one in comparison.conditions
-        if one.name != UNNORMALISED and one.quartiles is not None
-    ]
-
-
-def _populations(comparison: Comparison) -> list[DensityPanel]:
-    return [_panel(comparison, condition) for condition in comparison.conditions]
-
-
 def _panel(comparison: Comparison, condition: Condition) -> DensityPanel:
-    scans = condition.distributions
-    edges = _edges([comparison.target], 1 + 2 * _BEYOND)
-    options: dict[str, Any] = {"units": _UNITS}
-    if condition.name == UNNORMALISED:
+    scans, units, logarithmic = condition.distributions, _UNITS, False
+    edges = _edges([comparison.target], _BEYOND)
+    if condition.name == UNNORMALISED:  # in units of the scans' own, which may differ many times
         offset, scale = condition.units
-        scans = [scan.transformed(scale, offset) for scan in scans]
-        edges, options = _raw_edges(scans)
+        scans, units = [scan.transformed(scale, offset) for scan in scans], "intensity"
+        least, medians, most = np.array([scan.quantile((0.01, 0.5, _ENDS[1])) for scan in scans]).T
+        logarithmic = least.min() > 0 and medians.max() > _LOGARITHMIC * medians.min()
+        edges = np.geomspace(least.min(), most.max(), _BINS + 1) if logarithmic else _edges(scans)
     densities: dict[str, list[FloatArray]] = {}
     for one, scan in zip(comparison.scans, scans, strict=True):
         densities.setdefault(one.site or "all scans", []).append(scan.density(edges))
-    return DensityPanel(condition.name, _middles(edges), densities, **options)
+    return DensityPanel(condition.name, _middles(edges), densities, units, logarithmic)
 
 
-def _raw_edges(scans: Sequence[EmpiricalDistribution]) -> tuple[FloatArray, dict[str, Any]]:
-    """Return bins for scans in units of their own, which may differ many times."""
-    medians = [float(scan.quantile(0.5)) for scan in scans]
-    least = min(float(scan.quantile(0.01)) for scan in scans)
-    if min(medians) > 0 and least > 0 and max(medians) > _LOGARITHMIC * min(medians):
-        most = max(float(scan.quantile(_ENDS[1])) for scan in scans)
-        return np.geomspace(least, most, _BINS + 1), {"logarithmic": True}
-    return _edges(scans, 1.0), {}
-
-
-def _edges(scans: Sequence[EmpiricalDistribution], reach: float) -> FloatArray:
+def _edges(scans: Sequence[EmpiricalDistribution], beyond: float = 0.0) -> FloatArray:
     ends = np.array([scan.quantile(_ENDS) for scan in scans])
     low, high = float(ends[:, 0].min()), float(ends[:, 1].max())
-    more = 0.5 * (reach - 1) * (high - low)
+    more = beyond * (high - low)
     return np.linspace(low - more, high + more, _BINS + 1)
 
 
@@ -150,47 +142,38 @@ def _middles(edges: FloatArray) -> FloatArray:
     return middles
 
 
-def _fitness(comparison: Comparison) -> Callable[[], Figure]:
-    """Show one scan under all conditions: that which the alignment leaves as far off as most."""
-    off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
+def _fits(comparison: Comparison, off: Sequence[float]) -> list[FitCell]:
+    """Return one scan under all conditions: that which the alignment leaves as far off as most."""
     typical = int(np.argsort(off, kind="stable")[len(off) // 2])
     target = comparison.target
-    edges = _edges([target], 1 + 2 * _BEYOND)
+    edges = _edges([target], _BEYOND)
     cells = []
-    for condition in comparison.conditions:
-        if condition.name == UNNORMALISED:
-            continue
+    for condition in comparison.conditions[1:]:
         scan = condition.distributions[typical]
-        found = histogram_fit(scan, target)
-        cells.append(
-            FitCell(
-                f"{condition.name}: {comparison.scans[typical].name}",
-                FitCurves(
-                    _middles(edges),
-                    scan.density(edges),
-                    target.density(edges),
-                    scan.quantile(QUANTILE_LEVELS),
-                    target.quantile(QUANTILE_LEVELS),
-                ),
-                found.rmse,
-                found.w1,
-            )
+        curves = FitCurves(
+            _middles(edges),
+            scan.density(edges),
+            target.density(edges),
+            scan.quantile(QUANTILE_LEVELS),
+            target.quantile(QUANTILE_LEVELS),
         )
-    columns = 1 if len(cells) < 3 else 2
-    return partial(fit_figure, cells, columns=columns, units=_UNITS)
+        found = histogram_fit(scan, target)
+        name = f"{condition.name}: {comparison.scans[typical].name}"
+        cells.append(FitCell(name, curves, found.rmse, found.w1))
+    return cells
 
 
 def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
-    sure = {name: found.predictions.probabilities for name, found in comparison.classified.items()}
-    classes = len(next(iter(comparison.classified.values())).predictions.classes)
+    found = {name: one.probabilities for name, one in comparison.classified.items()}
+    classes = len(set(comparison.sites or ()))
     return {
         "entropy": ViolinPanel(
-            [(name, entropy(each)) for name, each in sure.items()],
+            [(name, entropy(each)) for name, each in found.items()],
             "entropy of a prediction, bits (dashed: guessing)",
             float(np.log2(classes)),
         ),
         "confidence": ViolinPanel(
-            [(name, confidence(each)) for name, each in sure.items()],
+            [(name, each.max(axis=1)) for name, each in found.items()],
             "confidence of a prediction (dashed: guessing)",
             1 / classes,
         ),
@@ -200,9 +183,10 @@ def _predictions(comparison: Comparison) -> dict[str, ViolinPanel]:
 # ── the pair ──────────────────────────────────────────────────────────────────────────────────────
 
 _POINTS = 240
+_SOLVING = ("method", "objective", "regularisation", "solver", "landmarks")
 
 
-class _Side(NamedTuple):
+class _Scan(NamedTuple):
     """A scan: a slice of it, NaN outside the mask; its voxels; and what is known about them."""
 
     name: str
@@ -211,52 +195,40 @@ class _Side(NamedTuple):
     model: DensityModel
 
 
-def pair_of_scans(comparison: Comparison) -> tuple[PairSide, PairSide, PairSide, MapCurves]:
+def _pair(
+    comparison: Comparison, off: Sequence[float]
+) -> tuple[PairSide, PairSide, PairSide, MapCurves]:
     """Return a scan, the scan it is matched to, the result, and the map, as they are drawn."""
-    off = [histogram_fit(scan, comparison.target).w1 for scan in comparison.affine.distributions]
     scans = comparison.scans
     far = int(np.argmax(off))
-    site = scans[far].site
-    others = [i for i, scan in enumerate(scans) if i != far and scan.site != site]
+    others = [i for i, scan in enumerate(scans) if scan.site != scans[far].site]
     near = min(others or [i for i in range(len(scans)) if i != far], key=lambda i: off[i])
     source, target = (_read(comparison.shared[i], comparison.max_bytes) for i in (far, near))
-    options = comparison.runs[0].study.options
-    chosen = Options(
-        method=options.method,
-        objective=options.objective,
-        regularisation=options.regularisation,
-        solver=options.solver,
-        landmarks=options.landmarks,
-    )
-    imap = method_of(chosen).solve(source.model, target.model, chosen).imap
+    study = comparison.runs[0].study
+    options = Options(**{name: getattr(study.options, name) for name in _SOLVING})
+    imap = method_of(options).solve(source.model, target.model, options).imap
     x = _grid(source.model.mixture)
     y, log_slope = imap.with_log_det_jacobian(x)
     straight = align(source.model.mixture, target.model.mixture)(x)
+    same = Affine(np.eye(1), np.zeros(1))
     return (
-        _side(source, None),
-        _side(target, None),
+        _side(source, same),
+        _side(target, same),
         _side(source._replace(name=f"matched to {target.name}"), imap),
         MapCurves(x, y, np.exp(log_slope), straight),
     )
 
 
-def _side(scan: _Side, imap: IntensityMap | None) -> PairSide:
-    """Return a scan as it is, or through a map: densities go along by the change of variables."""
+def _side(scan: _Scan, imap: IntensityMap) -> PairSide:
+    """Return a scan through a map: densities go along by the change of variables."""
     mixture = scan.model.mixture
-    x = _grid(mixture)
-    components = mixture.component_densities(x)
-    voxels, slice_ = scan.voxels, scan.slice_
-    if imap is not None:
-        inside = np.isfinite(slice_)
-        slice_ = slice_.copy()
-        slice_[inside] = imap(slice_[inside])
-        x, log_slope = imap.with_log_det_jacobian(x)
-        components = components / np.exp(log_slope)
-        levels, counts = np.unique(voxels, return_counts=True)
-        found = empirical_distribution(imap(levels), counts)
-    else:
-        found = empirical_distribution(voxels)
-    histogram = found.density(midpoint_edges(x))
+    inside = np.isfinite(scan.slice_)
+    slice_ = scan.slice_.copy()
+    slice_[inside] = imap(slice_[inside])
+    x, log_slope = imap.with_log_det_jacobian(_grid(mixture))
+    components = mixture.component_densities(_grid(mixture)) / np.exp(log_slope)
+    levels, counts = np.unique(scan.voxels, return_counts=True)
+    histogram = empirical_distribution(imap(levels), counts).density(midpoint_edges(x))
     density = DensityCurves(x, histogram, components.sum(axis=0), components)
     return PairSide(scan.name, slice_, density)
 
@@ -266,21 +238,15 @@ def _grid(mixture: GaussianMixture) -> FloatArray:
     return np.linspace(low, high, _POINTS)
 
 
-def _read(shared: SharedScan, max_bytes: int) -> _Side:
+def _read(shared: SharedScan, max_bytes: int) -> _Scan:
     scan, paths = shared.scan, shared.paths[0]
-    model, record = read_results(paths)
-    mask = mask_used(scan, record)
-    volume, inside, _, files, _ = read_masked(scan.image, mask, max_bytes=max_bytes)
-    values = volume.values(volume.flat)
-    seen = inside[:] & np.isfinite(values)
-    if scan.lesion is not None and record.setting("exclude"):
-        lesion = read_lesion(scan.lesion, volume, max_bytes=max_bytes)
-        seen &= ~lesion.inside  # as its density was estimated
-        files = files | lesion.files
-    refuse_other_inputs(paths, record, files)
-    picture, spacing = upright(volume, inside)
+    model, record, _ = read_results(paths)
+    lesion = scan.lesion if record.setting("exclude") else None  # as its density was estimated
+    seen = replace(scan, lesion=lesion)
+    voxels, values, counts = counting_voxels(seen, record, max_bytes=max_bytes)
+    refuse_other_inputs(paths, record, voxels.files)
+    picture, spacing = upright(voxels.volume, voxels.inside)
     slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
-    filled = np.isfinite(slice_)
-    rows, columns = (np.flatnonzero(filled.any(axis=axis)) for axis in (1, 0))
-    cut = slice_[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
-    return _Side(scan.name, cut, np.asarray(values[seen], np.float64), model.model)
+    rows, columns = np.nonzero(np.isfinite(slice_))
+    cut = slice_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    return _Scan(scan.name, cut, np.asarray(values[counts], np.float64), model.model)

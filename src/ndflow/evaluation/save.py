@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from importlib.util import find_spec
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,15 +24,15 @@ from ndflow.errors import FileError, InvalidValueError, NdflowError
 from ndflow.evaluation.comparison import Comparison, compare
 from ndflow.evaluation.figures import FIGURES, PANELS, Drawing, drawings
 from ndflow.evaluation.summary import as_text, overview, sections, verdict
-from ndflow.evaluation.tables import TABLES, Part, tables
+from ndflow.evaluation.tables import TABLES, tables
 from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.outputs import check_folder, make_folder
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import write_table
 from ndflow.options import Options
-from ndflow.study.finished import unchanging
-from ndflow.study.folder import EVALUATION, EVALUATION_RECORD
+from ndflow.study.finished import together_in, unchanging
+from ndflow.study.plan import EVALUATION, EVALUATION_RECORD
 from ndflow.study.tasks import Progress, Silent, Task, record_failures, run_tasks
-from ndflow.subject.outputs import check_folder, make_folder
 from ndflow.subject.records import EvaluationRecord
 from ndflow.values import JSON, whole
 
@@ -91,76 +92,56 @@ def check_evaluation(folder: Path, *, force: bool) -> None:
     _former(folder)
 
 
-def write_evaluation(
-    comparison: Comparison,
-    folder: Path,
-    *,
-    covariates: Sequence[str],
-    settings: dict[str, JSON],
-    command: Sequence[str],
-    progress: Progress | None = None,
-    jobs: int = 1,
+def _write(
+    comparison: Comparison, folder: Path, progress: Progress, jobs: int, **made_by: JSON
 ) -> Evaluation:
-    """Write all of it, and return what it says.
-
-    Parameters
-    ----------
-    comparison : what was measured.
-    folder : where to.
-    covariates : the columns whose effects are tested.
-    settings : what the user chose, for the record.
-    command : what the user typed, for the record.
-    progress : follows the drawing of figures.
-    jobs : how many figures at a time.
-    """
-    files = [VERDICT, "summary.txt"]
-    made = tables(comparison, covariates)
-    judged = verdict(comparison, covariates)
+    """Write all of it, and return what it says; `made_by` is the command, and what it chose."""
+    made = tables(comparison)
+    judged = verdict(comparison, made)
     whole = as_text(sections(comparison, made), comparison.notes)
-    texts = (f"{judged}\n\n{whole}", judged, overview(comparison, made))
-    evaluation = Evaluation(comparison, folder, *texts)
+    evaluation = Evaluation(
+        comparison, folder, f"{judged}\n\n{whole}", judged, overview(comparison, made)
+    )
     make_folder(folder)
     for name in _former(folder):
         (folder / name).unlink(missing_ok=True)
     # Should this process be killed, the next one knows whose files these are.
     EvaluationRecord(files=FILES).write(folder / EVALUATION_RECORD, force=True)
-    for table in made:
-        rows = ([_cell(part) for part in row] for row in table.rows)
-        write_table(folder / f"{table.name}.tsv", table.columns, rows)
-        files.append(f"{table.name}.tsv")
-    _write(folder / VERDICT, evaluation.verdict.encode())
-    _write(folder / "summary.txt", evaluation.text.encode())
-    files += _draw(drawings(comparison), folder, progress or Silent(), jobs)
+    for name, rows in made.items():
+        cells = ([_cell(part) for part in row.values()] for row in rows)
+        write_table(folder / f"{name}.tsv", list(rows[0]), cells)
+    files = [f"{name}.tsv" for name in made]
+    texts = {VERDICT: judged.encode(), "summary.txt": evaluation.text.encode()}
+    for name, content in chain(texts.items(), _drawn(comparison, progress, jobs)):
+        with new_file(folder / name, force=True) as file:
+            file.write(content)
+        files.append(name)
+    files.sort()
     record_failures(folder, None, {"evaluate": comparison.failures})
     EvaluationRecord(
         results={run.name: run.results for run in comparison.runs},
-        files=tuple(sorted(files)),
-        sha256={name: sha256_of(folder / name) for name in sorted(files)},
-        command=tuple(command),
-        settings=settings,
+        files=tuple(files),
+        sha256={name: sha256_of(folder / name) for name in files},
         runs={run.name: str(run.study.folder) for run in comparison.runs},
         conditions=tuple(condition.name for condition in comparison.conditions),
         scans=tuple(scan.name for scan in comparison.scans),
         failed=tuple(failure.scan for failure in comparison.failures),
         notes=tuple(comparison.notes),
+        **made_by,
     ).write(folder / EVALUATION_RECORD, force=True)
     return evaluation
 
 
-def _draw(figures: Sequence[Drawing], folder: Path, progress: Progress, jobs: int) -> list[str]:
-    """Draw all figures, and return the names of their files."""
-    files: list[str] = []
-    tasks = [Task(one.name, {"self": one}) for one in figures]
+def _drawn(comparison: Comparison, progress: Progress, jobs: int) -> Iterator[tuple[str, bytes]]:
+    """Draw all figures: the names and the contents of their files."""
+    tasks = [Task(one.name, {"self": one}) for one in drawings(comparison)]
     progress.begin("figures", len(tasks))
     with closing(run_tasks(Drawing.files, tasks, jobs=jobs)) as outcomes:
         for outcome in outcomes:
             if outcome.failure is not None:
                 raise NdflowError(outcome.failure.message)
             progress.step("figures", outcome)
-            for name, content in outcome.result.items():
-                _write(folder / name, content)
-                files.append(name)
-    return files
+            yield from outcome.result.items()
 
 
 def add_table(
@@ -192,16 +173,11 @@ def _former(folder: Path) -> set[str]:
     return former
 
 
-def _cell(part: Part) -> str | None:
+def _cell(part: float | str | None) -> str | None:
     """Return a number with all its digits."""
     if part is None or (isinstance(part, float) and math.isnan(part)):
         return None
     return repr(float(part)) if isinstance(part, float) else str(part)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with new_file(path, force=True) as file:
-        file.write(content)
 
 
 # ── the whole evaluation ──────────────────────────────────────────────────────────────────────────
@@ -220,7 +196,7 @@ def evaluate(
     max_bytes: int = Options.max_bytes,
     progress: Progress | None = None,
     command: Sequence[str] = (),
-) -> Evaluation:
+) -> Evaluation | dict[str, Evaluation]:
     """Compare finished studies of the same scans, as ``ndflow evaluate`` does.
 
     The page of a study is not renewed, as the command does it: call `ndflow.report` afterwards.
@@ -244,7 +220,8 @@ def evaluate(
     Returns
     -------
     Evaluation
-        The comparison, and what it says: a verdict in words, and tables.
+        The comparison, and what it says: a verdict in words, and tables. Of a study whose channels
+        were normalised together, one for each channel, in a folder of its name.
 
     Raises
     ------
@@ -259,36 +236,27 @@ def evaluate(
     folders = [runs] if isinstance(runs, str | os.PathLike) else list(runs)
     if not folders:
         raise InvalidValueError("runs must name at least one study")
-    covariates = (covariate,) if isinstance(covariate, str) else tuple(covariate or ())
-    seed = whole(seed, "seed", 0, (1 << 32) - 1)
-    permutations = whole(permutations, "permutations", 0, 1 << 20)
-    trees = whole(trees, "trees", 1, 1 << 20)
     if output is None and len(folders) != 1:
         raise InvalidValueError("a comparison of several runs needs a folder; give --output DIR")
     folder = Path(folders[0]) / EVALUATION if output is None else Path(output)
-    with unchanging(folders) as finished:
-        check_evaluation(folder, force=force)
-        comparison = compare(
-            finished,
-            progress or Silent(),
-            seed=seed,
-            permutations=permutations,
-            trees=trees,
-            covariates=covariates,
-            jobs=jobs,
-            max_bytes=max_bytes,
-        )
-    return write_evaluation(
-        comparison,
-        folder,
-        covariates=covariates,
-        settings={
-            "covariate": list(covariates),
-            "permutations": permutations,
-            "trees": trees,
-            "seed": seed,
-        },
-        command=command,
-        progress=progress,
-        jobs=jobs,
-    )
+    covariates = (covariate,) if isinstance(covariate, str) else tuple(covariate or ())
+    numbers = {
+        "permutations": whole(permutations, "permutations", 0, 1 << 20),
+        "trees": whole(trees, "trees", 1, 1 << 20),
+        "seed": whole(seed, "seed", 0, (1 << 32) - 1),
+    }
+    settings = {"covariate": list(covariates), **numbers}
+    follow, how = progress or Silent(), {"jobs": jobs, "max_bytes": max_bytes}
+
+    def one(place: Path, channel: str | None) -> Evaluation:
+        with unchanging(folders, channel) as finished:
+            check_evaluation(place, force=force)
+            comparison = compare(finished, follow, covariates=covariates, **how, **numbers)
+        return _write(comparison, place, follow, jobs, command=tuple(command), settings=settings)
+
+    channels = together_in(folders[0])
+    if not channels:
+        return one(folder, None)
+    check_evaluation(folder, force=force)
+    make_folder(folder)
+    return {name: one(folder / name, name) for name in channels}

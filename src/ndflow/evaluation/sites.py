@@ -15,11 +15,11 @@ these scans):
 - `distance_between_scans`: the mean of W1 over pairs of scans of different sites, which combines
   both.
 
-*Repeatability*: scans of one subject should be alike, and unlike those of others. ``w1_within`` is
-the mean Wasserstein distance over pairs of scans of the same subject, ``w1_between`` that over
-pairs of scans of different subjects. A normalisation that merely shrinks everything makes both
-smaller; their ratio shows whether it preserves what distinguishes subjects. Scans whose subject is
-not known are left out, because they could belong to anyone.
+*Repeatability*: scans of one subject should be alike, and unlike those of others. So there is the
+mean Wasserstein distance over pairs of scans of the same subject, and that over pairs of scans of
+different subjects. A normalisation that merely shrinks everything makes both smaller; their ratio
+shows whether it preserves what distinguishes subjects. Scans whose subject is not known are left
+out, because they could belong to anyone.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def distance_between_sites(quantiles: ArrayLike, sites: Sequence[str]) -> float:
     10.0
     """
     given, site = _numbered(quantiles, sites)
-    averages = np.array([given[site == number].mean(axis=0) for number in range(site.max() + 1)])
+    averages = _averages(given, site)
     pairs = np.triu_indices(len(averages), 1)
     return float(wasserstein_matrix(averages)[pairs].mean())
 
@@ -68,13 +68,10 @@ def distance_within_sites(quantiles: ArrayLike, sites: Sequence[str]) -> float:
     >>> distance_within_sites([[0, 1, 2], [2, 3, 4], [11, 12, 13]], ["a", "a", "b"])
     1.0
     """
-    given, site = _numbered(quantiles, sites)
-    distances = []
-    for number in range(site.max(initial=-1) + 1):
-        own = given[site == number]
-        if len(own) > 1:
-            distances.append(np.abs(own - own.mean(axis=0)).mean(axis=1))
-    return float(np.concatenate(distances).mean())
+    _, site = _numbered(quantiles, sites)
+    together = np.argsort(site, kind="stable")
+    repeated = np.bincount(site)[site[together]] > 1
+    return float(to_own_site(quantiles, sites)[together][repeated].mean())
 
 
 def distance_between_scans(quantiles: ArrayLike, sites: Sequence[str]) -> float:
@@ -92,6 +89,34 @@ def distance_between_scans(quantiles: ArrayLike, sites: Sequence[str]) -> float:
     """
     given, site = _numbered(quantiles, sites)
     return float(wasserstein_matrix(given)[site[:, np.newaxis] != site].mean())
+
+
+def to_own_site(quantiles: ArrayLike, sites: Sequence[str]) -> FloatArray:
+    """Return how far each scan lies from the average of its site.
+
+    Examples
+    --------
+    >>> to_own_site([[0, 1, 2], [2, 3, 4], [11, 12, 13]], ["a", "a", "b"]).tolist()
+    [1.0, 1.0, 0.0]
+    """
+    given, site = _numbered(quantiles, sites)
+    away: FloatArray = np.abs(given - _averages(given, site)[site]).mean(axis=1)
+    return away
+
+
+def to_other_sites(quantiles: ArrayLike, sites: Sequence[str]) -> FloatArray:
+    """Return how far each scan lies from the averages of the other sites, on average.
+
+    Examples
+    --------
+    >>> to_other_sites([[0, 1, 2], [2, 3, 4], [11, 12, 13]], ["a", "a", "b"]).tolist()
+    [11.0, 9.0, 10.0]
+    """
+    given, site = _numbered(quantiles, sites)
+    away = np.array([np.abs(given - one).mean(axis=1) for one in _averages(given, site)])
+    away[site, np.arange(site.size)] = np.nan
+    means: FloatArray = np.nanmean(away, axis=0)
+    return means
 
 
 def wasserstein_matrix(quantiles: FloatArray) -> FloatArray:
@@ -113,6 +138,11 @@ def _numbered(quantiles: ArrayLike, sites: Sequence[str]) -> tuple[FloatArray, N
     return np.asarray(quantiles, np.float64), np.array([numbers[name] for name in sites], np.intp)
 
 
+def _averages(quantiles: FloatArray, site: NDArray[np.intp]) -> FloatArray:
+    """Return the average quantiles of each site, (sites, q)."""
+    return np.array([quantiles[site == number].mean(axis=0) for number in range(site.max() + 1)])
+
+
 # ── repeatability ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -122,13 +152,14 @@ class Repeatability(NamedTuple):
     Attributes
     ----------
     pairs : number of pairs of scans of the same subject.
-    w1_within, w1_between : mean distance between scans of the same subject, and of different ones.
-    ratio : `w1_within` divided by `w1_between`; 1 where all scans are equal.
+    within_subjects, between_subjects : mean distance between scans of the same subject, and of
+        different ones.
+    ratio : `within_subjects` divided by `between_subjects`; 1 where all scans are equal.
     """
 
     pairs: int
-    w1_within: float
-    w1_between: float
+    within_subjects: float
+    between_subjects: float
     ratio: float
 
 
@@ -148,7 +179,7 @@ def repeatability(quantiles: ArrayLike, subjects: Sequence[str | None]) -> Repea
     Examples
     --------
     >>> repeatability([[0, 1, 2], [1, 2, 3], [10, 11, 12]], ["ann", "ann", "bob"])
-    Repeatability(pairs=1, w1_within=1.0, w1_between=9.5, ratio=0.10526315789473684)
+    Repeatability(pairs=1, within_subjects=1.0, between_subjects=9.5, ratio=0.10526315789473684)
     """
     given = np.asarray(quantiles, np.float64)
     known = [index for index, name in enumerate(subjects) if name is not None]

@@ -84,8 +84,6 @@ from ndflow.values import FloatArray, real_array
 
 # ── tests and effects ─────────────────────────────────────────────────────────────────────────────
 
-_Alternative = Literal["two-sided", "less"]
-
 _NORMAL_95 = 1.959963984540054  # the 97.5th percentile of the normal distribution
 _ROUNDING = 1e-12  # relative to the largest number in the data
 
@@ -109,36 +107,23 @@ class CovariateEffect(NamedTuple):
     Attributes
     ----------
     slope, se : change of the value per unit of the covariate, and its standard error.
+    slope_low, slope_high : the 95 % confidence interval of the slope.
     correlation : partial correlation of value and covariate given the site; it has the sign of the
         slope.
+    correlation_low, correlation_high : the 95 % confidence interval of the correlation.
     p : two-sided p-value of the hypothesis that there is no effect.
-    n : number of scans whose covariates are known.
-    freedom : degrees of freedom of the residuals.
+    scans : number of scans whose covariates are known.
     """
 
     slope: float
     se: float
+    slope_low: float
+    slope_high: float
     correlation: float
+    correlation_low: float
+    correlation_high: float
     p: float
-    n: int
-    freedom: int
-
-    @property
-    def slope_interval(self) -> tuple[float, float]:
-        """The 95 % confidence interval of the slope."""
-        half = float(special.stdtrit(self.freedom, 0.975)) * self.se
-        return self.slope - half, self.slope + half
-
-    @property
-    def correlation_interval(self) -> tuple[float, float]:
-        """The 95 % confidence interval of the correlation."""
-        if self.freedom < 2:
-            return -1.0, 1.0
-        if abs(self.correlation) == 1:
-            return self.correlation, self.correlation
-        half = _NORMAL_95 / math.sqrt(self.freedom - 1)
-        middle = math.atanh(self.correlation)
-        return math.tanh(middle - half), math.tanh(middle + half)
+    scans: int
 
 
 _NO_DIFFERENCE = TestResult(0.0, 1.0)  # also where there are too few numbers to test
@@ -286,56 +271,62 @@ def covariate_effect(
                 "the covariate only varies together with the other covariates within sites, so "
                 "their effects cannot be told apart; leave one out"
             )
-    if not dy.any():
-        return CovariateEffect(0.0, 0.0, 0.0, 1.0, y.size, freedom)
-    # In units of the largest deviation, so that no square overflows or underflows.
-    unit_x, unit_y = np.abs(dx).max(), np.abs(dy).max()
-    dx, dy = dx / unit_x, dy / unit_y
-    xx, xy, yy = np.sum(dx * dx), np.sum(dx * dy), np.sum(dy * dy)
-    slope = float(xy / xx)
-    error = float(np.sqrt(np.sum((dy - slope * dx) ** 2) / freedom / xx))
-    certain = _without_test(slope, error, 1.0, alternative="two-sided")
-    # `scipy.special` rather than `scipy.stats`: every study imports this module.
-    p = float(2 * special.stdtr(freedom, -abs(slope / error))) if certain is None else certain.p
+    slope = error = correlation = 0.0
+    p = 1.0
+    if dy.any():
+        # In units of the largest deviation, so that no square overflows or underflows.
+        unit_x, unit_y = np.abs(dx).max(), np.abs(dy).max()
+        dx, dy = dx / unit_x, dy / unit_y
+        xx, xy, yy = np.sum(dx * dx), np.sum(dx * dy), np.sum(dy * dy)
+        slope = float(xy / xx)
+        error = float(np.sqrt(np.sum((dy - slope * dx) ** 2) / freedom / xx))
+        if abs(slope) > _ROUNDING:
+            # `scipy.special` rather than `scipy.stats`: every study imports this module.
+            t = abs(slope / error) if error > _ROUNDING else math.inf
+            p = float(2 * special.stdtr(freedom, -t))
+        slope, error = float(slope * unit_y / unit_x), float(error * unit_y / unit_x)
+        correlation = float(np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0))
+    half = float(special.stdtrit(freedom, 0.975)) * error
+    low, high = _correlation_interval(correlation, freedom)
     return CovariateEffect(
-        slope=float(slope * unit_y / unit_x),
-        se=float(error * unit_y / unit_x),
-        correlation=float(np.clip(xy / np.sqrt(xx * yy), -1.0, 1.0)),
-        p=p,
-        n=y.size,
-        freedom=freedom,
+        slope, error, slope - half, slope + half, correlation, low, high, p, y.size
     )
 
 
+def _correlation_interval(correlation: float, freedom: int) -> tuple[float, float]:
+    if freedom < 2:
+        return -1.0, 1.0
+    if abs(correlation) == 1:
+        return correlation, correlation
+    half = _NORMAL_95 / math.sqrt(freedom - 1)
+    middle = math.atanh(correlation)
+    return math.tanh(middle - half), math.tanh(middle + half)
+
+
 def _t_test(
-    a: FloatArray, b: FloatArray, largest: float, *, paired: bool, alternative: _Alternative
+    a: FloatArray,
+    b: FloatArray,
+    largest: float,
+    *,
+    paired: bool,
+    alternative: Literal["two-sided", "less"],
 ) -> TestResult:
     """Return the t-test of the means of two samples; rounding is relative to `largest`."""
     from scipy import stats  # which takes half a second to import
 
     difference = float(a.mean() - b.mean())
     deviation = (a - b).std(ddof=1) if paired else max(a.std(ddof=1), b.std(ddof=1))
-    certain = _without_test(difference, float(deviation), largest, alternative=alternative)
-    if certain is not None:
-        return certain
+    if abs(difference) <= _ROUNDING * largest:
+        return _NO_DIFFERENCE
+    if deviation <= _ROUNDING * largest:
+        impossible = alternative == "less" and difference > 0
+        return TestResult(float(np.copysign(np.inf, difference)), float(impossible))
     if paired:
         statistic, p = stats.ttest_rel(a, b, alternative=alternative)
     else:  # from moments: given a sample of equal numbers, `ttest_ind` warns of lost precision
         first, second = ((x.mean(), x.std(ddof=1), x.size) for x in (a, b))
         statistic, p = stats.ttest_ind_from_stats(*first, *second, alternative=alternative)
     return TestResult(float(statistic), float(p))
-
-
-def _without_test(
-    difference: float, deviation: float, largest: float, *, alternative: _Alternative
-) -> TestResult | None:
-    """Return the result where rounding decides it; None where a test is needed."""
-    if abs(difference) <= _ROUNDING * largest:
-        return _NO_DIFFERENCE
-    if deviation <= _ROUNDING * largest:
-        impossible = alternative == "less" and difference > 0
-        return TestResult(float(np.copysign(np.inf, difference)), float(impossible))
-    return None
 
 
 def _largest(a: FloatArray, b: FloatArray) -> float:
@@ -360,22 +351,7 @@ def _without(values: FloatArray, others: FloatArray) -> FloatArray:
 # ── intraclass correlation ────────────────────────────────────────────────────────────────────────
 
 
-class Agreement(NamedTuple):
-    """A coefficient of agreement between repeated scans.
-
-    Attributes
-    ----------
-    value : 1 where they agree perfectly.
-    low, high : the ends of its 95 % interval; None where there is none, as for two
-        subjects.
-    """
-
-    value: float
-    low: float | None = None
-    high: float | None = None
-
-
-ONE_WAY, TWO_WAY = "ICC(1,1)", "ICC(2,1)"
+Agreement = tuple[float, float, float]  # the coefficient, and the ends of its 95 % interval
 
 _UPPER = 0.975  # of an F distribution, for the ends of a 95 % interval
 
@@ -385,15 +361,18 @@ class IntraclassCorrelation(NamedTuple):
 
     Attributes
     ----------
-    found : the coefficient and its interval; None where no two scans differ.
-    model : ``ICC(1,1)`` or ``ICC(2,1)``.
     subjects, scans : how many had a part in it.
+    icc, icc_low, icc_high : the coefficient, 1 where scans agree perfectly, and the ends of its
+        95 % interval; None where no two scans differ.
+    model : ``ICC(1,1)`` or ``ICC(2,1)``.
     """
 
-    found: Agreement | None
-    model: str
     subjects: int
     scans: int
+    icc: float | None
+    icc_low: float | None
+    icc_high: float | None
+    model: str
 
 
 def intraclass_correlation(
@@ -414,7 +393,7 @@ def intraclass_correlation(
     Examples
     --------
     >>> made = intraclass_correlation([1, 1.1, 2, 2.2, 3, 3.1], [*"aabbcc"], ["x", "y"] * 3)
-    >>> print(f"{made.model} = {made.found.value:.3f}, from {made.found.low:.3f}")
+    >>> print(f"{made.model} = {made.icc:.3f}, from {made.icc_low:.3f}")
     ICC(2,1) = 0.990, from 0.270
     """
     given = real_array(values, "values", len(subjects))
@@ -427,13 +406,14 @@ def intraclass_correlation(
         return None
     at = [sorted(str(sites[place]) for place in places) for places in repeated]
     crossed = all(one == at[0] and len(set(one)) == len(one) for one in at)
-    scans = sum(map(len, repeated))
     if crossed and not any(sites[place] is None for places in repeated for place in places):
         in_order = [sorted(places, key=lambda place: str(sites[place])) for places in repeated]
-        found = icc_two_way(given[np.array(in_order)])
-        return IntraclassCorrelation(found, TWO_WAY, len(repeated), scans)
-    found = icc_one_way([given[places] for places in repeated])
-    return IntraclassCorrelation(found, ONE_WAY, len(repeated), scans)
+        model, found = "ICC(2,1)", icc_two_way(given[np.array(in_order)])
+    else:
+        model, found = "ICC(1,1)", icc_one_way([given[places] for places in repeated])
+    scans = sum(map(len, repeated))
+    icc, low, high = found or (None, None, None)
+    return IntraclassCorrelation(len(repeated), scans, icc, low, high, model)
 
 
 def icc_two_way(table: FloatArray) -> Agreement | None:
@@ -441,7 +421,7 @@ def icc_two_way(table: FloatArray) -> Agreement | None:
 
     Examples
     --------
-    >>> round(icc_two_way(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])).value, 3)
+    >>> round(icc_two_way(np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]))[0], 3)
     0.889
     """
     n, k = table.shape
@@ -457,12 +437,12 @@ def icc_two_way(table: FloatArray) -> Agreement | None:
     kept = max(value, 0.0)
     a, b = k * kept * C, (n * (1 - kept) + k * kept * (n - 1)) * E
     if not a + b > 0:
-        return Agreement(value, value, value)  # nothing differs but subjects
+        return value, value, value  # nothing differs but subjects
     v = (a + b) ** 2 / (a**2 / (k - 1) + b**2 / ((n - 1) * (k - 1)))
     f, g = special.fdtri(n - 1, v, _UPPER), special.fdtri(v, n - 1, _UPPER)
     other = k * C + (k * n - k - n) * E
     low, high = n * (R - f * E) / (f * other + n * R), n * (g * R - E) / (other + n * g * R)
-    return Agreement(value, float(low), float(high))
+    return value, float(low), float(high)
 
 
 def icc_one_way(groups: Sequence[FloatArray]) -> Agreement | None:
@@ -471,7 +451,7 @@ def icc_one_way(groups: Sequence[FloatArray]) -> Agreement | None:
     Examples
     --------
     >>> icc_one_way([np.array([1.0, 1.0]), np.array([2.0, 2.0])])
-    Agreement(value=1.0, low=1.0, high=1.0)
+    (1.0, 1.0, 1.0)
     """
     sizes = np.array([group.size for group in groups])
     means = np.array([group.mean() for group in groups])
@@ -485,4 +465,4 @@ def icc_one_way(groups: Sequence[FloatArray]) -> Agreement | None:
     # As (B − W) / (B + (k − 1) W), because W may be 0.
     ends = (1 / special.fdtri(n - 1, N - n, _UPPER), special.fdtri(N - n, n - 1, _UPPER))
     low, high = (float((B * end - W) / (B * end + (k - 1) * W)) for end in ends)
-    return Agreement(float((B - W) / total), low, high)
+    return float((B - W) / total), low, high

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ndflow.evaluation.classification import ANATOMY, FLOORS, RANKS, accuracy
+from ndflow.evaluation.classification import ANATOMY, FLOORS, RANKS
 from ndflow.evaluation.comparison import AFFINE, UNNORMALISED, Comparison, Condition
-from ndflow.evaluation.measure import TISSUE_ROWS
-from ndflow.evaluation.sites import distance_between_sites, distance_within_sites, repeatability
-from ndflow.evaluation.statistics import CovariateEffect, paired_t
-from ndflow.evaluation.tables import Part, Table, covariate_effects, separabilities, tissue_cells
+from ndflow.evaluation.sites import distance_within_sites, to_other_sites, to_own_site
+from ndflow.evaluation.statistics import paired_t
+from ndflow.evaluation.tables import Row, Tables, separabilities
+from ndflow.evaluation.tissues import TISSUE_ROWS
 from ndflow.values import FloatArray, plural
 
 # ── tables ────────────────────────────────────────────────────────────────────────────────────────
@@ -73,20 +73,19 @@ ABOUT = {
     ),
 }
 
-# The overview: table, column, title there, and what it means.
-_OVERVIEW = (
-    ("fitness", "w1_own", "scans", "distance of a scan from the average of all, median, in sd"),
-    ("sites", "between", "sites", "distance between sites, in sd"),
-    ("sites", "within", "within", "distance of a scan from the average of its site, in sd"),
-    (
+# The overview: the title of a column, its table and name there, and what it means.
+_OVERVIEW = {
+    "scans": ("fitness", "w1_own", "distance of a scan from the average of all, median, in sd"),
+    "sites": ("sites", "between", "distance between sites, in sd"),
+    "within": ("sites", "within", "distance of a scan from the average of its site, in sd"),
+    "predicted": (
         "classification",
         "balanced",
-        "predicted",
         "balanced accuracy of a forest that predicts sites",
     ),
-    ("contrast", "dprime", "d′", "separability of GM and WM by intensity"),
-    ("repeats", "ratio", "repeats", "differences of scans of one subject, as a share of others"),
-)
+    "d′": ("contrast", "dprime", "separability of GM and WM by intensity"),
+    "repeats": ("repeats", "ratio", "differences of scans of one subject, as a share of others"),
+}
 _OF_FLOORS = {
     RANKS: "what remains if all scans have the same histogram",
     ANATOMY: "what remains if each tissue has one intensity in all scans",
@@ -111,41 +110,38 @@ class Section(NamedTuple):
     rows: list[list[str]]
 
 
-def overview(comparison: Comparison, made: Sequence[Table]) -> str:
-    """Return the most important numbers in a table of at most 100 columns, and how to read it.
-
-    Parameters
-    ----------
-    comparison : what was measured.
-    made : its tables.
-    """
-    known = {table.name: table for table in made}
+def overview(comparison: Comparison, made: Tables) -> str:
+    """Return the most important numbers in a table of at most 100 columns, and how to read it."""
     columns: dict[str, dict[str, str]] = {}
-    for name, column, title, _ in _OVERVIEW:
-        if name in known:
-            place = known[name].columns.index(column)
-            shown = _share if column == "balanced" else _cell
-            columns[title] = {str(row[0]): shown(row[place]) for row in known[name].rows}
-    if "tissue" in known:
-        columns["tissues"] = {row[0]: f"{float(row[-2]):.3g}" for row in _tissue(comparison).rows}
+    for title, (table, column, _) in _OVERVIEW.items():
+        if table in made:
+            shown = "{:.0%}".format if column == "balanced" else _cell
+            found = _column(made, table, column)
+            columns[title] = {name: shown(number) for name, number in found.items()}
+    if "tissue" in made:
+        rows = _tissue(comparison, made).rows
+        columns["tissues"] = {row[0]: f"{float(row[-2]):.3g}" for row in rows}
     floors = [floor for floor in FLOORS if floor in columns.get("predicted", ())]
     names = {one.name: _shortened(one.name) for one in comparison.conditions}
     names |= {floor: f"({floor})" for floor in floors}
-    rows = [
+    lines = [
         [short, *(column.get(name, "–") for column in columns.values())]
         for name, short in names.items()
     ]
-    explained = {title: text for *_, title, text in _OVERVIEW} | {"tissues": _OF_TISSUES}
+    explained = {title: text for title, (*_, text) in _OVERVIEW.items()}
+    explained["tissues"] = _OF_TISSUES
     notes = [f"{title:<9}  {explained[title]}" for title in columns]
     notes += [f"{f'({floor})':<9}  {_OF_FLOORS[floor]}" for floor in floors]
-    return "\n".join([*_aligned([["condition", *columns], *rows]), "", *notes]) + "\n"
+    return "\n".join([*_aligned([["condition", *columns], *lines]), "", *notes]) + "\n"
 
 
-def sections(comparison: Comparison, made: Sequence[Table]) -> list[Section]:
+def sections(comparison: Comparison, made: Tables) -> list[Section]:
     """Return the sections of the summary, given the tables of a comparison."""
-    known = {table.name: table for table in made}
-    parts = [_tissue(comparison)] if "tissue" in known else []
-    parts += [_plain(known[name], *about) for name, about in ABOUT.items() if name in known]
+    parts = [_tissue(comparison, made)] if "tissue" in made else []
+    for name, about in ABOUT.items():
+        if name in made:
+            rows = [[_cell(part) for part in row.values()] for row in made[name]]
+            parts.append(Section(*about, list(made[name][0]), rows))
     return parts
 
 
@@ -172,18 +168,20 @@ def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _tissue(comparison: Comparison) -> Section:
+def _tissue(comparison: Comparison, made: Tables) -> Section:
     """The paper's Table 1."""
     head = [f"{tissue} Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3)]
     rows = []
     for condition in comparison.conditions:
-        cells = tissue_cells(comparison, condition)
+        cells = _of(made, "tissue", condition.name)
         texts = [
-            f"{cell.mean:.3f}±{cell.sd:.3f}{_stars(cell.paired_holm, cell.unpaired_holm)}"
+            f"{cell['mean']:.3f}±{cell['sd']:.3f}"
+            f"{_mark(cell['paired_holm'], '*')}{_mark(cell['unpaired_holm'], '†')}"
             for cell in cells
         ]
-        mean = sum(cell.sd for cell in cells) / len(cells)
-        relative = sum(cell.relative_sd for cell in cells) / len(cells)
+        mean, relative = (
+            sum(cell[name] for cell in cells) / len(cells) for name in ("sd", "relative_sd")
+        )
         rows.append([condition.name, *texts, f"{mean:.4f}", f"{relative:.4f}"])
     return Section(
         TISSUES_TITLE,
@@ -195,25 +193,25 @@ def _tissue(comparison: Comparison) -> Section:
     )
 
 
-def _stars(paired: float | None, unpaired: float | None) -> str:
-    marks = ((paired, "*"), (unpaired, "†"))
-    return "".join(mark if p is not None and p < _SIGNIFICANT else " " for p, mark in marks)
+def _of(made: Tables, table: str, condition: str) -> list[Row]:
+    """Return the rows of a condition; none without the table."""
+    return [row for row in made.get(table, ()) if row["condition"] == condition]
 
 
-def _plain(table: Table, title: str, note: str) -> Section:
-    rows = [[_cell(part) for part in row] for row in table.rows]
-    return Section(title, note, list(table.columns), rows)
+def _column(made: Tables, table: str, column: str) -> dict[str, Any]:
+    """Return a column of a table with one row per condition; nothing without the table."""
+    return {row["condition"]: row[column] for row in made.get(table, ())}
 
 
-def _share(part: Part) -> str:
-    return f"{part:.0%}" if isinstance(part, float) else "–"
+def _mark(p: float | None, mark: str) -> str:
+    return mark if p is not None and p < _SIGNIFICANT else " "
 
 
 def _shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_NAME else f"…{name[1 - _LONGEST_NAME :]}"
 
 
-def _cell(part: Part) -> str:
+def _cell(part: float | str | None) -> str:
     if part is None:
         return "–"
     return f"{part:.3g}" if isinstance(part, float) else str(part)
@@ -228,20 +226,20 @@ _NAMED = 3  # scans in a sentence
 _FEWEST = 3  # scans that can differ significantly
 
 
-def verdict(comparison: Comparison, covariates: Sequence[str] = ()) -> str:
+def verdict(comparison: Comparison, made: Tables) -> str:
     """Return the verdict on each run, as plain text of at most 100 columns.
 
     Parameters
     ----------
     comparison : what was measured.
-    covariates : the columns whose effects were asked for.
+    made : its tables.
     """
     runs = [one for one in comparison.conditions if one.name not in (UNNORMALISED, AFFINE)]
     blocks = []
     for run in runs:
         parts = {
-            "What became more alike": _alike(comparison, run),
-            "What it cost": _cost(comparison, run, covariates),
+            "What became more alike": _alike(comparison, made, run),
+            "What it cost": _cost(comparison, made, run),
             "What to look at": _look_at(comparison, run),
         }
         lines = [f"{run.name}, compared with alignment of mean and standard deviation alone"]
@@ -262,45 +260,42 @@ def verdict(comparison: Comparison, covariates: Sequence[str] = ()) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _alike(comparison: Comparison, run: Condition) -> list[str]:
+def _alike(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
     found = []
-    affine, sites = comparison.affine, comparison.sites
+    sites, between = comparison.sites, _column(made, "sites", "between")
     if sites is not None:
-        now, before = (distance_between_sites(one.quantiles, sites) for one in (run, affine))
-        raw = distance_between_sites(comparison.conditions[0].quantiles, sites)
-        scans = [_to_other_sites(one, sites) for one in (run, affine)]
+        now, before, raw = (between[name] for name in (run.name, AFFINE, UNNORMALISED))
+        scans = [to_other_sites(one.quantiles, sites) for one in (run, comparison.affine)]
         word = _word(now - before, scans, ("closer together", "further apart"))
         found.append(
             f"Sites are {word}: {now:.3g} standard deviations apart, against {before:.3g} "
             f"({raw:.3g} unnormalised)."
         )
-    cells, base = tissue_cells(comparison, run), tissue_cells(comparison, affine)
-    if cells and base:
-        tested = [cell.paired_holm for cell in cells if cell.paired_holm is not None]
-        smaller = sum(p < _SIGNIFICANT for p in tested)
-        sd, base_sd = (float(np.mean([cell.sd for cell in some])) for some in (cells, base))
+    cells, base = (_of(made, "tissue", name) for name in (run.name, AFFINE))
+    if cells:
+        smaller = sum(cell["paired_holm"] < _SIGNIFICANT for cell in cells)
+        sd, base_sd = (float(np.mean([cell["sd"] for cell in some])) for some in (cells, base))
         judged = run.study is not None and run.study.target_rule.needs_tissue_maps
         found.append(
             f"The quartiles of tissues have a standard deviation of {sd:.3g} on average, against "
             f"{base_sd:.3g}; it is significantly smaller in {smaller} of {len(cells)}."
             f"{_CIRCULAR if judged else ''}"
         )
-    return [*found, *_predicted(comparison, run)]
+    return [*found, *_predicted(made, run)]
 
 
-def _predicted(comparison: Comparison, run: Condition) -> list[str]:
+def _predicted(made: Tables, run: Condition) -> list[str]:
     """Say how well sites are recognised, by chance, and where no intensity map could change it."""
-    sites, classified = comparison.sites, comparison.classified
-    if sites is None or run.name not in classified or AFFINE not in classified:
-        return []
     right = {
-        name: f"{accuracy(one.predictions, sites).balanced:.0%}" for name, one in classified.items()
+        name: f"{share:.0%}" for name, share in _column(made, "classification", "balanced").items()
     }
+    if run.name not in right or AFFINE not in right:
+        return []
     text = f"A random forest recognises sites with a balanced accuracy of {right[run.name]}, "
     text += f"against {right[AFFINE]}"
-    chance = classified[run.name].chance
-    if chance is not None:
-        text += f" (chance: {chance.mean:.0%}, p = {chance.p:.2g})"
+    (row,) = _of(made, "classification", run.name)
+    if row["chance"] is not None:
+        text += f" (chance: {row['chance']:.0%}, p = {row['chance_p']:.2g})"
     words = {RANKS: "by the ranks of their voxels alone", ANATOMY: "by their tissue maps alone"}
     floors = [f"{right[name]} {how}" for name, how in words.items() if name in right]
     if floors:
@@ -308,71 +303,71 @@ def _predicted(comparison: Comparison, run: Condition) -> list[str]:
     return [f"{text}."]
 
 
-def _cost(comparison: Comparison, run: Condition, covariates: Sequence[str]) -> list[str]:
+def _cost(comparison: Comparison, made: Tables, run: Condition) -> list[str]:
     found = []
-    affine, sites = comparison.affine, comparison.sites or [""] * len(comparison.scans)
+    both = (run, comparison.affine)
+    sites = comparison.sites or [""] * len(comparison.scans)
     if len(set(sites)) < len(sites):
-        now, before = (distance_within_sites(one.quantiles, sites) for one in (run, affine))
-        scans = [_to_own_site(one, sites) for one in (run, affine)]
+        now, before = (distance_within_sites(one.quantiles, sites) for one in both)
+        scans = [to_own_site(one.quantiles, sites) for one in both]
         word = _word(now - before, scans, ("more alike", "less alike"))
         where = "of one site " if comparison.sites else ""
         found.append(
             f"Scans {where}are {word}: {now:.3g} standard deviations from their average, against "
             f"{before:.3g}."
         )
-    d = [separabilities(one) for one in (run, affine)]
-    if d[0].size and d[1].size:
-        mean, base = (float(one.mean()) for one in d)
-        word = _word(mean - base, d, ("less distinct", "more distinct"))
-        found.append(f"The intensities of GM and WM are {word}: d′ {mean:.3g}, against {base:.3g}.")
-    subjects = [scan.subject for scan in comparison.scans]
-    alike, alike_before = (repeatability(one.quantiles, subjects) for one in (run, affine))
-    if alike is not None and alike_before is not None:
+    if "contrast" in made:
+        apart = _column(made, "contrast", "dprime")
+        now, before = apart[run.name], apart[AFFINE]
+        scans = [separabilities(one) for one in both]
+        word = _word(now - before, scans, ("less distinct", "more distinct"))
         found.append(
-            f"Scans of one subject differ by {alike.ratio:.3g} of what scans of different subjects "
-            f"do, against {alike_before.ratio:.3g} ({plural(alike.pairs, 'pair')}; less is better)."
+            f"The intensities of GM and WM are {word}: d′ {now:.3g}, against {before:.3g}."
         )
-    if not covariates:
+    if "repeats" in made:
+        ratio, (row,) = _column(made, "repeats", "ratio"), _of(made, "repeats", run.name)
+        found.append(
+            f"Scans of one subject differ by {row['ratio']:.3g} of what scans of different "
+            f"subjects do, against {ratio[AFFINE]:.3g} ({plural(row['pairs'], 'pair')}; less is "
+            f"better)."
+        )
+    if not comparison.covariates:
         found.append(
             "Whether effects such as that of age are preserved was not measured; add --covariate "
             "to find out."
         )
-    return [*found, *_effects(comparison, run, covariates)]
+    return [*found, *_effects(made, run)]
 
 
-def _effects(comparison: Comparison, run: Condition, names: Sequence[str]) -> list[str]:
-    now = covariate_effects(comparison, run, names)
-    before = covariate_effects(comparison, comparison.affine, names)
-    sentences = []
-    for label in dict.fromkeys(label for label, _ in now):
-        kinds = []
-        for tissue in TISSUE_ROWS:
-            one, other = now[label, tissue], before[label, tissue]
-            low, high = one.correlation_interval
-            kinds.append(
-                f"{_kept(one, other)} in {tissue} ({one.correlation:.2f} [{low:.2f}, {high:.2f}], "
-                f"against {other.correlation:.2f})"
-            )
-        sentences.append(
-            f"The effect of {label} on the median of each tissue, as a correlation within sites "
-            f"(95 % interval), is {', '.join(kinds)}."
+def _effects(made: Tables, run: Condition) -> list[str]:
+    kinds: dict[str, list[str]] = {}
+    rows = zip(_of(made, "covariate", run.name), _of(made, "covariate", AFFINE), strict=True)
+    for now, before in rows:
+        interval = f"[{now['correlation_low']:.2f}, {now['correlation_high']:.2f}]"
+        kinds.setdefault(now["covariate"], []).append(
+            f"{_kept(now, before)} in {now['tissue']} ({now['correlation']:.2f} {interval}, "
+            f"against {before['correlation']:.2f})"
         )
-    return sentences
+    return [
+        f"The effect of {label} on the median of each tissue, as a correlation within sites "
+        f"(95 % interval), is {', '.join(own)}."
+        for label, own in kinds.items()
+    ]
 
 
-def _kept(now: CovariateEffect, before: CovariateEffect) -> str:
+def _kept(now: Row, before: Row) -> str:
     """Return the word for what became of an effect."""
-    if now.p >= _SIGNIFICANT:
-        return "lost" if before.p < _SIGNIFICANT else "not significant"
-    if before.p >= _SIGNIFICANT:
+    if now["p"] >= _SIGNIFICANT:
+        return "lost" if before["p"] < _SIGNIFICANT else "not significant"
+    if before["p"] >= _SIGNIFICANT:
         return "new"
-    return "preserved" if now.correlation * before.correlation > 0 else "reversed"
+    return "preserved" if now["correlation"] * before["correlation"] > 0 else "reversed"
 
 
 def _look_at(comparison: Comparison, run: Condition) -> list[str]:
     """Name the scans that lie far from the average, and those that the run flagged."""
     names = [scan.name for scan in comparison.scans]
-    away = _to_own_site(run, [""] * len(names))
+    away = to_own_site(run.quantiles, [""] * len(names))
     usual = float(np.median(away))
     order = np.argsort(-away, kind="stable")
     far = [f"{names[place]} ({away[place]:.3g})" for place in order if away[place] > _FAR * usual]
@@ -389,29 +384,6 @@ def _look_at(comparison: Comparison, run: Condition) -> list[str]:
         some = ", ".join(flagged[:_NAMED])
         found.append(f"{plural(len(flagged), 'scan')} flagged by the run: {some}{more}.")
     return found or ["No scan stands out."]
-
-
-def _to_other_sites(condition: Condition, sites: Sequence[str]) -> FloatArray:
-    """Return how far each scan lies from the averages of the sites that it is not from."""
-    quantiles, of_scan = condition.quantiles, np.array(sites)
-    away = np.zeros((len(sites), 0))
-    for site in sorted(set(sites)):
-        average = quantiles[of_scan == site].mean(axis=0)
-        own = np.abs(quantiles - average).mean(axis=1)
-        own[of_scan == site] = np.nan
-        away = np.column_stack([away, own])
-    means: FloatArray = np.nanmean(away, axis=1)
-    return means
-
-
-def _to_own_site(condition: Condition, sites: Sequence[str]) -> FloatArray:
-    """Return how far each scan lies from the average of its site."""
-    quantiles, of_scan = condition.quantiles, np.array(sites)
-    away = np.empty(len(sites))
-    for site in set(sites):
-        own = quantiles[of_scan == site]
-        away[of_scan == site] = np.abs(own - own.mean(axis=0)).mean(axis=1)
-    return away
 
 
 def _word(change: float, scans: Sequence[FloatArray], words: tuple[str, str]) -> str:

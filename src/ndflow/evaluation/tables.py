@@ -7,21 +7,18 @@ after the covariates as features, `site` as batch, and the covariates as what to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ndflow.evaluation.classification import FLOORS, accuracy, confidence, entropy
+from ndflow.evaluation.classification import FLOORS, accuracy, entropy
 from ndflow.evaluation.comparison import AFFINE, UNNORMALISED, Comparison, Condition
 from ndflow.evaluation.distribution import (
-    HistogramFit,
     Smoothness,
     average_distribution,
     histogram_fit,
     smoothness,
 )
-from ndflow.evaluation.measure import TISSUE_ROWS
 from ndflow.evaluation.sites import (
     distance_between_scans,
     distance_between_sites,
@@ -29,345 +26,287 @@ from ndflow.evaluation.sites import (
     repeatability,
 )
 from ndflow.evaluation.statistics import (
-    CovariateEffect,
+    brown_forsythe,
     covariate_effect,
+    holm,
     intraclass_correlation,
     paired_t,
 )
 from ndflow.evaluation.tissues import (
-    QuartileSummary,
+    TISSUE_ROWS,
     coefficient_of_variation,
     separability,
-    tissue_table,
 )
+from ndflow.image.subject import Subject
 from ndflow.study.finished import covariate_values
 from ndflow.values import FloatArray
 
-Part = float | int | str | None
+Row = dict[str, Any]  # text and numbers by the names of their columns; None where there is nothing
+Tables = dict[str, list[Row]]
+
+_WM, _GM = TISSUE_ROWS.index("WM"), TISSUE_ROWS.index("GM")
 
 
-class Table(NamedTuple):
-    """A table.
-
-    Attributes
-    ----------
-    name : of its file.
-    columns : their names.
-    rows : as many parts each.
-    """
-
-    name: str
-    columns: tuple[str, ...]
-    rows: list[tuple[Part, ...]]
+def tables(comparison: Comparison) -> Tables:
+    """Return the rows of all tables that the scans allow, by the names of the tables."""
+    made = {name: make(comparison) for name, make in _MAKERS.items()}
+    made["fitness"] = _medians(made["fitness_scans"])
+    return {name: rows for name, rows in made.items() if rows}
 
 
 # ── histograms, sites and predictions ─────────────────────────────────────────────────────────────
 
-TABLES = (  # all there may be
-    "fitness_scans",
-    "fitness",
-    "tissue_scans",
-    "tissue",
-    "sites",
-    "classification",
-    "predictions",
-    "repeats",
-    "contrast",
-    "reliability",
-    "covariate",
-    "features",
-)
+
+def _known(condition: str, scan: Subject) -> Row:
+    return {"condition": condition, "scan": scan.name, "site": scan.site}
 
 
-def tables(comparison: Comparison, covariates: Sequence[str] = ()) -> list[Table]:
-    """Return all tables that the scans allow."""
-    scans = _fitness(comparison)
-    made = [scans, _fitness_summary(comparison, scans)]
-    if comparison.conditions[0].quartiles is not None:
-        made += [_tissue_scans(comparison), _tissue(comparison)]
-    if comparison.sites is not None:
-        made.append(_sites(comparison, comparison.sites))
-    if comparison.classified and comparison.sites is not None:
-        made += [_classification(comparison, comparison.sites), _predictions(comparison)]
-    made += _repeats(comparison)
-    made += tissue_tables(comparison, covariates)
-    made.append(feature_table(comparison))
-    return made
+def _joined(known: Row, prefix: str, given: Row, own: Row) -> Row:
+    """Return a row; names that users gave get a prefix where they are also names of our columns."""
+    named = {
+        f"{prefix}_{name}" if name in known | own else name: part for name, part in given.items()
+    }
+    return known | named | own
 
 
-def tissue_cells(comparison: Comparison, condition: Condition) -> list[QuartileSummary]:
-    """Return the quartiles of tissues under one condition, tested against the alignment."""
-    if condition.quartiles is None:
-        return []
-    medians = condition.quartiles[:, :, 1].mean(axis=0)
-    gap = abs(float(medians[TISSUE_ROWS.index("WM")] - medians[TISSUE_ROWS.index("GM")]))
-    # What is not normalised, and the alignment itself, are not tested against it.
-    tested = condition.name not in (UNNORMALISED, AFFINE)
-    baseline = comparison.affine.quartiles if tested else None
-    return tissue_table(condition.quartiles, baseline, TISSUE_ROWS, gap)
-
-
-def _fitness(comparison: Comparison) -> Table:
-    measures = (
-        *HistogramFit._fields,
-        *(f"{name}_own" for name in ("rmse", "w1")),
-        *Smoothness._fields,
-    )
-    rows: list[tuple[Part, ...]] = []
+def _fitness_scans(comparison: Comparison) -> list[Row]:
+    rows = []
     for condition in comparison.conditions:
         own = average_distribution(condition.distributions)
         for place, scan in enumerate(comparison.scans):
             distribution = condition.distributions[place]
             to_own = histogram_fit(distribution, own)
-            smooth: tuple[Part, ...] = (None, None)
+            row = _known(condition.name, scan)
+            row |= histogram_fit(distribution, comparison.target)._asdict()
+            row |= {"rmse_own": to_own.rmse, "w1_own": to_own.w1}
+            row |= dict.fromkeys(Smoothness._fields)
             if condition.slopes is not None:
-                smooth = smoothness(condition.slopes[place])
-            to_target = histogram_fit(distribution, comparison.target)
-            parts = (*to_target, to_own.rmse, to_own.w1, *smooth)
-            rows.append((condition.name, scan.name, scan.site, *parts))
-    return Table("fitness_scans", ("condition", "scan", "site", *measures), rows)
+                row |= smoothness(condition.slopes[place])._asdict()
+            rows.append(row)
+    return rows
 
 
-def _fitness_summary(comparison: Comparison, whole: Table) -> Table:
+def _medians(scans: list[Row]) -> list[Row]:
     """The medians over scans; of the jump, also the largest."""
-    measures = (*whole.columns[3:], "largest_jump")
-    rows: list[tuple[Part, ...]] = []
-    for condition in comparison.conditions:
-        own = [row[3:] for row in whole.rows if row[0] == condition.name]
-        columns = list(zip(*own, strict=True))
-        medians = (_over(np.median, column) for column in columns)
-        rows.append((condition.name, *medians, _over(max, columns[-1])))
-    return Table("fitness", ("condition", *measures), rows)
+    rows = []
+    for condition in dict.fromkeys(row["condition"] for row in scans):
+        own = [row for row in scans if row["condition"] == condition]
+        known = {
+            name: [row[name] for row in own if row[name] is not None] for name in list(own[0])[3:]
+        }
+        row: Row = {"condition": condition}
+        row |= {name: float(np.median(some)) if some else None for name, some in known.items()}
+        row["largest_jump"] = max(known["jump"], default=None)
+        rows.append(row)
+    return rows
 
 
-def _over(function: Callable[[Sequence[float]], float], column: Sequence[Part]) -> Part:
-    known = [float(part) for part in column if isinstance(part, float | int)]
-    return float(function(known)) if known else None
-
-
-def _tissue_scans(comparison: Comparison) -> Table:
-    names = tuple(f"{tissue}_Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3))
-    rows: list[tuple[Part, ...]] = []
-    for condition in comparison.conditions:
-        if condition.quartiles is not None:
-            for scan, own in zip(comparison.scans, condition.quartiles, strict=True):
-                rows.append((condition.name, scan.name, scan.site, *own.ravel()))
-    return Table("tissue_scans", ("condition", "scan", "site", *names), rows)
-
-
-def _tissue(comparison: Comparison) -> Table:
-    rows: list[tuple[Part, ...]] = [
-        (condition.name, *cell)
-        for condition in comparison.conditions
-        for cell in tissue_cells(comparison, condition)
-    ]
-    return Table("tissue", ("condition", *QuartileSummary._fields), rows)
-
-
-def _sites(comparison: Comparison, sites: list[str]) -> Table:
+def _sites(comparison: Comparison) -> list[Row]:
     """Distances between and within sites, and both as shares of what the alignment leaves."""
-
-    def distances(condition: Condition) -> tuple[float, float | None, float]:
-        quantiles = condition.quantiles
-        inside = distance_within_sites(quantiles, sites) if len(set(sites)) < len(sites) else None
-        return (
-            distance_between_sites(quantiles, sites),
-            inside,
-            distance_between_scans(quantiles, sites),
-        )
-
-    base = distances(comparison.affine)
-    rows: list[tuple[Part, ...]] = []
+    sites = comparison.sites
+    if sites is None:
+        return []
+    repeated = len(set(sites)) < len(sites)
+    rows: list[Row] = []
     for condition in comparison.conditions:
-        own = distances(condition)
-        shares = [None if a is None or not b else a / b for a, b in zip(own, base, strict=True)]
-        rows.append((condition.name, *own, *shares[:2]))
-    columns = ("condition", "between", "within", "pairwise", "between_share", "within_share")
-    return Table("sites", columns, rows)
+        quantiles = condition.quantiles
+        rows.append(
+            {
+                "condition": condition.name,
+                "between": distance_between_sites(quantiles, sites),
+                "within": distance_within_sites(quantiles, sites) if repeated else None,
+                "pairwise": distance_between_scans(quantiles, sites),
+            }
+        )
+    base = rows[1]
+    for row in rows:
+        for name in ("between", "within"):
+            row[f"{name}_share"] = row[name] / base[name] if base[name] else None
+    return rows
 
 
-def _classification(comparison: Comparison, sites: list[str]) -> Table:
-    names = sorted(set(sites))
-    rows: list[tuple[Part, ...]] = []
+def _classification(comparison: Comparison) -> list[Row]:
+    rows = []
     base = comparison.classified.get(AFFINE)
-    for condition, found in comparison.classified.items():
-        right = accuracy(found.predictions, sites)
-        bits = entropy(found.predictions.probabilities)
-        p = None
+    for condition, (probabilities, chance) in comparison.classified.items():
+        right = accuracy(probabilities, comparison.sites or [])
+        bits = entropy(probabilities)
+        row: Row = {"pooled": right.pooled, "balanced": right.balanced}
+        row["chance"], row["chance_95"], row["chance_p"] = chance or (None,) * 3
+        row["entropy"] = float(bits.mean())
+        row["confidence"] = float(probabilities.max(axis=1).mean())
+        row["entropy_p"] = None
         if base is not None and condition not in (UNNORMALISED, AFFINE, *FLOORS):
-            p = paired_t(bits, entropy(base.predictions.probabilities)).p
-        parts: tuple[Part, ...] = (right.pooled, right.balanced, *(found.chance or (None,) * 3))
-        sure = confidence(found.predictions.probabilities).mean()
-        per_class = (right.per_class[name] for name in names)
-        rows.append((condition, *per_class, *parts, float(bits.mean()), float(sure), p))
-    columns = (
-        "pooled",
-        "balanced",
-        "chance",
-        "chance_95",
-        "chance_p",
-        "entropy",
-        "confidence",
-        "entropy_p",
-    )
-    return Table("classification", ("condition", *names, *columns), rows)
+            row["entropy_p"] = paired_t(bits, entropy(base.probabilities)).p
+        rows.append(_joined({"condition": condition}, "site", right.per_class, row))
+    return rows
 
 
-def _predictions(comparison: Comparison) -> Table:
-    rows: list[tuple[Part, ...]] = []
-    names: tuple[str, ...] = ()
-    for condition, found in comparison.classified.items():
-        probabilities, names = found.predictions
-        sure = zip(entropy(probabilities), confidence(probabilities), strict=True)
-        for scan, own, (bits, most) in zip(comparison.scans, probabilities, sure, strict=True):
-            guess = names[int(np.argmax(own))]
-            known = (condition, scan.name, scan.site, guess)
-            rows.append((*known, *own.tolist(), float(bits), float(most)))
-    columns = ("condition", "scan", "site", "predicted", *names, "entropy", "confidence")
-    return Table("predictions", columns, rows)
+def _predictions(comparison: Comparison) -> list[Row]:
+    rows = []
+    names = sorted(set(comparison.sites or []))
+    for condition, (probabilities, _) in comparison.classified.items():
+        bits = entropy(probabilities)
+        for place, scan in enumerate(comparison.scans):
+            own = probabilities[place]
+            known = _known(condition, scan) | {"predicted": names[int(own.argmax())]}
+            shares = dict(zip(names, own.tolist(), strict=True))
+            row = {"entropy": float(bits[place]), "confidence": float(own.max())}
+            rows.append(_joined(known, "site", shares, row))
+    return rows
 
 
-def _repeats(comparison: Comparison) -> list[Table]:
-    subjects = [scan.subject for scan in comparison.scans]
-    rows: list[tuple[Part, ...]] = []
+def _repeats(comparison: Comparison) -> list[Row]:
+    subjects = [scan.person for scan in comparison.scans]
+    rows = []
     for condition in comparison.conditions:
         found = repeatability(condition.quantiles, subjects)
         if found is not None:
-            rows.append((condition.name, *found))
-    columns = ("condition", "pairs", "within_subjects", "between_subjects", "ratio")
-    return [Table("repeats", columns, rows)] if rows else []
+            rows.append({"condition": condition.name} | found._asdict())
+    return rows
 
 
 # ── tissues ───────────────────────────────────────────────────────────────────────────────────────
 
-_WM, _GM = TISSUE_ROWS.index("WM"), TISSUE_ROWS.index("GM")
+
+def _with_tissues(comparison: Comparison) -> list[tuple[Condition, FloatArray]]:
+    """The conditions with quartiles and moments of tissues; none without tissue maps."""
+    return [(one, one.tissues) for one in comparison.conditions if one.tissues is not None]
 
 
-def tissue_tables(comparison: Comparison, covariates: Sequence[str]) -> list[Table]:
-    """Return the tables that the scans allow."""
-    made = []
-    if comparison.conditions[0].moments is not None:
-        made.append(_contrast(comparison))
-        made += _reliability(comparison)
-        if covariates:
-            made.append(_covariate(comparison, covariates))
-    return made
+def _tissue_scans(comparison: Comparison) -> list[Row]:
+    names = [f"{tissue}_Q{quartile}" for tissue in TISSUE_ROWS for quartile in (1, 2, 3)]
+    return [
+        _known(condition.name, scan) | dict(zip(names, own[:, :3].ravel().tolist(), strict=True))
+        for condition, tissues in _with_tissues(comparison)
+        for scan, own in zip(comparison.scans, tissues, strict=True)
+    ]
+
+
+def _tissue(comparison: Comparison) -> list[Row]:
+    """The quartiles of tissues over all scans, with tests against the alignment."""
+    rows = []
+    known = {condition.name: _quartiles(own) for condition, own in _with_tissues(comparison)}
+    for condition, tissues in _with_tissues(comparison):
+        medians, columns = tissues[:, :, 1].mean(axis=0), known[condition.name]
+        gap = abs(float(medians[_WM] - medians[_GM]))
+        tests: dict[str, list[float]] = {}
+        # What is not normalised, and the alignment itself, are not tested against it.
+        if condition.name not in (UNNORMALISED, AFFINE):
+            pairs = list(zip(columns, known[AFFINE], strict=True))
+            for name in ("unpaired", "paired"):
+                p = [brown_forsythe(*pair, paired=name == "paired").p for pair in pairs]
+                tests |= {name: p, f"{name}_holm": holm(p).tolist()}
+        for number, column in enumerate(columns):
+            row: Row = {"condition": condition.name, "tissue": TISSUE_ROWS[number // 3]}
+            sd = float(column.std(ddof=1))
+            row |= {"quartile": number % 3 + 1, "mean": float(column.mean())}
+            row |= {"sd": sd, "relative_sd": sd / gap}
+            for name in ("unpaired", "paired", "unpaired_holm", "paired_holm"):
+                row[name] = tests[name][number] if tests else None
+            rows.append(row)
+    return rows
+
+
+def _quartiles(tissues: FloatArray) -> FloatArray:
+    """The quartiles of the first tissue, then of the next, (9, scans)."""
+    return tissues[:, :, :3].reshape(len(tissues), -1).T
 
 
 def separabilities(condition: Condition) -> FloatArray:
     """Return d′ of GM and WM in each scan; without tissue probability maps, none."""
-    if condition.moments is None:
+    if condition.tissues is None:
         return np.zeros(0)
-    return separability(condition.moments[:, _WM], condition.moments[:, _GM])
+    return separability(condition.tissues[:, _WM, 3:], condition.tissues[:, _GM, 3:])
 
 
-def covariate_effects(
-    comparison: Comparison, condition: Condition, covariates: Sequence[str]
-) -> dict[tuple[str, str], CovariateEffect]:
-    """Return the effect of each covariate on the median of each tissue, given the others.
-
-    The keys are the label of the covariate, and the tissue.
-    """
-    if condition.quartiles is None:
-        return {}
-    known = [covariate_values(comparison.scans, name) for name in covariates]
-    sites = [scan.site or "" for scan in comparison.scans]
-    found = {}
-    for place, covariate in enumerate(known):
-        others = [one.values for one in known[:place] + known[place + 1 :]]
-        for tissue, medians in zip(TISSUE_ROWS, condition.quartiles[:, :, 1].T, strict=True):
-            effect = covariate_effect(medians, covariate.values, sites, others)
-            found[covariate.label, tissue] = effect
-    return found
-
-
-def _contrast(comparison: Comparison) -> Table:
+def _contrast(comparison: Comparison) -> list[Row]:
     offset, scale = comparison.conditions[0].units
-    rows: list[tuple[Part, ...]] = []
-    base = separabilities(comparison.affine)
-    for condition in comparison.conditions:
-        if condition.moments is None or condition.quartiles is None:
-            continue
-        contrast = condition.moments[:, _WM, 0] - condition.moments[:, _GM, 0]
-        apart = separabilities(condition)
-        p = None if condition.name in (UNNORMALISED, AFFINE) else paired_t(apart, base).p
+    rows = []
+    for condition, tissues in _with_tissues(comparison):
+        contrast = tissues[:, _WM, 3] - tissues[:, _GM, 3]
+        apart, base = separabilities(condition), separabilities(comparison.affine)
+        tested = condition.name not in (UNNORMALISED, AFFINE)
+        row = {
+            "condition": condition.name,
+            "contrast": float(contrast.mean()),
+            "contrast_sd": float(contrast.std(ddof=1)),
+            "dprime": float(apart.mean()),
+            "dprime_sd": float(apart.std(ddof=1)),
+            "dprime_p": paired_t(apart, base).p if tested else None,
+        }
         # The zero of the scanner, see `ndflow.evaluation.tissues`.
-        medians = condition.quartiles[:, :, 1].T
-        vary = (coefficient_of_variation(one, -offset / scale) for one in medians)
-        figures = (contrast.mean(), contrast.std(ddof=1), apart.mean(), apart.std(ddof=1))
-        rows.append((condition.name, *(float(one) for one in figures), p, *vary))
-    columns = ("contrast", "contrast_sd", "dprime", "dprime_sd", "dprime_p")
-    vary_names = (f"cv_{tissue}" for tissue in TISSUE_ROWS)
-    return Table("contrast", ("condition", *columns, *vary_names), rows)
+        for tissue, medians in zip(TISSUE_ROWS, tissues[:, :, 1].T, strict=True):
+            row[f"cv_{tissue}"] = coefficient_of_variation(medians, -offset / scale)
+        rows.append(row)
+    return rows
 
 
-def _reliability(comparison: Comparison) -> list[Table]:
+def _reliability(comparison: Comparison) -> list[Row]:
     """Agreement of the medians of tissues in scans of one subject."""
-    subjects = [scan.subject for scan in comparison.scans]
+    subjects = [scan.person for scan in comparison.scans]
     sites = [scan.site for scan in comparison.scans]
-    rows: list[tuple[Part, ...]] = []
-    for condition in comparison.conditions:
-        if condition.quartiles is None:
-            continue
-        for tissue, medians in zip(TISSUE_ROWS, condition.quartiles[:, :, 1].T, strict=True):
-            made = intraclass_correlation(medians, subjects, sites)
-            if made is not None:
-                found = made.found or (None,) * 3
-                rows.append((condition.name, tissue, made.subjects, made.scans, *found, made.model))
-    columns = ("condition", "tissue", "subjects", "scans", "icc", "icc_low", "icc_high", "model")
-    return [Table("reliability", columns, rows)] if rows else []
+    rows = []
+    for condition, tissues in _with_tissues(comparison):
+        for tissue, medians in zip(TISSUE_ROWS, tissues[:, :, 1].T, strict=True):
+            found = intraclass_correlation(medians, subjects, sites)
+            if found is not None:
+                row = {"condition": condition.name, "tissue": tissue}
+                rows.append(row | found._asdict())
+    return rows
 
 
-def _covariate(comparison: Comparison, covariates: Sequence[str]) -> Table:
-    """What covariates do to the median of each tissue, within sites."""
-    rows: list[tuple[Part, ...]] = []
-    for condition in comparison.conditions:
-        found = covariate_effects(comparison, condition, covariates)
-        for (label, tissue), one in found.items():
-            slope = (one.slope, one.se, *one.slope_interval)
-            correlation = (one.correlation, *one.correlation_interval)
-            rows.append((condition.name, label, tissue, *slope, *correlation, one.p, one.n))
-    slope_names = ("slope", "se", "slope_low", "slope_high")
-    names = ("correlation", "correlation_low", "correlation_high", "p", "scans")
-    return Table("covariate", ("condition", "covariate", "tissue", *slope_names, *names), rows)
+def _covariate(comparison: Comparison) -> list[Row]:
+    """What covariates do to the median of each tissue within sites, each given the others."""
+    known = [covariate_values(comparison.scans, name) for name in comparison.covariates]
+    sites = [scan.site or "" for scan in comparison.scans]
+    rows = []
+    for condition, tissues in _with_tissues(comparison):
+        for place, covariate in enumerate(known):
+            others = [one.values for one in known[:place] + known[place + 1 :]]
+            for tissue, medians in zip(TISSUE_ROWS, tissues[:, :, 1].T, strict=True):
+                effect = covariate_effect(medians, covariate.values, sites, others)
+                row = {"condition": condition.name, "covariate": covariate.label, "tissue": tissue}
+                rows.append(row | effect._asdict())
+    return rows
 
 
 # ── features ──────────────────────────────────────────────────────────────────────────────────────
 
-_KNOWN = ("condition", "scan", "subject", "site")
 
-
-def feature_table(comparison: Comparison) -> Table:
-    """Return the table; without tissue probability maps, it has features of whole brains only."""
+def _features(comparison: Comparison) -> list[Row]:
+    """Features of every scan; without tissue probability maps, of whole brains only."""
     covariates = sorted({name for scan in comparison.scans for name in scan.covariates})
-    names = _feature_names(with_tissues=comparison.conditions[0].moments is not None)
-    taken = {*_KNOWN, *names}
-    columns = (f"covariate_{name}" if name in taken else name for name in covariates)
-    rows: list[tuple[Part, ...]] = []
+    parts = ("Q1", "Q2", "Q3", "mean", "sd")
+    names = [f"{tissue}_{part}" for tissue in TISSUE_ROWS for part in parts]
+    rows = []
     for condition in comparison.conditions:
         for place, scan in enumerate(comparison.scans):
-            known = (condition.name, scan.name, scan.subject, scan.site)
-            own = (scan.covariates.get(name) for name in covariates)
-            rows.append((*known, *own, *_features(condition, place)))
-    return Table("features", (*_KNOWN, *columns, *names), rows)
+            distribution = condition.distributions[place]
+            known: Row = {"condition": condition.name, "scan": scan.name}
+            known |= {"subject": scan.person, "site": scan.site}
+            own: Row = {"mean": distribution.mean(), "sd": distribution.sd()}
+            if condition.tissues is not None:
+                tissues = condition.tissues[place]
+                own |= dict(zip(names, tissues.ravel().tolist(), strict=True))
+                own["contrast"] = float(tissues[_WM, 3] - tissues[_GM, 3])
+                own["dprime"] = float(separability(tissues[_WM, 3:], tissues[_GM, 3:]))
+            given = {name: scan.covariates.get(name) for name in covariates}
+            rows.append(_joined(known, "covariate", given, own))
+    return rows
 
 
-def _feature_names(*, with_tissues: bool) -> tuple[str, ...]:
-    brain = ("mean", "sd")
-    if not with_tissues:
-        return brain
-    each = ("Q1", "Q2", "Q3", "mean", "sd")
-    tissues = (f"{tissue}_{part}" for tissue in TISSUE_ROWS for part in each)
-    return (*brain, *tissues, "contrast", "dprime")
-
-
-def _features(condition: Condition, place: int) -> list[float]:
-    scan = condition.distributions[place]
-    found = [scan.mean(), scan.sd()]
-    if condition.quartiles is None or condition.moments is None:
-        return found
-    quartiles, moments = condition.quartiles[place], condition.moments[place]
-    for three, two in zip(quartiles, moments, strict=True):
-        found += [*three.tolist(), *two.tolist()]
-    contrast = float(moments[_WM, 0] - moments[_GM, 0])
-    return [*found, contrast, float(separability(moments[_WM], moments[_GM]))]
+_MAKERS = {
+    "fitness_scans": _fitness_scans,
+    "tissue_scans": _tissue_scans,
+    "tissue": _tissue,
+    "sites": _sites,
+    "classification": _classification,
+    "predictions": _predictions,
+    "repeats": _repeats,
+    "contrast": _contrast,
+    "reliability": _reliability,
+    "covariate": _covariate,
+    "features": _features,
+}
+TABLES = ("fitness", *_MAKERS)  # all there may be

@@ -30,44 +30,17 @@ of the brain, on average over the unnormalised scans, and values x in common uni
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ndflow.errors import InvalidValueError
-from ndflow.evaluation.statistics import brown_forsythe, holm
 from ndflow.values import FloatArray, real_array
+
+TISSUE_ROWS = ("WM", "GM", "CSF")  # the order of the paper's Table 1, and of our tables
 
 # ── quartiles ─────────────────────────────────────────────────────────────────────────────────────
 
 _QUARTILES = (0.25, 0.5, 0.75)
-
-
-class QuartileSummary(NamedTuple):
-    """One quartile of one tissue, over all scans.
-
-    Attributes
-    ----------
-    tissue : its name.
-    quartile : 1, 2 (the median) or 3.
-    mean, sd : over the scans; the standard deviation with n − 1.
-    relative_sd : the standard deviation in units of the gap between white and grey matter.
-    unpaired, paired : p-values of the Brown–Forsythe tests whether the dispersion is smaller than
-        in the baseline; None without a baseline.
-    unpaired_holm, paired_holm : the same, corrected for the number of quartiles and tissues.
-    """
-
-    tissue: str
-    quartile: int
-    mean: float
-    sd: float
-    relative_sd: float
-    unpaired: float | None
-    paired: float | None
-    unpaired_holm: float | None
-    paired_holm: float | None
 
 
 def weighted_quantile(values: ArrayLike, weights: ArrayLike, shares: ArrayLike) -> FloatArray:
@@ -113,52 +86,6 @@ def quartiles(values: ArrayLike, weights: ArrayLike) -> FloatArray:
     [1.5, 2.5, 3.5]
     """
     return weighted_quantile(values, weights, _QUARTILES)
-
-
-def tissue_table(
-    values: ArrayLike, baseline: ArrayLike | None, tissues: Sequence[str], gap: float
-) -> list[QuartileSummary]:
-    """Return the statistics of every quartile of every tissue.
-
-    Parameters
-    ----------
-    values : (scans, tissues, 3), the quartiles.
-    baseline : the quartiles of the same scans before, or by another method; None for no tests.
-    tissues : names of the tissues, in the order of `values`.
-    gap : the distance between the medians of white and grey matter, over all scans.
-
-    Returns
-    -------
-    One summary per tissue and quartile: the three quartiles of the first tissue, then the next.
-
-    Examples
-    --------
-    >>> before = [[[1.0, 2.0, 3.0]], [[3.0, 5.0, 6.0]], [[4.0, 6.0, 9.0]]]
-    >>> after = [[[2.0, 3.0, 4.0]], [[2.1, 3.1, 4.2]], [[2.2, 3.3, 4.3]]]
-    >>> for cell in tissue_table(after, before, ["WM"], gap=2.0):
-    ...     print(cell.tissue, f"Q{cell.quartile}: {cell.mean:.2f} ± {cell.sd:.2f}")
-    WM Q1: 2.10 ± 0.10
-    WM Q2: 3.13 ± 0.15
-    WM Q3: 4.17 ± 0.15
-    """
-    shape = (None, len(tissues), 3)
-    found = real_array(values, "values", *shape)
-    scans = len(found)
-    columns = found.reshape(scans, -1).T
-    tests: list[tuple[float | None, ...]] = [(None,) * 4] * len(columns)
-    if baseline is not None:
-        before = real_array(baseline, "baseline", scans, *shape[1:]).reshape(scans, -1).T
-        pairs = list(zip(columns, before, strict=True))
-        raw = [[brown_forsythe(*pair, paired=way).p for pair in pairs] for way in (False, True)]
-        tests = list(zip(*raw, *(holm(p).tolist() for p in raw), strict=True))
-    names = [(tissue, quartile) for tissue in tissues for quartile in (1, 2, 3)]
-    cells = []
-    for (tissue, quartile), column, p_values in zip(names, columns, tests, strict=True):
-        sd = float(column.std(ddof=1))
-        cells.append(
-            QuartileSummary(tissue, quartile, float(column.mean()), sd, sd / gap, *p_values)
-        )
-    return cells
 
 
 # ── contrast ──────────────────────────────────────────────────────────────────────────────────────

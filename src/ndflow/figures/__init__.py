@@ -1,1 +1,1 @@
-"""Figures drawn with matplotlib, one module per figure."""
+"""Figures drawn with matplotlib, one module per kind of figure."""

@@ -55,16 +55,13 @@ def density_figure(panels: Sequence[DensityPanel]) -> Figure:
 
     Parameters
     ----------
-    panels : the conditions; each panel has its own intensity axis.
+    panels : the conditions of the same scans; each panel has its own intensity axis.
 
     Returns
     -------
     A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
-    counts: dict[str, list[int]] = {}
-    for panel in panels:
-        for name, lines in panel.densities.items():
-            counts.setdefault(name, []).append(len(lines))
+    counts = {name: len(lines) for name, lines in panels[0].densities.items()}
     columns = min(len(panels), _COLUMNS)
     rows = -(-len(panels) // columns)
     width = max(_WIDTH * columns, 4.6)
@@ -73,8 +70,9 @@ def density_figure(panels: Sequence[DensityPanel]) -> Figure:
         grid = figure.add_gridspec(rows, columns)
         for i, panel in enumerate(panels):
             axes = figure.add_subplot(grid[divmod(i, columns)])
-            _draw(axes, panel, counts, lines=sum(map(sum, counts.values())) <= _LINES_IN_ALL)
-        style.site_legend(figure, counts, counts)
+            few = len(panels) * sum(counts.values()) <= _LINES_IN_ALL
+            _draw(axes, panel, counts, lines=few)
+        style.site_legend(figure, counts)
     return figure
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -170,20 +170,11 @@ def legend_rows(width: float, names: Iterable[str]) -> tuple[int, int]:
     return rows, -(-len(texts) // rows)
 
 
-def site_legend(
-    figure: Figure, counts: Mapping[str, Sequence[int]], all_sites: Iterable[str]
-) -> None:
-    """Add a legend below the figure: the line of each site, and its number of scans.
-
-    Parameters
-    ----------
-    figure : to add it to.
-    counts : number of scans of each site in each panel of the figure.
-    all_sites : all sites of the study, which determine the colours.
-    """
+def site_legend(figure: Figure, counts: Mapping[str, int]) -> None:
+    """Add a legend below the figure: the line of each site, and its number of scans."""
     from matplotlib.lines import Line2D
 
-    colour, line = colours(all_sites), line_styles(all_sites)
+    colour, line = colours(counts), line_styles(counts)
     names = sorted(counts)
     handles = [Line2D([], [], color=colour[name], ls=line[name], lw=2) for name in names]
     _, columns = legend_rows(figure.get_figwidth(), names)
@@ -192,8 +183,7 @@ def site_legend(
     )
     # Set afterwards: matplotlib leaves out labels that begin with an underscore.
     for name, text in zip(names, legend.get_texts(), strict=True):
-        fewest, most = min(counts[name]), max(counts[name])
-        text.set_text(f"{label(name)} ({fewest if fewest == most else f'{fewest}–{most}'})")
+        text.set_text(f"{label(name)} ({counts[name]})")
 
 
 # ── saving ────────────────────────────────────────────────────────────────────────────────────────
@@ -211,19 +201,20 @@ _NUMBER = re.compile(rb"-?\d+\.\d+")
 
 def svg(figure: Figure) -> bytes:
     """Return a figure as an SVG file."""
-    no_metadata = {"Date": None, "Creator": None, "Format": None, "Type": None}
-    file = BytesIO()
-    with drawing():
-        figure.savefig(file, format="svg", dpi=_DOTS, metadata=no_metadata)
-    return _DRAWN.sub(lambda element: _COORDINATES.sub(_shortened, element[0]), file.getvalue())
+    no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+    content = _saved(figure, format="svg", metadata=no_metadata)
+    return _DRAWN.sub(lambda element: _COORDINATES.sub(_shortened, element[0]), content)
 
 
 def png(figure: Figure) -> bytes:
     """Return a figure as a PNG file."""
-    options: dict[str, Any] = {"metadata": {"Software": None}, "pil_kwargs": {"optimize": True}}
+    return _saved(figure, format="png", metadata={"Software": None}, pil_kwargs={"optimize": True})
+
+
+def _saved(figure: Figure, **options: Any) -> bytes:
     file = BytesIO()
     with drawing():
-        figure.savefig(file, format="png", dpi=_DOTS, **options)
+        figure.savefig(file, dpi=_DOTS, **options)
     return file.getvalue()
 
 

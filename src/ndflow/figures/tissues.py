@@ -9,7 +9,8 @@ and the bands are hardly slanted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,85 +27,64 @@ _WIDTH, _HEIGHT, _SITE, _LEGEND_ROW = 2.5, 1.25, 0.13, 0.19  # inches
 _SCANS = 120  # per panel; of more, an even selection of each site, in the order of medians
 
 
-class TissueRow(NamedTuple):
-    """The tissues of all scans after one method.
-
-    Attributes
-    ----------
-    name : of the method.
-    quartiles : (scans, tissues, 3), the quartiles of the intensities in each tissue.
-    sites : (scans,), the site of each scan.
-    units : of the intensities; rows with the same units have the same axes.
-    """
-
-    name: str
-    quartiles: FloatArray
-    sites: Sequence[str]
-    units: str = "intensity"
-
-
 def tissue_figure(
-    rows: Sequence[TissueRow],
+    rows: Mapping[str, FloatArray],
+    sites: Sequence[str],
     tissue_names: Sequence[str],
     *,
+    units: str = "intensity",
     legend: bool = True,
 ) -> Figure:
     """Draw the quartiles of all scans in each tissue, one row per method.
 
     Parameters
     ----------
-    rows : the methods, from top to bottom.
+    rows : by the names of the methods, from top to bottom: (scans, tissues, 3), the quartiles of
+        the intensities in each tissue.
+    sites : (scans,), the site of each scan.
     tissue_names : of the second axis of the quartiles.
+    units : of the intensities.
     legend : whether to name the sites.
 
     Returns
     -------
     A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
-    counts: dict[str, list[int]] = {}
-    for row in rows:
-        for name in set(row.sites):
-            counts.setdefault(name, []).append(row.sites.count(name))
+    counts = Counter(sites)
     width = _WIDTH * len(tissue_names) + 1.2
     height = max(_HEIGHT, _SITE * len(counts))
     below = _LEGEND_ROW * style.legend_rows(width, counts)[0] if legend else 0.0
     with style.new_figure(width, height * len(rows) + below + 0.5) as figure:
         grid = figure.add_gridspec(len(rows), len(tissue_names))
-        for i, row in enumerate(rows):
-            last = i + 1 == len(rows) or rows[i + 1].units != row.units
-            alike = [other for other in rows if other.units == row.units]
+        together = np.concatenate(list(rows.values()))
+        for i, (name, quartiles) in enumerate(rows.items()):
+            last = i + 1 == len(rows)
             for t, tissue in enumerate(tissue_names):
                 axes = figure.add_subplot(grid[i, t])
-                _draw_quartiles(axes, row, t, counts)
-                axes.set_xlim(*_limits([other.quartiles[:, t] for other in alike]))
+                _draw_quartiles(axes, quartiles[:, t], sites)
+                low, high = float(together[:, t].min()), float(together[:, t].max())
+                margin = 0.04 * (high - low) or 0.5
+                axes.set_xlim(low - margin, high + margin)
                 axes.tick_params(labelbottom=last)
                 if i == 0:
                     axes.set_title(style.label(tissue, 30), loc="center")
                 if last:
-                    axes.set_xlabel(style.label(row.units, 36))
+                    axes.set_xlabel(style.label(units, 36))
                 if t == 0:
-                    axes.set_ylabel(
-                        style.label(row.name, 18), rotation=0, ha="right", va="center", fontsize=9
-                    )
+                    shown = style.label(name, 18)
+                    axes.set_ylabel(shown, rotation=0, ha="right", va="center", fontsize=9)
         if legend:
-            style.site_legend(figure, counts, counts)
+            style.site_legend(figure, counts)
     return figure
 
 
-def _limits(quartiles: Sequence[FloatArray]) -> tuple[float, float]:
-    low = min(float(part.min()) for part in quartiles)
-    high = max(float(part.max()) for part in quartiles)
-    margin = 0.04 * (high - low) or 0.5
-    return low - margin, high + margin
-
-
-def _draw_quartiles(axes: Axes, row: TissueRow, tissue: int, all_sites: Iterable[str]) -> None:
-    colour, line = style.colours(all_sites), style.line_styles(all_sites)
-    names = sorted(set(row.sites))
+def _draw_quartiles(axes: Axes, quartiles: FloatArray, sites: Sequence[str]) -> None:
+    colour, line = style.colours(sites), style.line_styles(sites)
+    names = sorted(set(sites))
     most = max(_SCANS // len(names), 5)
     top = 0.0
     for name in names:
-        scans = row.quartiles[[site == name for site in row.sites], tissue]
+        scans = quartiles[[site == name for site in sites]]
         scans = scans[np.argsort(scans[:, 1], kind="stable")]
         shown = np.linspace(0, len(scans) - 1, min(len(scans), most)).round().astype(int)
         # A site has the same height however many scans it has.
@@ -169,19 +149,17 @@ def violin_figure(panels: Sequence[ViolinPanel]) -> Figure:
 
     Parameters
     ----------
-    panels : one per kind of number; panels with the groups of the first do not repeat their names.
+    panels : one per kind of number, with the same groups; only the first names them.
 
     Returns
     -------
     A matplotlib figure, which `ndflow.figures.style` turns into a file.
     """
-    names = [[name for name, _ in panel.groups] for panel in panels]
-    named = [i == 0 or names[i] != names[0] for i in range(len(panels))]
-    height = _ROW * max(map(len, names)) + 0.6
-    with style.new_figure(_PANEL_WIDTH * len(panels) + 0.9 * sum(named), height) as figure:
+    height = _ROW * len(panels[0].groups) + 0.6
+    with style.new_figure(_PANEL_WIDTH * len(panels) + 0.9, height) as figure:
         grid = figure.add_gridspec(1, len(panels))
         for i, panel in enumerate(panels):
-            _draw_violins(figure.add_subplot(grid[0, i]), panel, named=named[i])
+            _draw_violins(figure.add_subplot(grid[0, i]), panel, named=i == 0)
     return figure
 
 

@@ -29,7 +29,7 @@ from nibabel.orientations import apply_orientation, io_orientation
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError
-from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.atomic import AnyPath
 from ndflow.files.stream import open_file
 from ndflow.image.mask import BoolArray, Inside
 from ndflow.image.volume import Volume
@@ -140,17 +140,15 @@ def _runs(edges: BoolArray) -> list[tuple[int, int, int]]:
     return found
 
 
-def write_preview(path: AnyPath, preview: Preview) -> None:
-    """Write a preview; an earlier one is replaced."""
+def preview_bytes(preview: Preview) -> bytes:
+    """Return the file of a preview."""
     note = {
         "before": preview.before_window,
         "after": preview.after_window,
         "widths": preview.widths,
         "lesion": preview.lesion,
     }
-    content = encode_png(np.concatenate([preview.before, preview.after]), note)
-    with new_file(path, force=True) as file:
-        file.write(content)
+    return encode_png(np.concatenate([preview.before, preview.after]), note)
 
 
 def read_preview(path: AnyPath) -> Preview:

@@ -1,23 +1,28 @@
-"""Scan: the files of one scan, and what is known about it, on the way in."""
+"""Subject: what is scanned. Images by channel with their masks, and what is known about them."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.mask import AUTO, to_be_found
+from ndflow.image.mask import AUTO, BRAIN, to_be_found
 from ndflow.image.read import Source, files_of
+from ndflow.values import listed, short
 
-_NOTHING: Mapping[str, str] = MappingProxyType({})  # shared, because there may be many scans
+CHANNEL = r"[A-Za-z0-9][A-Za-z0-9_+-]*"  # the name of a channel
+ANY_CHANNEL = "intensity"  # the channel of an image where nobody has said what it shows
+_MOST = 4  # channels
+
+_NOTHING: Mapping[str, str] = {}  # shared, because there may be many subjects
 
 
 class TissueMaps(NamedTuple):
-    """The tissue probability maps of a scan, on its grid; None where there is none."""
+    """The tissue probability maps of a subject, on its grid; None where there is none."""
 
     csf: Source | None = None
     gm: Source | None = None
@@ -40,61 +45,130 @@ class TissueMaps(NamedTuple):
 _NO_MAPS = TissueMaps()
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """One scan; a study may have very many, so it is kept small.
+class Output(NamedTuple):
+    """Where the result of a channel goes, relative to the folder of a study.
 
     Attributes
     ----------
-    image : a path, a nibabel image, or an array.
-    mask : the same; or what to find: ``"auto"``, the foreground, or ``"brain"``; None for all
-        voxels but 0.
-    lesion : a mask of voxels that the density does not see; they are mapped like the others.
-    tissues : its tissue probability maps.
-    subject, site : who was scanned, and where.
-    name : what its results are called in a study, where no two scans share a name.
-    origin : where the user named it, for messages; for example ``"row 7"``.
-    covariates : the other columns of a table, for example ``age``.
-    output, sidecar : in a study, its normalised image and the JSON that describes it, relative to
-        the folder of the study.
-    metadata : what else the sidecar should say.
-    beside : another channel of the same subject, whose grid it must share.
+    name : what the image is called among others.
+    image, sidecar : the normalised image, and the JSON that describes it.
+    metadata : what BIDS wants to know about the image, for the sidecar.
     """
 
-    image: Source
+    name: str
+    image: str
+    sidecar: str
+    metadata: Mapping[str, object] = _NOTHING
+
+
+_NO_OUTPUTS: Mapping[str, Output] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One person at one visit; one channel is the ordinary case of several.
+
+    Attributes
+    ----------
+    images : by channel, all on one grid; or a single image, whose channel is not known.
+    mask, lesion : shared by all channels; the mask may be one to be found, ``auto`` or ``brain``.
+    tissues : the tissue probability maps.
+    person, site : who was scanned, and where, if known.
+    name : its name among others.
+    origin : where the user named it, such as a row of a table.
+    covariates : other columns of the table.
+    outputs : where results go, by channel.
+    """
+
+    images: Mapping[str, Source]
     mask: Source | None = None
     lesion: Source | None = None
     tissues: TissueMaps = _NO_MAPS
-    subject: str | None = None
+    person: str | None = None
     site: str | None = None
     name: str = ""
     origin: str = ""
     covariates: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    output: str = ""
-    sidecar: str = ""
-    metadata: Mapping[str, object] = field(default_factory=lambda: _NOTHING)
-    beside: str | None = None
+    outputs: Mapping[str, Output] = field(default_factory=lambda: _NO_OUTPUTS)
+
+    def __post_init__(self) -> None:
+        """Check the channels; a single image is that of an unnamed channel."""
+        images = self.images if isinstance(self.images, Mapping) else {ANY_CHANNEL: self.images}
+        for name in images:
+            if not isinstance(name, str) or not re.fullmatch(CHANNEL, name):
+                raise InvalidValueError(
+                    f"a channel must have a name of letters, digits, _, + and -, such as T1w, "
+                    f"not {short(name)}"
+                )
+        if not 1 <= len(images) <= _MOST:
+            raise InvalidValueError(
+                f"{len(images)} channels given, but at most {_MOST} are possible; for example "
+                f"T1w=FILE FLAIR=FILE"
+            )
+        object.__setattr__(self, "images", dict(images))
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The names of its channels, in order."""
+        return tuple(self.images)
+
+    @property
+    def image(self) -> Source:
+        """The image of its first channel."""
+        return next(iter(self.images.values()))
 
     @property
     def path(self) -> str:
-        """What messages call it."""
+        """What messages call it: its first image."""
         if isinstance(self.image, str | os.PathLike):
             return os.fspath(self.image)
         return next(iter(files_of(self.image)), "the image")
+
+    @property
+    def output(self) -> Output:
+        """Where the result of its first channel goes."""
+        return self.outputs[self.channels[0]]
 
     @property
     def has_brain_mask(self) -> bool:
         """Whether it has a mask of the brain, and not all voxels but 0, or the foreground."""
         return self.mask is not None and not (to_be_found(self.mask) and self.mask == AUTO)
 
+    @property
+    def finds_brain(self) -> bool:
+        """Whether its brain mask is to be found."""
+        return isinstance(self.mask, str) and self.mask == BRAIN
+
+    @property
+    def mask_channel(self) -> str:
+        """The channel in which the mask is found, if it is to be found."""
+        if not self.finds_brain or len(self.images) == 1:
+            return self.channels[0]
+        found = next((name for name in self.channels if name.lower() in ("t1w", "t1")), None)
+        if found is None:
+            raise InvalidValueError(
+                f"--mask brain: a brain is found in a T1w image, but the channels are "
+                f"{listed(self.channels)}; call the T1w image T1w, or give a mask as a file"
+            )
+        return found
+
+    def alone(self, channel: str) -> Subject:
+        """Return one of its channels by itself."""
+        outputs = {channel: self.outputs[channel]} if channel in self.outputs else {}
+        return replace(self, images={channel: self.images[channel]}, outputs=outputs)
+
     def files(self, *, tissues: bool = False) -> dict[str, tuple[str, ...]]:
         """Return the files that it is read from, by what they are.
 
+        An image is called ``image``, or by its channel where there are several.
+
         Parameters
         ----------
-        tissues : whether the tissue probability maps are read too.
+        tissues : whether its tissue probability maps are read, too.
         """
-        sources = {"image": self.image, "mask": self.mask, "lesion": self.lesion}
+        single = len(self.images) == 1
+        sources = {"image" if single else name: image for name, image in self.images.items()}
+        sources |= {"mask": self.mask, "lesion": self.lesion}  # type: ignore[dict-item]
         if tissues:
             sources |= self.tissues._asdict()
         return {
@@ -104,7 +178,7 @@ class Scan:
         }
 
 
-def count_by_site(scans: Iterable[Scan]) -> dict[str, int]:
-    """Return how many scans each site has; scans whose site is not known do not count."""
-    counts = Counter(scan.site for scan in scans if scan.site)
+def count_by_site(subjects: Iterable[Subject]) -> dict[str, int]:
+    """Return how many subjects each site has; those whose site is not known do not count."""
+    counts = Counter(subject.site for subject in subjects if subject.site)
     return dict(sorted(counts.items()))

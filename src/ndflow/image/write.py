@@ -6,8 +6,9 @@ A file is never held in memory as a whole, and appears complete or not at all.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +41,7 @@ class Written(NamedTuple):
     """
 
     clipped: int
-    sha256: tuple[str, ...]
+    sha256: dict[Path, str]
 
 
 def check_output(
@@ -65,7 +66,7 @@ def write_volume(
     scaling: tuple[float, float] = (1.0, 0.0),
     force: bool = False,
     inputs: Iterable[AnyPath] = (),
-    then: Callable[[Written], None] | None = None,
+    pending: ExitStack | None = None,
 ) -> Written:
     """Write an image with the geometry and the header of another.
 
@@ -79,8 +80,8 @@ def write_volume(
         ``slope · stored + intercept``. Only NIfTI has them.
     force : whether an existing file may be replaced.
     inputs : files that must not be replaced, even with `force`; those of `like` never are.
-    then : called with the result once all is on the disc, just before the image appears under its
-        name. It may write what belongs to the image; if it raises, there is no image either.
+    pending : the image appears under its name when this is closed, and not at all if that is due to
+        an error; by default, at once. So a record can be written first.
 
     Returns
     -------
@@ -104,7 +105,8 @@ def write_volume(
         head, stored = nifti_head(*geometry, single=len(names) == 1, scaling=scaling)
     keep = (*inputs, *(read.file for read in like.files))
     clipped = 0
-    with ExitStack() as stack:
+    with ExitStack() as own:
+        stack = pending or own
         files = [stack.enter_context(new_file(n, force=force, inputs=keep)) for n in names]
         hashed = [Hashed(file) for file in files]
         with ExitStack() as compressors:
@@ -117,12 +119,10 @@ def write_volume(
                 writers[-1].write(piece.view(np.uint8).data)
                 clipped += count
             writers[-1].write(tail)
-        written = Written(clipped, tuple(file.digest() for file in hashed))
-        if then is not None:
-            for file in files:
-                sync(file)
-            then(written)
-    return written
+        for file in files:
+            sync(file)
+        sha256 = {Path(name): file.digest() for name, file in zip(names, hashed, strict=True)}
+    return Written(clipped, sha256)
 
 
 def make_array(

@@ -35,7 +35,7 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.image.mask import MIN_VOXELS, BoolArray, read_mask
 from ndflow.image.read import read_grid, read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options, Scale
 from ndflow.subject.map_voxels import map_array
@@ -49,7 +49,7 @@ from ndflow.subject.target import (
     read_target,
     with_scale,
 )
-from ndflow.subject.voxels import MaskedVolume, count_voxels, error_about, read_scan
+from ndflow.subject.voxels import Voxels, count_voxels, error_about, read_voxels
 from ndflow.transport import IntensityMap
 
 RecordedMap = dict[str, Any]
@@ -181,10 +181,10 @@ class VolumeNormaliser:
     ) -> IntensityMap:
         """Find the map of a volume, from its voxels that count."""
         if chosen.size < MIN_VOXELS:
-            read_scan(Scan(voxels, mask), Options())  # says what is wrong
-        scan = Scan(chosen, None if mask is None else chosen)
-        masked = MaskedVolume(read_volume(chosen), np.ones(chosen.size, np.bool_), [], {})
-        histogram = count_voxels(scan, masked, None).histogram
+            _count(voxels, mask)  # says what is wrong
+        scan = Subject({"image": chosen}, None if mask is None else chosen)
+        read = Voxels((read_volume(chosen),), np.ones(chosen.size, np.bool_), (), {})
+        histogram = count_voxels(scan, read).histogram
         method = method_of(self._options)
         with error_about("the image"):
             fitted = density.fit(histogram, effective_count=Options().effective_count)
@@ -259,13 +259,19 @@ def apply_recorded(
     return map_array(voxels, imap, inside, None)
 
 
+def _count(voxels: NDArray[Any], mask: NDArray[Any] | None) -> None:
+    """Read and count a volume as the commands do, for the sake of their messages."""
+    subject = Subject({"image": voxels}, mask)
+    count_voxels(subject, read_voxels(subject, max_bytes=Options.max_bytes))
+
+
 def _inside(voxels: NDArray[Any], mask: NDArray[Any] | None) -> BoolArray | None:
     """Return which voxels are inside a mask, by the rules of `ndflow.image.mask`."""
     read_grid(voxels)  # refuses what is not a volume of real numbers
     if mask is None:
         return None
     if mask.shape != voxels.shape:
-        read_scan(Scan(voxels, mask), Options())  # says so
+        _count(voxels, mask)  # says so
     if mask.dtype == np.bool_:
         return mask
     turned = mask.ndim <= 3  # in C order, as most arrays are

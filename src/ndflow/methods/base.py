@@ -54,12 +54,14 @@ class DensityModel:
     landmarks : the intensities that some methods look at instead of the density.
     tissues : the tissues of a scan, or of the population that a target represents.
     through_site : of a scan, whether the map of its site has removed the scanner's contrast.
+    marginals : of a scan of several channels, the density of each by itself.
     """
 
     mixture: GaussianMixture
     landmarks: Landmarks | None = None
     tissues: Tissues | TissueModel | None = None
     through_site: bool = False
+    marginals: tuple[GaussianMixture, ...] = ()
 
     @classmethod
     def of_reference(cls, reference: Reference) -> DensityModel:

@@ -17,11 +17,13 @@ from typing import Any
 from ndflow.density import GaussianMixture
 from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel, method_of
+from ndflow.methods.ndflow import solve_together
 from ndflow.methods.solution import Solution
 from ndflow.methods.targets import chosen_density, target_rule
 from ndflow.options import Options
 from ndflow.population import pushforward
 from ndflow.transport import Affine, Chain, align
+from ndflow.values import FloatArray
 
 
 @dataclass(frozen=True)
@@ -66,14 +68,17 @@ class Goal:
     site: SiteMap | None = None
     further: bool = False
 
-    def solve(self, scan: DensityModel) -> Solution:
-        """Return the map for a scan."""
+    def solve(self, scan: DensityModel, rows: FloatArray | None = None) -> Solution:
+        """Return the map for a scan; of several channels, from the values of its voxels, (n, d)."""
+        if rows is not None:
+            return solve_together(scan, self.reference, rows, self.options)
         method = method_of(self.options)
         if self.site is None:
             return method.solve(scan, self.reference, self.options)
         way = self.site.solution
         own = align(scan.mixture)
-        whole = Affine(way.affine.matrix @ own.matrix, way.affine(own.offset))
+        aligned: Affine = way.affine  # type: ignore[assignment]  # of one channel
+        whole = Affine(aligned.matrix @ own.matrix, aligned(own.offset))
         through_site = Chain((own, way.imap))
         if not self.further:
             return replace(way, imap=through_site, affine=whole)

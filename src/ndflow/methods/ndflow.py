@@ -20,9 +20,12 @@ from ndflow.methods.targets import target_rule
 from ndflow.options import Options
 from ndflow.population.tissues import MIDPOINT_LEVELS
 from ndflow.transport import tabulate
+from ndflow.transport.joint import joint_map
 from ndflow.transport.match import check_rules, components_by_rule
 from ndflow.transport.normalising_map import DETERMINED_RANGE, align_and_match, flow_map
+from ndflow.values import FloatArray, plural
 
+EVIDENCE = 10.0  # of several channels, times that of one; chosen on the channels of two patients
 _TOLERANCE = 1e-4  # of a table, in standard deviations of the target
 _SHORTCOMINGS = {
     "l2": (
@@ -127,6 +130,34 @@ def _plain_target(
     return PlainTarget(
         float(np.sqrt((off * off).mean())), float(np.abs(off).max()), plain.divergence
     )
+
+
+# ── several channels ──────────────────────────────────────────────────────────────────────────────
+
+
+def solve_together(
+    source: DensityModel, target: DensityModel, rows: FloatArray, options: Options
+) -> Solution:
+    """Return the map of several channels to a target: of each by itself, then a joint flow.
+
+    Parameters
+    ----------
+    source, target : what is known about the subject, with the density of each channel, and about
+        its target.
+    rows : the values of the subject's voxels, (n, d).
+    options : what the user chose.
+    """
+    found = joint_map(
+        rows,
+        source.marginals,
+        target.mixture,
+        regularisation=options.regularisation,
+        effective_count=EVIDENCE * options.effective_count,
+    )
+    message = "maps of each channel by itself"
+    if found.figures.kept:
+        message = f"{message}, then a joint flow of {plural(found.figures.components, 'component')}"
+    return Solution(found.map, None, message, joint=found.figures)
 
 
 METHODS = (DensityFlow(),)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ndflow.density import GaussianMixture
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap
+from ndflow.transport.joint import JointFigures
 from ndflow.values import Record
 
 
@@ -118,23 +119,30 @@ class Solution:
     Attributes
     ----------
     imap : the map, from the units of the scan to those of the result.
-    affine : the alignment of mean and standard deviation alone.
+    affine : the alignment of mean and standard deviation alone; None of several channels.
     message : how the match ended.
     converged : whether it ended well.
     divergence, target, frozen : see `MatchRecord`.
+    joint : of several channels, what was measured on the way.
     """
 
     imap: IntensityMap
-    affine: Affine
+    affine: Affine | None
     message: str
     converged: bool = True
     divergence: Divergence | None = None
     target: TargetChoice | None = None
     frozen: tuple[int, ...] | None = None
+    joint: JointFigures | None = None
 
     def warnings(self, path: str) -> list[str]:
         """Return what the user should know about the match of the scan at `path`."""
         found = [] if self.converged else [f"{path}: the match to the target {self.message}"]
+        if self.joint is not None and not self.joint.kept:
+            found.append(
+                f"{path}: a joint flow would not bring the channels closer to the target, so each "
+                f"was mapped by itself"
+            )
         if self.frozen == ():
             found.append(
                 f"{path}: --set freeze chooses none of its components; all of them could move"
@@ -143,9 +151,14 @@ class Solution:
 
     def record(self, source: GaussianMixture) -> MatchRecord:
         """Return how the map of a scan with this density was found."""
+        slopes = self._slopes(source)
+        return MatchRecord(self.message, slopes, self.divergence, self.target, self.frozen)
+
+    def _slopes(self, source: GaussianMixture) -> SlopeRange | None:
+        if self.affine is None:  # a map of several channels has no one slope
+            return None
         low, high = source.quantile(DETERMINED_RANGE).tolist()
         slopes = np.exp(self.imap.log_det_jacobian(np.linspace(low, high, 1001)))
         own = abs(float(self.affine.matrix[0, 0]))
         ends = float(slopes.min()), float(slopes.max())
-        slope_range = SlopeRange(ends, (ends[0] / own, ends[1] / own))
-        return MatchRecord(self.message, slope_range, self.divergence, self.target, self.frozen)
+        return SlopeRange(ends, (ends[0] / own, ends[1] / own))

@@ -23,20 +23,19 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.figures.style import colours
 from ndflow.files.atomic import AnyPath, check_new, new_file, reading
-from ndflow.files.model_files import kind_in
 from ndflow.files.tables import MISSING, read_delimited
 from ndflow.methods.base import DensityModel
 from ndflow.options import Options
+from ndflow.reporting.channel_section import (
+    CHANNEL_COLUMNS,
+    CHANNEL_METHODS,
+    channel_densities,
+    channel_entry,
+    read_channel,
+)
 from ndflow.reporting.content import Headline, Page, ScanEntry, SiteEntry, Volumes
 from ndflow.reporting.density_section import headline, populations, site_entries
 from ndflow.reporting.evaluation_section import evaluation_section
-from ndflow.reporting.joint_section import (
-    JOINT_COLUMNS,
-    JOINT_METHODS,
-    joint_densities,
-    joint_entry,
-    read_joint_image,
-)
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
 from ndflow.reporting.montage import montage, shared_windows, thumbnail
 from ndflow.reporting.page import niivue, render
@@ -61,22 +60,21 @@ from ndflow.study.distances import NO_SITE
 from ndflow.study.finished import (
     FinishedStudy,
     PreparedImage,
+    list_page,
+    page_fingerprint,
     preparation_of,
-    read_joint_record,
+    results_fingerprint,
+    studies_in,
     unchanging,
 )
-from ndflow.study.folder import EVALUATION, PROVENANCE, REPORT, SCANS, refuse_foreign_page, signed
-from ndflow.study.joint_plan import JointStudyRecord
-from ndflow.study.page_fingerprint import page_fingerprint
-from ndflow.study.prepare_folder import MEASURES
-from ndflow.study.prepare_records import PreparedRecord
-from ndflow.study.references import read_reference, reference_name
-from ndflow.study.table import read_study_scans
+from ndflow.study.manifest import read_record, refuse_foreign_page
+from ndflow.study.plan import EVALUATION, PROVENANCE, REPORT, reference_name
+from ndflow.study.prepare_tables import MEASURES
+from ndflow.study.references import read_reference
 from ndflow.study.tasks import Outcome, Progress, Silent, read_failures
-from ndflow.subject.channels import listed
 from ndflow.subject.records import StudyRecord
 from ndflow.subject.target import in_units, target_of
-from ndflow.values import plural, whole
+from ndflow.values import listed, plural, whole
 
 SAMPLE, VIEWER = 20, 9  # how many scans a page shows with figures, and in its viewer
 
@@ -137,30 +135,32 @@ def report(
     check_report()
     whole(sample, "sample", 0, 1 << 31)
     whole(viewer, "viewer", 0, 1 << 31)
-    folder = Path(out)
-    path, follow = folder / REPORT, progress or Silent()
-    page_of = _OTHERS.get(kind_in(folder / PROVENANCE) or "")
-    if page_of is None:
-        with unchanging([out]) as (run,):
-            _check_place(path, force)
-            page = _study_page(run, sample, viewer, max_bytes, follow)
+    folder, follow = Path(out), progress or Silent()
+    path = folder / REPORT
+    _check_place(path, force)
+    if not studies_in(folder) and read_record(folder).is_preparation:
+        with reading([folder]):
+            page = _prepared_page(folder, sample, follow)
             fingerprint = page_fingerprint(folder)
     else:
-        with reading([folder]):
-            _check_place(path, force)
-            page = page_of(folder, sample, follow)
+        with unchanging([out]) as (run,):
+            several = len(run.record.channels) > 1
+            page = (
+                _channels_page(run, sample, follow)
+                if several
+                else _study_page(run, sample, viewer, max_bytes, follow)
+            )
             fingerprint = page_fingerprint(folder)
     return _write(path, replace(page, title=title or page.title), fingerprint, force)
 
 
-def write_channel_index(out: Path, channels: Sequence[str], *, force: bool = False) -> Path:
-    """Write the page about all channels of a study, with links to the page of each.
+def write_channel_index(out: Path, channels: Sequence[str]) -> Path:
+    """Write the report about all channels of a study, with links to that of each.
 
     Parameters
     ----------
-    out : the folder, in which each channel has a study of its own.
-    channels : their names.
-    force : whether to replace a page that was edited since ndflow wrote it.
+    out : the folder of the studies.
+    channels : whose studies are in folders of these names.
     """
     links, failures, done = [], [], []
     for name in channels:
@@ -172,16 +172,18 @@ def write_channel_index(out: Path, channels: Sequence[str], *, force: bool = Fal
         address = quote(f"{name}/{REPORT}") if (out / name / REPORT).exists() else ""
         links.append((name, address, f"{preset}; to check: {check or 'none'}"))
         failures += [(f"{name}: {scan}", cause, hint) for scan, cause, hint in failed]
-        done.append(f"{plural(record.normalised or 0, 'scan')} of {name}")
+        done.append(f"{plural(record.done.get('normalise', 0), 'scan')} of {name}")
     sentence = f"{listed(done)} were normalised, and {len(failures) or 'none'} failed."
     page = Page(out.name, "", Headline(sentence), links=links, failures=failures)
-    return _write(out / REPORT, page, "", force)
+    return _write(out / REPORT, page, "", force=True)
 
 
 def _write(path: Path, page: Page, fingerprint: str, force: bool) -> Path:
     bundle = niivue() if any(scan.volumes for scan in page.scans) else None
-    content = signed(render(page, bundle=bundle, fingerprint=fingerprint))
+    content = render(page, bundle=bundle, fingerprint=fingerprint).encode("utf-8", "replace")
     _check_place(path, force)  # again, because making a page takes a while
+    path.unlink(missing_ok=True)  # never one that the record does not list
+    list_page(path.parent, content)
     with new_file(path, force=True) as file:
         file.write(content)
     return path
@@ -215,7 +217,7 @@ def _target(run: FinishedStudy) -> DensityModel:
     """Return the reference in the units of the result."""
     study = run.study
     path = str(study.folder / reference_name(None))
-    model = DensityModel.of_reference(read_reference(path))
+    model = DensityModel.of_reference(read_reference(path, study.channels))
     return in_units(target_of(model, True, path, study.options), study.options)
 
 
@@ -308,41 +310,49 @@ def _not_shown(problem: str) -> Doubt:
     return Doubt("not shown", text, "check that its files are where they were")
 
 
-def _joint_page(folder: Path, sample: int, progress: Progress) -> Page:
-    record = read_joint_record(folder)
-    listing = read_study_scans(folder / SCANS)
-    scans = [scan for scan in listing if (folder / scan.sidecar).exists()]
-    step = _steps(progress, len(scans))
+def _channels_page(run: FinishedStudy, sample: int, progress: Progress) -> Page:
+    """Return the page of a study whose channels were normalised together."""
+    folder, record, names = run.study.folder, run.record, run.record.channels
+    pairs = [(scan, channel) for scan in run.study.scans for channel in names]
+    step = _steps(progress, len(pairs))
     images = []
-    for scan in scans:
-        images.append(read_joint_image(folder, scan))
+    for scan, channel in pairs:
+        images.append(read_channel(run.study, scan, channel))
         step()
     images.sort(key=lambda one: not one.flags)  # those to check come first
-    names = record.channel_names
-    done = record.normalised or 0
+    done = len(run.study.scans)
     return _page(
         folder,
         f"{listed(names)} of {_were(done, 'subject')} normalised together",
-        [joint_entry(one, embedded=place < sample) for place, one in enumerate(images)],
-        populations=joint_densities(images, names),
+        [channel_entry(one, embedded=place < sample) for place, one in enumerate(images)],
+        populations=channel_densities(images, _target(run).mixture, names),
         densities="Joint densities",
         wide_densities=True,
-        columns=JOINT_COLUMNS,
-        methods=JOINT_METHODS,
+        columns=CHANNEL_COLUMNS,
+        methods=CHANNEL_METHODS,
         facts=_facts(
             record,
             ("Channels", ", ".join(names)),
             ("Subjects", f"{done} normalised, {len(read_failures(folder))} failed"),
             ("Reference", record.reference or "made from these subjects"),
         ),
+        **_evaluations(run),
     )
 
 
+def _evaluations(run: FinishedStudy) -> dict[str, Any]:
+    """Return what the evaluation of each channel says, one after the other."""
+    parts: dict[str, list[Any]] = {}
+    for name in run.record.channels:
+        study = replace(run.study, scans=[scan.alone(name) for scan in run.study.scans])
+        found = evaluation_section(run.study.folder / EVALUATION / name, results_fingerprint(study))
+        for what, own in found.items():
+            parts.setdefault(what, []).extend(own)
+    return dict(parts)
+
+
 def _prepared_page(folder: Path, sample: int, progress: Progress) -> Page:
-    record = PreparedRecord.read(folder / PROVENANCE)
-    if not record.finished:
-        cause = "holds a preparation that was stopped"
-        raise FileError(folder, cause, "run the same command again to finish it")
+    record = read_record(folder)
     columns, rows = read_delimited(folder / MEASURES)
     step = _steps(progress, len(rows))
     scans = []
@@ -379,10 +389,6 @@ def _prepared_page(folder: Path, sample: int, progress: Progress) -> Page:
     )
 
 
-# Folders that are no study of one channel, by the kind of their records.
-_OTHERS = {PreparedRecord.kind: _prepared_page, JointStudyRecord.kind: _joint_page}
-
-
 def _page(folder: Path, said: Headline | str, scans: Sequence[ScanEntry], **parts: Any) -> Page:
     """Return the page of a folder: what all have, and the parts that are given.
 
@@ -415,7 +421,7 @@ def _were(count: int, noun: str) -> str:
     return f"{plural(count, noun)} {'was' if count == 1 else 'were'}"
 
 
-def _facts(record: StudyRecord | PreparedRecord, *own: tuple[str, str]) -> list[tuple[str, str]]:
+def _facts(record: StudyRecord, *own: tuple[str, str]) -> list[tuple[str, str]]:
     """Return what was run, as pairs of a name and a value."""
     return [
         ("Command", shlex.join(record.command)),

@@ -1,24 +1,31 @@
-"""A whole study from Python: run it, and write its report."""
+"""Whole studies and preparations from Python."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Unpack
 from warnings import warn
 
-from ndflow.errors import NdflowError
+from ndflow.errors import InvalidValueError, NdflowError
 from ndflow.files.atomic import AnyPath
-from ndflow.image.mask import Unmasked, found_for
-from ndflow.options import Keywords, Options, PresetName, documented
+from ndflow.image.mask import Unmasked
+from ndflow.options import (
+    Keywords,
+    NoMask,
+    Options,
+    Preparing,
+    PresetName,
+    Space,
+    TissueSource,
+    documented,
+)
 from ndflow.reporting.build import report as write_report
-from ndflow.study.page_fingerprint import page_is_current
-from ndflow.study.passes import Summary
-from ndflow.study.plan import ANY_CHANNEL, Study
-from ndflow.study.prepared_study import preparing_for, with_preparation
-from ndflow.study.references import with_choices
-from ndflow.study.run import run_cohort
-from ndflow.study.table import named_scans, read_table
+from ndflow.study.assemble import Asked, assemble, assemble_preparation, preparing_for
+from ndflow.study.finished import page_is_current
+from ndflow.study.run import Summary, run_study
+from ndflow.study.table import read_table
 from ndflow.study.tasks import Progress, Silent
 from ndflow.subject.presets import Choices
 from ndflow.values import path_like
@@ -30,7 +37,8 @@ def cohort(
     out: AnyPath,
     *,
     reference: AnyPath | None = None,
-    channel: str = ANY_CHANNEL,
+    channels: str | Sequence[str] = (),
+    joint: bool = False,
     mask: Unmasked | None = None,
     prepare: bool = False,
     preset: PresetName = "auto",
@@ -47,7 +55,8 @@ def cohort(
     table : TSV or CSV with one row per scan, see ``ndflow cohort --help``.
     out : the folder for the results.
     reference : a reference instead of one made from these scans: its path, or ``"builtin:T1w"``.
-    channel : what the images show, for example ``"T1w"``.
+    channels : what the images show, for example ``"T1w"``; or the columns of several channels.
+    joint : whether several channels are normalised together.
     mask : of scans without one: ``"brain"``, to be found in T1w images (OUT/masks); ``"auto"``, the
         foreground; or ``"nonzero"``, all voxels but 0. By default ``"nonzero"``, or ``"brain"``
         with `prepare`.
@@ -74,36 +83,95 @@ def cohort(
     Examples
     --------
     >>> import ndflow
-    >>> ndflow.cohort("study.tsv", "out", channel="T1w")  # doctest: +SKIP
+    >>> ndflow.cohort("study.tsv", "out", channels="T1w")  # doctest: +SKIP
     """
     path_like(table, "table")
     path_like(out, "out")
-    choices = Choices(preset, options)
-    chosen = Options(**choices.options)
-    listed = read_table(table)
-    for text in listed.warnings:
+    names = (channels,) if isinstance(channels, str) else tuple(channels)
+    if joint and len(names) < 2:
+        raise InvalidValueError("joint: name several channels, for example ['T1w', 'FLAIR']")
+    if len(names) > 1 and not joint:
+        raise InvalidValueError(
+            "channels: several are normalised together, with joint=True; run one at a time for "
+            "each by itself"
+        )
+    listing = read_table(table, names)
+    for text in listing.warnings:
         warn(text, stacklevel=2)
-    preparing = preparing_for(prepare, mask)
-    study = Study(
-        Path(out).absolute(),
-        named_scans(listed.scans, unmasked=None if prepare else found_for(mask)),
-        options=chosen,
-        given=None if reference is None else str(reference),
-        channel=channel,
-        jobs=jobs,
-        scheduler=scheduler,
-        table=str(table),
-    )
-    if preparing is not None:
-        study = with_preparation(study, Path(table).absolute().parent, preparing)
-    study, following = with_choices(study, choices), progress or Silent()
-    summary = run_cohort(study, following, force=chosen.force)
+    preparing, unmasked = preparing_for(prepare, mask)
+    given = None if reference is None else str(reference)
+    asked = Asked(Choices(preset, options), given, preparing, unmasked, jobs, scheduler)
+    study, following = assemble(listing, Path(out).absolute(), asked), progress or Silent()
+    summary = run_study(study, following)
     able = all(find_spec(package) is not None for package in ("jinja2", "matplotlib"))
     if report and able and summary.done and not page_is_current(study.folder):
+        limit, force = study.options.max_bytes, study.options.force
         try:
-            write_report(
-                study.folder, max_bytes=chosen.max_bytes, force=chosen.force, progress=following
-            )
+            write_report(study.folder, max_bytes=limit, force=force, progress=following)
         except NdflowError as error:  # the study itself is done
             warn(f"the report was not written: {error}", stacklevel=2)
     return summary
+
+
+def prepare(
+    table: AnyPath,
+    out: AnyPath,
+    *,
+    channel: str | None = None,
+    mask: NoMask = Preparing.mask,
+    tissues: TissueSource = Preparing.tissues,
+    no_bias_field: bool = Preparing.no_bias_field,
+    space: Space = Preparing.space,
+    resolution: float | None = Preparing.resolution,
+    max_bytes: int = Options.max_bytes,
+    force: bool = False,
+    jobs: int = 1,
+    scheduler: str | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """Prepare raw scans for a study, as ``ndflow prepare`` does.
+
+    Parameters
+    ----------
+    table : TSV or CSV with one row per scan, see ``ndflow prepare --help``.
+    out : the folder for the results.
+    channel : what the images show. Default: the end of each file name, if that is known, or T1w.
+    mask, tissues, no_bias_field, space, resolution : how, see `ndflow.options.Preparing`.
+    max_bytes : refuse files with more bytes than this when decompressed.
+    force : whether the folder may hold something else, and results may be replaced that somebody
+        has changed, for example a mask.
+    jobs : how many scans at a time, each in a process of its own; -1 for one per core.
+    scheduler : instead, the address of a Dask scheduler, or its file.
+    progress : follows how far the run has come.
+
+    Returns
+    -------
+    Summary
+        How many scans were prepared, which failed, which to check by eye, and the table for
+        `ndflow.cohort`.
+
+    Raises
+    ------
+    FileError, InvalidValueError
+        Where the scans as a whole cannot be prepared. Single scans that fail are reported.
+
+    Examples
+    --------
+    >>> import ndflow
+    >>> summary = ndflow.prepare("raw.tsv", "prepared")  # doctest: +SKIP
+    >>> ndflow.cohort(summary.table, "out", proportions="tissue")  # doctest: +SKIP
+    """
+    path_like(table, "table")
+    path_like(out, "out")
+    listing = read_table(table, (channel,) if channel else ())
+    for text in listing.warnings:
+        warn(text, stacklevel=2)
+    study = assemble_preparation(
+        listing,
+        Path(out).absolute(),
+        Preparing(mask, tissues, no_bias_field, space, resolution),
+        Options(max_bytes=max_bytes, force=force),
+        jobs=jobs,
+        scheduler=scheduler,
+    )
+    return run_study(study, progress or Silent())

@@ -1,20 +1,20 @@
 """The content of a report, as plain values: nothing is read and nothing is laid out here.
 
 A `Page` lists its parts in reading order. All text is plain text, from whatever table it comes;
-only `Picture.svg` is markup, and is cleaned when it is shown (see `ndflow.reporting.svg`).
+only `Picture.svg` is markup, and is cleaned when it is shown (see `ndflow.reporting.page`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ndflow.doubt import Doubt
 from ndflow.evaluation.summary import Section
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """A drawing, a description for those who cannot see it, and a caption."""
 
     svg: bytes
@@ -31,8 +31,7 @@ class Column:
     shown: bool = False
 
 
-@dataclass(frozen=True)
-class Montage:
+class Montage(NamedTuple):
     """One slice of a scan of each site, before and after, in one grey window each.
 
     Attributes
@@ -50,67 +49,44 @@ class Montage:
 
 
 @dataclass(frozen=True)
-class Slices:
+class PreparedPicture:
+    """The picture for quality control of a prepared scan.
+
+    Attributes
+    ----------
+    link : where the picture lies, relative to the page; empty if it does not lie beside it.
+    png : the picture itself, where the page contains it; None otherwise.
+    width, height : in pixels.
+    """
+
+    link: str
+    png: bytes | None
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class Slices(PreparedPicture):
     """Three slices of a scan side by side, before and after: the file of its preview.
 
     The picture has twice the height given here: before above, after below.
 
     Attributes
     ----------
-    link : where the picture lies, relative to the page; empty if it does not lie beside it.
-    png : the picture itself, where the page contains it; None otherwise.
-    width, height : of each half, in pixels.
     before, after : the intensities that are black and white in each half.
     lesion : the outline of the lesion in each half, a path of SVG; empty where there is none.
     """
 
-    link: str
-    png: bytes | None
-    width: int
-    height: int
     before: tuple[float, float]
     after: tuple[float, float]
     lesion: str = ""
 
 
-@dataclass(frozen=True)
-class PreparedPicture:
-    """The picture for quality control of a prepared scan; `link` and `png` as for `Slices`."""
-
-    link: str
-    png: bytes | None
-    width: int
-    height: int
-
-
-@dataclass(frozen=True)
-class Volumes:
+class Volumes(NamedTuple):
     """A scan before and after: small NIfTI-1 volumes, compressed (``.nii.gz``), on one grid."""
 
     before: bytes
     after: bytes
-
-
-@dataclass(frozen=True)
-class Curves:
-    """What the page draws when the row of a scan is opened: lists of points, all of one length.
-
-    Attributes
-    ----------
-    x, histogram, mixture : intensities as scanned, the density of the voxels and of the mixture.
-    map, alignment : the intensity map at `x`, and alignment in mean and standard deviation alone.
-    y, result, target : intensities after normalisation, the density of the voxels there, and that
-        of the target.
-    """
-
-    x: Sequence[float]
-    histogram: Sequence[float]
-    mixture: Sequence[float]
-    map: Sequence[float]
-    alignment: Sequence[float]
-    y: Sequence[float]
-    result: Sequence[float]
-    target: Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -124,7 +100,11 @@ class ScanEntry:
     flags : what to check; a scan without any is as it should be.
     thumbnail : a small PNG of it after normalisation.
     slices : of it before and after.
-    curves : its density and its map.
+    curves : lists of points, all of one length, that the page draws when the row is opened:
+        ``x``, ``histogram``, ``mixture``, intensities as scanned, the density of the voxels and of
+        the mixture; ``map``, ``alignment``, the intensity map at ``x``, and alignment in mean and
+        standard deviation alone; ``y``, ``result``, ``target``, intensities after normalisation,
+        the density of the voxels there, and that of the target.
     volumes : of its voxels, for the viewer.
     notes : other sentences about it.
     prepared : how its preparation looks.
@@ -136,7 +116,7 @@ class ScanEntry:
     flags: Sequence[Doubt] = ()
     thumbnail: bytes | None = None
     slices: Slices | None = None
-    curves: Curves | None = None
+    curves: Mapping[str, Sequence[float]] = field(default_factory=dict)
     volumes: Volumes | None = None
     notes: Sequence[str] = ()
     prepared: PreparedPicture | None = None
@@ -156,8 +136,7 @@ class SiteEntry:
     sentence: str = ""
 
 
-@dataclass(frozen=True)
-class Headline:
+class Headline(NamedTuple):
     """What was achieved: a sentence, and a few (label, value) numbers with a title."""
 
     sentence: str
@@ -165,16 +144,7 @@ class Headline:
     title: str = ""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What an evaluation says of a run: a title, and sentences under a few headings."""
-
-    title: str
-    parts: Sequence[tuple[str, Sequence[str]]]
-
-
-@dataclass(frozen=True)
-class Preparation:
+class Preparation(NamedTuple):
     """How scans were prepared: sentences, and (name, colour) of the outlines in the pictures."""
 
     sentences: Sequence[str]
@@ -202,7 +172,8 @@ class Page:
     windows : the intensities that are black and white in the grey window that all scans share,
         before and after; None where there are no pictures.
     preparation : how scans were prepared by ndflow.
-    verdicts, tables, pictures : of the evaluation.
+    verdicts, tables, pictures : of the evaluation. It says of each run a title, and sentences under
+        a few headings.
     methods : a paragraph for a paper.
     citation : BibTeX.
     facts : (name, value): versions, options, sites, counts.
@@ -226,7 +197,7 @@ class Page:
     done: str = "normalised"
     windows: tuple[tuple[float, float], tuple[float, float]] | None = None
     preparation: Preparation | None = None
-    verdicts: Sequence[Verdict] = ()
+    verdicts: Sequence[tuple[str, Sequence[tuple[str, Sequence[str]]]]] = ()
     tables: Sequence[Section] = ()
     pictures: Sequence[Picture] = ()
     methods: str = ""

@@ -18,44 +18,41 @@ from ndflow.figures.style import colours, svg
 from ndflow.methods.base import DensityModel
 from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.content import Headline, Picture, SiteEntry
-from ndflow.reporting.scan_section import ScanSummary, densities_by_site
+from ndflow.reporting.scan_section import ScanSummary
 from ndflow.study.distances import SiteDistances, site_distances
-from ndflow.values import plural
+from ndflow.values import FloatArray, plural
 
 _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis
-_CONDITIONS = {"raw": "unnormalised", "aligned": "aligned", "result": "normalised"}
 _ROOM = 1.25  # of the highest average of a site: the height of an axis
 _MOST_SITES = 12  # with pictures of their own
-_POINTS = 300  # of a curve
+_POINTS, _RAW_POINTS = 300, 400  # of a curve; of one of an unnormalised scan
+_DARK = 0.05  # the share of voxels that may lie below a logarithmic axis
 
 
 def _distances(scans: Sequence[ScanSummary]) -> SiteDistances | None:
     """Return how far apart sites are under each condition; of one site, its scans."""
-    quantiles = [[scan.quantiles(condition) for condition in _CONDITIONS] for scan in scans]
-    return site_distances(np.array(quantiles), [scan.scan.site for scan in scans])
+    quantiles = np.array([list(scan.quantiles.values()) for scan in scans])
+    return site_distances(quantiles, [scan.scan.site for scan in scans])
 
 
 def headline(scans: Sequence[ScanSummary], sites: Sequence[str]) -> Headline:
     """Return what was achieved: how far sites lie apart, compared with alignment alone."""
     found = _distances(scans)
     if found is None:
-        return Headline("There is one scan, and nothing to compare it with.", [])
-    raw, aligned, result = (
-        f"{apart:.3g}" for apart in (found.raw, found.aligned, found.normalised)
-    )
-    what, apart = (
-        (f"the {plural(len(sites), 'site')}", "apart")
+        return Headline("There is one scan, and nothing to compare it with.")
+    numbers = (found.raw, found.aligned, found.normalised)
+    raw, aligned, result = (f"{number:.3g}" for number in numbers)
+    what, apart, between = (
+        (plural(len(sites), "site"), "apart", "between sites")
         if len(sites) > 1
-        else (f"the {plural(len(scans), 'scan')}", "from their average")
+        else (plural(len(scans), "scan"), "from their average", "of scans from their average")
     )
-    sentence = (
-        f"Histograms of {what} lie {result} standard deviations {apart}; aligning mean and "
-        f"standard deviation alone leaves {aligned} (unnormalised: {raw})."
+    return Headline(
+        f"Histograms of the {what} lie {result} standard deviations {apart}; aligning mean and "
+        f"standard deviation alone leaves {aligned} (unnormalised: {raw}).",
+        [("normalised", result), ("aligned in mean and sd", aligned), ("unnormalised", raw)],
+        f"Distance {between}, in standard deviations",
     )
-    labels = ("normalised", "aligned in mean and sd", "unnormalised")
-    numbers = list(zip(labels, (result, aligned, raw), strict=True))
-    between = "between sites" if len(sites) > 1 else "of scans from their average"
-    return Headline(sentence, numbers, f"Distance {between}, in standard deviations")
 
 
 def populations(
@@ -68,18 +65,14 @@ def populations(
     scans, sites : of the study.
     target : the reference in the units of the result.
     """
-    raw = densities_by_site(scans, "raw", logarithmic=_needs_logarithm(scans))
-    panels = [
-        DensityPanel("unnormalised", *raw, units="intensity", logarithmic=_needs_logarithm(scans)),
-        *_comparable(scans, target).values(),
-    ]
-    tallest = _tallest(panels[1:])
+    comparable = _comparable(scans, target)
+    axes = [None, *[_tallest(comparable)] * len(comparable)]
     return [
         Picture(
-            svg(density_picture(panel, sites=sites, tallest=tallest if number else None)),
+            svg(density_picture(panel, sites=sites, tallest=tallest)),
             f"Densities of all scans by site, {panel.title}",
         )
-        for number, panel in enumerate(panels)
+        for panel, tallest in zip([_unnormalised(scans), *comparable], axes, strict=True)
     ]
 
 
@@ -98,7 +91,7 @@ def site_entries(
     """
     palette = colours(sites)
     panels = _comparable(scans, target)
-    tallest = _tallest(panels.values())
+    tallest = _tallest(panels)
     entries = []
     for number, name in enumerate(sites):
         own = [scan for scan in scans if scan.site == name]
@@ -112,7 +105,7 @@ def site_entries(
         if name in balance:
             sentence += f" {_weighted(balance[name])}"
         pictures = []
-        for panel in panels.values() if number < _MOST_SITES else ():
+        for panel in panels if number < _MOST_SITES else ():
             alone = panel._replace(densities={name: panel.densities[name]})
             drawn = svg(density_picture(alone, sites=sites, tallest=tallest))
             pictures.append(Picture(drawn, f"Densities of the scans of {name}, {panel.title}"))
@@ -140,30 +133,47 @@ def _number(value: float) -> str:
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 
 
-def _comparable(scans: Sequence[ScanSummary], target: DensityModel) -> dict[str, DensityPanel]:
+def _unnormalised(scans: Sequence[ScanSummary]) -> DensityPanel:
+    """Return the densities as scanned, on a logarithmic axis if sites are that far apart."""
+    curves = [scan.curves["raw"] for scan in scans]
+    low, high = min(x[0] for x, _ in curves), max(x[-1] for x, _ in curves)
+    medians = [float(np.median(scan.quantiles["raw"])) for scan in scans]
+    dark = [float(np.interp(_DARK, QUANTILE_LEVELS, scan.quantiles["raw"])) for scan in scans]
+    logarithmic = min(dark) > 0 and max(medians) > _LOGARITHMIC * min(medians)
+    x = np.linspace(low, high, _RAW_POINTS)
+    if logarithmic:
+        least = min(float(scan.model.mixture.quantile(_DARK)) for scan in scans)
+        x = np.geomspace(max(low, least / 2), high, _RAW_POINTS)
+    lines = _by_site(scans, curves, x)
+    return DensityPanel("unnormalised", x, lines, units="intensity", logarithmic=logarithmic)
+
+
+def _comparable(scans: Sequence[ScanSummary], target: DensityModel) -> list[DensityPanel]:
     """Return the densities aligned and normalised, in the same units and at the same points."""
     mean = float(target.mixture.mean()[0])
     sd = float(np.sqrt(target.mixture.covariance()[0, 0]))
-    x = np.linspace(*_ends(scans, mean, sd), _POINTS)
-    return {
-        condition: DensityPanel(
-            _CONDITIONS[condition],
-            *densities_by_site(scans, condition, units=(mean, sd), x=x),
-            units="normalised intensity",
-        )
-        for condition in ("aligned", "result")
-    }
-
-
-def _ends(scans: Sequence[ScanSummary], mean: float, sd: float) -> tuple[float, float]:
-    """Return where axes begin and end: where the curve of the median scan does."""
-    curves = [
-        scan.curve(condition, (mean, sd))[0]
-        for scan in scans
-        for condition in ("aligned", "result")
+    curves = {"aligned": [], "normalised": [scan.curves["result"] for scan in scans]}
+    for scan in scans:
+        y, density = scan.curves["aligned"]
+        curves["aligned"].append((mean + sd * y, density / sd))
+    # From where the curve of the median scan begins to where it ends.
+    ends = [(y[0], y[-1]) for own in curves.values() for y, _ in own]
+    low, high = np.median(ends, axis=0).tolist()
+    x = np.linspace(low, high, _POINTS)
+    return [
+        DensityPanel(title, x, _by_site(scans, own, x), units="normalised intensity")
+        for title, own in curves.items()
     ]
-    low, high = (float(np.median([y[end] for y in curves])) for end in (0, -1))
-    return low, high
+
+
+def _by_site(
+    scans: Sequence[ScanSummary], curves: Sequence[tuple[FloatArray, FloatArray]], x: FloatArray
+) -> dict[str, list[FloatArray]]:
+    """Return the density of every scan at some intensities, by site."""
+    found: dict[str, list[FloatArray]] = {}
+    for scan, (y, density) in zip(scans, curves, strict=True):
+        found.setdefault(scan.site, []).append(np.interp(x, y, density, left=0, right=0))
+    return found
 
 
 def _tallest(panels: Iterable[DensityPanel]) -> float:
@@ -172,9 +182,3 @@ def _tallest(panels: Iterable[DensityPanel]) -> float:
         for panel in panels
         for lines in panel.densities.values()
     )
-
-
-def _needs_logarithm(scans: Sequence[ScanSummary]) -> bool:
-    medians = [float(scan.quantiles("raw")[scan.quantiles("raw").size // 2]) for scan in scans]
-    least = min(float(np.interp(0.05, QUANTILE_LEVELS, scan.quantiles("raw"))) for scan in scans)
-    return least > 0 and max(medians) > _LOGARITHMIC * min(medians)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from ndflow.errors import FileError
-from ndflow.evaluation.measure import TISSUE_ROWS
 from ndflow.evaluation.save import VERDICT
 from ndflow.evaluation.summary import ABOUT, TISSUES_TITLE, Section
+from ndflow.evaluation.tissues import TISSUE_ROWS
 from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
-from ndflow.reporting.content import Picture, Verdict
-from ndflow.study.folder import EVALUATION_RECORD
+from ndflow.reporting.content import Picture
+from ndflow.study.plan import EVALUATION_RECORD
 from ndflow.subject.records import EvaluationRecord
 
 _ABOUT = {
@@ -83,22 +83,21 @@ def evaluation_section(folder: Path, fingerprint: str) -> dict[str, Any]:
     }
 
 
-def _verdicts(path: Path) -> list[Verdict]:
+def _verdicts(path: Path) -> list[tuple[str, list[tuple[str, list[str]]]]]:
     """Return what an evaluation says of each run, if anything."""
     if not path.exists():
         return []
+    text = read_text(path, max_bytes=_MAX_BYTES).replace("\n  ", " ")  # unwrapped
     found = []
-    for block in read_text(path, max_bytes=_MAX_BYTES).strip().split("\n\n"):
+    for block in text.strip().split("\n\n"):
         title, *lines = block.splitlines()
         parts: list[tuple[str, list[str]]] = []
         for line in lines:
             if line.startswith("- "):
                 parts[-1][1].append(line[2:])
-            elif line.startswith("  "):
-                parts[-1][1][-1] += f" {line.strip()}"
             else:
                 parts.append((line, []))
-        found.append(Verdict(title, parts))
+        found.append((title, parts))
     return found
 
 
@@ -109,24 +108,14 @@ def _tables(folder: Path, covariate: str) -> list[Section]:
         if path.exists():
             columns, read = read_delimited(path, delimiter="\t")
             rows = [dict(zip(columns, cells, strict=True)) for _, cells in read]
-            head, lines = _pivoted(rows, *_LAYOUTS[name]) if name in _LAYOUTS else _plain(rows)
+            head, lines = _arranged(rows, *_LAYOUTS.get(name, (["condition"], _plain)))
             note = f"{note} All digits: evaluation/{name}.tsv."
             found.append(Section(title.replace("the covariate", covariate), note, head, lines))
     return found
 
 
-def _plain(rows: Sequence[_Row]) -> tuple[list[str], list[list[str]]]:
-    """Return head and cells of a table as it is, with numbers shortened."""
-    head = [column.replace("_", " ") for column in rows[0]]
-    cells = [
-        [cell if column == "condition" else _shortened(cell) for column, cell in row.items()]
-        for row in rows
-    ]
-    return head, cells
-
-
-def _pivoted(
-    rows: Sequence[_Row], keys: Sequence[str], column: str, cell: Callable[[_Row], str]
+def _arranged(
+    rows: Sequence[_Row], keys: Sequence[str], cells: Callable[[_Row], _Row]
 ) -> tuple[list[str], list[list[str]]]:
     """Return head and cells of a table with one line for all rows that share some keys.
 
@@ -134,44 +123,56 @@ def _pivoted(
     ----------
     rows : as they were written.
     keys : the columns that the rows of a line share.
-    column : the name of the column that a row belongs to, from its parts.
-    cell : what a row says.
+    cells : what a row says, by the columns of the line.
     """
     lines: dict[tuple[str, ...], dict[str, str]] = {}
     for row in rows:
-        # Blanks at which no line is broken.
-        text = cell(row).replace("-", "−").replace(" ", "\N{NO-BREAK SPACE}")
-        lines.setdefault(tuple(row[key] for key in keys), {})[column.format(**row)] = text
-    names = list(next(iter(lines.values())))
-    return [*keys, *names], [[*shared, *own.values()] for shared, own in lines.items()]
+        lines.setdefault(tuple(row[key] for key in keys), {}).update(cells(row))
+    head = [*keys, *next(iter(lines.values()))]
+    cells_of = [[*shared, *own.values()] for shared, own in lines.items()]
+    return [column.replace("_", " ") for column in head], cells_of
 
 
-def _quartile(row: _Row) -> str:
-    less = row["paired_holm"] != "n/a" and float(row["paired_holm"]) < _SIGNIFICANT
+def _plain(row: _Row) -> _Row:
+    return {column: _shortened(row[column]) for column in row if column != "condition"}
+
+
+def _quartile(row: _Row) -> _Row:
     mean = f"{float(row['mean']) + 0.0:.2f}".replace("-0.00", "0.00")
-    return f"{mean} ± {float(row['sd']):.3f}{'*' * less}"
+    text = f"{mean} ± {float(row['sd']):.3f}{_mark(row['paired_holm'])}"
+    return {f"{row['tissue']} Q{row['quartile']}": _unbroken(text)}
 
 
-def _correlation(row: _Row) -> str:
-    mark = "*" * (float(row["p"]) < _SIGNIFICANT)
-    return f"{float(row['correlation']):.2f}{mark} [{_interval(row, 'correlation')}]"
+def _correlation(row: _Row) -> _Row:
+    return {row["tissue"]: _estimate(row, "correlation", _mark(row["p"]))}
 
 
-def _agreement(row: _Row) -> str:
-    if "n/a" in (row["icc"], row["icc_low"], row["icc_high"]):
-        return _shortened(row["icc"])
-    return f"{float(row['icc']):.2f} [{_interval(row, 'icc')}]"
+def _agreement(row: _Row) -> _Row:
+    return {f"icc {row['tissue']}": _estimate(row, "icc")}
 
 
-def _interval(row: _Row, name: str) -> str:
-    return f"{float(row[f'{name}_low']):.2f}, {float(row[f'{name}_high']):.2f}"
+def _estimate(row: _Row, name: str, mark: str = "") -> str:
+    """Return an estimate with its interval."""
+    parts = (row[name], row[f"{name}_low"], row[f"{name}_high"])
+    if "n/a" in parts:
+        return _shortened(row[name])
+    value, low, high = (f"{float(part):.2f}" for part in parts)
+    return _unbroken(f"{value}{mark} [{low}, {high}]")
+
+
+def _mark(p: str) -> str:
+    return "*" if p != "n/a" and float(p) < _SIGNIFICANT else ""
+
+
+def _unbroken(text: str) -> str:
+    return text.replace("-", "−").replace(" ", "\N{NO-BREAK SPACE}")
 
 
 # Tables with several rows per condition, as in the paper's Table 1.
-_LAYOUTS: dict[str, tuple[Sequence[str], str, Callable[[_Row], str]]] = {
-    "tissue": (["condition"], "{tissue} Q{quartile}", _quartile),
-    "covariate": (["condition", "covariate"], "{tissue}", _correlation),
-    "reliability": (["condition", "subjects"], "icc {tissue}", _agreement),
+_LAYOUTS: dict[str, tuple[list[str], Callable[[_Row], _Row]]] = {
+    "tissue": (["condition"], _quartile),
+    "covariate": (["condition", "covariate"], _correlation),
+    "reliability": (["condition", "subjects"], _agreement),
 }
 
 

@@ -43,20 +43,13 @@ def shared_windows(
     """
     of_sites: dict[str, list[Window]] = {}
     for scan in scans:
-        one = previews.get(scan.scan.name)
-        if one is not None:
-            of_sites.setdefault(scan.site, []).append(one.before_window)
+        if scan.scan.name in previews:
+            of_sites.setdefault(scan.site, []).append(previews[scan.scan.name].before_window)
     if not of_sites:
         return None
     before = np.array([np.median(own, axis=0) for own in of_sites.values()])
-    whole = min(0.0, float(before[:, 0].min())), float(before[:, 1].max())
     low, high = target.quantile(_ENDS).tolist()
-    return Windows(_proper(whole), _proper((low, high)))
-
-
-def _proper(window: Window) -> Window:
-    low, high = window
-    return window if low < high else (low - 0.5, low + 0.5)
+    return Windows((min(0.0, float(before[:, 0].min())), float(before[:, 1].max())), (low, high))
 
 
 def montage(
@@ -74,17 +67,14 @@ def montage(
     doubtful : names of scans that should not stand for their site if others can.
     """
     chosen = _typical_scans([scan for scan in scans if scan.scan.name in previews], doubtful)
-    shown = [(site, scan.scan.name) for site, scan in chosen.items()][:_SITES]
-    caption = _caption(windows, len(shown), len(chosen))
+    sites = list(chosen)[:_SITES]
+    names = [chosen[site].scan.name for site in sites]
     before, after = [], []
-    for _, name in shown:
-        one = previews[name]
-        old = regreyed(one.axial(one.before), one.before_window, windows.before)
-        new = regreyed(one.axial(one.after), one.after_window, windows.after)
-        before.append(encode_png(old))
-        after.append(encode_png(new))
-    sites, names = [site for site, _ in shown], [name for _, name in shown]
-    return Montage(sites, names, before, after, caption)
+    for one in (previews[name] for name in names):
+        greys = regreyed(one.axial(one.before), one.before_window, windows.before)
+        before.append(encode_png(greys))
+        after.append(encode_png(_result(one, windows.after)))
+    return Montage(sites, names, before, after, _caption(windows, len(sites), len(chosen)))
 
 
 def _typical_scans(
@@ -95,28 +85,22 @@ def _typical_scans(
     for site in sorted({scan.site for scan in scans}):
         own = [scan for scan in scans if scan.site == site]
         own = [scan for scan in own if scan.scan.name not in doubtful] or own
-        quantiles = np.array([scan.quantiles("raw") for scan in own])
+        quantiles = np.array([scan.quantiles["raw"] for scan in own])
         off = np.abs(quantiles - quantiles.mean(axis=0)).sum(axis=1)
         chosen[site] = own[int(np.argmin(off))]
     return chosen
 
 
 def _caption(windows: Windows, shown: int, sites: int) -> str:
+    before, after = (
+        " to ".join(f"{float(f'{end:.3g}'):,g}".replace("-", "−") for end in window)
+        for window in windows
+    )
+    greys = f"black to white is {before} before, and {after} after"
     if sites == 1:
-        return f"A typical scan; {_in_words(windows)}."
+        return f"A typical scan; {greys}."
     some = f" {shown} of {sites} sites are shown." if shown < sites else ""
-    return f"A typical scan of each site, all in one grey window: {_in_words(windows)}.{some}"
-
-
-def _in_words(windows: Windows) -> str:
-    """Return what is black and white, for a caption."""
-    before, after = (f"{_short(low)} to {_short(high)}" for low, high in windows)
-    return f"black to white is {before} before, and {after} after"
-
-
-def _short(value: float) -> str:
-    """Return a number with three digits, as people write it."""
-    return f"{float(f'{value:.3g}'):,g}".replace("-", "−")
+    return f"A typical scan of each site, all in one grey window: {greys}.{some}"
 
 
 def regreyed(greys: Greys, own: Window, window: Window) -> Greys:
@@ -143,10 +127,14 @@ def thumbnail(preview: Preview, window: Window) -> bytes:
     preview : of the scan.
     window : the grey window of all scans.
     """
-    greys = regreyed(preview.axial(preview.after), preview.after_window, window)
+    greys = _result(preview, window)
     step = max(1, -(-max(greys.shape) // _SMALL))
-    ends = [(0, -length % step) for length in greys.shape]
-    padded = np.pad(greys, ends)
+    padded = np.pad(greys, [(0, -length % step) for length in greys.shape])
     rows, columns = (length // step for length in padded.shape)
     blocks = padded.reshape(rows, step, columns, step).mean(axis=(1, 3))
     return encode_png(np.rint(blocks).astype(np.uint8))
+
+
+def _result(preview: Preview, window: Window) -> Greys:
+    """Return the axial slice of a scan after normalisation."""
+    return regreyed(preview.axial(preview.after), preview.after_window, window)

@@ -4,7 +4,7 @@ Style, scripts, drawings, volumes and viewer are all part of the page; only slic
 it, as pictures. Three things keep it from doing anything else, each sufficient by itself:
 
 - every text is escaped by the template engine, also within the data of scripts (as ``\u003c``);
-- drawings are cleaned when they are taken in (`ndflow.reporting.svg`);
+- drawings are cleaned when they are taken in (`_inline`);
 - the page's own security policy lets a browser run the page's scripts, known by their SHA-256, and
   no others, and lets it load nothing but ``data:``, ``blob:``, and pictures from where the page is.
 
@@ -13,6 +13,15 @@ The curves of each scan are drawn when somebody opens its row, so a page of 500 
 whole numbers with a common exponent, ``[exponent, first, second, ...]``, to about four digits of
 their range. The viewer is NiiVue, as nilearn ships it; ndflow has no copy of its own. Its bundle is
 large, so it is kept compressed, and unpacked on demand.
+
+In a file of its own a drawing has its own names and its own style sheet; in a page it shares both
+with all others. So every ``id`` gets the drawing's prefix, wherever it is defined or referred to,
+and a style sheet is nested under the drawing's own ``id``. An ``id`` that nothing refers to is left
+out. Ink follows the colours of the page, light or dark: what was drawn in black or dark grey takes
+the colour of text, and what was white that of the paper. Colours of sites are readable on both.
+Only elements that draw are kept, and of their attributes no event handlers and no references to
+anything but the drawing itself or a picture within it (``data:image/``): wherever a drawing comes
+from, it can neither run nor load anything.
 """
 
 from __future__ import annotations
@@ -23,23 +32,19 @@ import hashlib
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import fields
+from functools import partial
 from importlib.resources import files
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeGuard
 from urllib.parse import quote
+from xml.etree import ElementTree
 
 import numpy as np
 
 from ndflow._version import __version__
 from ndflow.figures.style import line_styles
-from ndflow.reporting.content import Curves, Page, Picture, ScanEntry, Slices
-from ndflow.reporting.svg import inline
+from ndflow.reporting.content import Page, Picture
 from ndflow.study.checks import doubt_counts
-from ndflow.study.folder import UNSIGNED
-
-if TYPE_CHECKING:
-    from markupsafe import Markup
 
 _SOURCE_MAP = re.compile(r"^\s*//[#@] sourceMappingURL=.*$", re.MULTILINE)
 # Each uses those before it.
@@ -47,7 +52,6 @@ _SCRIPTS = ("base", "enlarge", "ratings", "curves", "table", "volumes", "viewer"
 _DASHES = {"-": "", "--": "7 4", ":": "2 3", "-.": "7 3 2 3"}  # lines as in figures
 _OPEN = 20  # scans to check that are shown at once, of all kinds together
 _LEAST_OPEN = 3  # of each kind
-_PICTURES_OPEN = 12  # pictures of the preparation that are shown at once
 _DIGITS = 3  # of a typical number of a column: enough to compare scans; of fractions, one less
 _LEAST = 1e-4  # columns of smaller numbers have a power of ten
 
@@ -67,80 +71,58 @@ def render(page: Page, *, bundle: str | None = None, fingerprint: str = "") -> s
 
     numbers = count(1)
 
-    def drawing(picture: Picture) -> Markup:
-        return Markup(inline(picture, f"picture-{next(numbers)}"))
+    def drawing(picture: Picture) -> str:
+        return Markup(_inline(picture, f"picture-{next(numbers)}"))
 
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     environment.filters |= {
-        "shown": shown,
-        "known": known,
+        "shown": _shown,
+        "known": _known,
         "base64": _base64,
-        "address": picture_address,
+        "address": partial(quote, errors="surrogateescape"),  # of a picture beside the page
         "size": picture_size,
         "capital": _capital,
         "sentence": _sentence,
     }
-    script = _script()
-    viewer = None
-    if bundle is not None and any(scan.volumes for scan in page.scans):
-        # Browsers read any end of line as \n, and the hash is of what they read.
-        viewer = _SOURCE_MAP.sub("", bundle.replace("\r\n", "\n").replace("\r", "\n"))
+    # One function around all files, which share its names.
+    parts = "\n".join(template(f"{name}.js") for name in _SCRIPTS)
+    script = f'"use strict";\n(() => {{\n{parts}\n}})();'
+    # Browsers read any end of line as \n, and the hash is of what they read.
+    viewer = bundle and _SOURCE_MAP.sub("", bundle.replace("\r\n", "\n").replace("\r", "\n"))
     scans = list(enumerate(page.scans, 1))
     names = [site.name for site in page.sites]
     doubts = doubt_counts({str(number): scan.flags for number, scan in scans})
-    text = environment.from_string(_template("report.html.jinja")).render(
+    text = environment.from_string(template("report.html.jinja")).render(
         page=page,
-        data=page_data(page),
+        data=_page_data(page),
         scans=scans,
-        flagged=[number for number, scan in scans if scan.flags],
         doubts=doubts,
         open_each=max(_LEAST_OPEN, _OPEN // max(len(doubts), 1)),
-        pictures_open=_PICTURES_OPEN,
-        prepared=[(number, scan) for number, scan in scans if scan.prepared],
         viewed=[(number, scan) for number, scan in scans if scan.slices or scan.volumes],
         number_of={scan.name: number for number, scan in reversed(scans)},
         colours={site.name: site.colour for site in page.sites},
         lines={site: _DASHES[line] for site, line in line_styles(names).items()},
-        digits=column_digits(page),
+        digits=_column_digits(page),
         drawing=drawing,
-        style=Markup(_template("report.css")),
+        style=Markup(template("report.css")),
         script=Markup(script),
-        viewer=viewer and _packed(viewer),
-        policy=_policy(script, viewer),
+        viewer=viewer and _base64(gzip.compress(viewer.encode(), mtime=0)),
+        hashes=[
+            _base64(hashlib.sha256(code.encode()).digest()) for code in (script, viewer) if code
+        ],
         version=__version__,
         fingerprint=fingerprint,
-        sha256=UNSIGNED,
     )
     # File names that are not Unicode come as lone surrogates, which HTML cannot hold.
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _template(name: str) -> str:
+def template(name: str) -> str:
+    """Return the text of a template of the page, or of something that it includes."""
     return files("ndflow.reporting").joinpath("templates", name).read_text(encoding="utf-8")
-
-
-def _script() -> str:
-    """Return the page's script: one function around all files, which share its names."""
-    parts = "\n".join(_template(f"{name}.js") for name in _SCRIPTS)
-    return f'"use strict";\n(() => {{\n{parts}\n}})();'
-
-
-def _policy(*scripts: str | None) -> str:
-    hashes = [
-        f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-        for script in scripts
-        if script is not None
-    ]
-    # To 'self', a page opened as a file need not be the same as the files beside it; no page from
-    # elsewhere can load file:.
-    return (
-        f"default-src 'none'; script-src {' '.join(hashes)}; style-src 'unsafe-inline'; "
-        "img-src data: blob: 'self' file:; connect-src data: blob:; base-uri 'none'; "
-        "form-action 'none'"
-    )
 
 
 def _capital(text: str) -> str:
@@ -166,38 +148,20 @@ def niivue() -> str | None:
         return None
 
 
-def _packed(text: str) -> str:
-    """Return a text gzipped and base64-encoded, reproducibly."""
-    return base64.b64encode(gzip.compress(text.encode(), mtime=0)).decode("ascii")
-
-
-def page_data(page: Page) -> dict[str, Any]:
+def _page_data(page: Page) -> dict[str, Any]:
     """Return what the scripts of the page read: the scans, their curves, the grey windows."""
-    return {
-        "study": page.study or page.title,
-        "windows": page.windows and [_window(window) for window in page.windows],
-        "scans": [_scan_data(scan) for scan in page.scans],
-    }
-
-
-def _scan_data(scan: ScanEntry) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": scan.name, "site": scan.site}
-    if scan.slices is not None:
-        found["slices"] = _slices_data(scan.slices)
-    if scan.curves is not None:
-        found["curves"] = {
-            field.name: _whole_numbers(getattr(scan.curves, field.name)) for field in fields(Curves)
-        }
-    return found
-
-
-def _slices_data(slices: Slices) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "width": slices.width,
-        "height": slices.height,
-        "windows": [_window(slices.before), _window(slices.after)],
-    }
-    return found | {"lesion": slices.lesion} if slices.lesion else found
+    scans = []
+    for scan in page.scans:
+        found: dict[str, Any] = {"name": scan.name, "site": scan.site}
+        if slices := scan.slices:
+            windows = [_window(slices.before), _window(slices.after)]
+            found["slices"] = {"width": slices.width, "height": slices.height, "windows": windows}
+            found["slices"] |= {"lesion": slices.lesion} if slices.lesion else {}
+        if scan.curves:
+            found["curves"] = {name: _whole_numbers(line) for name, line in scan.curves.items()}
+        scans.append(found)
+    shared = page.windows and [_window(window) for window in page.windows]
+    return {"study": page.study or page.title, "windows": shared, "scans": scans}
 
 
 def _window(window: tuple[float, float]) -> list[float]:
@@ -214,12 +178,11 @@ def _whole_numbers(values: Sequence[float]) -> list[int | None]:
     return [exponent, *(round(v) if math.isfinite(v) else None for v in scaled.tolist())]
 
 
-def known(cell: str | float | None) -> bool:
-    """Return whether a cell of the table has a value."""
-    return isinstance(cell, str) or (cell is not None and not math.isnan(cell))
+def _known(cell: float | None) -> TypeGuard[float]:
+    return cell is not None and not math.isnan(cell)
 
 
-def column_digits(page: Page) -> list[int | None]:
+def _column_digits(page: Page) -> list[int | None]:
     """Return how many decimals the numbers of each column of the table of scans have.
 
     They are the same for a whole column, so that its numbers can be compared at a glance: as many
@@ -229,23 +192,21 @@ def column_digits(page: Page) -> list[int | None]:
     found: list[int | None] = []
     for column in range(len(page.columns)):
         cells = [scan.cells[column] for scan in page.scans]
-        numbers = [abs(float(c)) for c in cells if not isinstance(c, str | None) and known(c)]
-        numbers = [number for number in numbers if number and math.isfinite(number)]
+        numbers = [abs(float(cell)) for cell in cells if cell and not isinstance(cell, str)]
+        numbers = sorted(filter(math.isfinite, numbers))
         decimals: int | None = 0
         if any(number != round(number) for number in numbers):
-            middle = sorted(numbers)[len(numbers) // 2]
+            middle = numbers[len(numbers) // 2]
             decimals = max(_DIGITS - 1 - math.floor(math.log10(middle)) - (middle < 1), 0)
             decimals = decimals if middle >= _LEAST else None
         found.append(decimals)
     return found
 
 
-def shown(cell: str | float | None, decimals: int | None) -> str:
-    """Return a cell as the table shows it, with the decimals of its column."""
-    if cell is None or not known(cell):
+def _shown(cell: float | None, decimals: int | None) -> str:
+    """Return a number as the table shows it, with the decimals of its column."""
+    if not _known(cell):
         return "–"
-    if isinstance(cell, str):
-        return cell
     if decimals is None:
         digits, exponent = f"{cell:.1e}".split("e")
         return f"{digits}e{int(exponent)}".replace("-", "−") if cell else "0"
@@ -262,6 +223,53 @@ def picture_size(png: bytes) -> tuple[int, int]:
     return int.from_bytes(png[16:20], "big"), int.from_bytes(png[20:24], "big")
 
 
-def picture_address(link: str) -> str:
-    """Return the path of a picture beside the page as an address relative to it."""
-    return quote(link.encode("utf-8", "surrogateescape"))
+# ── drawings ──────────────────────────────────────────────────────────────────────────────────────
+
+_SVG = "{http://www.w3.org/2000/svg}"
+_LINK = "{http://www.w3.org/1999/xlink}href"
+_KEPT = {"svg", "g", "defs", "path", "rect", "text", "tspan", "use", "image", "clipPath", "style"}
+_NAME = re.compile(rb"""#([^'")\s]+)""")
+_REFERENCE = re.compile(r"""url\(\s*['"]?#([^'")\s]+)['"]?\s*\)""")
+_OUTSIDE = re.compile(r"""url\(\s*(?!['"]?#)|@import|\\""", re.IGNORECASE)
+_INK = re.compile(r"#(?:000000|222222|666666)\b", re.IGNORECASE)  # see ndflow.figures.style
+_PAPER = re.compile(r"#ffffff\b", re.IGNORECASE)
+_LENGTH = re.compile(r"(\d+\.?\d*)pt")
+
+
+def _inline(picture: Picture, prefix: str) -> str:
+    """Return a drawing as an ``<svg>`` element whose names start with a prefix of its own."""
+    root = ElementTree.fromstring(picture.svg)
+    referred = {name.decode("utf-8", "replace") for name in _NAME.findall(picture.svg)}
+    element = _cleaned(root, prefix, referred)
+    element.tag = "svg"  # whatever it was
+    for name in ("width", "height"):  # the page decides, from the width the drawing was made for
+        element.attrib.pop(name, None)
+    element.attrib |= {"id": prefix, "role": "img", "aria-label": picture.alt}
+    if length := _LENGTH.fullmatch(root.get("width", "")):
+        element.set("style", f"--width:{float(length[1]) * (4 / 3):.0f}px")
+    return ElementTree.tostring(element, encoding="unicode")
+
+
+def _cleaned(element: ElementTree.Element, prefix: str, referred: set[str]) -> ElementTree.Element:
+    """Copy an element; without namespaces, which HTML knows by itself."""
+    copy = ElementTree.Element(element.tag.removeprefix(_SVG))
+    for name, value in element.attrib.items():
+        if name == "id":
+            if value in referred:
+                copy.set("id", f"{prefix}-{value}")
+        elif name in ("href", _LINK):
+            if value.startswith("#"):
+                copy.set("href", f"#{prefix}-{value[1:]}")
+            elif value.startswith("data:image/"):
+                copy.set("href", value)
+        elif not name.lower().startswith(("{", "on")) and not _OUTSIDE.search(value):
+            own = _REFERENCE.sub(rf"url(#{prefix}-\1)", value)
+            copy.set(name, _PAPER.sub("var(--paper, #ffffff)", _INK.sub("currentColor", own)))
+    copy.text, copy.tail = element.text, element.tail
+    if copy.tag == "style":
+        text = "" if _OUTSIDE.search(element.text or "") else element.text
+        copy.text = f"#{prefix}{{{text}}}"
+    for child in element:
+        if child.tag.startswith(_SVG) and child.tag.removeprefix(_SVG) in _KEPT:
+            copy.append(_cleaned(child, prefix, referred))
+    return copy

@@ -11,7 +11,7 @@ from ndflow.preparation.picture import OUTLINES
 from ndflow.reporting.content import Column, Preparation, PreparedPicture
 from ndflow.reporting.page import picture_size
 from ndflow.study.finished import PreparedImage
-from ndflow.study.prepare_records import PreparationRecord
+from ndflow.study.prepare_step import PreparationRecord
 from ndflow.values import plural
 
 PREPARATION_COLUMNS = (

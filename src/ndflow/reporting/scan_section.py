@@ -21,24 +21,25 @@ from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.preview import Preview, read_preview, small_volume, upright
 from ndflow.image.read import read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.methods.targets import chosen_density
-from ndflow.reporting.content import Column, Curves, ScanEntry, Slices, Volumes
+from ndflow.reporting.content import Column, ScanEntry, Slices, Volumes
 from ndflow.study.distances import NO_SITE
-from ndflow.study.finished import FinishedStudy, mask_used
-from ndflow.study.integrity import read_results, refuse_other_image, refuse_other_inputs
+from ndflow.study.finished import (
+    FinishedStudy,
+    read_raw_voxels,
+    read_results,
+    refuse_other_image,
+    refuse_other_inputs,
+)
 from ndflow.study.plan import ResultPaths
 from ndflow.subject.records import MapRecord, ScanModel
-from ndflow.subject.voxels import read_masked
 from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap, align
 from ndflow.values import FloatArray, plural
 
-CONDITIONS = ("raw", "aligned", "result")
-
 _POINTS, _DRAWN = 400, 80  # of a curve; of one that the page draws
 _ENDS = (0.001, 0.999)
-_DARK = 0.05
 COLUMNS = (
     Column(
         "W1", "Wasserstein distance of the result from its target, in standard deviations", True
@@ -77,7 +78,7 @@ class ScanSummary:
     record : the sidecar of its result.
     """
 
-    scan: Scan
+    scan: Subject
     paths: ResultPaths
     model: ScanModel
     record: MapRecord
@@ -87,124 +88,69 @@ class ScanSummary:
         """Where it was made, in words."""
         return self.scan.site or NO_SITE
 
-    @property
-    def mixture(self) -> GaussianMixture:
-        """Its density."""
-        return self.model.mixture
-
-    @property
-    def imap(self) -> IntensityMap:
-        """Its map."""
-        return self.record.map
+    @cached_property
+    def maps(self) -> dict[str, IntensityMap]:
+        """From its intensities to those under each condition: raw, aligned, and of the result."""
+        identity = Affine(np.eye(1), np.zeros(1))
+        return {"raw": identity, "aligned": align(self.model.mixture), "result": self.record.map}
 
     @cached_property
-    def alignment(self) -> Affine:
-        """Its map to zero mean and unit standard deviation."""
-        return align(self.mixture)
-
-    def quantiles(self, condition: str) -> FloatArray:
-        """Return the 199 quantiles: ``raw``, ``aligned``, or of the ``result``."""
-        return self._quantiles[condition]
-
-    @cached_property
-    def _quantiles(self) -> dict[str, FloatArray]:
+    def quantiles(self) -> dict[str, FloatArray]:
+        """The 199 quantiles under each condition."""
         saved = self.model.quantiles
-        raw = self.mixture.quantile(QUANTILE_LEVELS) if saved is None else np.array(saved)
-        return {condition: self._through(condition)(raw) for condition in CONDITIONS}
-
-    def curve(
-        self, condition: str, units: tuple[float, float] = (0.0, 1.0)
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return intensities and the density there, under one of the conditions.
-
-        Parameters
-        ----------
-        condition : as for `quantiles`.
-        units : the mean and standard deviation that scans are ``aligned`` to.
-        """
-        y, density = self._curves[condition]
-        if condition == "aligned":
-            mean, sd = units
-            return mean + sd * y, density / sd
-        return y, density
+        raw = self.model.mixture.quantile(QUANTILE_LEVELS) if saved is None else np.array(saved)
+        return {condition: imap(raw) for condition, imap in self.maps.items()}
 
     @cached_property
-    def _curves(self) -> dict[str, tuple[FloatArray, FloatArray]]:
-        low, high = self.mixture.quantile(_ENDS).tolist()
+    def curves(self) -> dict[str, tuple[FloatArray, FloatArray]]:
+        """Intensities and the density there, under each condition."""
+        low, high = self.model.mixture.quantile(_ENDS).tolist()
         x = np.linspace(low, high, _POINTS)
-        log_density = self.mixture.logpdf(x)
+        log_density = self.model.mixture.logpdf(x)
         found = {}
-        for condition in CONDITIONS:
-            y, log_slope = self._through(condition).with_log_det_jacobian(x)
+        for condition, imap in self.maps.items():
+            y, log_slope = imap.with_log_det_jacobian(x)
             found[condition] = y, np.exp(log_density - log_slope)
         return found
 
-    def _through(self, condition: str) -> IntensityMap:
-        identity = Affine(np.eye(1), np.zeros(1))
-        return {"raw": identity, "aligned": self.alignment, "result": self.imap}[condition]
+    @property
+    def excluded_ml(self) -> float | None:
+        """The volume that was excluded as a lesion; None where it is not known."""
+        return self.model.voxels.excluded_ml if self.model.voxels else None
 
 
 def scan_summaries(run: FinishedStudy) -> Iterator[ScanSummary]:
     """Read what the files of a study say about its scans."""
     for scan in run.study.scans:
         paths = run.study.paths(scan)
-        yield ScanSummary(scan, paths, *read_results(paths))
+        yield ScanSummary(scan, paths, *read_results(paths)[:2])
 
 
-def densities_by_site(
-    scans: Sequence[ScanSummary],
-    condition: str,
-    *,
-    units: tuple[float, float] = (0.0, 1.0),
-    x: FloatArray | None = None,
-    logarithmic: bool = False,
-) -> tuple[FloatArray, dict[str, list[FloatArray]]]:
-    """Return intensities, and the density of every scan at them by site, under a condition.
-
-    Parameters
-    ----------
-    scans, condition, units : as for `ScanSummary.curve`.
-    x : the intensities; by default those that occur.
-    logarithmic : whether these are to be spaced evenly on a logarithmic axis, for unnormalised
-        scans of which few voxels are not positive.
-    """
-    curves = [scan.curve(condition, units) for scan in scans]
-    low, high = min(y[0] for y, _ in curves), max(y[-1] for y, _ in curves)
-    if x is None and logarithmic:
-        dark = min(float(scan.mixture.quantile(_DARK)) for scan in scans)
-        x = np.geomspace(max(low, dark / 2), high, _POINTS)
-    elif x is None:
-        x = np.linspace(low, high, _POINTS)
-    by_site: dict[str, list[FloatArray]] = {}
-    for scan, (y, density) in zip(scans, curves, strict=True):
-        by_site.setdefault(scan.site, []).append(np.interp(x, y, density, left=0, right=0))
-    return x, by_site
-
-
-def curves_of(scan: ScanSummary, target: GaussianMixture) -> Curves:
-    """Return what the page draws for a scan.
+def curves_of(scan: ScanSummary, target: GaussianMixture) -> dict[str, list[float]]:
+    """Return what the page draws for a scan, see `ScanEntry`.
 
     Parameters
     ----------
     scan : the scan.
     target : what it was brought to, in the units of the result.
     """
-    low, high = scan.mixture.quantile(DETERMINED_RANGE).tolist()
+    mixture = scan.model.mixture
+    low, high = mixture.quantile(DETERMINED_RANGE).tolist()
     x = np.linspace(low, high, _DRAWN)
-    mapped = scan.imap(x)
+    mapped = scan.record.map(x)
     y = np.linspace(mapped[0], mapped[-1], _DRAWN)
-    result = scan.quantiles("result")
     mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
-    return Curves(
-        x=x.tolist(),
-        histogram=_density(scan.quantiles("raw"), x).tolist(),
-        mixture=np.exp(scan.mixture.logpdf(x)).tolist(),
-        map=mapped.tolist(),
-        alignment=(mean + sd * scan.alignment(x)).tolist(),
-        y=y.tolist(),
-        result=_density(result, y).tolist(),
-        target=np.exp(target.logpdf(y)).tolist(),
-    )
+    curves = {
+        "x": x,
+        "histogram": _density(scan.quantiles["raw"], x),
+        "mixture": np.exp(mixture.logpdf(x)),
+        "map": mapped,
+        "alignment": mean + sd * scan.maps["aligned"](x),
+        "y": y,
+        "result": _density(scan.quantiles["result"], y),
+        "target": np.exp(target.logpdf(y)),
+    }
+    return {name: values.tolist() for name, values in curves.items()}
 
 
 def _density(quantiles: FloatArray, x: FloatArray) -> FloatArray:
@@ -225,15 +171,12 @@ def lesion_remarks(scans: Sequence[ScanSummary]) -> list[str]:
     ill = [scan for scan in scans if scan.scan.lesion]
     if not ill:
         return []
-    many = f"{len(ill)} of {plural(len(scans), 'scan')}"
-    volumes = [ml for scan in ill if (ml := _excluded_ml(scan)) is not None]
-    sizes = ""
-    if volumes:
-        low, high = min(volumes), max(volumes)
-        sizes = f" ({_ml(low)} ml)" if len(volumes) == 1 else f" ({_ml(low)} to {_ml(high)} ml)"
+    volumes = sorted(scan.excluded_ml for scan in ill if scan.excluded_ml is not None)
+    sizes = " to ".join(map(_ml, volumes[:: max(len(volumes) - 1, 1)]))  # the least and the most
     have = "has" if len(ill) == 1 else "have"
     return [
-        f"{many} {have} a lesion mask{sizes}, whose voxels are left out of densities and "
+        f"{len(ill)} of {plural(len(scans), 'scan')} {have} a lesion mask"
+        f"{f' ({sizes} ml)' if sizes else ''}, whose voxels are left out of densities and "
         f"references, but mapped like all others."
     ]
 
@@ -249,35 +192,31 @@ def scan_entry(
     reference : in the units of the result.
     columns : of the table, see `columns_of`.
     """
-    match = scan.record.match
+    match, voxels = scan.record.match, scan.model.voxels
     choice = match.target if match else None
     target = chosen_density(choice, reference)
+    divergence = match.divergence if match else None
+    flattest, steepest = match.slopes.relative_to_affine if match and match.slopes else (None, None)
+    off = np.abs(scan.quantiles["result"] - target.quantile(QUANTILE_LEVELS)).mean()
+    cells = [
+        float(off / np.sqrt(target.covariance()[0, 0])),
+        divergence.before if divergence else None,
+        divergence.after if divergence else None,
+        steepest,
+        flattest,
+        voxels.fitted if voxels else None,
+        scan.model.mixture.components,
+        scan.model.misfit,
+        scan.excluded_ml,
+    ]
     return ScanEntry(
         scan.scan.name,
         scan.site,
-        [*_cells(scan, target), *([_excluded_ml(scan)] if _LESION in columns else [])],
+        cells[: len(columns)],  # that of lesions is the last
         doubts,
         curves=curves_of(scan, target),
         notes=[*([choice.sentence()] if choice else []), *_excluded(scan)],
     )
-
-
-def _cells(scan: ScanSummary, target: GaussianMixture) -> list[str | float | None]:
-    """Return the cells of a row, in the order of `COLUMNS`."""
-    match = scan.record.match
-    divergence = match.divergence if match else None
-    flattest, steepest = match.slopes.relative_to_affine if match and match.slopes else (None, None)
-    off = np.abs(scan.quantiles("result") - target.quantile(QUANTILE_LEVELS)).mean()
-    return [
-        float(off / np.sqrt(target.covariance()[0, 0])),
-        None if divergence is None else divergence.before,
-        None if divergence is None else divergence.after,
-        steepest,
-        flattest,
-        None if scan.model.voxels is None else scan.model.voxels.fitted,
-        scan.mixture.components,
-        scan.model.misfit,
-    ]
 
 
 def _excluded(scan: ScanSummary) -> list[str]:
@@ -288,16 +227,11 @@ def _excluded(scan: ScanSummary) -> list[str]:
     if not counts.excluded:
         return ["It has a lesion mask, but none of its voxels is inside the brain mask."]
     share = counts.excluded / (counts.fitted + counts.excluded + counts.outliers)
-    ml = _excluded_ml(scan)
-    volume = "" if ml is None else f" ({_ml(ml)} ml)"
+    volume = "" if counts.excluded_ml is None else f" ({_ml(counts.excluded_ml)} ml)"
     return [
         f"Excluded as a lesion: {counts.excluded:,} voxels{volume}, {share:.1%} of those inside "
         f"the mask. They are mapped, but nothing was estimated from them."
     ]
-
-
-def _excluded_ml(scan: ScanSummary) -> float | None:
-    return None if scan.model.voxels is None else scan.model.voxels.excluded_ml
 
 
 def _ml(volume: float) -> str:
@@ -314,16 +248,10 @@ def preview_of(path: Path) -> Preview | None:
 
 def slices_of(path: Path, preview: Preview, *, embedded: bool) -> Slices:
     """Return the slices of a preview; `embedded` if they are part of the page."""
+    link, content = f"{path.parent.name}/{path.name}", path.read_bytes() if embedded else None
     height, width = preview.before.shape
-    return Slices(
-        f"{path.parent.name}/{path.name}",
-        path.read_bytes() if embedded else None,
-        width,
-        height,
-        preview.before_window,
-        preview.after_window,
-        preview.lesion,
-    )
+    windows = (preview.before_window, preview.after_window)
+    return Slices(link, content, width, height, *windows, preview.lesion)
 
 
 def volumes_of(scan: ScanSummary, max_bytes: int) -> tuple[Volumes | None, str]:
@@ -337,12 +265,12 @@ def volumes_of(scan: ScanSummary, max_bytes: int) -> tuple[Volumes | None, str]:
     max_bytes : the largest file to read.
     """
     try:
-        mask = mask_used(scan.scan, scan.record)
-        volume, inside, _, files, _ = read_masked(scan.scan.image, mask, max_bytes=max_bytes)
+        voxels = read_raw_voxels(scan.scan, scan.record, max_bytes=max_bytes)
         result = read_volume(scan.paths.image, max_bytes=max_bytes)
-        refuse_other_inputs(scan.paths, scan.record, files)
+        refuse_other_inputs(scan.paths, scan.record, voxels.files)
         refuse_other_image(scan.record, result)
-        before, after = (small_volume(*upright(shown, inside)) for shown in (volume, result))
+        shown = (voxels.volume, result)
+        before, after = (small_volume(*upright(one, voxels.inside)) for one in shown)
         return Volumes(before, after), ""
     except (FileError, InvalidValueError) as error:
         return None, str(error)

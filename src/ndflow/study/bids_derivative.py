@@ -9,6 +9,7 @@ The BIDS validator (bids-validator-deno) accepts such a folder if each image has
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,10 +20,12 @@ from urllib.parse import quote
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.model_files import read_text
+from ndflow.files.outputs import sidecar_of
 from ndflow.files.stream import open_file
+from ndflow.image.subject import Output, Subject
 from ndflow.study.bids_masks import RAW
-from ndflow.study.bids_names import check_label, without_desc
-from ndflow.study.bids_query import DESCRIPTION, OURS, BidsImage
+from ndflow.study.bids_names import entities_of, suffix_of, without_desc
+from ndflow.study.bids_query import DESCRIPTION, OURS
 
 Description = dict[str, Any]  # the content of a dataset_description.json
 
@@ -111,28 +114,49 @@ Only the images are described by BIDS; .bidsignore lists the rest.
 )
 
 
-def derivative_path(scan: BidsImage, *, desc: str = OURS) -> str:
-    """Return the path of the image made from a scan, relative to the derivative.
+class BidsNames(NamedTuple):
+    """The names of a BIDS derivative.
 
-    Parameters
+    Attributes
     ----------
-    scan : the scan.
-    desc : the ``desc`` label of the image, which replaces that of the scan.
+    root : the dataset that images come from.
+    derivatives : folders that masks come from, by the names that BIDS URIs give them.
     """
-    check_label("desc", desc)
-    entities = {**without_desc(scan.entities), "desc": desc}
-    folder = scan.relative.rpartition("/")[0]
-    stem = "_".join(f"{key}-{label}" for key, label in entities.items())
-    return f"{folder}/{stem}_{scan.suffix}.nii.gz"
+
+    root: Path
+    derivatives: Mapping[str, Path] = _NO_LINKS
+
+    def output(self, subject: Subject, image: str, name: str) -> Output:
+        """Return where the result of an image goes; see `ndflow.study.listing.Naming`."""
+        relative = Path(image).relative_to(self.root).as_posix()
+        folder, _, file = relative.rpartition("/")
+        entities = {**without_desc(entities_of(file) or {}), "desc": OURS}
+        parts = [f"{key}-{label}" for key, label in entities.items()]
+        output = f"{folder}/{'_'.join([*parts, suffix_of(file)])}.nii.gz"
+        uris = [f"bids:{RAW}:{relative}"]
+        for source in (subject.mask, subject.lesion):
+            mask = Path(str(source or ""))
+            places = [one for one in self.derivatives.items() if mask.is_relative_to(one[1])]
+            uris += [f"bids:{n}:{mask.relative_to(at).as_posix()}" for n, at in places[:1]]
+        metadata = {
+            "Sources": uris,
+            "SkullStripped": False,  # unless the sidecar of the scan says so
+            **inherited_metadata(image),
+        }
+        return Output(name, output, str(sidecar_of(output)), metadata)
 
 
-def source_uris(scan: BidsImage, derivatives: Mapping[str, Path] = _NO_LINKS) -> list[str]:
-    """Return the BIDS URIs of a scan and of those of its masks that lie in the derivatives."""
-    uris = [f"bids:{RAW}:{scan.relative}"]
-    for file in filter(None, (scan.mask, scan.lesion)):
-        places = [one for one in derivatives.items() if Path(file).is_relative_to(one[1])]
-        uris += [f"bids:{n}:{Path(file).relative_to(at).as_posix()}" for n, at in places[:1]]
-    return uris
+_INHERITED = ("SkullStripped", "Resolution", "SpatialReference")  # what results share with scans
+
+
+def inherited_metadata(image: AnyPath) -> dict[str, Any]:
+    """Return what the sidecar of a scan says that holds for its results as well.
+
+    Only the file beside the image is looked at.
+    """
+    path = sidecar_of(image)
+    said = _read(path) if os.path.lexists(path) else {}
+    return {name: said[name] for name in _INHERITED if said.get(name) is not None}
 
 
 def write_dataset_files(
@@ -290,12 +314,19 @@ def _with_ignored(old: list[str], ours: tuple[str, ...]) -> str:
 
 def _read(path: Path) -> Description:
     try:
-        content = json.loads(read_text(path, max_bytes=_MAX_BYTES))
+        content = json.loads(
+            read_text(path, max_bytes=_MAX_BYTES), parse_constant=_finite, parse_float=_finite
+        )
     except (ValueError, RecursionError) as error:
         raise FileError(path, f"not JSON ({error})", "correct it, or fetch it again") from None
     if not isinstance(content, dict):
-        raise FileError(path, "does not describe a dataset", "correct it, or fetch it again")
+        raise FileError(path, "not a JSON object", "correct it, or fetch it again")
     return content
+
+
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
 
 
 def _write(path: Path, text: str) -> None:

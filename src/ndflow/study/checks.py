@@ -30,9 +30,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ndflow.density import GaussianMixture
+from ndflow.density.mixture import marginal
 from ndflow.doubt import Doubt
 from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.population import TISSUES
 from ndflow.population.plausibility import FEWEST, UNLIKE, far_from, unlike_others, unlike_reference
 from ndflow.subject.doubts import VoxelQuantiles
@@ -141,7 +142,7 @@ _FACTOR = 1.5  # of the median scale; at one site, scans of one protocol have fr
 
 
 def odd_scans(
-    scans: Sequence[Scan], models: Mapping[str, ScanModel], reference: GaussianMixture
+    scans: Sequence[Subject], models: Mapping[str, ScanModel], reference: GaussianMixture
 ) -> Doubts:
     """Return what is doubtful about scans in comparison with others.
 
@@ -156,10 +157,22 @@ def odd_scans(
     dict
         The doubts by the name of the scan, which is missing where there is none.
     """
-    by_site: dict[str | None, list[Scan]] = defaultdict(list)
+    found: Doubts
+    if reference.channels > 1:  # only a single channel is compared with other scans
+        ends = [marginal(reference, place) for place in range(reference.channels)]
+        found = {
+            name: tuple(
+                doubt
+                for own, end in zip(models[name].marginals or (), ends, strict=True)
+                for doubt in unlike_reference(own, end)
+            )
+            for name in (scan.name for scan in scans)
+        }
+        return {name: own for name, own in found.items() if own}
+    by_site: dict[str | None, list[Subject]] = defaultdict(list)
     for scan in scans:
         by_site[scan.site].append(scan)
-    found: Doubts = {}
+    found = {}
     if any(len(some) < FEWEST for some in by_site.values()):
         few = {scan.name for some in by_site.values() if len(some) < FEWEST for scan in some}
         found = {name: own for name, own in _among(scans, models).items() if name in few}
@@ -178,7 +191,7 @@ def odd_scans(
     return found
 
 
-def _among(scans: Sequence[Scan], models: Mapping[str, ScanModel]) -> Doubts:
+def _among(scans: Sequence[Subject], models: Mapping[str, ScanModel]) -> Doubts:
     """Return what is doubtful about scans that should be alike."""
     names = [scan.name for scan in scans]
     masks = _masks(names, models)

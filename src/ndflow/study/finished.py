@@ -1,4 +1,8 @@
-"""Finished studies, read back from their folders."""
+"""Finished studies, read back from their folders.
+
+The sidecar of a result holds the hashes of the files that were read and written, and the density
+that its map was made for. So a file that was replaced, or that belongs to another scan, is noticed.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +14,60 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+from ndflow._version import __version__
+from ndflow.density import GaussianMixture
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.evaluation.statistics import covariate_effect
 from ndflow.files.atomic import AnyPath, reading
+from ndflow.files.fingerprints import Hashes, contents
 from ndflow.files.model_files import kind_in, read_model
+from ndflow.files.outputs import sidecar_of, stem
+from ndflow.files.stream import sha256_of
 from ndflow.image.mask import AUTO, BRAIN
-from ndflow.image.preview import is_ours
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
+from ndflow.image.volume import Volume
 from ndflow.options import Options, chosen_options
-from ndflow.study.folder import PROVENANCE, SCANS, studies_in
-from ndflow.study.joint_plan import JointStudyRecord
-from ndflow.study.plan import FIGURES, ResultPaths, Study
-from ndflow.study.prepare_records import AlignedRecord, PreparationRecord
-from ndflow.study.references import reference_name
+from ndflow.study.listing import kept_mask
+from ndflow.study.manifest import read_record
+from ndflow.study.plan import (
+    EVALUATION,
+    EVALUATION_RECORD,
+    FIGURES,
+    PREPARED,
+    PROVENANCE,
+    REPORT,
+    SCANS,
+    ResultPaths,
+    Study,
+    reference_name,
+)
+from ndflow.study.prepare_step import PreparationRecord
 from ndflow.study.table import read_study_scans
-from ndflow.subject.outputs import sidecar_of, stem
-from ndflow.subject.records import MapRecord, StudyRecord
+from ndflow.study.tasks import FAILURES
+from ndflow.subject.records import FileRecord, MapRecord, ScanModel, StudyRecord
+from ndflow.subject.voxels import Voxels, read_voxels
+from ndflow.values import JSON
 
-_STOPPED = "holds a study that was stopped"
-_UNFINISHED = "run the same command again to finish it"
 _NO_STUDY = "give the OUT of 'ndflow cohort' or 'ndflow bids'"
+_AGAIN = "run the study again; 'ndflow verify' finds everything that has changed"
+
+
+@dataclass(frozen=True)
+class StudiesRecord(FileRecord):
+    """What lies at the top of a folder with a study of each of several channels.
+
+    Attributes
+    ----------
+    channels : whose studies are in folders of these names.
+    outputs : the files beside these folders, see `ndflow.files.manifest`.
+    """
+
+    kind: ClassVar[str] = "studies"
+
+    channels: tuple[str, ...]
+    outputs: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -52,7 +88,7 @@ class FinishedStudy:
     results: str
 
     @property
-    def scans(self) -> dict[str, Scan]:
+    def scans(self) -> dict[str, Subject]:
         """The scans that were normalised, by name."""
         return {scan.name: scan for scan in self.study.scans}
 
@@ -72,12 +108,25 @@ class SharedScan:
     paths : of its results in each of them.
     """
 
-    scan: Scan
+    scan: Subject
     paths: Sequence[ResultPaths]
 
 
-def read_finished(folders: Sequence[AnyPath]) -> list[FinishedStudy]:
-    """Read finished studies; they are named after their folders."""
+def together_in(folder: AnyPath) -> tuple[str, ...]:
+    """Return the channels of a finished study that were normalised together; none of a single."""
+    path = Path(folder)
+    record = None if studies_in(path) or not path.is_dir() else read_record(path)
+    return record.channels if record is not None and len(record.channels) > 1 else ()
+
+
+def read_finished(folders: Sequence[AnyPath], channel: str | None = None) -> list[FinishedStudy]:
+    """Read finished studies; they are named after their folders.
+
+    Parameters
+    ----------
+    folders : of the studies.
+    channel : the only one to look at, of several that were normalised together.
+    """
     paths = [Path(os.path.realpath(folder)) for folder in folders]
     for place, path in enumerate(paths):
         if path in paths[:place]:
@@ -87,34 +136,32 @@ def read_finished(folders: Sequence[AnyPath]) -> list[FinishedStudy]:
     while len(set(names)) < len(names):  # same name: add the folder they lie in, and so on
         depth += 1
         names = ["/".join(path.parts[-depth:]) for path in paths]
-    return [_read(Path(folder), name) for folder, name in zip(folders, names, strict=True)]
+    pairs = zip(folders, names, strict=True)
+    return [_read(Path(folder), name, channel) for folder, name in pairs]
 
 
-def read_joint_record(folder: Path) -> JointStudyRecord:
-    """Read the record of a finished joint study."""
-    record = JointStudyRecord.read(folder / PROVENANCE)
-    if not record.finished:
-        raise FileError(folder, _STOPPED, _UNFINISHED)
-    return record
-
-
-def _read(folder: Path, name: str) -> FinishedStudy:
+def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
     if not folder.is_dir():
         raise FileError(folder, "not a folder", _NO_STUDY)
-    if not (folder / PROVENANCE).exists():
-        if inside := studies_in(folder):
-            cause = f"holds a study of each channel: {', '.join(inside)}"
-            raise FileError(folder, cause, f"give one of them, such as {folder / inside[0]}")
-        raise FileError(folder, "holds no study", _NO_STUDY)
-    if kind_in(folder / PROVENANCE) == JointStudyRecord.kind:
-        cause = "holds a joint study, whose maps are of several channels at once"
-        raise FileError(folder, cause, "give a study of one channel, or look at its report")
-    record = StudyRecord.read(folder / PROVENANCE)
-    if not record.finished:
-        raise FileError(folder, _STOPPED, _UNFINISHED)
-    scans = [scan for scan in read_study_scans(folder / SCANS) if (folder / scan.sidecar).exists()]
+    if inside := studies_in(folder):
+        cause = f"holds a study of each channel: {', '.join(inside)}"
+        raise FileError(folder, cause, f"give one of them, such as {folder / inside[0]}")
+    record = read_record(folder)
+    if record.is_preparation:
+        raise FileError(folder, "holds a preparation, not a study", _NO_STUDY)
+    listed = read_study_scans(folder / SCANS, record.channels)
+    scans = [
+        scan
+        for scan in listed
+        if all((folder / output.sidecar).exists() for output in scan.outputs.values())
+    ]
     if not scans:
         raise FileError(folder, "holds no normalised scan", "look at its failures.tsv")
+    if channel is not None:
+        if channel not in record.channels:
+            cause = f"a study of {', '.join(record.channels)}, not of {channel}"
+            raise FileError(folder, cause, "compare studies of the same channels")
+        scans = [scan.alone(channel) for scan in scans]
     try:
         options = Options(**chosen_options(record.settings))
     except (InvalidValueError, TypeError, ValueError) as error:
@@ -126,23 +173,32 @@ def _read(folder: Path, name: str) -> FinishedStudy:
         preset=record.preset,
         # A reference that was given is in the folder too, even where the original has gone.
         given=None if record.reference is None else str(folder / reference_name(None)),
-        channel=record.channel,
     )
     return FinishedStudy(name, study, record, results_fingerprint(study))
+
+
+def studies_in(folder: Path) -> tuple[str, ...]:
+    """Return the channels whose studies lie in a folder, if that is what it is for."""
+    if kind_in(folder / PROVENANCE) != StudiesRecord.kind:
+        return ()
+    return StudiesRecord.read(folder / PROVENANCE).channels
 
 
 def results_fingerprint(study: Study) -> str:
     """Return a hash of all results of a study, as its files are now: it changes when they do."""
     results = {}
     for scan in study.scans:
-        with suppress(FileError):  # a damaged sidecar belongs to no result
-            file = read_model(study.paths(scan).sidecar, MapRecord.kind)
-            results[scan.name] = file.payload.get("outputs")
+        for output in scan.outputs.values():
+            with suppress(FileError):  # a damaged sidecar belongs to no result
+                file = read_model(study.folder / output.sidecar, MapRecord.kind)
+                results[output.name] = file.payload.get("outputs")
     return hashlib.sha256(json.dumps(results, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
-def unchanging(folders: Sequence[AnyPath]) -> Iterator[list[FinishedStudy]]:
+def unchanging(
+    folders: Sequence[AnyPath], channel: str | None = None
+) -> Iterator[list[FinishedStudy]]:
     """Read finished studies, and make sure that they stay as they are while the block runs.
 
     Other runs are kept away by a lock. Not every system has locks, so the results are compared
@@ -153,7 +209,7 @@ def unchanging(folders: Sequence[AnyPath]) -> Iterator[list[FinishedStudy]]:
     FileError : if a folder holds no finished study, a run is at work in it, or its results changed.
     """
     with reading(Path(one) for one in folders if (Path(one) / PROVENANCE).exists()):
-        runs = read_finished(folders)
+        runs = read_finished(folders, channel)
         yield runs
         for run in runs:
             if results_fingerprint(run.study) != run.results:
@@ -161,9 +217,13 @@ def unchanging(folders: Sequence[AnyPath]) -> Iterator[list[FinishedStudy]]:
                 raise FileError(run.study.folder, cause, "wait for the other run, and try again")
 
 
-def mask_used(scan: Scan, record: MapRecord) -> str | None:
-    """Return the mask that a study used; if it was the foreground, only the sidecar knows."""
-    return AUTO if record.setting("mask") == AUTO else scan.mask  # type: ignore[return-value]
+def read_raw_voxels(scan: Subject, record: MapRecord, *, max_bytes: int) -> Voxels:
+    """Read a scan of one channel with the mask that a study used.
+
+    If that was the foreground, only the sidecar knows.
+    """
+    mask = AUTO if record.setting("mask") == AUTO else scan.mask
+    return read_voxels(replace(scan, mask=mask), max_bytes=max_bytes)
 
 
 def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
@@ -182,7 +242,7 @@ def shared_scans(runs: Sequence[FinishedStudy]) -> list[SharedScan]:
     return shared
 
 
-def _refuse_disagreement(name: str, scans: Sequence[Scan], paths: Sequence[ResultPaths]) -> None:
+def _refuse_disagreement(name: str, scans: Sequence[Subject], paths: Sequence[ResultPaths]) -> None:
     """Refuse a scan that is not the same in all studies, or has another mask or site.
 
     A lesion mask may be missing in some of them: what it does may be the very question.
@@ -202,12 +262,13 @@ def _refuse_disagreement(name: str, scans: Sequence[Scan], paths: Sequence[Resul
             )
 
 
-def _mask_called(scan: Scan, paths: ResultPaths) -> str | None:
+def _mask_called(scan: Subject, paths: ResultPaths) -> str | None:
     """Return what to call a mask that may be another file in each study, but found alike."""
     if not scan.mask:
         return None
     file = os.path.realpath(str(scan.mask))
-    return BRAIN if file == os.path.realpath(paths.mask) else file
+    kept = paths.model.parents[1] / kept_mask(scan.name)
+    return BRAIN if file == os.path.realpath(kept) else file
 
 
 class Covariate(NamedTuple):
@@ -223,7 +284,7 @@ class Covariate(NamedTuple):
     values: list[float]
 
 
-def check_covariates(scans: Sequence[Scan], names: Sequence[str]) -> None:
+def check_covariates(scans: Sequence[Subject], names: Sequence[str]) -> None:
     """Refuse covariates that no scan has, that are no numbers, or that cannot be tested."""
     for name in names:
         _check_covariate(scans, name)
@@ -236,7 +297,7 @@ def check_covariates(scans: Sequence[Scan], names: Sequence[str]) -> None:
         covariate_effect(range(len(scans)), own, sites, values[:place] + values[place + 1 :])
 
 
-def _check_covariate(scans: Sequence[Scan], name: str) -> None:
+def _check_covariate(scans: Sequence[Subject], name: str) -> None:
     known = sorted({column for scan in scans for column in scan.covariates})
     if name not in known:
         there = ", ".join(known) or "none"
@@ -253,7 +314,7 @@ def _check_covariate(scans: Sequence[Scan], name: str) -> None:
     covariate_effect(range(len(values)), values, [scan.site or "" for scan in scans])
 
 
-def covariate_values(scans: Sequence[Scan], name: str) -> Covariate:
+def covariate_values(scans: Sequence[Subject], name: str) -> Covariate:
     """Return a covariate of all scans: a number, or one of two words, the second of which is 1."""
     texts = {scan.name: scan.covariates.get(name) for scan in scans}
     levels = sorted({text for text in texts.values() if text is not None})
@@ -273,7 +334,7 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def covariate_of(scan: Scan, name: str) -> float:
+def covariate_of(scan: Subject, name: str) -> float:
     """Return a covariate of a scan; NaN where it is not known."""
     text = scan.covariates.get(name)
     if text is None:
@@ -288,6 +349,76 @@ def covariate_of(scan: Scan, name: str) -> float:
     return number
 
 
+# ── the results of a scan ─────────────────────────────────────────────────────────────────────────
+
+
+class Results(NamedTuple):
+    """The density of one channel of a scan, and the sidecar of its image.
+
+    Attributes
+    ----------
+    model : of all channels of the scan.
+    record : how the image was made.
+    mixture : the density of the channel that the image shows.
+    """
+
+    model: ScanModel
+    record: MapRecord
+    mixture: GaussianMixture
+
+
+def read_results(paths: ResultPaths) -> Results:
+    """Read what a study knows about a scan; refuse files that belong to different scans."""
+    model, record = ScanModel.read(paths.model), MapRecord.read(paths.sidecar)
+    known, read = _mapped(model.sha256 or {}), _mapped(contents(record.inputs or {}))
+    if (record.mixture is not None and record.mixture != model.mixture) or (
+        known and read and known != read
+    ):
+        cause = f"not the model that {paths.sidecar} was made with"
+        raise FileError(paths.model, cause, _AGAIN)
+    if not record.channel or not model.marginals:
+        return Results(model, record, model.mixture)
+    return Results(
+        model, record, model.marginals[(model.channel_names or ()).index(record.channel)]
+    )
+
+
+def refuse_other_inputs(paths: ResultPaths, record: MapRecord, read: Hashes) -> None:
+    """Refuse an image, a mask or a lesion mask that is no longer what the study read.
+
+    Parameters
+    ----------
+    paths, record : where the results of the scan are, and its sidecar.
+    read : the hashes of the files that were read now, by what they are.
+    """
+    known, now = contents(record.inputs or {}), contents(read)
+    if record.channel:  # a file by itself is called an image
+        known = {**known, "image": known.get(record.channel, ())}
+    for what in sorted(now, reverse=True):  # a mask is the likelier one to be changed
+        if what in ("image", "mask", "lesion") and known.get(what, now[what]) != now[what]:
+            called = "lesion mask" if what == "lesion" else what
+            cause = f"not the {called} that {paths.sidecar} was made from"
+            raise FileError(read[what][0].file, cause, _AGAIN)
+    if known.get("mask") and "mask" not in now:
+        cause = "was made with a mask, which is not known any more"
+        raise FileError(paths.sidecar, cause, _AGAIN)
+    if "mask" in now and not known.get("mask") and known:
+        cause = f"not the mask that {paths.sidecar} was made from"
+        raise FileError(read["mask"][0].file, cause, _AGAIN)
+
+
+def refuse_other_image(record: MapRecord, image: Volume) -> None:
+    """Refuse a normalised image that is not the one that the study wrote."""
+    if record.image != tuple(file.sha256 for file in image.files):
+        raise FileError(image.path, "not the image that the study wrote", _AGAIN)
+
+
+def _mapped(files: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """Return the hashes of the files that voxels are made from, without those of the density."""
+    left_out = ("lesion", "csf", "gm", "wm")
+    return {what: found for what, found in files.items() if what not in left_out and found}
+
+
 # ── how a scan was prepared ───────────────────────────────────────────────────────────────────────
 
 _DEPTH = 4  # folders above an image: anat, session, subject, and that of the preparation
@@ -298,7 +429,7 @@ class PreparedImage(NamedTuple):
 
     Attributes
     ----------
-    record : its sidecar.
+    record : of its preparation.
     picture : for quality control; None if it is not there.
     """
 
@@ -309,27 +440,67 @@ class PreparedImage(NamedTuple):
 def preparation_of(image: AnyPath, sha256: str | None = None) -> PreparedImage | None:
     """Return how an image was prepared; None if ndflow has not prepared it.
 
-    That of an aligned copy is that of the image which it is a copy of.
+    That of a copy in the space of a template is that of the image which it is a copy of.
 
     Parameters
     ----------
     image : the file.
-    sha256 : its hash. Somebody may have changed it after it was prepared; then the sidecar is about
+    sha256 : its hash. Somebody may have changed it after it was prepared; then the record is about
         another image.
     """
     path = Path(image)
-    sidecar = sidecar_of(path)
-    if not sidecar.is_file():
-        return None
+    for record_path in (sidecar_of(path), *path.parent.glob("*_desc-preproc_*.json")):
+        try:
+            record = PreparationRecord.read(record_path)
+        except FileError:  # that of somebody else
+            continue
+        if record.outputs.get(path.name) == (sha256 or record.outputs.get(path.name, "")):
+            name = f"{stem(record_path)}.png"
+            places = (folder / FIGURES / name for folder in path.parents[:_DEPTH])
+            return PreparedImage(record, next((place for place in places if place.is_file()), None))
+    return None
+
+
+# ── its report ────────────────────────────────────────────────────────────────────────────────────
+
+
+def page_fingerprint(folder: Path) -> str:
+    """Return a hash of everything that the report of a study depends on.
+
+    That is the record of the run, which holds the hashes of all results; the list of failures; the
+    evaluation; the record of the preparation in the same folder; and the version of ndflow. It is
+    found without the packages that draw a report, so that a run with nothing to do ends at once.
+    """
+    shown: dict[str, JSON] = {
+        "ndflow": __version__,
+        "folder": Path(os.path.realpath(folder)).name,
+    }
+    with suppress(FileError):  # there need be none, nor any of what follows
+        shown[FAILURES] = sha256_of(folder / FAILURES)
+    for name in (PROVENANCE, f"{EVALUATION}/{EVALUATION_RECORD}", f"{PREPARED}/{PROVENANCE}"):
+        with suppress(FileError):
+            payload = dict(read_model(folder / name).payload)
+            outputs = payload.get("outputs") or {}
+            payload["outputs"] = {file: sha for file, sha in outputs.items() if file != REPORT}
+            # Not how a result was asked for (-j, -q), and not the report itself.
+            shown[name] = {k: v for k, v in payload.items() if k not in ("command", "checksum")}
+    text = json.dumps(shown, sort_keys=True, default=repr)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def page_is_current(folder: Path) -> bool:
+    """Return whether the report of a study shows what the study holds now."""
+    expected = f'<meta name="ndflow-content" content="{page_fingerprint(folder)}">'
     try:
-        if kind_in(sidecar) == AlignedRecord.kind:
-            copy = AlignedRecord.read(sidecar)
-            same = sha256 is None or copy.outputs.get("image") == sha256
-            return preparation_of(path.with_name(copy.copy_of)) if same else None
-        record = PreparationRecord.read(sidecar)
-    except FileError:  # that of somebody else
-        return None
-    if sha256 is not None and record.outputs.get("image") != sha256:
-        return None
-    places = (folder / FIGURES / f"{stem(path)}.png" for folder in path.parents[:_DEPTH])
-    return PreparedImage(record, next((place for place in places if is_ours(place)), None))
+        with (folder / REPORT).open("rb") as file:
+            return expected.encode() in file.read(1 << 14)
+    except OSError:
+        return False
+
+
+def list_page(folder: Path, content: bytes) -> None:
+    """Note in the record of a folder that the report there is ours."""
+    kind = StudiesRecord if kind_in(folder / PROVENANCE) == StudiesRecord.kind else StudyRecord
+    record = kind.read(folder / PROVENANCE)
+    listed = record.outputs | {REPORT: hashlib.sha256(content).hexdigest()}
+    replace(record, outputs=listed).write(folder / PROVENANCE, force=True)

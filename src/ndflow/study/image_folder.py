@@ -9,19 +9,17 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping
 from fnmatch import fnmatch
 from pathlib import Path
 from sys import intern
-from typing import NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.model_files import kind_in
-from ndflow.image.subject import Scan
+from ndflow.files.outputs import sidecar_of, stem
+from ndflow.image.subject import Subject
 from ndflow.study.bids_derivative import is_our_derivative
-from ndflow.study.folder import PROVENANCE
-from ndflow.study.overview import described
-from ndflow.subject.outputs import sidecar_of, stem
+from ndflow.study.listing import Listing
+from ndflow.study.plan import PROVENANCE
 from ndflow.subject.records import MapRecord, StudyRecord
 
 _IMAGES = ("*.nii", "*.nii.gz", "*.mgh", "*.mgz")
@@ -33,20 +31,7 @@ _MASKS = "masks and tissue maps"
 _LINKS = "links to folders"
 
 
-class FolderOfScans(NamedTuple):
-    """The scans in a folder.
-
-    Attributes
-    ----------
-    scans : at least one.
-    skipped : how many images or folders were skipped, by reason.
-    """
-
-    scans: list[Scan]
-    skipped: Mapping[str, int]
-
-
-def scans_in_folder(folder: Path, out: Path, pattern: str | None = None) -> FolderOfScans:
+def read_folder(source: str, out: Path, pattern: str | None, channel: str) -> Listing:
     """Return the images in a folder and below; the site of a scan is the folder it lies in.
 
     Skipped are results of ours: folders of studies, and images with our sidecar. So are images that
@@ -64,9 +49,7 @@ def scans_in_folder(folder: Path, out: Path, pattern: str | None = None) -> Fold
     FileError
         Where there are no scans, or their folders cannot be the names of sites.
     """
-    folder = folder.absolute()
-    if not folder.is_dir():
-        raise FileError(folder, "not a folder", "check the spelling, and the folder you are in")
+    folder = Path(source).absolute()
     patterns = _IMAGES if pattern is None else (pattern,)
     masks_too = pattern is not None and _NOT_SCANS.search(stem(pattern)) is not None
     images, links = _images(folder, out, patterns)
@@ -78,14 +61,15 @@ def scans_in_folder(folder: Path, out: Path, pattern: str | None = None) -> Fold
     if not found:
         cause = f"no image in it is called {' or '.join(patterns)}"
         if skipped:
-            cause += f" ({described(skipped)} skipped)"
+            counts = ", ".join(f"{number} {what}" for what, number in sorted(skipped.items()))
+            cause += f" ({counts} skipped)"
         raise FileError(folder, cause, "choose another folder or --pattern")
     scans = [
-        Scan(path, site=_site(path, folder), origin=f"image {number}")
+        Subject({channel: path}, site=_site(path, folder), origin=f"image {number}")
         for number, path in enumerate(found, 1)
     ]
     _check_sites(folder, scans)
-    return FolderOfScans(scans, skipped)
+    return Listing(scans, source, folder, skipped=skipped)
 
 
 def _images(top: Path, out: Path, patterns: tuple[str, ...]) -> tuple[dict[Path, bool], int]:
@@ -131,7 +115,7 @@ def _site(path: str, top: Path) -> str | None:
     return intern(folder.name)
 
 
-def _check_sites(folder: Path, scans: list[Scan]) -> None:
+def _check_sites(folder: Path, scans: list[Subject]) -> None:
     """Refuse the tree of a BIDS dataset, whose folders are not sites."""
     for scan in scans:
         if scan.site in _DATATYPES:

@@ -1,6 +1,10 @@
 """What the scans of a study are brought to: references made from their models, or given.
 
 There is one common reference, and one for each site. They do not depend on the order of the scans.
+
+Whether tissue maps were made by one labeller shows in their proportions of tissue, and whether a
+reference can be split into tissues shows in its components. So *auto* decides twice: before any
+work, by the table, and when the reference is made, by the same rules with these facts as well.
 """
 
 from __future__ import annotations
@@ -9,24 +13,43 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.model_files import read_model
-from ndflow.image.subject import Scan
+from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, build_reference
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
-from ndflow.study.plan import ANY_CHANNEL, Study
-from ndflow.study.presets import by_one_labeller, decided, settled, study_facts
-from ndflow.study.weights import EQUAL, ScanWeights, check_balance, scan_weights
-from ndflow.subject.channels import listed
-from ndflow.subject.outputs import safe_name
-from ndflow.subject.presets import Choices
+from ndflow.preparation.brain import contrast_in_name, is_other_contrast
+from ndflow.study.checks import labeller_doubts, odd_scans
+from ndflow.study.plan import Study, reference_name
+from ndflow.study.tasks import Outcome, Progress
+from ndflow.study.weights import (
+    EQUAL,
+    ScanWeights,
+    age_doubts,
+    ages_by_site,
+    balance_doubts,
+    check_balance,
+    scan_weights,
+)
+from ndflow.subject.presets import (
+    Choices,
+    StudyFacts,
+    TargetFacts,
+    can_split,
+    settled_study,
+)
 from ndflow.subject.records import MapRecord, ReferenceModel, ReferenceModels, ScanModel
 from ndflow.subject.target import (
     Target,
+    check_channels,
     check_units,
     full_name,
     in_units,
@@ -37,6 +60,7 @@ from ndflow.subject.target import (
 )
 from ndflow.subject.voxels import error_about
 from ndflow.transport import Chain, IntensityMap
+from ndflow.values import FloatArray, listed
 
 _OWN = "the reference of these scans"
 
@@ -48,12 +72,13 @@ class References(NamedTuple):
 
     Attributes
     ----------
-    common : the reference of all scans.
-    sites : that of each site.
-    goals : one per site where the study goes by site, and one for all under None.
-    study : the study that they are for, with what its preset decided now that densities are known.
-    read : the files that references were read from, where they were given.
-    weights : of the scans that they were made from.
+    common, sites : the references.
+    goals : what scans are brought to: one goal per site, and one for all under None.
+    study : with what its preset decided, now that densities are known.
+    read : the files of references that were given.
+    weights : of the scans in the references.
+    odd : what is doubtful about scans in comparison with others, by their names.
+    of_study : doubts about the study as a whole.
     """
 
     common: Reference
@@ -62,6 +87,58 @@ class References(NamedTuple):
     study: Study
     read: tuple[FileHash, ...] = ()
     weights: ScanWeights = EQUAL
+    odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
+    of_study: tuple[Doubt, ...] = ()
+
+    def goal(self, scan: Subject) -> Goal:
+        """Return what a scan is brought to."""
+        return self.study.mode.goal_of(self.goals, scan.site)
+
+
+def compare_scans(
+    study: Study, scans: Sequence[Subject], progress: Progress | None = None
+) -> References:
+    """Make the references of some scans that were fitted, and compare the scans with each other.
+
+    Parameters
+    ----------
+    study : that they belong to.
+    scans : those that were fitted.
+    progress : follows how far it has come.
+    """
+    stage = "references"
+
+    def step() -> None:
+        if progress is not None:
+            progress.step(stage, Outcome(stage, None, None))
+
+    if progress is not None:
+        progress.begin(stage, len(scans) + 1 + len({scan.site for scan in scans if scan.site}))
+    fits: dict[str, ScanModel] = {}
+    for scan in scans:
+        fits[scan.name] = ScanModel.read(study.model(scan))
+        step()
+    models = {name: fit.model for name, fit in fits.items()}
+    made = make_references(study, scans, models, each=step)
+    return made._replace(
+        odd=odd_scans(scans, fits, made.common.mixture),
+        of_study=_doubts_of_study(made, scans, models),
+    )
+
+
+def _doubts_of_study(
+    made: References, scans: Sequence[Subject], models: Models
+) -> tuple[Doubt, ...]:
+    """Return doubts about tissue maps, and about covariates that differ by site."""
+    study = made.study
+    needed = study.target_rule.needs_tissue_maps
+    found = labeller_doubts(proportions_by_site(scans, models), maps_needed=needed)
+    if study.options.balance:
+        return (*found, *balance_doubts(made.weights, scans, study.options.balance))
+    if study.mode.by_site and study.given is None:
+        name, ages = ages_by_site(scans)
+        return (*found, *age_doubts(ages, name))
+    return found
 
 
 def check_references(study: Study) -> None:
@@ -72,27 +149,16 @@ def check_references(study: Study) -> None:
     if study.given is None:
         check_units(options, name=_OWN)
         return
-    given = read_reference(study.given, study.channel)
+    given = read_reference(study.given, study.channels)
     check_units(options, name=study.given, model=in_units(_target(study, given), options))
     names = given.channel_names
-    if ANY_CHANNEL not in (study.channel, *names) and names != (study.channel,):
-        cause = f"a reference of {names[0]}, but the images show {study.channel}"
-        raise FileError(study.given, cause, "use a reference of such images")
-
-
-def read_models(study: Study, scans: Sequence[Scan]) -> dict[str, DensityModel]:
-    """Read what is known about the intensities of some scans."""
-    return {name: saved.model for name, saved in read_fits(study, scans).items()}
-
-
-def read_fits(study: Study, scans: Sequence[Scan]) -> dict[str, ScanModel]:
-    """Read the models of some scans with all that their files say, each once."""
-    return {scan.name: ScanModel.read(study.paths(scan).model) for scan in scans}
+    if ANY_CHANNEL not in (*study.channels, *names):
+        check_channels(study.channels, names, study.given)
 
 
 def make_references(
     study: Study,
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     models: Models,
     *,
     nested: bool = False,
@@ -114,12 +180,13 @@ def make_references(
     if study.given is None:
         common = _average(study, ordered, models, weights)
     else:
-        common = _read(study.given, read, study.channel)
+        common = _read(study.given, read, study.channels)
     study = decided(study, ordered, models, common)
     average = partial(_average, study, models=models, weights=weights)
     each()
     sites: dict[str, Reference] = {}
-    for site in sorted({scan.site for scan in ordered if scan.site is not None}):
+    single = len(study.channels) == 1
+    for site in sorted({scan.site for scan in ordered if scan.site is not None and single}):
         sites[site] = _site_reference(study, site, ordered, average, read, nested=nested)
         each()
     common, ways = _with_tissues(study, ordered, models, common, sites, weights)
@@ -131,7 +198,7 @@ def make_references(
 
 def _with_tissues(
     study: Study,
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     models: Models,
     common: Reference,
     sites: Mapping[str, Reference],
@@ -194,27 +261,12 @@ def write_references(folder: Path, references: References) -> list[str]:
     return names
 
 
-def reference_name(site: str | None, kind: str = "reference") -> str:
-    """Return the file name of the reference of a site, or of the common one."""
-    return f"{kind}.json" if site is None else f"{kind}_{safe_name(site)}.json"
+def read_reference(path: str, channels: Sequence[str] = (ANY_CHANNEL,)) -> Reference:
+    """Read a reference; of a file with one for each of several channels, that of one of them."""
+    return _read(path, [], channels)
 
 
-def read_reference(path: str, channel: str = ANY_CHANNEL) -> Reference:
-    """Read a reference; of a file with one for each of several channels, that of one of them.
-
-    Parameters
-    ----------
-    path : the file, or the name of a reference in the package.
-    channel : what the images show.
-
-    Raises
-    ------
-    FileError : for a mixture in its place, a joint reference, or one of other channels.
-    """
-    return _read(path, [], channel)
-
-
-def _read(path: str, read: list[FileHash], channel: str) -> Reference:
+def _read(path: str, read: list[FileHash], channels: Sequence[str]) -> Reference:
     """Read a reference, and note its file."""
     kinds = ("mixture", "reference", "references")
     kind, payload, file = read_builtin(path) if is_builtin(path) else read_model(path, *kinds)
@@ -222,28 +274,32 @@ def _read(path: str, read: list[FileHash], channel: str) -> Reference:
         raise FileError(path, "a mixture, not a reference", "make one with 'ndflow reference'")
     if kind == "references":
         known = ReferenceModels.of_payload(path, payload)
-        if channel not in known.channel_names:
-            cause = f"holds references of {listed(known.channel_names)}, not of {channel}"
-            hint = f"say which, for example --channels {known.channel_names[0]}"
+        if len(channels) > 1 or channels[0] not in known.channel_names:
+            names, wanted = listed(known.channel_names), listed(channels)
+            cause = f"holds references of {names}, each by itself, not of {wanted}"
+            hint = f"say which, for example --channels {known.channel_names[0]}, without --joint"
             raise FileError(path, cause, hint)
-        found = known.references[channel].reference
+        found = known.references[channels[0]].reference
     else:
         found = ReferenceModel.of_payload(path, payload).reference
-    if found.mixture.channels > 1:
-        cause = f"a joint reference of {listed(found.channel_names)}"
-        raise FileError(path, cause, "use it with --joint and all of these channels")
+    if found.mixture.channels != len(channels):
+        cause = f"a reference of {listed(found.channel_names)}, not of {listed(channels)}"
+        hint = "use it with --joint and all of these channels"
+        if found.mixture.channels == 1:
+            hint = "make a joint one: ndflow fit --joint for each subject, then ndflow reference"
+        raise FileError(path, cause, hint)
     read.append(file)
     return found
 
 
 def _average(
-    study: Study, scans: Sequence[Scan], models: Models, weights: ScanWeights
+    study: Study, scans: Sequence[Subject], models: Models, weights: ScanWeights
 ) -> Reference:
     return build_reference(
         [replace(models[scan.name], tissues=None) for scan in scans],
         study.method,
         names=[scan.name for scan in scans],
-        channel_names=study.channel,
+        channel_names=study.channels,
         average=study.options.average,
         weights=weights.for_scans(scans),
     )
@@ -252,8 +308,8 @@ def _average(
 def _site_reference(
     study: Study,
     site: str,
-    scans: Sequence[Scan],
-    average: Callable[[Sequence[Scan]], Reference],
+    scans: Sequence[Subject],
+    average: Callable[[Sequence[Subject]], Reference],
     read: list[FileHash],
     *,
     nested: bool,
@@ -263,7 +319,7 @@ def _site_reference(
     beside = None if alone else Path(str(study.given)).with_name(reference_name(site))
     if beside is not None and beside.exists():
         files: list[FileHash] = []
-        known = _read(str(beside), files, study.channel)
+        known = _read(str(beside), files, study.channels)
         used = set(known.provenance.get("names") or ())
         own = {scan.name for scan in study.scans if scan.site == site}
         if not nested or used.isdisjoint(own):
@@ -287,7 +343,7 @@ def _target(study: Study, common: Reference) -> Target:
 
 def _tissues(
     study: Study,
-    scans: Sequence[Scan],
+    scans: Sequence[Subject],
     models: Models,
     common: Reference,
     ways: Mapping[str, SiteMap],
@@ -304,7 +360,7 @@ def _tissues(
     plain = _plain_target(study, common)
     units = units_of(plain, study.options)
 
-    def to_reference(scan: Scan) -> IntensityMap:
+    def to_reference(scan: Subject) -> IntensityMap:
         goal = Goal(in_units(plain, study.options), study.options, ways[scan.site or ""])
         imap = goal.solve(models[scan.name]).imap
         return imap if units is None else Chain((imap, units.inverse()))
@@ -313,7 +369,7 @@ def _tissues(
     return tissue_model(tissues, maps.__getitem__, weights=weights.for_scans(known))
 
 
-# ── what the preset decides before any work ───────────────────────────────────────────────────────
+# ── what the preset decides ───────────────────────────────────────────────────────────────────────
 
 
 def with_choices(study: Study, choices: Choices) -> Study:
@@ -321,15 +377,85 @@ def with_choices(study: Study, choices: Choices) -> Study:
 
     Parameters
     ----------
-    study : its scans, and the reference that was given, if any.
-    choices : what the user chose.
-
-    Raises
-    ------
-    FileError : if a reference was given that cannot be read.
-    InvalidValueError : for choices that the method does not use.
+    study : with what the user chose.
+    choices : the same, and the preset.
     """
     if is_builtin(study.given):
         study = replace(study, given=full_name(study.given))
-    given = None if study.given is None else read_reference(study.given, study.channel)
+    given = None if study.given is None else read_reference(study.given, study.channels)
     return settled(replace(study, choices=choices), study_facts(study, given))
+
+
+def study_facts(study: Study, given: Reference | None) -> StudyFacts:
+    """Return what is known about a study before any work.
+
+    Parameters
+    ----------
+    study : what is to be done.
+    given : the reference that was given, if any.
+    """
+    return StudyFacts(
+        len(study.scans),
+        study.site_counts,
+        sum(scan.tissues.complete for scan in study.scans),
+        None if given is None else TargetFacts.of_reference(given),
+        can_split=can_split(3, _contrast(study)),
+        channels=len(study.channels),
+    )
+
+
+def settled(study: Study, facts: StudyFacts) -> Study:
+    """Return a study with the settings that its preset gives it; as it is, if it has no preset."""
+    if study.choices is None:
+        return study
+    options, preset = settled_study(study.choices, facts)
+    return replace(study, options=options, preset=preset)
+
+
+def decided(
+    study: Study, scans: Sequence[Subject], models: Mapping[str, DensityModel], common: Reference
+) -> Study:
+    """Return a study with the settings that its preset gives it now that densities are known.
+
+    Parameters
+    ----------
+    study : as it was planned.
+    scans, models : what its references are made from.
+    common : the reference of all scans, made or given; without tissues if it was made.
+    """
+    if study.choices is None:
+        return study
+    facts = study_facts(study, None if study.given is None else common)
+    return settled(
+        study,
+        replace(
+            facts,
+            one_labeller=by_one_labeller(scans, models),
+            can_split=can_split(common.mixture.components, _contrast(study)),
+        ),
+    )
+
+
+def by_one_labeller(scans: Sequence[Subject], models: Mapping[str, DensityModel]) -> bool:
+    """Tell whether the tissue maps of all sites seem to be made in the same way."""
+    return not labeller_doubts(proportions_by_site(scans, models))
+
+
+def proportions_by_site(
+    scans: Sequence[Subject], models: Mapping[str, DensityModel]
+) -> dict[str, FloatArray]:
+    """Return the tissue proportions of each site, (n, 3), where sites and maps are known."""
+    found: dict[str, list[FloatArray]] = {}
+    for scan in scans:
+        own = models[scan.name].tissues
+        if scan.site is not None and isinstance(own, Tissues):
+            found.setdefault(scan.site, []).append(own.proportions)
+    return {site: np.array(rows) for site, rows in found.items()}
+
+
+def _contrast(study: Study) -> str:
+    """Return what the images show: as it was said or, where it was not, by their names."""
+    if study.channels != (ANY_CHANNEL,):
+        return study.channel
+    named = (contrast_in_name(scan.path) for scan in study.scans)
+    return next((one for one in named if one and is_other_contrast(one)), study.channel)

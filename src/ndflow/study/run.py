@@ -1,175 +1,461 @@
-"""A study from the first scan to the last."""
+"""A study from the first scan to the last: check, prepare, fit, references, normalise, record.
+
+A scan that fails is left out and reported, and the others go on. What is there already, and up to
+date, is kept (`ndflow.study.steps`). Results are the same for any number of workers: densities are
+averaged in an order that does not depend on them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from statistics import median
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
-from ndflow._version import versions
-from ndflow.errors import FileError
-from ndflow.files.atomic import folder_lock
+from ndflow._version import __version__, versions
+from ndflow.doubt import Doubt
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.atomic import folder_lock, remove_abandoned
+from ndflow.files.outputs import check_folder, make_folder, sidecar_of
 from ndflow.files.stream import sha256_of
-from ndflow.study.folder import (
-    PROVENANCE,
-    SCANS,
-    refuse_foreign,
-    refuse_inputs_inside,
-    refuse_other_scans,
-    refuse_replacing,
-    remove_failed,
-    remove_leftovers,
-    remove_page,
-    remove_unused_masks,
+from ndflow.image.subject import Subject
+from ndflow.population.balancing import SiteBalance
+from ndflow.preparation.brain import deepbet_version, is_other_contrast
+from ndflow.study import bids_derivative
+from ndflow.study.checks import doubt_counts
+from ndflow.study.distances import SiteDistances
+from ndflow.study.fit_step import FitStep, lacks_tissue_maps
+from ndflow.study.manifest import check_place, record_in, remove_page, remove_results, top_files
+from ndflow.study.normalise_step import NormaliseStep
+from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
+from ndflow.study.prepare_step import PACKAGES, PreparationRecord, PrepareStep, check_requirements
+from ndflow.study.prepare_tables import ALIGNED, STUDY, write_tables
+from ndflow.study.references import (
+    References,
+    check_references,
+    compare_scans,
+    make_references,
+    write_references,
 )
-from ndflow.study.passes import (
-    Pass,
-    Passes,
-    ReferencePass,
-    Summary,
-    build_references,
-    check_study,
-    fit_scans,
-    normalise_scans,
+from ndflow.study.steps import NEW, Pass, Step, look, run_step, unreadable
+from ndflow.study.table import refuse_almost_equal_sites, refuse_repeats, write_study_scans
+from ndflow.study.tasks import (
+    Failure,
+    Progress,
+    check_jobs,
+    read_failures,
+    record_failures,
 )
-from ndflow.study.plan import Study
-from ndflow.study.prepare_run import STAGE, check_preparation, prepare_first
-from ndflow.study.prepared_images import found_with, keeps_mask
-from ndflow.study.table import (
-    refuse_almost_equal_sites,
-    refuse_repeats,
-    write_study_scans,
-)
-from ndflow.study.tasks import Progress, read_failures, record_failures
-from ndflow.subject.outputs import check_folder, make_folder
+from ndflow.subject.presets import PresetRecord
 from ndflow.subject.records import StudyRecord
+from ndflow.subject.voxels import check_found_mask
+
+# Steps that come after these, for each scan that was normalised: one line each.
+MORE: tuple[type[Step], ...] = ()
+
+_DATASET_LOCK, _TABLES_LOCK = ".ndflow-dataset-lock", ".ndflow-tables-lock"
 
 
-def run_cohort(
-    study: Study,
-    progress: Progress,
-    *,
-    command: Sequence[str] = (),
-    force: bool,
-    ours: bool = False,
-) -> Summary:
-    """Run a study.
+class Summary(NamedTuple):
+    """How a study ended.
+
+    Attributes
+    ----------
+    done, kept : scans that were normalised (or prepared), and those of them that had been before.
+    failures : of the others.
+    doubts_of : what to check by eye, by the name of the scan.
+    distances : how far apart the sites are, before and after; None of fewer than two scans.
+    prepared : how the preparation ended that came first, if there was one.
+    of_study : what is doubtful about the study as a whole, such as its tissue maps.
+    preset : what the preset decided, and why; None for a method without presets.
+    balance : what the weights of each site achieve, if scans are weighted.
+    table, aligned : of a preparation, the tables of prepared scans and of their copies.
+    seconds : of a preparation, the median time of a scan.
+    """
+
+    done: int
+    kept: int
+    failures: list[Failure]
+    doubts_of: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
+    distances: SiteDistances | None = None
+    prepared: Summary | None = None
+    of_study: tuple[Doubt, ...] = ()
+    preset: PresetRecord | None = None
+    balance: Mapping[str, SiteBalance] = MappingProxyType({})
+    table: Path | None = None
+    aligned: Path | None = None
+    seconds: float | None = None
+
+    @property
+    def doubts(self) -> dict[str, list[str]]:
+        """The names of the scans to check by eye, by what is doubtful; the most frequent first."""
+        return {count.kind: count.scans for count in doubt_counts(self.doubts_of)}
+
+
+def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) -> Summary:
+    """Run a study, or a preparation.
 
     Parameters
     ----------
     study : what to do.
     progress : follows how far the run has come.
     command : what the user typed, for the record.
-    force : whether the folder may hold something else, or a study of other scans.
-    ours : whether the caller has checked what else the folder holds.
     """
-    folder = study.folder
-    check_cohort(study, force=force, ours=ours)
-    make_folder(folder)
-    with folder_lock(folder):
-        failed = _failed_before(folder)
-        remove_leftovers(study)
-        remove_unused_masks(study)
-        _record(study, command)
-        write_study_scans(folder / SCANS, study.scans)
-        try:
-            ready, prepared = prepare_first(study, progress, command)
-            fitted = fit_scans(ready, progress)
-            normalised, references = Pass(), ReferencePass(study, {}, {}, (), ())
-            if fitted.done:
-                references = build_references(study, fitted.done, progress)
-                normalised = normalise_scans(fitted.done, references, progress)
-        except BaseException:
-            remove_leftovers(study)  # of workers that had to stop at once
-            remove_unused_masks(study)
-            raise
-        unprepared = [] if prepared is None else prepared.failures
-        failures = [*unprepared, *fitted.failures, *normalised.failures]
-        remove_failed(study, [*unprepared, *fitted.failures], normalised.failures)
-        if normalised.kept < len(normalised.done) or failed != {one.scan for one in failures}:
-            remove_page(folder)
-        passes = Passes(prepared, fitted, references, normalised)
-        _record(references.study, command, passes)
-        stages = {STAGE: unprepared, "fit": fitted.failures, "normalise": normalised.failures}
-        record_failures(folder, None, stages)
-    return Summary(
-        len(normalised.done),
-        normalised.kept,
-        failures,
-        normalised.all_doubts(),
-        normalised.distances(),
-        prepared,
-        references.of_study,
-        references.study.preset,
-        references.balance,
-    )
-
-
-def _failed_before(folder: Path) -> set[str]:
-    """Return the scans that failed in an earlier run."""
-    try:
-        return {scan for scan, *_ in read_failures(folder)}
-    except FileError:
-        return set()
-
-
-def check_cohort(study: Study, *, force: bool, ours: bool = False) -> None:
-    """Raise an error, before any work, if the study cannot be run; see `run_cohort`."""
     check_study(study)
-    raw = study.preparation
+    make_folder(study.folder)
+    with folder_lock(study.folder, shared=study.partial), _tidied(study):
+        run = _Run(study, command)
+        run.begin()
+        if study.raw is not None:
+            run.prepared = run_study(study.raw, progress, command=command)
+        if study.preparing is not None:
+            prepare = PrepareStep.of(study)
+            run.passes["prepare"] = run_step(prepare, study.scans, study, progress, apart=True)
+            return run.finish_preparation(prepare)
+        fitted = run.passes["fit"] = run_step(FitStep.of(study), run.ready(), study, progress)
+        if study.partial:
+            return run.finish_part()
+        normalised = run.passes["normalise"] = Pass()
+        if scans := [scan for scan in study.scans if scan.name in fitted.done]:
+            goals = run.references = compare_scans(study, scans, progress)
+            run.written = write_references(study.folder, goals)
+            normalised = run_step(lambda scan: normalise_step(goals, scan), scans, study, progress)
+            run.passes["normalise"] = normalised
+        for kind in MORE:
+            scans = [scan for scan in study.scans if scan.name in normalised.done]
+            run.passes[kind.name] = run_step(kind.of(study), scans, study, progress)
+        return run.finish()
+
+
+def normalise_step(references: References, scan: Subject) -> NormaliseStep:
+    """Return the last step of a scan."""
+    study = replace(references.study, scans=(), raw=None)  # which need not go to every worker
+    return NormaliseStep(study, references.goal(scan), references.odd.get(scan.name, ()))
+
+
+# ── before any work ───────────────────────────────────────────────────────────────────────────────
+
+
+def check_study(study: Study) -> None:
+    """Raise an error, before any work, if a study cannot be run."""
+    check_jobs(study.jobs)
     refuse_repeats(study.scans)
     refuse_almost_equal_sites(study.scans)
     check_folder(study.within or study.folder)
-    if not (ours or force):
-        refuse_foreign(study.folder, study.channel)
-    if not force:
-        refuse_other_scans(study)
-    refuse_inputs_inside(study if raw is None else replace(study, scans=raw.scans))
-    refuse_replacing(study)
-    if raw is not None:
-        check_preparation(raw)
-
-
-def _written(study: Study, passes: Passes) -> dict[str, str]:
-    """Return the hashes of all that a study wrote except images, whose sidecars hold theirs."""
-    names = [SCANS, *passes.references.written]
+    if study.dataset or study.preparing is not None:
+        bids_derivative.check_dataset(study.folder, **_source(study))
+    check_place(study, _steps(study))
+    if study.preparing is not None:
+        check_requirements(study)
+        return
+    if study.raw is not None:
+        check_study(study.raw)
+    if study.partial:
+        return
+    check_references(study)
     for scan in study.scans:
-        if scan.name in passes.fitted.done:
-            paths = study.paths(scan)
-            written = [paths.model, *([paths.mask] if keeps_mask(scan) else [])]
-            if scan.name in passes.normalised.done:
-                written += [paths.sidecar, paths.preview]
-            names += [path.relative_to(study.folder).as_posix() for path in written]
-    return {name: sha256_of(study.folder / name) for name in names}
+        _check_scan(study, scan)
 
 
-def _record(study: Study, command: Sequence[str], passes: Passes | None = None) -> None:
-    """Write what is run; at the end, with what came of it."""
-    outcome: dict[str, Any] = {}
-    if passes is not None:
-        prepared, fitted, references, normalised = passes
-        unprepared = 0 if prepared is None else len(prepared.failures)
-        outcome = {
-            "inputs": tuple(references.read),
-            "files": _written(study, passes),
-            "finished": True,
-            "fitted": len(fitted.done),
-            "normalised": len(normalised.done),
-            "failed": unprepared + len(fitted.failures) + len(normalised.failures),
-            "prepared": None if prepared is None else prepared.done,
-            "doubts": normalised.all_doubts(),
-            "of_study": references.of_study,
-            "balance": dict(references.balance),
+def _check_scan(study: Study, scan: Subject) -> None:
+    """Refuse a scan that lacks what the options of a study need."""
+    if scan.finds_brain and is_other_contrast(scan.mask_channel):
+        raise InvalidValueError(
+            f"--mask brain finds brains in T1w images, but these are {study.channel}; give masks"
+        )
+    check_found_mask(scan)
+    if study.target_rule.needs_tissue_maps and not scan.tissues.complete:
+        raise lacks_tissue_maps(scan)
+    if study.mode.by_site and scan.site is None:
+        hint = "name it in the table or in participants.tsv, or use --mode individual"
+        raise FileError(scan.path, f"its site is not known ({scan.origin})", hint)
+
+
+def _steps(study: Study) -> list[Step]:
+    """Return the steps of a study, as far as their files are concerned."""
+    if study.preparing is not None:
+        return [PrepareStep.of(study)]
+    fit = FitStep.of(study)
+    if study.partial:
+        return [fit]
+    return [fit, NormaliseStep.of(study), *(kind.of(study) for kind in MORE)]
+
+
+def _source(study: Study) -> dict[str, Any]:
+    force = study.options.force
+    return {"source_root": study.root, "any_source": not study.dataset, "force": force}
+
+
+# ── the files of a run ────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def _tidied(study: Study) -> Iterator[None]:
+    """Remove the temporary files of runs that were killed; and of ours, if it is stopped."""
+
+    def tidy() -> None:
+        steps = _steps(study)
+        places = {study.folder}
+        for scan in study.scans:
+            for step in steps:
+                places |= {path.parent for path in (*step.records(scan), *step.outputs(scan))}
+        for folder in places:
+            remove_abandoned(folder)
+
+    tidy()
+    try:
+        yield
+    except BaseException:
+        tidy()
+        raise
+
+
+@dataclass
+class _Run:
+    """A run: what has come of it so far, and the files about it."""
+
+    study: Study
+    command: Sequence[str]
+    prepared: Summary | None = None
+    passes: dict[str, Pass] = field(default_factory=dict)
+    references: References | None = None
+    written: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Remember how an earlier run ended."""
+        self._before = record_in(self.study.folder)
+        self._failed: set[str] = set()
+        with suppress(FileError):
+            self._failed = {scan for scan, *_ in read_failures(self.study.folder)}
+
+    def ready(self) -> list[Subject]:
+        """Return the scans that are prepared, or need not be."""
+        failed = {one.scan for one in self.prepared.failures} if self.prepared else ()
+        return [scan for scan in self.study.scans if scan.name not in failed]
+
+    def begin(self) -> None:
+        """Describe the folder, and record what is run, before anything else is written."""
+        study, folder = self.study, self.study.folder
+        if study.dataset or study.preparing is not None:
+            links = {} if study.raw is None else {PREPARED: study.raw.folder}
+            texts = bids_derivative.NORMALISED
+            if study.preparing is not None:
+                texts = bids_derivative.PREPARED
+            with folder_lock(folder, name=_DATASET_LOCK, wait=True):
+                bids_derivative.write_dataset_files(
+                    folder,
+                    version=__version__,
+                    derivatives={**study.derivatives, **links},
+                    texts=texts,
+                    **_source(study),
+                )
+        if study.partial and study.preparing is None:
+            return
+        with folder_lock(folder, name=_TABLES_LOCK, wait=True):
+            self._record(study, dict.fromkeys(top_files(study), ""), finished=False)
+            if study.preparing is None:
+                write_study_scans(folder / SCANS, study.scans)
+
+    def finish(self) -> Summary:
+        """Write down how a study ended."""
+        study, folder, found = self.study, self.study.folder, self.references
+        normalised, failures = self.passes["normalise"], self._failures()
+        names, failed = [SCANS, *self.written], [*self._unprepared()]
+        for step in _steps(study):
+            done = self.passes[step.name]
+            failed += done.failures  # and so in all that follows
+            remove_results(step, study.scans, failed)
+            for scan in (scan for scan in study.scans if scan.name in done.done):
+                names += [path.relative_to(folder).as_posix() for path in step.records(scan)]
+        if normalised.kept < len(normalised.done) or self._failed != {f.scan for f in failures}:
+            remove_page(folder)
+        doubts = normalised.all_doubts()
+        outcome: dict[str, Any] = {"doubts": doubts}
+        if found is not None:
+            outcome |= {"of_study": found.of_study, "balance": dict(found.weights.sites)}
+            outcome["inputs"] = found.read
+        decided = study if found is None else found.study
+        outputs = {name: sha256_of(folder / name) for name in names}
+        self._record(decided, outputs, finished=True, **outcome)
+        stages = {name: one.failures for name, one in self.passes.items()}
+        record_failures(folder, None, {"prepare": self._unprepared(), **stages})
+        return Summary(
+            len(normalised.done),
+            normalised.kept,
+            failures,
+            doubts,
+            normalised.distances(),
+            self.prepared,
+            () if found is None else found.of_study,
+            decided.preset,
+            {} if found is None else found.weights.sites,
+        )
+
+    def finish_part(self) -> Summary:
+        """Write down which scans of some participants failed; the group does the rest."""
+        fitted, folder = self.passes["fit"], self.study.folder
+        tried = [scan.name for scan in self.study.scans]
+        with folder_lock(folder, name=".ndflow-failures-lock", wait=True):
+            stages = dict.fromkeys(("prepare", "fit", "normalise"), tried)
+            failed = {"prepare": self._unprepared(), "fit": fitted.failures}
+            record_failures(folder, stages, failed)
+        doubts = fitted.all_doubts()
+        return Summary(
+            len(fitted.done), fitted.kept, self._failures(), doubts, prepared=self.prepared
+        )
+
+    def finish_preparation(self, step: PrepareStep) -> Summary:
+        """Write the tables of a preparation, and how it ended."""
+        study, folder, found = self.study, self.study.folder, self.passes["prepare"]
+        remove_results(step, study.scans, found.failures)
+        records = {
+            scan.name: PreparationRecord.read(step.paths(scan).record)
+            for scan in study.scans
+            if scan.name in found.done
         }
-    StudyRecord(
-        settings=study.settings,
-        command=tuple(command),
-        versions=versions() | found_with(study.scans),
-        reference=study.given,
-        channel=study.channel,
-        scans=len(study.scans),
-        sites=study.site_counts,
-        preset=study.preset,
-        **outcome,
-    ).write(study.folder / PROVENANCE, force=True)
+        if found.kept < len(found.done) or self._failed != {f.scan for f in found.failures}:
+            remove_page(folder)
+        with folder_lock(folder, name=_TABLES_LOCK, wait=True):
+            tables, rows = write_tables(study, records)
+            tried = {"prepare": [scan.name for scan in study.scans]} if study.partial else None
+            record_failures(folder, tried, {"prepare": found.failures})
+            images = [str(row["image"]) for row in rows]
+            sidecars = [str(Path(sidecar_of(image))) for image in images]
+            outputs = {name: sha256_of(folder / name) for name in (*tables, *sidecars)}
+            sites = Counter(str(row["site"]) for row in rows if row["site"] not in (None, "n/a"))
+            self._record(
+                study,
+                outputs,
+                finished=True,
+                scans=len(rows),
+                sites=dict(sorted(sites.items())),
+                doubts=found.all_doubts(),
+            )
+        some = bool(found.done)
+        copies = some and step.preparing.resolution is not None
+        return Summary(
+            len(found.done),
+            found.kept,
+            found.failures,
+            found.all_doubts(),
+            table=folder / STUDY if some else None,
+            aligned=folder / ALIGNED if copies else None,
+            seconds=median(found.seconds) if found.seconds else None,
+        )
+
+    def _unprepared(self) -> list[Failure]:
+        return self.prepared.failures if self.prepared is not None else []
+
+    def _failures(self) -> list[Failure]:
+        return [*self._unprepared(), *(f for one in self.passes.values() for f in one.failures)]
+
+    def _record(self, study: Study, outputs: Mapping[str, str], **outcome: Any) -> None:
+        """Write what is run; at the end, with what came of it."""
+        folder = self.study.folder
+        known = {} if self._before is None else self._before.outputs
+        if REPORT in known and (folder / REPORT).exists():
+            outputs = {**outputs, REPORT: known[REPORT]}
+        preparing = study.preparing is not None
+        packages = PACKAGES if preparing else ()
+        found = {"deepbet": deepbet_version()} if any(s.finds_brain for s in study.scans) else {}
+        done = {name: len(one.done) for name, one in self.passes.items()}
+        if self.prepared is not None:
+            done["prepare"] = self.prepared.done
+        StudyRecord(
+            **{
+                "settings": study.settings,
+                "command": tuple(self.command),
+                "versions": versions(*packages) | found,
+                "reference": study.given,
+                "outputs": dict(outputs),
+                "channels": () if preparing else study.channels,
+                "scans": len(study.scans),
+                "sites": study.site_counts,
+                "preset": study.preset,
+                "done": done,
+                "failed": len(self._failures()),
+                **outcome,
+            }
+        ).write(folder / PROVENANCE, force=True)
+
+
+# ── a rehearsal ───────────────────────────────────────────────────────────────────────────────────
+
+
+class Rehearsed(NamedTuple):
+    """What a run would do for a scan.
+
+    Attributes
+    ----------
+    scan : the scan.
+    action, why : what would be done, and for what reason.
+    error : what would prevent it.
+    """
+
+    scan: Subject
+    action: str = ""
+    why: str = ""
+    error: FileError | None = None
+
+
+KEEP, UP_TO_DATE = "keep", "up to date"
+
+
+def rehearse(study: Study) -> list[Rehearsed]:
+    """Return what a run would do for each scan, and why, without doing it.
+
+    Where some densities are still to be estimated, the reference of a study is not known yet, and
+    what will become of the images depends on it.
+    """
+    then = "" if study.partial else " and write"
+    prepared = [] if study.raw is None else rehearse(study.raw)
+    if study.preparing is not None:
+        step = PrepareStep.of(study)
+        return [_rehearsed(step, scan, "prepare") for scan in study.scans]
+    if any(one.action != KEEP or one.error for one in prepared):
+        return [
+            one._replace(action=f"prepare, fit{then}")
+            if one.action != KEEP
+            else one._replace(
+                action=f"keep or fit{then}", why="prepared; the rest depends on the other scans"
+            )
+            for one in prepared
+        ]
+    fit = FitStep.of(study)
+    fits = [_rehearsed(fit, scan, f"fit{then}") for scan in study.scans]
+    if study.partial:
+        return fits
+    fresh = [one.scan for one in fits if one.action == KEEP and one.error is None]
+    complete = len(fresh) == len(fits)
+    found = None
+    if complete:
+        found = compare_scans(study, fresh)
+    elif study.given is not None and not study.mode.by_site:
+        found = make_references(study, [], {})  # that was given, and does not depend on the scans
+    return [_then(one, found) for one in fits]
+
+
+def _rehearsed(step: Step, scan: Subject, action: str) -> Rehearsed:
+    if (error := unreadable(step, scan)) is not None:
+        return Rehearsed(scan, action, NEW, error)
+    why = look(step, scan).why
+    return Rehearsed(scan, action if why else KEEP, why or UP_TO_DATE)
+
+
+def _then(fitted: Rehearsed, references: References | None) -> Rehearsed:
+    """Return what becomes of the images of a scan."""
+    if fitted.action != KEEP or fitted.error is not None:
+        return fitted
+    if references is None:
+        why = "depends on the reference, which may change"
+        return fitted._replace(action="keep or write", why=why)
+    scan, study = fitted.scan, references.study
+    for step in (normalise_step(references, scan), *(kind.of(study) for kind in MORE)):
+        stale = look(step, scan).why
+        if stale is not None:
+            return fitted._replace(action="write", why="fitted already" if stale == NEW else stale)
+    return fitted

@@ -1,80 +1,133 @@
 """Tables of scans: one row per scan, with the names of the columns in the first row.
 
-Some columns are known; the others, such as ``age``, are kept
-as covariates. Paths are relative to the table. An empty cell and ``n/a`` both mean that there is no
-value, and blanks around a value do not count.
+``image`` is required, or one column per channel, called like the channel; ``subject``, ``site``,
+``mask``, ``lesion``, ``gm``, ``wm`` and ``csf`` are known, in upper or lower case. Any other
+column, such as ``age``, is a covariate; but one that is named almost like a known column, or that
+holds images, was probably meant to be used. Paths are relative to the table. An empty cell and
+``n/a`` both mean that there is no value, and blanks around a value do not count.
 
-``OUT/scans.tsv`` lists the scans of a study in the same way, with three columns more: the ``name``
-of a scan, and where its ``output`` and its ``sidecar`` are. So these names are ours: a column of
-the user's that has one of them is not used, and `ScanTable.unused` says so.
+``OUT/scans.tsv`` lists the images of a study in the same way, with columns more (`OURS`): the
+``name`` of an image, and where its ``output`` and its ``sidecar`` are; where channels belong
+together, also the ``channel``, and the name of the ``scan`` that they are of. A column of the
+user's that has the name of one of the first three is not used, and `Listing.unused` says so.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections import Counter
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NamedTuple
-from unicodedata import normalize
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import identity_of
-from ndflow.files.tables import MISSING, Table, read_delimited, refuse_rows, write_table
-from ndflow.image.mask import BRAIN, FoundMask, to_be_found
+from ndflow.files.tables import MISSING, read_delimited, refuse_rows, write_table
+from ndflow.image.mask import to_be_found
 from ndflow.image.read import kind_of
-from ndflow.image.subject import Scan, TissueMaps
-from ndflow.study.plan import kept_mask_name
-from ndflow.study.tasks import Failure, Outcome
-from ndflow.subject.channels import NAME
-from ndflow.subject.outputs import safe_name, stem
-
-# ── columns ───────────────────────────────────────────────────────────────────────────────────────
-# The columns of a table of scans: those that are known, and what others may have been meant to be.
-#
-# ``image`` is required; ``subject``, ``site``, ``mask``, ``lesion``, ``gm``, ``wm`` and ``csf`` are
-# known, in upper or lower case. Any other column is a covariate; but one that is named almost like
-# a known column, or that holds images, was probably meant to be used. A table with several channels
-# has one column of images per channel instead of ``image``, called like the channel.
+from ndflow.image.subject import ANY_CHANNEL, CHANNEL, Output, Subject, TissueMaps
+from ndflow.study.listing import Listing, alike, kept_mask
 
 FILES = ("image", "mask", "lesion", "gm", "wm", "csf")
 TEXTS = ("subject", "site")
 OURS = ("name", "output", "sidecar")  # columns of OUT/scans.tsv that we add
-
+_TOGETHER = ("channel", "scan")  # more of them, for several channels
 _OTHER_MEANING = {*FILES, *TEXTS, *OURS} - {"image"}  # no names of channels
-_FEWEST = 2  # channels
 _IMAGES = (".nii", ".mgh", ".hdr", ".img")
 _CLOSE = 0.84  # "masks" is near "mask", but "task", "side" and "age" are near nothing
+_OUR_NAME = "names of ours; rename them to keep them"
+_ONLY = "is only a covariate"
+
+Cells = Mapping[str, str]  # of a row, by column, without those that have no value
 
 
-def column_names(path: AnyPath, first: Sequence[str]) -> list[str]:
-    """Return the names of the columns; those that are known in lower case.
+# ── reading ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
+    """Read a table of scans, without checking that their files exist.
 
     Parameters
     ----------
-    path : the table, for messages.
-    first : the cells of its first row.
+    path : the table.
+    channels : the columns of images, if there are several; or what the column ``image`` shows.
+
+    Raises
+    ------
+    FileError : if the file cannot be read, or is not such a table; it names the wrong rows.
     """
+    check_channel_names(channels)
+    several = len(channels) > 1
+    columns, rows = _read(path, channels if several else ("image",))
+    scans = [_scan(path, number, cells, channels) for number, cells in rows]
+    unused = {name: _OUR_NAME for name in columns if name in OURS}
+    if any("" in cells for _, cells in rows):
+        unused["a column without a name"] = "name it in the first row to keep it"
+    warnings = []
+    known_names = {"", *FILES, *TEXTS, *OURS, *(channels if several else ())}
+    for name in columns:
+        cells_of = {cells[name] for _, cells in rows if name in cells}
+        if name not in known_names and misunderstood(name, cells_of, columns):
+            meant = nearest(name)
+            meant = None if meant in columns else meant
+            unused[name] = f"{meant}?" if meant else "holds images"
+            what = "holds images, but is not used" if any(map(is_image, cells_of)) else _ONLY
+            hint = f"; rename it to {meant!r} if that is what it is" if meant else ""
+            warnings.append(f"{path}: the column {name!r} {what}{hint}")
+    if several and "image" in columns:
+        unused["image"] = "the channels have columns of their own"
+    root = Path(path).absolute().parent
+    return Listing(scans, str(path), root, str(path), unused, warnings=warnings)
+
+
+def check_channel_names(names: Sequence[str]) -> None:
+    """Refuse names that cannot be those of channels, and the same name twice."""
+    for name in names:
+        if not re.fullmatch(CHANNEL, name):
+            raise InvalidValueError(
+                f"--channels: {name!r} is not a name of letters, digits, _, + and -; rename the "
+                f"column, for example to T1w"
+            )
+        if name.lower() in _OTHER_MEANING:
+            raise InvalidValueError(
+                f"--channels: the column {name!r} has another meaning; name columns of images"
+            )
+    if len({name.lower() for name in names}) < len(names):
+        raise InvalidValueError(f"--channels: {' '.join(names)}: the same twice; leave one out")
+
+
+def _column_names(path: AnyPath, first: Sequence[str], images: Sequence[str]) -> list[str]:
+    """Return the names of the columns; those that are known in lower case."""
     given = [name.strip() for name in first]
-    names = [name.lower() if name.lower() in (*FILES, *TEXTS) else name for name in given]
-    if "image" not in names:
-        found = ", ".join(name for name in given if name) or "none"
-        cause = f"row 1 names no column 'image' (its columns: {found})"
-        close = next((name for name in given if nearest(name) == "image"), None)
-        hint = (
-            "rename the column of images, or name the columns of several channels with --channels"
-            if close is None
-            else f"rename {close!r} to 'image'"
-        )
-        raise FileError(path, cause, hint)
+    names = [
+        name.lower() if name not in images and name.lower() in (*FILES, *TEXTS) else name
+        for name in given
+    ]
+    there = ", ".join(name for name in given if name) or "none"
+    for image in images:
+        if image not in names:
+            raise _no_column(path, image, given, there)
     for name in names:
         if name and names.count(name) > 1:
             raise FileError(path, f"row 1 names the column {name!r} twice", "remove one")
     return names
+
+
+def _no_column(path: AnyPath, image: str, given: Sequence[str], there: str) -> FileError:
+    lower = {name.lower(): name for name in given if name}
+    if image == "image":
+        close = next((name for name in given if nearest(name) == "image"), None)
+        hint = (
+            "rename the column of images, or name the columns of several channels with --channels"
+        )
+    else:
+        close = next(iter(get_close_matches(image.lower(), lower, 1)), None)
+        hint = f"give one column of images per channel, called like the channel: {image}"
+    if close:
+        hint = f"is it {lower[close.lower()]!r}? Rename it to {image!r}"
+    return FileError(path, f"row 1 names no column {image!r} (its columns: {there})", hint)
 
 
 def nearest(name: str) -> str | None:
@@ -109,158 +162,35 @@ def misunderstood(name: str, cells: Collection[str], known: Collection[str]) -> 
     return any(map(is_image, cells)) or (meant in TEXTS and meant not in known)
 
 
-def check_channel_names(names: Sequence[str]) -> None:
-    """Refuse names that cannot be those of channels, the same name twice, and a single one."""
-    for name in names:
-        if not re.fullmatch(NAME, name):
-            raise InvalidValueError(
-                f"--channels: {name!r} is not a name of letters, digits, _, + and -; rename the "
-                f"column, for example to T1w"
-            )
-        if name.lower() in _OTHER_MEANING:
-            raise InvalidValueError(
-                f"--channels: the column {name!r} has another meaning; name columns of images"
-            )
-    if len({name.lower() for name in names}) < len(names):
-        raise InvalidValueError(f"--channels: {' '.join(names)}: the same twice; leave one out")
-    if len(names) < _FEWEST:
-        raise InvalidValueError(
-            f"--channels: {names[0]} alone; for one channel, call its column image and give "
-            f"--channels {names[0]}"
-        )
-
-
-def table_of_channel(path: AnyPath, table: Table, channel: str, channels: Sequence[str]) -> Table:
-    """Return the table of one channel: its column becomes ``image``, those of others go.
-
-    Parameters
-    ----------
-    path : the table, for messages.
-    table : its cells.
-    channel : the channel.
-    channels : all of them.
-
-    Raises
-    ------
-    FileError : if a channel has no column, or a row has one file for two channels.
-    """
-    columns = [name.strip() for name in table.columns]
-    for name in channels:
-        if name not in columns:
-            raise _no_column(path, name, columns)
-    dropped = {columns.index(name) for name in channels if name != channel}
-    if channel != "image":
-        dropped |= {place for place, name in enumerate(columns) if name.lower() == "image"}
-    kept = [place for place in range(len(columns)) if place not in dropped]
-    own = columns.index(channel)
-    for number, cells in table.rows:
-        for name in channels:
-            cell = cells[columns.index(name)].strip()
-            same = name != channel and cell == cells[own].strip()
-            if same and cell.lower() not in MISSING:
-                cause = f"row {number} has one file for the channels {channel} and {name}"
-                raise FileError(path, cause, "give each channel a file of its own")
-    return Table(
-        ["image" if place == own else table.columns[place] for place in kept],
-        [(number, [cells[place] for place in kept]) for number, cells in table.rows],
-    )
-
-
-def _no_column(path: AnyPath, name: str, columns: Sequence[str]) -> FileError:
-    named = [one for one in columns if one]
-    lower = {one.lower(): one for one in named}
-    close = get_close_matches(name.lower(), lower, 1)
-    cause = f"row 1 names no column {name!r} (its columns: {', '.join(named) or 'none'})"
-    hint = f"give one column of images per channel, called like the channel: {name}"
-    if close:
-        hint = f"is it {lower[close[0]]}? Names must agree, letter by letter"
-    return FileError(path, cause, hint)
-
-
-# ── rows ──────────────────────────────────────────────────────────────────────────────────────────
-
-_OUR_NAME = "names of ours; rename them to keep them"
-_ONLY = "is only a covariate"
-
-Cells = Mapping[str, str]  # of a row, by column, without those that have no value
-
-
-class ScanTable(NamedTuple):
-    """A table of scans, and what was not understood in it.
-
-    Attributes
-    ----------
-    scans : one per row, in the order of the table; at least one.
-    unused : columns that are probably misnamed, or cannot even be covariates, and why.
-    warnings : for the user, about those that are probably misnamed.
-    """
-
-    scans: list[Scan]
-    unused: Mapping[str, str] = {}
-    warnings: tuple[str, ...] = ()
-
-
-def read_scans(path: AnyPath) -> list[Scan]:
-    """Read the scans of a table; see `read_table`."""
-    return read_table(path).scans
-
-
-def read_table(
-    path: AnyPath, *, channel: str | None = None, channels: Sequence[str] = ()
-) -> ScanTable:
-    """Read a table of scans, without checking that their files exist.
-
-    Parameters
-    ----------
-    path : the table, tab- or comma-separated (see `read_delimited`).
-    channel : the channel to read, of a table with one column of images per channel.
-    channels : all of its channels.
-
-    Raises
-    ------
-    FileError
-        Where the table cannot be read, has no column of images, or has faulty rows.
-    """
-    columns, rows = _read(path, channel, channels)
-    scans = [_scan(path, number, cells) for number, cells in rows]
-    unused = {name: _OUR_NAME for name in columns if name in OURS}
-    if any("" in cells for _, cells in rows):
-        unused["a column without a name"] = "name it in the first row to keep it"
-    warnings = []
-    for name in columns:
-        cells_of = {cells[name] for _, cells in rows if name in cells}
-        known = not name or name in (*FILES, *TEXTS, *OURS)
-        if not known and misunderstood(name, cells_of, columns):
-            meant = nearest(name)
-            meant = None if meant in columns else meant
-            unused[name] = f"{meant}?" if meant else "holds images"
-            what = "holds images, but is not used" if any(map(is_image, cells_of)) else _ONLY
-            hint = f"; rename it to {meant!r} if that is what it is" if meant else ""
-            warnings.append(f"{path}: the column {name!r} {what}{hint}")
-    return ScanTable(scans, unused, tuple(warnings))
-
-
 def _read(
-    path: AnyPath, channel: str | None = None, channels: Sequence[str] = ()
+    path: AnyPath, images: Sequence[str] = ("image",)
 ) -> tuple[list[str], list[tuple[int, Cells]]]:
     """Return the columns of a table, and the number and cells of each row."""
     table = read_delimited(path)
-    if channel is not None:
-        table = table_of_channel(path, table, channel, channels)
-    columns = column_names(path, table.columns)
+    columns = _column_names(path, table.columns, images)
     folder = Path(path).absolute().parent
+    files = (*images, *FILES[1:])
     rows: list[tuple[int, Cells]] = []
     faults: list[str] = []
-    seen: dict[str, int] = {}
+    seen: dict[str, str] = {}
     for number, raw in table.rows:
-        given = dict(zip(columns, map(str.strip, raw), strict=True))
-        cells = {name: cell for name, cell in given.items() if cell.lower() not in MISSING}
-        faults += _faults(folder, number, dict(zip(columns, raw, strict=True)), cells, channel)
-        if "image" in cells:
-            image = str(folder / cells["image"])
-            if image in seen:
-                faults.append(f"row {number} has the image of row {seen[image]}")
-            seen[image] = number
+        given = dict(zip(columns, raw, strict=True))
+        cells = {
+            n: cell.strip() for n, cell in given.items() if cell.strip().lower() not in MISSING
+        }
+        faults += [f"row {number} names no {image}" for image in images if image not in cells]
+        for name in (name for name in files if name in cells):
+            if name not in images and not is_image(cells[name]):
+                faults.append(f"row {number} has the {name} {cells[name]!r}, which is no image")
+            if given[name] != cells[name] and os.path.lexists(folder / given[name]):
+                faults.append(
+                    f"row {number} names the file {given[name]!r}, with a blank at its end"
+                )
+        for image in (image for image in images if image in cells):
+            where = f"row {number}" if len(images) == 1 else f"{image} of row {number}"
+            other = seen.setdefault(str(folder / cells[image]), where)
+            if other != where:
+                faults.append(f"{where} has the image of {other}")
         rows.append((number, cells))
     refuse_rows(path, faults)
     if not rows:
@@ -268,134 +198,80 @@ def _read(
     return columns, rows
 
 
-def _faults(
-    folder: Path, number: int, raw: Mapping[str, str], cells: Cells, channel: str | None
-) -> list[str]:
-    """Return what is wrong with a row."""
-    found = [] if "image" in cells else [f"row {number} names no {channel or 'image'}"]
-    for name in FILES:
-        if name not in cells:
-            continue
-        if name != "image" and not is_image(cells[name]):
-            found.append(f"row {number} has the {name} {cells[name]!r}, which is no image")
-        if raw[name] != cells[name] and os.path.lexists(folder / raw[name]):
-            found.append(f"row {number} names the file {raw[name]!r}, with a blank at its end")
-    return found
-
-
-def named_scans(scans: Sequence[Scan], *, unmasked: FoundMask | None = None) -> list[Scan]:
-    """Return scans with names of their own, and the places of their results.
-
-    A scan is named after its image; where two images have the same name, after subject and image.
-    Names that differ only in case or in how an accent is encoded count as the same, because they
-    are the same on the discs of many computers.
-
-    Parameters
-    ----------
-    scans : as `read_scans` returns them.
-    unmasked : what to find in scans without a mask; by default nothing.
-    """
-    called = Counter(alike(stem(scan.path)) for scan in scans)
-    named: dict[str, Scan] = {}
-    for scan in scans:
-        name = stem(scan.path)
-        if called[alike(name)] > 1:
-            name = "_".join(part for part in (scan.subject or scan.site, name) if part)
-        name = safe_name(name)
-        if (other := named.get(alike(name))) is not None:
-            cause = f"{scan.origin}: the scan would be called {name}, like that of {other.origin}"
-            but = "" if other.name == name else f" ({other.name})"
-            hint = "give them different subjects, or other file names"
-            raise FileError(scan.path, f"{cause}{but}", hint)
-        named[alike(name)] = replace(
-            scan,
-            name=name,
-            mask=scan.mask or unmasked,
-            output=f"images/{name}.nii.gz",
-            sidecar=f"maps/{name}.json",
-        )
-    return list(named.values())
-
-
-def alike(name: str) -> str:
-    """Return what names have in common that differ only in case or in how accents are encoded."""
-    return normalize("NFC", normalize("NFC", name).casefold())
-
-
-def write_study_scans(path: Path, scans: Sequence[Scan]) -> None:
-    """Write the list of a study's scans; files that lie beside it or below are relative to it."""
-    more = sorted({name for scan in scans for name in scan.covariates})
-    columns = (*OURS, "subject", "site", "image", "mask", "lesion", "gm", "wm", "csf", *more)
-    rows = (
-        (
-            scan.name,
-            scan.output,
-            scan.sidecar,
-            scan.subject,
-            scan.site,
-            *(
-                _relative(file, path.parent)
-                for file in (scan.path, _mask(scan), scan.lesion, *_gm_wm_csf(scan))
-            ),
-            *(scan.covariates.get(name) for name in more),
-        )
-        for scan in scans
+def _scan(path: AnyPath, number: int, cells: Cells, channels: Sequence[str] = ()) -> Subject:
+    folder = Path(path).absolute().parent
+    columns = channels if len(channels) > 1 else ["image"]
+    files = {name: str(folder / cells[name]) for name in (*columns, *FILES) if name in cells}
+    others = {*columns, *FILES, *TEXTS, *OURS, ""}
+    more = {name: cell for name, cell in cells.items() if name not in others}
+    subject = Subject(
+        {
+            name: files[column]
+            for name, column in zip(channels or (ANY_CHANNEL,), columns, strict=True)
+        },
+        files.get("mask"),
+        files.get("lesion"),
+        TissueMaps(files.get("csf"), files.get("gm"), files.get("wm")),
+        person=cells.get("subject"),
+        site=cells.get("site"),
+        origin=f"row {number}",
     )
-    write_table(path, columns, rows)
+    return replace(subject, covariates=more) if more else subject
 
 
-def read_study_scans(path: Path) -> list[Scan]:
-    """Read the list of a study's scans."""
+# ── the list of a study ───────────────────────────────────────────────────────────────────────────
+
+
+def write_study_scans(path: Path, scans: Sequence[Subject]) -> None:
+    """Write the list of a study's images; files that lie beside it or below are relative to it."""
+    together = any(len(scan.images) > 1 for scan in scans)
+    more = sorted({name for scan in scans for name in scan.covariates})
+    own = (*OURS, *(_TOGETHER if together else ()))
+    rows = []
+    for scan in scans:
+        maps = scan.tissues
+        found = kept_mask(scan.name) if scan.finds_brain else None
+        mask = found if to_be_found(scan.mask) else scan.mask
+        masks = (mask, scan.lesion, maps.gm, maps.wm, maps.csf)
+        for channel, image in scan.images.items():
+            out = scan.outputs[channel]
+            known = (out.name, out.image, out.sidecar, *((channel, scan.name) if together else ()))
+            files = [_relative(file, path.parent) for file in (image, *masks)]
+            covariates = [scan.covariates.get(name) for name in more]
+            rows.append((*known, scan.person, scan.site, *files, *covariates))
+    write_table(
+        path, (*own, "subject", "site", "image", "mask", "lesion", "gm", "wm", "csf", *more), rows
+    )
+
+
+def read_study_scans(path: Path, channels: Sequence[str] = ()) -> list[Subject]:
+    """Read the list of a study's images; `channels` is what they show, as its record says."""
     _, rows = _read(path)
-    return [
-        replace(
-            _scan(path, number, cells),
-            name=cells.get("name", ""),
-            output=cells.get("output", ""),
-            sidecar=cells.get("sidecar", ""),
-        )
-        for number, cells in rows
-    ]
-
-
-def _mask(scan: Scan) -> str | None:
-    """Return the file of a mask; a study that finds the brain keeps one in its folder."""
-    if to_be_found(scan.mask):
-        return kept_mask_name(scan.name) if scan.mask == BRAIN else None
-    return _text(scan.mask)
-
-
-def _gm_wm_csf(scan: Scan) -> tuple[object, ...]:
-    return scan.tissues.gm, scan.tissues.wm, scan.tissues.csf
+    scans: dict[str, Subject] = {}
+    for number, cells in rows:
+        given = {
+            name: cell for name, cell in cells.items() if name not in _TOGETHER or not channels
+        }
+        one = _scan(path, number, given)
+        name = cells.get("name", "")
+        channel = cells.get("channel") if len(channels) > 1 else None
+        channel = channel or next(iter(channels), ANY_CHANNEL)
+        output = Output(name, cells.get("output", ""), cells.get("sidecar", ""))
+        whole = scans.get(cells.get("scan", name) if len(channels) > 1 else name)
+        images, outputs = {channel: one.image}, {channel: output}
+        if whole is not None:
+            images, outputs = {**whole.images, **images}, {**whole.outputs, **outputs}
+        called = cells.get("scan", name) if len(channels) > 1 else name
+        scans[called] = replace(one, images=images, name=called, outputs=outputs)
+    return list(scans.values())
 
 
 def _relative(source: object, folder: Path) -> str | None:
     """Return the name of a file; relative, if it belongs to the study itself and moves with it."""
-    text = _text(source)
-    inside = text is not None and Path(text).is_relative_to(folder)
-    return Path(text).relative_to(folder).as_posix() if text and inside else text
-
-
-def _text(source: object) -> str | None:
-    return os.fspath(source) if isinstance(source, str | os.PathLike) else None
-
-
-def _scan(path: AnyPath, number: int, cells: Cells) -> Scan:
-    folder = Path(path).absolute().parent
-    files = {name: str(folder / cells[name]) for name in FILES if name in cells}
-    more = {
-        name: cell for name, cell in cells.items() if name and name not in (*FILES, *TEXTS, *OURS)
-    }
-    scan = Scan(
-        files["image"],
-        files.get("mask"),
-        files.get("lesion"),
-        TissueMaps(files.get("csf"), files.get("gm"), files.get("wm")),
-        subject=cells.get("subject"),
-        site=cells.get("site"),
-        origin=f"row {number}",
-    )
-    return replace(scan, covariates=more) if more else scan
+    if not isinstance(source, str | os.PathLike):
+        return None
+    path = Path(source)
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
 
 # ── repeated scans ────────────────────────────────────────────────────────────────────────────────
@@ -406,22 +282,23 @@ def _scan(path: AnyPath, number: int, cells: Cells) -> Scan:
 # densities are estimated, for which they are hashed anyway: the later one fails, and is left out.
 
 
-def refuse_repeats(scans: Sequence[Scan]) -> None:
+def refuse_repeats(scans: Sequence[Subject]) -> None:
     """Refuse scans that are the same file: by path, symbolic link or hard link."""
-    seen: dict[Hashable, Scan] = {}
+    seen: dict[Hashable, tuple[Subject, str]] = {}
     for scan in scans:
-        other = seen.setdefault(identity_of(scan.path), scan)
-        if other is not scan:
-            cause = f"{scan.origin} is the same file as {other.origin}, {other.path}"
-            raise FileError(scan.path, cause, "list each scan once")
+        for image in map(str, scan.images.values()):
+            other, path = seen.setdefault(identity_of(image), (scan, image))
+            if path != image or other is not scan:
+                cause = f"{scan.origin} is the same file as {other.origin}, {path}"
+                raise FileError(image, cause, "list each scan once")
 
 
-def refuse_almost_equal_sites(scans: Sequence[Scan]) -> None:
+def refuse_almost_equal_sites(scans: Sequence[Subject]) -> None:
     """Refuse names of sites that differ only in case, or in how an accent is encoded.
 
     They are probably one site; and on many discs their references would be one file.
     """
-    seen: dict[str, Scan] = {}
+    seen: dict[str, Subject] = {}
     for scan in scans:
         if scan.site is None:
             continue
@@ -432,29 +309,3 @@ def refuse_almost_equal_sites(scans: Sequence[Scan]) -> None:
                 "write one site in one way, and give two sites names that differ in more than case"
             )
             raise FileError(scan.path, cause, hint)
-
-
-def without_repeats(
-    scans: Sequence[Scan], outcomes: Iterable[Outcome]
-) -> Iterator[tuple[Scan, Outcome]]:
-    """Yield each scan with its outcome; that of one with the content of an earlier is a failure.
-
-    Parameters
-    ----------
-    scans : in the order of their outcomes.
-    outcomes : whose results say what the images hold, see `ndflow.study.scan_jobs.ScanDone`.
-    """
-    seen: dict[tuple[str, ...], Scan] = {}
-    for scan, outcome in zip(scans, outcomes, strict=True):
-        content = outcome.result.content if outcome.failure is None else ()
-        other = seen.setdefault(content, scan) if content else scan
-        if other is scan:
-            yield scan, outcome
-        else:
-            yield scan, Outcome(scan.name, None, _repeats(scan, other))
-
-
-def _repeats(scan: Scan, other: Scan) -> Failure:
-    cause = f"the same image as {other.path} ({scan.origin} and {other.origin})"
-    error = FileError(scan.path, cause, "remove one of them")
-    return Failure(scan.name, f"{scan.path}: {cause}", error.hint, str(error), "")

@@ -34,7 +34,7 @@ from scipy import special
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance, balance
 from ndflow.study.plan import Study
 from ndflow.values import FloatArray, plural
@@ -51,7 +51,7 @@ _MOST_CATEGORIES = 10
 _NAMED = 3  # scans in a message
 
 
-def columns_of(scans: Sequence[Scan], names: Sequence[str]) -> Columns:
+def columns_of(scans: Sequence[Subject], names: Sequence[str]) -> Columns:
     """Return some covariates of all scans.
 
     Raises
@@ -83,7 +83,7 @@ def number_of(text: str | None) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def _column(scans: Sequence[Scan], name: str) -> NDArray[Any]:
+def _column(scans: Sequence[Subject], name: str) -> NDArray[Any]:
     texts = [scan.covariates.get(name) for scan in scans]
     if all(text is None for text in texts):
         known = ", ".join(sorted({other for scan in scans for other in scan.covariates}))
@@ -106,7 +106,7 @@ def _column(scans: Sequence[Scan], name: str) -> NDArray[Any]:
 
 
 def _checked(
-    scans: Sequence[Scan], name: str, numbers: FloatArray, given: NDArray[np.bool_]
+    scans: Sequence[Subject], name: str, numbers: FloatArray, given: NDArray[np.bool_]
 ) -> FloatArray:
     """Return numbers, if all that is given is one."""
     wrong = [scans[place] for place in np.flatnonzero(given & np.isnan(numbers))]
@@ -141,11 +141,11 @@ class ScanWeights(NamedTuple):
     target: dict[str, float]
     sds: dict[str, float]
 
-    def for_scans(self, scans: Sequence[Scan]) -> list[float] | None:
+    def for_scans(self, scans: Sequence[Subject]) -> list[float] | None:
         """Return the weights of some scans; None if all count the same."""
         return [self.of[scan.name] for scan in scans] if self.of else None
 
-    def weighted(self, scans: Sequence[Scan]) -> list[Scan]:
+    def weighted(self, scans: Sequence[Subject]) -> list[Subject]:
         """Return those of some scans that have a part in references."""
         return [scan for scan in scans if self.of.get(scan.name, 1.0) > 0]
 
@@ -153,7 +153,7 @@ class ScanWeights(NamedTuple):
 EQUAL = ScanWeights({}, {}, {}, {})
 
 
-def scan_weights(study: Study, scans: Sequence[Scan]) -> ScanWeights:
+def scan_weights(study: Study, scans: Sequence[Subject]) -> ScanWeights:
     """Return the weights of some scans of a study in its references."""
     names = study.options.balance
     if not names or not scans:
@@ -236,7 +236,7 @@ _FEWEST = 3  # scans of a site whose age is known
 _BALANCED = 0.1  # standard deviations of an imbalance that are usually called negligible
 
 
-def ages_by_site(scans: Sequence[Scan]) -> tuple[str, dict[str, FloatArray]]:
+def ages_by_site(scans: Sequence[Subject]) -> tuple[str, dict[str, FloatArray]]:
     """Return the covariate that is an age, and the ages known of each site; empty without one."""
     columns = sorted({name for scan in scans for name in scan.covariates})
     names = [name for name in columns if _AGE.fullmatch(re.sub(r"[\W_]", "", name.lower()))]
@@ -303,7 +303,7 @@ def _explained(sites: Sequence[FloatArray]) -> tuple[float, float]:
 
 
 def balance_doubts(
-    weights: ScanWeights, scans: Sequence[Scan], covariates: Sequence[str]
+    weights: ScanWeights, scans: Sequence[Subject], covariates: Sequence[str]
 ) -> tuple[Doubt, ...]:
     """Return doubts about sites that could not be balanced, and about scans without a covariate.
 

@@ -1,13 +1,13 @@
-"""Work spread over processes, any of which may die.
+"""Work spread over workers, any of which may die: processes of this machine, or a Dask cluster.
 
-On one machine, a worker that is killed, usually because memory runs out, takes the whole pool with
-it, and there is no telling which of the tasks that were handed out killed it. So each of these is
-repeated by one process at a time, where only the one to blame fails again, and the remaining tasks
-go back to a pool. Workers end with the process that started them, even if that is killed.
+Both are an `Executor` of futures. A worker that is killed, usually because memory runs out, takes
+with it the tasks that were handed out to it, and on this machine those of all other workers, and
+there is no telling which of them killed it. So each of these is repeated when nothing else is at
+work: only the one to blame fails again. Workers on this machine end with the process that started
+them, even if that is killed.
 
-A Dask cluster knows which task a worker had, and retries it on another one as often as its
-scheduler is configured to. (joblib has a Dask backend, but joblib 1.6 waits forever for the result
-of a worker that was killed, so futures are used directly.)
+(joblib has a Dask backend, but joblib 1.6 waits forever for the result of a worker that was killed,
+so futures are used directly.)
 """
 
 from __future__ import annotations
@@ -15,30 +15,53 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any, TypeVar
-from warnings import catch_warnings, simplefilter
+from typing import Any, Protocol, TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs
-from joblib.externals.loky import ProcessPoolExecutor
+from joblib import effective_n_jobs
+from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.study.parent import end_with_parent
 
 _MIN_SUBMITTED = 64  # tasks on a cluster, which may only grow if it sees that work is waiting
 _POLL_SECONDS = 5.0  # between two looks at the size of a cluster
-_ATTEMPTS = 2  # of a process that does nothing else: that it died once may be by chance
+_ATTEMPTS = 2  # of a worker that does nothing else: that it died once may be by chance
+_IDLE_SECONDS = 300.0  # after which workers of this machine end by themselves
+_PARENT_SECONDS = 0.2  # between two looks after the process that has started a worker
 
 T = TypeVar("T")
 R = TypeVar("R")
+
 Results = Generator[tuple[int, R], None, None]
+
+
+class Executor(Protocol):
+    """Workers that tasks are handed out to."""
+
+    @property
+    def lost(self) -> type[Exception]:
+        """What a future raises whose worker was killed."""
+
+    def error(self, error: Exception) -> Exception:
+        """Return what to raise where a future failed for any other reason."""
+
+    def submit(self, function: Callable[[T], R], task: T) -> Future[R]:
+        """Hand out a task."""
+
+    def capacity(self) -> int:
+        """Return how many tasks should be handed out at a time."""
+
+    def end(self, *, kill: bool) -> None:
+        """Let the workers go; or stop them, in the middle of whatever they do."""
 
 
 def run_in_workers(
@@ -53,55 +76,86 @@ def run_in_workers(
 
     Parameters
     ----------
-    function : what to apply. It, the tasks and the results are sent between processes, and it must
-        not raise.
-    tasks : what to apply it to.
-    jobs : the number of processes, of which there are never more than tasks; -1 for one per core.
-    killed : returns the result of a task whose process died every time it was tried.
-    scheduler : the address or the scheduler file of a Dask cluster to use instead.
+    function : must not raise an exception.
+    tasks : what it is applied to.
+    jobs : the number of processes on this machine, or -1 for one per core.
+    killed : gives the result of a task whose worker was killed again and again.
+    scheduler : the address of a Dask scheduler, or its file, to use the workers of a cluster.
 
-    Returns
-    -------
-    generator of (int, result)
-        The index of each task and its result, in the order in which they are finished. Closing the
-        generator stops the workers.
+    Yields
+    ------
+    index, result : of each task, as they are finished.
     """
-    if scheduler is not None:
-        return _on_cluster(function, tasks, scheduler, killed)
-    return _on_this_machine(function, tasks, jobs, killed)
+    workers: Executor = _Processes(jobs) if scheduler is None else _Cluster(scheduler)
+    waiting, suspects = iter(enumerate(tasks)), []
+    futures: dict[Future[R], int] = {}
+    try:
+        while True:
+            for index, task in islice(waiting, max(0, workers.capacity() - len(futures))):
+                futures[workers.submit(function, task)] = index
+            if not futures:
+                break
+            for future in wait(futures, return_when=FIRST_COMPLETED).done:
+                index = futures.pop(future)
+                try:
+                    yield index, future.result()
+                except workers.lost:
+                    suspects.append(index)
+                except Exception as error:
+                    raise workers.error(error) from error
+        for index in suspects:
+            yield index, _alone(workers, function, tasks[index], killed)
+    except BaseException:  # we are asked to stop, or somebody has closed this generator
+        workers.end(kill=True)
+        raise
+    workers.end(kill=False)
 
 
-def _on_this_machine(
-    function: Callable[[T], R], tasks: Sequence[T], jobs: int, killed: Callable[[T], R]
-) -> Results[R]:
-    left = dict.fromkeys(range(len(tasks)))  # a set that keeps its order
-    jobs = effective_n_jobs(jobs)
-    handed_out = 2 * jobs
-    _start_trackers()
-    while left:
-        if jobs > 1 and len(left) > 1:  # joblib's pool of one worker would be this process
-            parallel = Parallel(
-                n_jobs=min(jobs, len(left)),
-                return_as="generator_unordered",
-                pre_dispatch=handed_out,
-                batch_size=1,
-                **_watched(),
+def _alone(workers: Executor, function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
+    """Return the result of a task while nothing else is at work."""
+    for _ in range(_ATTEMPTS):
+        with suppress(workers.lost):
+            return workers.submit(function, task).result()
+    return killed(task)
+
+
+# ── this machine ──────────────────────────────────────────────────────────────────────────────────
+
+
+class _Processes:
+    """Processes of this machine, which are kept for the next tasks."""
+
+    lost: type[Exception] = BrokenProcessPool
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs: int = effective_n_jobs(jobs)
+        self._pool: Any = None
+        _start_trackers()
+
+    def submit(self, function: Callable[[T], R], task: T) -> Future[R]:
+        """Hand out a task; where a worker was killed, to new ones."""
+        with _signals_blocked():
+            self._pool = get_reusable_executor(
+                max_workers=self._jobs,
+                timeout=_IDLE_SECONDS,
+                initializer=_end_with_parent,
+                initargs=(os.getpid(),),
             )
-            work = (delayed(_indexed)(function, index, tasks[index]) for index in list(left))
-            with suppress(BrokenProcessPool), _started(parallel, work) as results:
-                for index, result in results:
-                    del left[index]
-                    yield index, result
-        alone = list(left) if jobs == 1 else list(left)[:handed_out]  # after a worker was killed
-        with closing(_one_by_one(function, [tasks[index] for index in alone], killed)) as single:
-            for index, result in zip(alone, single, strict=True):
-                del left[index]
-                yield index, result
+            found: Future[R] = self._pool.submit(function, task)
+        return found
 
+    def capacity(self) -> int:
+        """Return twice the number of processes, so that none has to wait."""
+        return 2 * self._jobs
 
-def _watched() -> dict[str, Any]:
-    """Return the options of a pool whose workers watch this process, and end when it does."""
-    return {"initializer": end_with_parent, "initargs": (os.getpid(),)}
+    def error(self, error: Exception) -> Exception:
+        """Return the error itself."""
+        return error
+
+    def end(self, *, kill: bool) -> None:
+        """Keep the processes, unless they are to be stopped."""
+        if kill and self._pool is not None:
+            self._pool.shutdown(wait=True, kill_workers=True)
 
 
 def _start_trackers() -> None:
@@ -125,16 +179,6 @@ def _start_trackers() -> None:
 
 
 @contextmanager
-def _started(parallel: Parallel, work: Iterator[Any]) -> Iterator[Any]:
-    """Start work in processes; leaving the block early kills them."""
-    with ExitStack() as stack:
-        with _signals_blocked():
-            results = parallel(work)
-            stack.callback(_close, results)
-        yield results
-
-
-@contextmanager
 def _signals_blocked() -> Iterator[None]:
     """Block Ctrl-C, and the end of the terminal, in processes that are started in the block.
 
@@ -152,94 +196,62 @@ def _signals_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _close(results: Any) -> None:
-    """Close a generator of joblib, which kills its workers, without the warning about that."""
-    with catch_warnings():
-        simplefilter("ignore")
-        results.close()
+def _end_with_parent(parent: int) -> None:
+    """End this process, in the middle of whatever it does, as soon as its parent has ended.
 
+    A process that is killed cannot stop those that it has started. So each of them looks after its
+    parent: a child whose parent has ended is given another one, at once. (On Windows it is not, and
+    idle workers end by themselves. Linux could send a signal instead, but when the *thread* that
+    started a process ends.)
 
-def _indexed(function: Callable[[T], R], index: int, task: T) -> tuple[int, R]:
-    return index, function(task)
-
-
-def _one_by_one(
-    function: Callable[[T], R], tasks: Sequence[T], killed: Callable[[T], R]
-) -> Generator[R, None, None]:
-    """Yield the result of each task, from one process that does one after the other.
-
-    If it dies, the next one begins with the same task.
+    Parameters
+    ----------
+    parent : the process id of the parent, which may have ended already.
     """
-    pool = None
-    try:
-        for task in tasks:
-            for _ in range(_ATTEMPTS):
-                pool = pool or ProcessPoolExecutor(max_workers=1, **_watched())
-                try:
-                    with _signals_blocked():
-                        future = pool.submit(function, task)
-                    result: R = future.result()
-                    break
-                except BrokenProcessPool:
-                    pool.shutdown(kill_workers=True)
-                    pool = None
-            else:
-                result = killed(task)
-            yield result
-    finally:
-        if pool is not None:
-            pool.shutdown(kill_workers=True)  # at once, if we are asked to stop
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(_PARENT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
-def _on_cluster(
-    function: Callable[[T], R], tasks: Sequence[T], scheduler: str, killed: Callable[[T], R]
-) -> Results[R]:
-    with closing(connect(scheduler)) as client:
-        from distributed import as_completed
+# ── a cluster ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Cluster:
+    """The workers of a Dask cluster, which retries a task itself as its scheduler is configured."""
+
+    def __init__(self, scheduler: str) -> None:
+        self._scheduler = scheduler
+        self._client = connect(scheduler)
         from distributed.scheduler import KilledWorker
 
-        indices: dict[Any, int] = {}
-        suspects: list[int] = []
-        waiting = iter(enumerate(tasks))
+        self.lost: type[Exception] = KilledWorker
+        self._executor = self._client.get_executor(pure=False)
+        self._polled, self._wanted = float("-inf"), _MIN_SUBMITTED
 
-        def submit(count: int) -> list[Any]:
-            futures = []
-            for index, task in islice(waiting, count):
-                future = client.submit(function, task, pure=False)
-                indices[future] = index
-                futures.append(future)
-            return futures
+    def submit(self, function: Callable[[T], R], task: T) -> Future[R]:
+        """Hand out a task."""
+        found: Future[R] = self._executor.submit(function, task)
+        return found
 
-        finished = as_completed(submit(_MIN_SUBMITTED))
-        polled = float("-inf")
-        wanted = _MIN_SUBMITTED
-        for future in finished:
-            index = indices.pop(future)
-            try:
-                yield index, _result(future, scheduler)
-            except KilledWorker:
-                suspects.append(index)
-            if time.monotonic() - polled > _POLL_SECONDS:  # workers come and go
-                polled = time.monotonic()
-                wanted = max(_MIN_SUBMITTED, 2 * sum(client.ncores().values()))
-            finished.update(submit(max(1, wanted - len(indices))))
-        for index in suspects:  # Dask also blames tasks that were only queued on a killed worker
-            try:
-                yield index, _result(client.submit(function, tasks[index], pure=False), scheduler)
-            except KilledWorker:
-                yield index, killed(tasks[index])
+    def capacity(self) -> int:
+        """Return twice the number of cores, which come and go."""
+        if time.monotonic() - self._polled > _POLL_SECONDS:
+            self._polled = time.monotonic()
+            self._wanted = max(_MIN_SUBMITTED, 2 * sum(self._client.ncores().values()))
+        return self._wanted
 
-
-def _result(future: Any, scheduler: str) -> Any:
-    from distributed.scheduler import KilledWorker
-
-    try:
-        return future.result()
-    except KilledWorker:
-        raise
-    except Exception as error:  # not from the function, which never raises
+    def error(self, error: Exception) -> Exception:
+        """Return that the cluster was lost: the function itself never raises."""
         cause = f"the cluster was lost ({type(error).__name__})"
-        raise FileError(scheduler, cause, "run the same command again to resume") from error
+        return FileError(self._scheduler, cause, "run the same command again to resume")
+
+    def end(self, *, kill: bool) -> None:
+        """Leave the cluster; what it still has to do for us is cancelled."""
+        self._client.close()
 
 
 def connect(scheduler: str, *, timeout: float | None = None) -> Any:

@@ -23,6 +23,7 @@ import numpy as np
 
 from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
+from ndflow.density.mixture import marginal
 from ndflow.doubt import Doubt
 from ndflow.methods.baselines import histogram_quantiles
 from ndflow.methods.modes import Goal
@@ -98,30 +99,32 @@ def fit_doubts(misfit: float) -> tuple[Doubt, ...]:
     )
 
 
-def match_doubts(voxels: VoxelQuantiles, solution: Solution, goal: Goal) -> tuple[Doubt, ...]:
-    """Return what is doubtful about the map of a scan.
+def match_doubts(
+    model: ScanModel, solution: Solution, goal: Goal, rows: FloatArray | None = None
+) -> list[tuple[Doubt, ...]]:
+    """Return what is doubtful about the map of a subject, for each of its channels.
 
     Parameters
     ----------
-    voxels : of the scan.
-    solution : its map.
-    goal : what it was brought to.
+    model, solution, goal : its density, its map, and what it is brought to.
+    rows : of several channels, the values of its voxels, (n, d).
     """
-    return (
-        *_distance_doubts(voxels, solution, goal),
-        *_slope_doubts(voxels, solution),
-    )
+    if rows is not None:
+        target = goal.reference.mixture
+        ends = [marginal(target, place) for place in range(target.channels)]
+        return _doubts_of_channels(rows, solution.imap, ends)
+    voxels = VoxelQuantiles.of_model(model)
+    return [(*_distance_doubts(voxels, solution, goal), *_slope_doubts(voxels, solution))]
 
 
 def _distance_doubts(voxels: VoxelQuantiles, solution: Solution, goal: Goal) -> list[Doubt]:
-    target = goal.matched_density(solution)
-    if target is None:
+    target, affine = goal.matched_density(solution), solution.affine
+    if target is None or affine is None:
         return []
     wanted = target.quantile(QUANTILE_LEVELS)
     sd = float(np.sqrt(target.covariance()[0, 0]))
     left, aligned = (
-        float(np.abs(way(voxels.inner) - wanted).mean()) / sd
-        for way in (solution.imap, solution.affine)
+        float(np.abs(way(voxels.inner) - wanted).mean()) / sd for way in (solution.imap, affine)
     )
     return distance_doubts(left, aligned, goal.shortcoming)
 
@@ -160,7 +163,7 @@ def distance_doubts(left: float, aligned: float, shortcoming: str) -> list[Doubt
 
 def _slope_doubts(voxels: VoxelQuantiles, solution: Solution) -> list[Doubt]:
     at, shares = voxels.spread()
-    own = abs(float(solution.affine.matrix[0, 0]))
+    own = 1.0 if solution.affine is None else abs(float(solution.affine.matrix[0, 0]))
     return slope_doubts(at, np.exp(solution.imap.log_det_jacobian(at)) / own, shares)
 
 
@@ -209,7 +212,7 @@ _COMPARE = "compare with the result without --joint"
 _SHORTCOMING = f"a joint map may give up a little in one channel for the others: {_COMPARE}"
 
 
-def joint_doubts(
+def _doubts_of_channels(
     rows: FloatArray, imap: IntensityMap, targets: Sequence[GaussianMixture]
 ) -> list[tuple[Doubt, ...]]:
     """Return what is doubtful about each channel: its distance from the target, and its slopes.
@@ -237,7 +240,7 @@ def joint_doubts(
         found.append(
             (
                 *distance_doubts(left, plain, _SHORTCOMING),
-                *_joint_slope_doubts(at, slopes[:, place] / stretch),
+                *_channel_slope_doubts(at, slopes[:, place] / stretch),
             )
         )
     return found
@@ -258,7 +261,7 @@ def _slopes(x: FloatArray, imap: IntensityMap) -> FloatArray:
     return np.stack(columns, axis=1)
 
 
-def _joint_slope_doubts(at: FloatArray, slopes: FloatArray) -> list[Doubt]:
+def _channel_slope_doubts(at: FloatArray, slopes: FloatArray) -> list[Doubt]:
     found = slope_doubts(at, np.abs(slopes), np.full(len(at), 1 / len(at)))
     share = float((slopes < 0).mean())
     if share > _REVERSED:

@@ -1,64 +1,63 @@
-"""The density of a scan, also in a file of its own, which may go where the scan may not.
+"""The density of a subject, also in a file of its own, which may go where the scan may not.
 
 Such a file names neither the scan nor the folder it lies in. That it was made from a certain image
 can be shown by the SHA-256 of the image.
+
+Where channels are fitted together, there is the joint density, and that of each channel by itself.
+A joint density has more to it than that of one channel, and needs more evidence to show it: the
+effective count that the user chooses is that of one channel, and `EVIDENCE` times as much is used.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, overload
 
 import numpy as np
 
 from ndflow import density
 from ndflow.density import Fit, GaussianMixture, Histogram, trimmed
-from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import Hashes, contents
 from ndflow.files.model_files import check_model
-from ndflow.image.mask_doubts import MaskFigures, mask_doubts, measure_mask
+from ndflow.image.mask_doubts import mask_doubts, measure_mask
 from ndflow.image.read import Source
-from ndflow.image.subject import Scan
-from ndflow.methods.base import DensityModel, method_of
+from ndflow.image.subject import Subject
+from ndflow.methods.base import method_of
+from ndflow.methods.ndflow import EVIDENCE
 from ndflow.options import Options
-from ndflow.subject.channels import Subject, check_grids, check_separate, said
 from ndflow.subject.doubts import VoxelQuantiles, fit_doubts
-from ndflow.subject.records import JointModel, ScanModel, ScanModels
+from ndflow.subject.records import ScanModel, ScanModels
+from ndflow.subject.results import all_files
 from ndflow.subject.tissue_maps import tissues_of
 from ndflow.subject.voxels import (
-    EVIDENCE,
-    ScanVoxels,
-    SubjectVoxels,
+    Counted,
+    Voxels,
+    count_channels,
+    count_together,
+    count_voxels,
     error_about,
-    read_scan,
-    read_subject,
+    read_voxels,
     selection,
 )
+from ndflow.values import listed
 
 
-class FittedScan(NamedTuple):
-    """What was estimated from the voxels of a scan.
+class Fitted(NamedTuple):
+    """What was estimated from the voxels of a subject.
 
     Attributes
     ----------
-    fit : its density.
-    model : the density with whatever else the method needs to know.
-    warnings : for the user.
+    model : the density, and how it was estimated.
+    histogram : that it was estimated from.
     files : that were read, with their hashes.
-    misfit : the largest difference between the distribution functions of histogram and mixture.
-    mask : what was measured about its mask.
-    doubts : what to check by eye.
     """
 
-    fit: Fit
-    model: DensityModel
-    warnings: tuple[str, ...]
+    model: ScanModel
+    histogram: Histogram
     files: Hashes
-    misfit: float
-    mask: MaskFigures
-    doubts: tuple[Doubt, ...]
 
 
 class FitOptions(TypedDict, total=False):
@@ -159,105 +158,111 @@ def fit(
         "tolerance": tolerance,
         "start": start,
     }
-    if isinstance(data, Mapping):
-        return _fit_channels(Subject(data, mask, exclude), reading, chosen, joint=joint)
-    if joint:
+    if not isinstance(data, Mapping) and joint:
         raise InvalidValueError("joint is for several channels; give images by their names")
     if isinstance(data, Histogram):
         if mask is not None or exclude is not None:
             raise InvalidValueError("a histogram has no voxels left to mask; leave out the mask")
         return density.fit(data, **chosen)
-    voxels = read_scan(Scan(data, mask, exclude), reading)
-    with error_about(voxels.volume.path, options=True):
-        return density.fit(voxels.histogram, **chosen)
-
-
-def _fit_channels(
-    subject: Subject, reading: Options, chosen: dict[str, Any], *, joint: bool
-) -> Fit | dict[str, Fit]:
-    """Fit the channels of a subject, together or each by itself."""
+    subject = Subject(data, mask, exclude)  # type: ignore[arg-type]  # it takes a single image, too
     if joint:
-        cells = read_subject(subject, reading).cells
-        evidence = EVIDENCE * Options(effective_count=chosen["effective_count"]).effective_count
+        counted = count_together(subject, read_voxels(subject, max_bytes=reading.max_bytes))
         with error_about(subject.path, options=True):
-            return density.fit(cells, **{**chosen, "effective_count": evidence})
+            return density.fit(
+                counted.histogram, **{**chosen, "effective_count": EVIDENCE * effective_count}
+            )
     check_separate(subject)
-    check_grids(subject)
     found = {}
-    for name in subject.names:
-        voxels = read_scan(subject.scan(name), reading)
-        with error_about(voxels.volume.path, options=True):
-            found[name] = density.fit(voxels.histogram, **chosen)
-    return found
+    for name in subject.channels:
+        own = subject.alone(name)
+        counted = count_voxels(own, read_voxels(own, max_bytes=reading.max_bytes))
+        with error_about(own.path, options=True):
+            found[name] = density.fit(counted.histogram, **chosen)
+    return found if isinstance(data, Mapping) else found[subject.channels[0]]
 
 
 def fit_voxels(
-    scan: Scan,
-    voxels: ScanVoxels,
-    *,
-    options: Options,
-    tissues: bool = False,
-) -> FittedScan:
-    """Estimate the density of a scan that was read, and what else its method needs to know.
+    subject: Subject, voxels: Voxels, *, options: Options, tissues: bool = False
+) -> Fitted:
+    """Estimate the density of a subject that was read: of all its channels, together.
 
     Parameters
     ----------
-    scan, voxels : the scan, and its voxels.
+    subject, voxels : the subject, and what was read.
     options : what the user chose.
-    tissues : whether to estimate its tissues, from its tissue probability maps.
+    tissues : whether its tissue probability maps are read, and the densities of its tissues
+        estimated.
     """
-    path, method = voxels.volume.path, method_of(options)
-    warnings = list(voxels.warnings)
+    if len(subject.images) == 1:
+        return _fit_channel(subject, voxels, count_voxels(subject, voxels), options, tissues)
+    together = count_together(subject, voxels)
+    with error_about(subject.path):
+        fitted = density.fit(together.histogram, effective_count=EVIDENCE * options.effective_count)
+    parts = [
+        _fit_channel(subject.alone(name), own._replace(warnings=()), counted, options, False).model
+        for name, (own, counted) in count_channels(subject, voxels).items()
+    ]
+    model = replace(
+        parts[0],
+        mixture=fitted.mixture,
+        sha256=contents(voxels.files) or None,
+        voxels=together.counts,
+        fit=fitted.status.message,
+        misfit=None,
+        quantiles=None,
+        tails=None,
+        warnings=(
+            *voxels.warnings,
+            *_unconverged(subject.path, fitted),
+            *(line for one in parts for line in one.warnings),
+        ),
+        doubts=tuple(dict.fromkeys(doubt for one in parts for doubt in one.doubts)),
+        channel_names=subject.channels,
+        marginals=tuple(one.mixture for one in parts),
+    )
+    return Fitted(model, together.histogram, voxels.files)
+
+
+def _fit_channel(
+    subject: Subject, voxels: Voxels, counted: Counted, options: Options, tissues: bool
+) -> Fitted:
+    """Estimate the density of one channel, and what else its method needs to know."""
+    path, histogram = voxels.volume.path, counted.histogram
     with error_about(path):
-        fitted = density.fit(voxels.histogram, effective_count=options.effective_count)
-        landmarks = method.measure(voxels.histogram, options)
-    if not fitted.status.converged:
-        warnings.append(f"{path}: the fit of its density is {fitted.status.message}")
+        fitted = density.fit(histogram, effective_count=options.effective_count)
+        landmarks = method_of(options).measure(histogram, options)
+    warnings = [*voxels.warnings, *counted.warnings, *_unconverged(path, fitted)]
     own, files = None, voxels.files
     if tissues:
-        own, more, maps = tissues_of(scan, voxels, options)
+        own, more, maps = tissues_of(subject, voxels, options)
         warnings += more
         files = files | maps
-    misfit = _misfit(trimmed(voxels.histogram), fitted)
-    model = DensityModel(fitted.mixture, landmarks, own)
+    misfit = _misfit(trimmed(histogram), fitted)
     mask = measure_mask(voxels.volume, voxels.inside, voxels.lesion)
-    given, found = scan.has_brain_mask, voxels.found_brain
-    doubts = (*mask_doubts(mask, given=given, found=found), *fit_doubts(misfit))
-    return FittedScan(fitted, model, tuple(warnings), files, misfit, mask, doubts)
-
-
-def fit_scan(
-    scan: Scan,
-    *,
-    options: Options,
-    tissues: bool = False,
-) -> ScanModel:
-    """Read a scan and estimate its density; parameters as for `fit_voxels`.
-
-    Returns
-    -------
-    ScanModel
-        The density, with everything about it but its fingerprint.
-    """
-    voxels = read_scan(scan, options)
-    fitted = fit_voxels(scan, voxels, options=options, tissues=tissues)
-    quantiles = VoxelQuantiles.of_histogram(voxels.histogram)
-    own = fitted.model.tissues
-    return ScanModel(
-        fitted.model.mixture,
-        fitted.model.landmarks,
-        own,  # type: ignore[arg-type]
-        sha256=contents(fitted.files) or None,
-        settings=selection(scan) | options.of("fit"),
-        voxels=voxels.counts,
-        fit=fitted.fit.status.message,
-        misfit=fitted.misfit,
+    doubts = mask_doubts(mask, given=subject.has_brain_mask, found=voxels.found_brain)
+    quantiles = VoxelQuantiles.of_histogram(histogram)
+    model = ScanModel(
+        fitted.mixture,
+        landmarks,
+        own,
+        sha256=contents(files) or None,
+        settings=selection(subject) | options.of("fit"),
+        voxels=counted.counts,
+        fit=fitted.status.message,
+        misfit=misfit,
         quantiles=tuple(quantiles.inner.tolist()),
         tails=tuple(quantiles.tails.tolist()),
-        mask=fitted.mask,
-        warnings=fitted.warnings,
-        doubts=fitted.doubts,
+        mask=mask,
+        warnings=tuple(warnings),
+        doubts=(*doubts, *fit_doubts(misfit)),
     )
+    return Fitted(model, histogram, files)
+
+
+def _unconverged(path: str, fitted: Fit) -> list[str]:
+    if fitted.status.converged:
+        return []
+    return [f"{path}: the fit of its density is {fitted.status.message}"]
 
 
 def _misfit(used: Histogram, fitted: Fit) -> float:
@@ -265,131 +270,56 @@ def _misfit(used: Histogram, fitted: Fit) -> float:
     return float(np.abs(fitted.mixture.cdf(used.values[:, 0]) - below).max())
 
 
+def fit_subject(subject: Subject, *, options: Options, tissues: bool = False) -> ScanModel:
+    """Read a subject and estimate its density; parameters as for `fit_voxels`."""
+    voxels = read_voxels(subject, max_bytes=options.max_bytes)
+    return fit_voxels(subject, voxels, options=options, tissues=tissues).model
+
+
 def fit_to_file(
-    scan: Scan,
-    output: AnyPath,
-    *,
-    force: bool,
-    options: Options,
-) -> ScanModel:
-    """Estimate the density of a scan and write it to a file."""
-    files = scan.files(tissues=True)
-    inputs = [name for names in files.values() for name in names]
+    subject: Subject, output: AnyPath, *, joint: bool = False, force: bool, options: Options
+) -> ScanModel | ScanModels:
+    """Estimate the densities of a subject and write them to a file.
+
+    Parameters
+    ----------
+    subject, output : what to fit, and where the file goes.
+    joint : whether several channels have one density together, and not one each.
+    force : whether a file that is there already may be replaced.
+    options : what the user chose.
+    """
+    inputs = all_files(subject.files(tissues=True))
     check_model(output, inputs, force=force)
-    scan.tissues.check_complete()
-    made = fit_scan(scan, options=options, tissues=scan.tissues.complete)
+    maps = subject.tissues.check_complete().complete
+    made: ScanModel | ScanModels
+    if joint or len(subject.images) == 1:
+        made = fit_subject(subject, options=options, tissues=maps)
+    else:
+        parts = {
+            name: fit_subject(subject.alone(name), options=options, tissues=maps)
+            for name in subject.channels
+        }
+        made = ScanModels(subject.channels, parts)
     made.write(output, force=force, inputs=inputs)
     return made
 
 
-# ── several channels ──────────────────────────────────────────────────────────────────────────────
+def check_fit(subject: Subject, *, joint: bool) -> None:
+    """Refuse, before any work, what a fit cannot do."""
+    if not joint:
+        check_separate(subject)
+    elif any(part is not None for part in subject.tissues):
+        raise InvalidValueError(
+            "--joint with --tissue-maps: the densities of tissues are estimated for one channel "
+            "at a time; leave them out"
+        )
 
 
-class FittedSubject(NamedTuple):
-    """What was estimated from the voxels of all channels.
-
-    Attributes
-    ----------
-    voxels : the channels.
-    fit : their joint density.
-    scans : each channel by itself.
-    warnings : for the user, about all channels.
-    """
-
-    voxels: SubjectVoxels
-    fit: Fit
-    scans: dict[str, FittedScan]
-    warnings: tuple[str, ...]
-
-
-class SubjectModel(NamedTuple):
-    """What was written to the file of a subject, and what to tell the user."""
-
-    record: JointModel | ScanModels
-    warnings: tuple[str, ...]
-
-
-def fit_jointly(
-    subject: Subject,
-    *,
-    options: Options,
-) -> FittedSubject:
-    """Read the channels of a subject and estimate their joint density, and that of each.
-
-    Parameters
-    ----------
-    subject : the channels.
-    options : what the user chose.
-    """
-    voxels = read_subject(subject, options)
-    with error_about(subject.path):
-        fitted = density.fit(voxels.cells, effective_count=EVIDENCE * options.effective_count)
-    warnings = list(voxels.channels.warnings)
-    if not fitted.status.converged:
-        warnings.append(f"{subject.path}: the fit of the joint density {fitted.status.message}")
-    scans = {
-        name: fit_voxels(subject.scan(name), own, options=options)
-        for name, own in voxels.scans.items()
-    }
-    return FittedSubject(voxels, fitted, scans, tuple(warnings))
-
-
-def fit_subject(
-    subject: Subject,
-    output: AnyPath,
-    *,
-    joint: bool,
-    force: bool,
-    options: Options,
-) -> SubjectModel:
-    """Estimate the densities of the channels of a subject and write them to one file.
-
-    Parameters
-    ----------
-    subject : the channels.
-    output : the file to write.
-    joint : whether to estimate one joint density, or that of each channel by itself.
-    force : whether another file may be replaced.
-    options : what the user chose.
-    """
-    inputs = [name for names in subject.files().values() for name in names]
-    check_model(output, inputs, force=force)
-    made = (joint_model if joint else _separate_models)(subject, options)
-    made.record.write(output, force=force, inputs=inputs)
-    return made
-
-
-def joint_model(
-    subject: Subject,
-    options: Options,
-) -> SubjectModel:
-    """Return the joint density of a subject, as its file holds it, and what to tell the user."""
-    voxels, fitted, scans, warnings = fit_jointly(subject, options=options)
-    first = scans[subject.names[0]]
-    made = JointModel(
-        fitted.mixture,
-        sha256=contents(voxels.channels.files) or None,
-        settings=selection(subject.scan(subject.mask_channel)) | options.of("fit"),
-        voxels=voxels.counts,
-        fit=fitted.status.message,
-        mask=first.mask,
-        warnings=(*warnings, *(line for one in scans.values() for line in one.warnings)),
-        doubts=tuple(dict.fromkeys(doubt for one in scans.values() for doubt in one.doubts)),
-        channel_names=subject.names,
-        marginals=tuple(one.model.mixture for one in scans.values()),
-    )
-    told = ((subject.scan(name).path, one.warnings, one.doubts) for name, one in scans.items())
-    return SubjectModel(made, (*warnings, *said(told)))
-
-
-def _separate_models(
-    subject: Subject,
-    options: Options,
-) -> SubjectModel:
-    warnings = check_grids(subject)
-    scans = {
-        name: fit_scan(subject.scan(name), options=options, tissues=subject.tissues.complete)
-        for name in subject.names
-    }
-    told = ((subject.scan(name).path, one.warnings, one.doubts) for name, one in scans.items())
-    return SubjectModel(ScanModels(subject.names, scans), (*warnings, *said(told)))
+def check_separate(subject: Subject) -> None:
+    """Refuse a brain mask that would have to be found in every channel by itself."""
+    if subject.finds_brain and len(subject.images) > 1:
+        others = [name for name in subject.channels if name != subject.mask_channel]
+        raise InvalidValueError(
+            f"--mask brain finds brains in T1w images, not in {listed(others)}; give one mask for "
+            f"all channels as a file, or use --joint, which finds it in the channel T1w"
+        )

@@ -7,7 +7,7 @@ voxel, through a linear interpolant of the map where the result has no more than
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -17,9 +17,11 @@ from ndflow.image.mask import BoolArray, Inside, Nonzero
 from ndflow.image.read import read_volume
 from ndflow.image.volume import Volume
 from ndflow.image.write import cast_to, make_array
-from ndflow.options import Outside
-from ndflow.subject.voxels import Channels, finite_in_all, zero_in_all
+from ndflow.options import Options, Outside
+from ndflow.subject.voxels import Voxels, finite_in_all, zero_in_all
 from ndflow.transport import IntensityMap, LinearInterpolant, linear_interpolant
+
+Pieces = Iterator[NDArray[Any]]  # of mapped voxels, in the order of `Volume.flat`
 
 _PIECE = 1 << 16  # voxels at a time: few enough for a processor's cache
 _LARGEST = np.finfo(np.float64).max
@@ -256,24 +258,22 @@ def _moved(
 # before the first of them is written: eight bytes per mapped voxel and channel.
 
 
-def mapped_jointly(
-    channels: Channels, imap: IntensityMap, outside: Outside | None
-) -> list[Iterator[NDArray[Any]]]:
-    """Return, for each channel, the mapped voxels in pieces, in the order of `Volume.flat`.
-
-    A voxel that is not finite in some channel stays as it is in all of them, unless everything
-    outside the mask becomes zero. By default, what is 0 in all channels outside the mask stays 0.
+def map_voxels(voxels: Voxels, imap: IntensityMap, options: Options) -> list[Pieces]:
+    """Return, for each channel of a subject, its mapped voxels in pieces.
 
     Parameters
     ----------
-    channels : the images and their mask.
-    imap : the map, of as many channels.
-    outside : what becomes of voxels outside the mask, see `Options`.
+    voxels : of the subject.
+    imap : the map of all its channels.
+    options : what becomes of voxels outside the mask, and the data type of the result.
     """
-    finite, within = finite_in_all(channels.volumes), channels.inside
+    outside, volumes = options.outside, voxels.volumes
+    if len(volumes) == 1:
+        return [mapped(volumes[0], imap, voxels.inside, outside, options.dtype)]
+    finite, within = finite_in_all(volumes), voxels.inside[:]
     cleared = np.zeros_like(finite)
     if outside is None:
-        cleared = ~within & zero_in_all(channels.volumes)
+        cleared = ~within & zero_in_all(volumes)
         moved = finite & ~cleared
     elif outside == "map":
         moved = finite
@@ -281,27 +281,23 @@ def mapped_jointly(
         moved = finite & within
         if outside == "zero":
             cleared = ~within
-    results = _results(channels, imap, moved)
+    results = _results(volumes, imap, moved)
     return [
-        _pieces(channels, place, moved, cleared, results[:, place])
-        for place in range(len(channels.volumes))
+        _pieces(volume, moved, cleared, results[:, place]) for place, volume in enumerate(volumes)
     ]
 
 
 def _results(
-    channels: Channels, imap: IntensityMap, moved: NDArray[np.bool_]
+    volumes: Sequence[Volume], imap: IntensityMap, moved: NDArray[np.bool_]
 ) -> NDArray[np.float64]:
     """Map the voxels that move, all channels of a piece at a time, (n, d)."""
-    results = np.empty((int(np.count_nonzero(moved)), len(channels.volumes)))
+    results = np.empty((int(np.count_nonzero(moved)), len(volumes)))
     done = 0
     for start in range(0, moved.size, _PIECE):
         piece = slice(start, start + _PIECE)
         chosen = moved[piece]
         points = np.stack(
-            [
-                volume.values(volume.flat[piece][chosen]).astype(np.float64)
-                for volume in channels.volumes
-            ],
+            [volume.values(volume.flat[piece][chosen]).astype(np.float64) for volume in volumes],
             axis=1,
         )
         if len(points):
@@ -313,13 +309,11 @@ def _results(
 
 
 def _pieces(
-    channels: Channels,
-    place: int,
+    volume: Volume,
     moved: NDArray[np.bool_],
     cleared: NDArray[np.bool_],
     results: NDArray[np.float64],
 ) -> Iterator[NDArray[Any]]:
-    volume = channels.volumes[place]
     done = 0
     for start in range(0, moved.size, _PIECE):
         piece = slice(start, start + _PIECE)

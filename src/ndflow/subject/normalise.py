@@ -1,42 +1,53 @@
-"""One scan, brought to a target."""
+"""Subjects, brought to a target."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack, overload
+from typing import Any, NamedTuple, Unpack, overload
 
+from ndflow.density.mixture import marginal
+from ndflow.doubt import Doubt
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
+from ndflow.files.outputs import make_folder, outputs_for
 from ndflow.image.mask import to_be_found
-from ndflow.image.read import Source
-from ndflow.image.subject import Scan, TissueMaps
+from ndflow.image.read import Source, files_of
+from ndflow.image.subject import Subject, TissueMaps
 from ndflow.methods.base import method_of
 from ndflow.methods.modes import Goal
+from ndflow.methods.solution import Solution
 from ndflow.options import Keywords, Options, PresetName, Step, chosen_options, documented
 from ndflow.population.plausibility import unlike_reference
-from ndflow.subject.channels import Subject, check_grids
-from ndflow.subject.doubts import VoxelQuantiles, match_doubts
-from ndflow.subject.fit import fit_voxels
-from ndflow.subject.joint_normalise import normalise_jointly
-from ndflow.subject.joint_target import AnyChannelTarget, read_joint_target, separate_matches
-from ndflow.subject.map_voxels import mapped
-from ndflow.subject.outputs import channel_outputs, make_folder, outputs_for
-from ndflow.subject.presets import Choices, PresetRecord, TargetFacts, settled_match
-from ndflow.subject.records import MapRecord, TargetRecord
+from ndflow.subject.doubts import match_doubts
+from ndflow.subject.fit import check_fit, fit_voxels
+from ndflow.subject.map_voxels import Pieces, map_voxels
+from ndflow.subject.presets import (
+    Choices,
+    PresetRecord,
+    TargetFacts,
+    settled_match,
+    settled_together,
+)
+from ndflow.subject.records import MapRecord, ScanModel, TargetRecord
 from ndflow.subject.results import Result, all_files, check_result, deliver, names_of
 from ndflow.subject.target import (
     AnyTarget,
+    KnownTarget,
     Target,
     check_units,
     in_units,
     known_target,
+    known_targets,
     read_target,
+    target_of,
     with_scale,
 )
 from ndflow.subject.tissue_maps import check_maps
-from ndflow.subject.voxels import check_found_mask, read_scan, selection
+from ndflow.subject.voxels import Voxels, check_found_mask, read_voxels, selection
 from ndflow.values import path_like
+
+AnyChannelTarget = AnyTarget | Mapping[str, AnyTarget]
 
 _STEPS: tuple[Step, ...] = ("match", "fit", "write", "read")
 
@@ -132,170 +143,245 @@ def normalise(
     >>> float(result.image.mean().round())
     100.0
     """
-    if isinstance(image, list):
-        given = {"mask": mask, "exclude": exclude, "csf": csf, "gm": gm, "wm": wm}
-        more: dict[str, Any] = {"to_mask": to_mask, "joint": joint, "preset": preset, **options}
-        return _normalise_each(image, to, given, output, more)
     choices = Choices(preset, chosen_options(options, *_STEPS))
-    if isinstance(image, Mapping):
-        if to_mask is not None:
-            raise InvalidValueError("to_mask: a target of several channels is not an image")
-        subject = Subject(image, mask, exclude, TissueMaps(csf, gm, wm))
-        return _normalise_channels(subject, to, output, choices, joint=joint)
-    if joint:
-        raise InvalidValueError(
-            "joint: there is one image only; give several channels by their names, for example "
-            "{'T1w': 'a.nii.gz', 'FLAIR': 'b.nii.gz'}"
-        )
-    if isinstance(to, Mapping):
-        raise InvalidValueError("to: targets of several channels, but there is one image only")
-    scan = Scan(image, mask, exclude, TissueMaps(csf, gm, wm))
-    known = None if isinstance(to, Target) else known_target(to)
-    facts = TargetFacts() if known is None else known.facts
-    settled, why = settled_match(choices, facts, maps=scan.tissues.complete)
-    method_of(settled)  # before the target is read, which takes longer than a wrong option should
-    check_found_mask(scan)
-    check_maps(scan, settled)
+    given = {"mask": mask, "exclude": exclude, "csf": csf, "gm": gm, "wm": wm}
+    several = isinstance(image, list)
+    images: list[Any] = image if isinstance(image, list) else [image]
+    subjects = _subjects(images, given, several=several)
     if output is not None:
         path_like(output, "output")
-    return normalise_scan(
-        scan,
-        read_target(known or to, to_mask, options=settled),
-        output=output,
-        options=settled,
-        preset=why,
-    )
+    matches = find_matches(subjects, to, to_mask, choices, joint=joint)
+    outputs: list[dict[str, Path | None]] = [dict.fromkeys(m.subject.channels) for m in matches]
+    if output is not None:
+        folder, files = outputs_of([one.subject for one in matches], output)
+        make_folder(folder)
+        outputs = [{**own} for own in files]
+    results = [
+        normalise_subject(
+            one.subject, one.target, outputs=out, options=one.options, preset=one.preset
+        )
+        for one, out in zip(matches, outputs, strict=True)
+    ]
+    if isinstance(image, Mapping):
+        return {name: one for found in results for name, one in found.items()}
+    single = [next(iter(found.values())) for found in results]
+    return single if several else single[0]
 
 
 normalize = normalise  # the American spelling
 
 
-def _normalise_each(
-    images: list[Source],
-    to: Any,
-    given: Mapping[str, Any],
-    output: AnyPath | None,
-    more: dict[str, Any],
-) -> list[Result]:
-    """Bring several images to a target, one after the other."""
+def _subjects(images: list[Any], given: Mapping[str, Any], *, several: bool) -> list[Subject]:
+    """Return the subjects that were given, with one mask and so on for each."""
     columns: dict[str, list[Any]] = {}
     for name, one in given.items():
-        for_all = one is None or (name == "mask" and to_be_found(one))
+        for_all = not several or one is None or (name == "mask" and to_be_found(one))
         columns[name] = [one] * len(images) if for_all else one
         if not isinstance(columns[name], list) or len(columns[name]) != len(images):
             raise InvalidValueError(f"{name}: give a list with one for each of the images")
-    outputs: list[Path | None] = [None] * len(images)
-    if output is not None:
-        for image in images:
-            path_like(image, "with an output, each image")
-        names = [str(image) for image in images]
-        folder, files = outputs_for(names, str(output), lambda name: Path(name).name)
-        make_folder(folder)
-        outputs = [*files]
-    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     return [
-        normalise(image, to, output=file, **row, **more)
-        for image, file, row in zip(images, outputs, rows, strict=True)
+        Subject(image, mask, exclude, TissueMaps(*tissues))
+        for image, mask, exclude, *tissues in zip(images, *columns.values(), strict=True)
     ]
 
 
-def _normalise_channels(
-    subject: Subject, to: AnyChannelTarget, output: AnyPath | None, choices: Choices, *, joint: bool
-) -> dict[str, Result]:
-    """Bring several channels to a target, together or each by itself."""
-    outputs = None
-    if output is not None:
-        folder, files = channel_outputs(subject, output)
-        make_folder(folder)
-        outputs = dict(zip(subject.names, files, strict=True))
-    if joint:
-        target = read_joint_target(subject, to, choices)
-        return normalise_jointly(subject, target, outputs=outputs).results
-    matches = separate_matches(subject, to, choices)
-    check_grids(subject)
-    return {
-        one.name: normalise_scan(
-            one.scan,
-            one.target,
-            output=None if outputs is None else outputs[one.name],
-            options=one.options,
-            preset=one.preset,
-        )
-        for one in matches
-    }
+def outputs_of(
+    subjects: Sequence[Subject], output: AnyPath
+) -> tuple[Path | None, list[dict[str, Path]]]:
+    """Return the folder for results, if there is one, and the file of each channel."""
+    images = []
+    for subject in subjects:
+        for name, image in subject.images.items():
+            if len(subject.images) == 1:
+                path_like(image, "with an output, each image")
+            images.append(next(iter(files_of(image)), f"{name}.nii.gz"))
+    folder, files = outputs_for(images, output, lambda name: Path(name).name)
+    left = iter(files)
+    return folder, [{name: next(left) for name in subject.channels} for subject in subjects]
 
 
-def normalise_scan(
-    scan: Scan,
-    target: Target,
+class Match(NamedTuple):
+    """What a subject is brought to, and how; one channel of it, unless all go together."""
+
+    subject: Subject
+    target: Target
+    options: Options
+    preset: PresetRecord | None
+
+
+def find_matches(
+    subjects: Sequence[Subject],
+    to: AnyChannelTarget,
+    to_mask: Source | None,
+    choices: Choices,
     *,
-    output: AnyPath | None,
-    options: Options,
-    command: Sequence[str] | None = None,
-    preset: PresetRecord | None = None,
-) -> Result:
-    """Bring a scan to a target that was read before.
+    joint: bool,
+) -> list[Match]:
+    """Return what subjects are brought to, and how; refuse what cannot be done, before any work.
 
     Parameters
     ----------
-    scan : the scan.
-    target : what it is brought to.
-    output : where to write the image; None to return it.
-    options : what the user chose.
-    command : what the user typed, for the record.
-    preset : what a preset decided, for the record.
+    subjects : all single images; or one with named channels.
+    to, to_mask : what the user gave as the target, and its mask if it is an image.
+    choices : what the user chose about the match.
+    joint : whether all channels are brought to one target together.
     """
-    method = method_of(options)
+    first = subjects[0]
+    named = len(first.images) > 1
+    if joint and not named:
+        raise InvalidValueError(
+            "joint: there is one image only; give several channels by their names, for example "
+            "T1w and FLAIR"
+        )
+    if named:
+        if to_mask is not None:
+            raise InvalidValueError("--to-mask: a target of several channels is not an image")
+        targets = known_targets(to, first.channels, joint=joint)
+        check_fit(first, joint=joint)
+        if joint:
+            (known,) = targets.values()
+            return [_match_together(first, known, choices)]
+        return [
+            _match([first.alone(name)], one, one, None, choices)[0] for name, one in targets.items()
+        ]
+    if isinstance(to, Mapping):
+        raise InvalidValueError("to: targets of several channels, but there is one image only")
+    return _match(
+        subjects, None if isinstance(to, Target) else known_target(to), to, to_mask, choices
+    )
+
+
+def _match(
+    subjects: Sequence[Subject],
+    known: KnownTarget | None,
+    to: AnyTarget,
+    to_mask: Source | None,
+    choices: Choices,
+) -> list[Match]:
+    """Return how some images are brought to one target, each by itself."""
+    facts = TargetFacts() if known is None else known.facts
+    maps = all(subject.tissues.complete for subject in subjects)
+    options, preset = settled_match(choices, facts, maps=maps)
+    method_of(options)  # before the target is read, which takes longer than a wrong option should
+    for subject in subjects:
+        check_found_mask(subject)
+        check_maps(subject, options)
+    target = read_target(known or to, to_mask, options=options)
     options = with_scale(options, has_units=target.has_units)
+    model = in_units(target, options)
+    check_units(options, name=target.name, has_units=target.has_units, model=model)
+    return [Match(subject, target, options, preset) for subject in subjects]
+
+
+def _match_together(subject: Subject, known: KnownTarget, choices: Choices) -> Match:
+    """Return how the channels of a subject are brought to a target together."""
+    options, preset = settled_together(choices)
+    check_found_mask(subject)
+    options = with_scale(options, has_units=not known.averaged)
+    target = target_of(known.model, known.averaged, known.name, options, files=known.files)
+    target = target._replace(doubts=known.doubts)
+    model = in_units(target, options)
+    check_units(options, name=target.name, has_units=target.has_units, model=model)
+    return Match(subject, target, options, preset)
+
+
+class Mapped(NamedTuple):
+    """The voxels of a subject on their way to files.
+
+    Attributes
+    ----------
+    solution : the map, and how it was found.
+    pieces : the mapped voxels of each channel.
+    doubts : about the map, for each channel.
+    """
+
+    solution: Solution
+    pieces: list[Pieces]
+    doubts: list[tuple[Doubt, ...]]
+
+
+def map_subject(voxels: Voxels, model: ScanModel, goal: Goal, options: Options) -> Mapped:
+    """Find the map of a subject, and map its voxels."""
+    rows = voxels.rows() if len(voxels.volumes) > 1 else None
+    solution = goal.solve(model.model, rows)
+    doubts = match_doubts(model, solution, goal, rows)
+    return Mapped(solution, map_voxels(voxels, solution.imap, options), doubts)
+
+
+def normalise_subject(
+    subject: Subject,
+    target: Target,
+    *,
+    outputs: Mapping[str, AnyPath | None],
+    options: Options,
+    command: Sequence[str] | None = None,
+    preset: PresetRecord | None = None,
+) -> dict[str, Result]:
+    """Bring a subject to a target that was read before.
+
+    Parameters
+    ----------
+    subject, target : as read by `find_matches`.
+    outputs : where to write the image of each channel; None for memory.
+    options : what was chosen, with nothing left open.
+    command : what the user typed, for the record.
+    preset : what the preset decided, and why.
+    """
     goal = in_units(target, options)
-    check_units(options, name=target.name, has_units=target.has_units, model=goal)
-    check_maps(scan, options)
-    tissues = scan.tissues.complete
-    inputs = scan.files(tissues=tissues) | names_of(target.files)
-    if output is not None:
-        check_result(output, all_files(inputs), options=options)
-    voxels = read_scan(scan, options)
-    fitted = fit_voxels(scan, voxels, options=options, tissues=tissues)
-    solution = method.solve(fitted.model, goal, options)
-    record = MapRecord(
-        solution.imap,
-        command=None if command is None else tuple(command),
-        settings=selection(scan) | options.of(*_STEPS),
-        inputs=fitted.files | target.files,
-        target=TargetRecord(
-            target.name,
-            goal.mixture,
-            goal.landmarks,
-            goal.tissues,  # type: ignore[arg-type]
-            target.doubts,
-        ),
-        mixture=fitted.model.mixture,
-        voxels=voxels.counts,
-        fit=fitted.fit.status.message,
-        mask=fitted.mask,
-        match=solution.record(fitted.model.mixture),
-        warnings=(
-            *target.warnings,
-            *fitted.warnings,
-            *solution.warnings(voxels.volume.path),
-        ),
-        doubts=(
-            *fitted.doubts,
-            *(() if target.has_units else unlike_reference(fitted.model.mixture, goal.mixture)),
-            *match_doubts(
-                VoxelQuantiles.of_histogram(voxels.histogram), solution, Goal(goal, options)
+    tissues = subject.tissues.complete
+    inputs = subject.files(tissues=tissues) | names_of(target.files)
+    for output in outputs.values():
+        if output is not None:
+            check_result(output, all_files(inputs), options=options)
+    voxels = read_voxels(subject, max_bytes=options.max_bytes)
+    model, histogram, files = fit_voxels(subject, voxels, options=options, tissues=tissues)
+    solution, pieces, doubts = map_subject(voxels, model, Goal(goal, options), options)
+    several = len(subject.images) > 1
+    results = {}
+    for place, (name, image) in enumerate(subject.images.items()):
+        own = model.marginals[place] if model.marginals else model.mixture
+        wanted = marginal(goal.mixture, place) if several else goal.mixture
+        record = MapRecord(
+            solution.imap,
+            command=None if command is None else tuple(command),
+            settings={
+                **selection(subject),
+                **options.of(*_STEPS),
+                **({"joint": True} if several else {}),
+            },
+            inputs=files | target.files,
+            target=TargetRecord(
+                target.name,
+                goal.mixture,
+                goal.landmarks,
+                goal.tissues,  # type: ignore[arg-type]
+                target.doubts,
             ),
-        ),
-        preset=preset,
-    )
-    return deliver(
-        scan,
-        voxels.volume,
-        mapped(voxels.volume, solution.imap, voxels.inside, options.outside, options.dtype),
-        record,
-        output=output,
-        inputs=inputs,
-        options=options,
-        histogram=voxels.histogram,
-        target=goal.mixture,
-    )
+            mixture=model.mixture,
+            voxels=model.voxels,
+            fit=model.fit,
+            mask=model.mask,
+            match=solution.record(model.mixture),
+            warnings=(*target.warnings, *model.warnings, *solution.warnings(subject.path)),
+            doubts=(
+                *model.doubts,
+                *(() if target.has_units else unlike_reference(own, wanted)),
+                *doubts[place],
+            ),
+            preset=preset,
+            channel=name if several else None,
+            channel_names=subject.channels if several else None,
+            joint=solution.joint,
+        )
+        results[name] = deliver(
+            image,
+            voxels.volumes[place],
+            pieces[place],
+            record,
+            output=outputs[name],
+            inputs=inputs,
+            options=options,
+            histogram=histogram,
+            target=wanted,
+        )
+    return results

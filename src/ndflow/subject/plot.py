@@ -12,9 +12,8 @@ from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation.distribution import empirical_distribution
-from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves
+from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves, scan_figure
 from ndflow.figures.joint import JointVoxels, joint_figure
-from ndflow.figures.scan_panels import scan_figure
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
 
@@ -79,8 +78,8 @@ def plot_result(
 _SAMPLE = 40_000
 
 
-def plot_joint(
-    cells: Histogram | None,
+def plot_channels(
+    own: Histogram | GaussianMixture | None,
     imap: IntensityMap,
     target: GaussianMixture | None,
     names: Sequence[str],
@@ -89,43 +88,20 @@ def plot_joint(
 
     Parameters
     ----------
-    cells : the joint histogram of the voxels that counted.
+    own : the joint histogram of the voxels that counted, or the density estimated from it.
     imap : their map.
     target : the joint density that they were brought to, in the units of the result.
     names : of the channels.
     """
     check_figures()
-    if cells is None or target is None:
+    if own is None or target is None:
         raise InvalidValueError("there is no histogram to draw: no density was estimated")
     generator = np.random.default_rng(0)
-    used = trimmed(cells)
-    return _drawn(used, _sample(used, generator), imap, target, names, generator)
-
-
-def plot_joint_density(
-    mixture: GaussianMixture, imap: IntensityMap, target: GaussianMixture, names: Sequence[str]
-) -> Figure:
-    """Draw the same, where only the density is known that was estimated from the voxels.
-
-    Parameters
-    ----------
-    mixture : the joint density.
-    imap, target, names : as for `plot_joint`.
-    """
-    check_figures()
-    generator = np.random.default_rng(0)
-    points = mixture.sample(_SAMPLE, generator)
-    return _drawn(mixture, points, imap, target, names, generator)
-
-
-def _drawn(
-    own: Histogram | GaussianMixture,
-    voxels: FloatArray,
-    imap: IntensityMap,
-    target: GaussianMixture,
-    names: Sequence[str],
-    generator: np.random.Generator,
-) -> Figure:
+    if isinstance(own, Histogram):
+        own = trimmed(own)
+        voxels = _sample(own, generator)
+    else:
+        voxels = own.sample(_SAMPLE, generator)
     before, after = (np.sqrt(np.diagonal(one.covariance())) for one in (own, target))
     mapped, log_det = imap.with_log_det_jacobian(voxels)
     return joint_figure(

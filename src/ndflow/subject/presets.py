@@ -20,7 +20,7 @@ left open is decided here. Methods other than ndflow have no presets: they keep 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from ndflow.errors import InvalidValueError
@@ -36,6 +36,7 @@ from ndflow.options import (
 )
 from ndflow.population import TISSUES, Reference
 from ndflow.preparation.brain import is_other_contrast
+from ndflow.transport.joint import REGULARISATION
 from ndflow.values import Record, plural
 
 Known = Literal["maps", "components"]
@@ -82,6 +83,7 @@ class StudyFacts:
     given : what is known about a reference that was given; None if it is made from these scans.
     one_labeller : whether the maps of all sites seem to be made in the same way.
     can_split : whether the components of a reference of these scans can stand for tissues.
+    channels : how many are brought to the reference together.
     """
 
     scans: int
@@ -90,6 +92,7 @@ class StudyFacts:
     given: TargetFacts | None = None
     one_labeller: bool = True
     can_split: bool = True
+    channels: int = 1
 
     @property
     def all_maps(self) -> bool:
@@ -260,6 +263,8 @@ def settled_study(choices: Choices, facts: StudyFacts) -> Settled:
     auto: two-level, adaptive proportions, averaged quantiles, because there are 3 sites with 14 to
     28 scans and no tissue maps
     """
+    if facts.channels > 1:
+        return settled_together(choices)
     chosen, method = choices.options, _checked_method(choices)
     if not method.matches_densities:
         return Settled(Options(**chosen), None)
@@ -304,6 +309,41 @@ def settled_match(choices: Choices, facts: TargetFacts, *, maps: bool) -> Settle
     reasons = () if "proportions" in choices.options else target.because
     words = {"proportions": f"{options.proportions} proportions"}
     return Settled(options, _record(choices, words, reasons))
+
+
+# The only choices that channels can have together, and why.
+_TOGETHER: Mapping[str, tuple[Any, str]] = {
+    "mode": ("individual", "sites are matched one channel at a time"),
+    "average": ("density", "quantiles are those of one channel"),
+    "balance": ((), "scans are weighted for one channel at a time"),
+    "proportions": ("average", "tissues of a population are known for one channel at a time"),
+    "freeze": ((), "its rules choose components by the intensities of one channel"),
+    "objective": ("l2", "that distance is defined for one channel"),
+    "solver": ("exact", "a joint flow has a solver of its own"),
+    "preset": ("auto", "the paper does not say how to normalise several channels"),
+}
+
+
+def settled_together(choices: Choices) -> Settled:
+    """Return the options of channels that are brought to a target together.
+
+    Raises
+    ------
+    InvalidValueError : for a choice that a joint map cannot honour.
+    """
+    given = {**choices.options, "preset": choices.preset}
+    method = given.get("method", Options.method)
+    if not method_called(method).maps_jointly:
+        raise InvalidValueError(
+            f"--joint with --method {method}: it looks at one channel at a time; leave out one of "
+            f"them"
+        )
+    for name, (only, why) in _TOGETHER.items():
+        if given.get(name, only) != only:
+            raise InvalidValueError(f"--joint with {name} {given[name]}: {why}; leave out one")
+    options = Options(**{"regularisation": REGULARISATION, **choices.options})
+    method_called(method).check(replace(options, regularisation=Options.regularisation))
+    return Settled(options, PresetRecord("auto", "individual, joint target, averaged densities"))
 
 
 def _mode(facts: StudyFacts, chosen: Mapping[str, Any]) -> _Decision:

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 from ndflow.density import GaussianMixture
 from ndflow.doubt import Doubt
@@ -36,6 +36,7 @@ from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.fingerprints import FileHash, with_checksum
 from ndflow.files.model_files import model_bytes, read_model, write_model
 from ndflow.image.mask_doubts import MaskFigures
+from ndflow.image.read import IMAGE_KINDS, kind_of
 from ndflow.methods.base import DensityModel
 from ndflow.methods.solution import MatchRecord
 from ndflow.population import Landmarks, Reference, TissueModel, Tissues
@@ -45,23 +46,6 @@ from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import IntensityMap
 from ndflow.transport.joint import JointFigures
 from ndflow.values import JSON, Record
-
-
-class UpToDate(NamedTuple):
-    """What a run that has nothing to do asks of the file of each scan.
-
-    Attributes
-    ----------
-    outputs : the SHA-256 of the files that it describes.
-    doubts : what to check by eye.
-    left : what is left of the divergence from the target, in a map that was found by a match.
-    map : the intensity map, if it is the file of one.
-    """
-
-    outputs: tuple[str, ...]
-    doubts: tuple[Doubt, ...]
-    left: float | None
-    map: IntensityMap | None = None
 
 
 class FileRecord(Record):
@@ -94,9 +78,13 @@ class FileRecord(Record):
         content = with_checksum({**(metadata or {}), **self.to_dict()})
         write_model(path, self.kind, content, force=force, inputs=inputs)
 
+    def content(self, metadata: Mapping[str, JSON] | None = None) -> bytes:
+        """Return what the file of the record holds; `metadata` as for `write`."""
+        return model_bytes(self.kind, with_checksum({**(metadata or {}), **self.to_dict()}))
+
     def write_if_changed(self, path: AnyPath) -> None:
         """Write the record to a file, unless it is there already."""
-        content = model_bytes(self.kind, with_checksum(self.to_dict()))
+        content = self.content()
         try:
             with open(path, "rb") as file:  # noqa: PTH123
                 if file.read() == content:
@@ -126,37 +114,6 @@ class FileRecord(Record):
             cause = f"not a valid {cls.kind}: {error}"
             raise FileError(path, cause, "the file is damaged") from None
 
-    @classmethod
-    def up_to_date(cls, path: AnyPath, fingerprint: str) -> UpToDate | None:
-        """Return what matters about a file, if it is up to date.
-
-        The record itself is not built: a run that has nothing to do asks this for every scan.
-
-        Parameters
-        ----------
-        path, fingerprint : the file, which need not exist; and that of an up-to-date result.
-
-        Returns
-        -------
-        UpToDate or None
-            None if the file is missing, damaged or out of date, so that the result has to be made
-            again.
-        """
-        try:
-            payload = read_model(path, cls.kind).payload
-            imap = IntensityMap.from_dict(payload["map"]) if cls.kind == "map" else None
-        except (FileError, InvalidValueError, KeyError):
-            return None
-        if payload.get("fingerprint") != fingerprint or "checksum" not in payload:
-            return None
-        divergence = (payload.get("match") or {}).get("divergence") or {}
-        return UpToDate(
-            tuple(payload.get("outputs") or ()),
-            tuple(Doubt.from_dict(doubt) for doubt in payload.get("doubts") or ()),
-            divergence.get("after"),
-            imap,
-        )
-
 
 @dataclass(frozen=True)
 class ScanModel(FileRecord):
@@ -176,6 +133,8 @@ class ScanModel(FileRecord):
     mask : what was measured about its mask.
     warnings, doubts : for the user; and what to check by eye.
     fingerprint : of everything that the model depends on.
+    outputs : a brain mask that was found and written with it, see `ndflow.files.manifest`.
+    channel_names, marginals : of several channels, their names and the density of each.
     """
 
     kind: ClassVar[str] = "mixture"
@@ -194,11 +153,23 @@ class ScanModel(FileRecord):
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
+    outputs: dict[str, str] | None = None
+    channel_names: tuple[str, ...] | None = None
+    marginals: tuple[GaussianMixture, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Check that there is a name and a density for each channel of a joint mixture."""
+        names, d = self.channel_names, self.mixture.channels
+        if names and len({*names}) != d:
+            raise InvalidValueError(f"channel_names must be {d} different names")
+        if self.marginals and [one.channels for one in self.marginals] != [1] * d:
+            raise InvalidValueError(f"marginals must be {d} densities of one channel each")
 
     @property
     def model(self) -> DensityModel:
         """What a method knows about the scan."""
-        return DensityModel(self.mixture, self.landmarks, self.tissues)
+        marginals = self.marginals or ()
+        return DensityModel(self.mixture, self.landmarks, self.tissues, marginals=marginals)
 
 
 @dataclass(frozen=True)
@@ -241,7 +212,7 @@ class MapRecord(FileRecord):
     command : what the user typed.
     settings, preset : what was chosen; what a preset decided, and why: for a study, see its record.
     inputs : the files that were read, by what they are.
-    outputs : the SHA-256 of the files that were written.
+    outputs : the files that were written, see `ndflow.files.manifest`.
     site : where the scan was made.
     target : what it was brought to; in a study, see the study's reference.
     mixture, voxels, fit : its density, how many voxels that saw, and how the fit ended.
@@ -250,6 +221,8 @@ class MapRecord(FileRecord):
     clipped : how many voxels did not fit the data type of the result.
     warnings, doubts : for the user; and what to check by eye, about its mask and its match.
     fingerprint : of everything that the result depends on.
+    channel, channel_names, joint : of a map of several channels, which of them the image shows, all
+        of their names, and what was measured on the way.
     """
 
     kind: ClassVar[str] = "map"
@@ -258,7 +231,7 @@ class MapRecord(FileRecord):
     command: tuple[str, ...] | None = None
     settings: dict[str, JSON] | None = None
     inputs: dict[str, tuple[FileHash, ...]] | None = None
-    outputs: tuple[str, ...] | None = None
+    outputs: dict[str, str] | None = None
     site: str | None = None
     target: TargetRecord | None = None
     mixture: GaussianMixture | None = None
@@ -271,6 +244,15 @@ class MapRecord(FileRecord):
     doubts: tuple[Doubt, ...] = ()
     fingerprint: str | None = None
     preset: PresetRecord | None = None
+    channel: str | None = None
+    channel_names: tuple[str, ...] | None = None
+    joint: JointFigures | None = None
+
+    @property
+    def image(self) -> tuple[str, ...]:
+        """The SHA-256 of the files of the image that was written; empty if none was."""
+        made = (self.outputs or {}).items()
+        return tuple(sha256 for name, sha256 in made if kind_of(name) in IMAGE_KINDS)
 
     def setting(self, name: str) -> JSON:
         """Return what the user chose, if the record says so."""
@@ -279,7 +261,7 @@ class MapRecord(FileRecord):
 
 @dataclass(frozen=True)
 class StudyRecord(FileRecord):
-    """What was run in a study, and how it ended.
+    """What was run in a folder, and how it ended.
 
     Attributes
     ----------
@@ -288,12 +270,12 @@ class StudyRecord(FileRecord):
     versions : of ndflow and what it depends on.
     reference : the reference that was given, if any.
     inputs : the files that belong to no single scan and were read: references that were given.
-    files : the hashes of the files that were written, but images; their sidecars have those.
-    channel : what the images show.
+    outputs : the files at the top of the folder, see `ndflow.files.manifest`; those that a run has
+        only begun to write have no hash yet.
+    channels : what the images show; several are normalised together.
     scans, sites : how many scans there are, and how many each site has.
     finished : whether the run reached its end.
-    fitted, normalised, failed : how many scans; known at the end.
-    prepared : how many raw scans were prepared with it; None without ``--prepare``.
+    done, failed : how many scans of each step, by its name; and how many failed.
     doubts, of_study : what to check by eye, by the name of the scan; and about the whole study.
     balance : what the weights of each site achieve, if scans are weighted.
     """
@@ -305,19 +287,22 @@ class StudyRecord(FileRecord):
     versions: dict[str, str] = field(default_factory=dict)
     reference: str | None = None
     inputs: tuple[FileHash, ...] = ()
-    files: dict[str, str] = field(default_factory=dict)
-    channel: str = "intensity"
+    outputs: dict[str, str] = field(default_factory=dict)
+    channels: tuple[str, ...] = ()
     scans: int = 0
     sites: dict[str, int] = field(default_factory=dict)
     finished: bool = False
-    fitted: int | None = None
-    normalised: int | None = None
-    failed: int | None = None
-    prepared: int | None = None
+    done: dict[str, int] = field(default_factory=dict)
+    failed: int = 0
     doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
     of_study: tuple[Doubt, ...] = ()
     preset: PresetRecord | None = None
     balance: dict[str, SiteBalance] = field(default_factory=dict)
+
+    @property
+    def is_preparation(self) -> bool:
+        """Whether scans were prepared, and nothing else."""
+        return not self.channels
 
 
 @dataclass(frozen=True)
@@ -351,28 +336,6 @@ class EvaluationRecord(FileRecord):
 
 
 @dataclass(frozen=True)
-class JointModel(ScanModel):
-    """The joint density of the channels of a subject, and how it was estimated.
-
-    Attributes
-    ----------
-    channel_names : what each channel shows, in the order of the mixture's channels.
-    marginals : the density of each channel by itself, in the same order.
-    """
-
-    channel_names: tuple[str, ...] = ()
-    marginals: tuple[GaussianMixture, ...] = ()
-
-    def __post_init__(self) -> None:
-        """Check that there is a name for each channel of the mixture."""
-        names, d = self.channel_names, self.mixture.channels
-        if names and len({*names}) != d:
-            raise InvalidValueError(f"channel_names must be {d} different names")
-        if self.marginals and [one.channels for one in self.marginals] != [1] * d:
-            raise InvalidValueError(f"marginals must be {d} densities of one channel each")
-
-
-@dataclass(frozen=True)
 class ScanModels(FileRecord):
     """The densities of the channels of a subject, each by itself.
 
@@ -391,6 +354,16 @@ class ScanModels(FileRecord):
         """Check that there is one for each channel."""
         _check_names(self.channel_names, self.mixtures)
         _check_single([one.mixture for one in self.mixtures.values()])
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know about any of them."""
+        return tuple(dict.fromkeys(line for o in self.mixtures.values() for line in o.warnings))
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """What to check by eye about any of them."""
+        return tuple(dict.fromkeys(doubt for o in self.mixtures.values() for doubt in o.doubts))
 
 
 @dataclass(frozen=True)
@@ -422,19 +395,3 @@ def _check_names(names: Sequence[str], models: Iterable[str]) -> None:
 def _check_single(mixtures: Iterable[GaussianMixture]) -> None:
     if any(mixture.channels != 1 for mixture in mixtures):
         raise InvalidValueError("each must be a density of one channel")
-
-
-@dataclass(frozen=True)
-class JointMapRecord(MapRecord):
-    """A joint intensity map, and how the image of one of its channels was made.
-
-    Attributes
-    ----------
-    channel : the channel that the image beside it shows.
-    channel_names : what each channel of the map shows, in order.
-    joint : what was measured while it was found.
-    """
-
-    channel: str | None = None
-    channel_names: tuple[str, ...] = ()
-    joint: JointFigures | None = None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -14,49 +15,51 @@ from ndflow.density import Fit, GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.fingerprints import FileHash
-from ndflow.files.model_files import check_model, is_model, kind_in, read_model
+from ndflow.files.model_files import check_model, is_model, read_model
+from ndflow.files.outputs import stem
 from ndflow.image.read import Source
-from ndflow.image.subject import Scan
+from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, build_reference, method_called, method_of
 from ndflow.options import Average, MethodName, Options
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
-from ndflow.subject.channels import check_channels
-from ndflow.subject.fit import fit_scan
-from ndflow.subject.outputs import stem
+from ndflow.subject.fit import fit_subject
 from ndflow.subject.records import (
     InputRecord,
-    JointModel,
     ReferenceModel,
     ReferenceModels,
     ScanModel,
     ScanModels,
 )
+from ndflow.subject.target import check_channels
 from ndflow.subject.voxels import error_about
 from ndflow.values import JSON, short
 
 
 class SourceModel(NamedTuple):
-    """What is known about a scan that goes into a reference.
+    """What is known about a subject that goes into a reference.
 
     Attributes
     ----------
-    model : its density and the other parts.
-    settings : how it was estimated, if it was not read from a file.
-    sha256 : the hashes of what was read: of its image, or of the file with its model.
-    warnings : for the user.
-    image : the SHA-256 of the image that a model was made from, if it says so.
-    doubts : what to check by eye.
-    channel_names : what the channels of a joint model show.
+    models : of each channel by itself, or of all together under ``""``.
+    settings : how the images were fitted, if they were.
+    sha256 : of the file, or the image.
+    images : the hashes of images, by channel as `models`.
+    warnings, doubts : for the user.
+    channel_names : of all its channels; empty where nobody named the only one.
     """
 
-    model: DensityModel
+    models: dict[str, DensityModel]
     settings: dict[str, JSON]
     sha256: tuple[str, ...] = ()
+    images: Mapping[str, tuple[str, ...]] = MappingProxyType({"": ()})
     warnings: tuple[str, ...] = ()
-    image: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
     channel_names: tuple[str, ...] = ()
+
+    @property
+    def joint(self) -> bool:
+        """Whether there is one density of several channels."""
+        return len(self.channel_names) > len(self.models)
 
 
 def reference(
@@ -130,7 +133,7 @@ def reference(
     if names is None and len(files) == len(sources):
         names = [stem(file) for file in files]
     made = average_models(
-        [one.model for one in models],
+        [_only(one) for one in models],
         options,
         names=names,
         weights=None if weights is None else [float(w) for w in np.asarray(weights).ravel()],
@@ -144,53 +147,62 @@ def reference(
     return made
 
 
-def read_source(
-    scan: Scan,
-    *,
-    options: Options,
-) -> SourceModel:
-    """Return the model in a file, or that of an image.
+def _only(source: SourceModel) -> DensityModel:
+    """Return the one density of a source."""
+    if len(source.models) > 1:
+        raise InvalidValueError("sources must be of one channel, or of several together")
+    return next(iter(source.models.values()))
+
+
+def read_source(subject: Subject, *, options: Options) -> SourceModel:
+    """Return the models in a file, or that of an image.
 
     Parameters
     ----------
-    scan : a scan, or the path of a mixture in place of its image.
+    subject : the image with its masks; or the file of a mixture.
     options : what the user chose.
     """
-    if not is_model(scan.image):
-        scan.tissues.check_complete()
-        made = fit_scan(scan, options=options, tissues=scan.tissues.complete)
+    if not is_model(subject.image):
+        tissues = subject.tissues.check_complete().complete
+        made = fit_subject(subject, options=options, tissues=tissues)
         image = (made.sha256 or {}).get("image", ())
         return SourceModel(
-            made.model, made.settings or {}, image, made.warnings, image, made.doubts
+            {"": made.model}, made.settings or {}, image, {"": image}, made.warnings, made.doubts
         )
-    if kind_in(scan.image) in ("mixtures", "references"):
-        cause = "of several channels, which cannot be averaged with scans of one"
-        raise FileError(scan.image, cause, "give files of the same channels only")
-    kind, payload, file = read_model(scan.image, "mixture", "reference")
-    if kind == "reference":
+    path = os.fspath(subject.image)
+    kind, payload, file = read_model(path, "mixture", "mixtures", "reference", "references")
+    if kind in ("reference", "references"):
         hint = "give the mixtures that it was made of, from 'ndflow fit'"
-        raise FileError(scan.image, "a reference, which cannot be averaged with scans", hint)
-    record = JointModel.of_payload(scan.image, payload)
-    return saved_source(file, record, options)._replace(channel_names=record.channel_names)
+        raise FileError(path, "a reference, which cannot be averaged with scans", hint)
+    if kind == "mixtures":
+        several = ScanModels.of_payload(path, payload)
+        parts, names = several.mixtures, several.channel_names
+    else:
+        one = ScanModel.of_payload(path, payload)
+        parts, names = {"": one}, one.channel_names or ()
+        if one.mixture.channels > 1 and not names:
+            cause = f"a density of {one.mixture.channels} channels without names"
+            hint = "give the joint densities of ndflow fit NAME=FILE NAME=FILE --joint"
+            raise FileError(path, cause, hint)
+    with error_about(path):
+        models = {name: _with_landmarks(part.model, options) for name, part in parts.items()}
+    images = {}
+    for name, part in parts.items():
+        known = part.sha256 or {}
+        inside = part.channel_names or ("image",)
+        images[name] = tuple(one for what in inside for one in known.get(what, ()))
+    doubts = dict.fromkeys(doubt for part in parts.values() for doubt in part.doubts)
+    return SourceModel(models, {}, (file.sha256,), images, (), tuple(doubts), names)
 
 
-def saved_source(file: FileHash, record: ScanModel, options: Options) -> SourceModel:
-    """Return what goes into a reference from the model of a scan in a file.
-
-    Parameters
-    ----------
-    file : the file.
-    record : the model in it.
-    options : what the reference is for.
-    """
-    saved = record.model
-    with error_about(file.file):
-        landmarks = method_of(options).target_landmarks(
-            saved.landmarks, saved.mixture, options, averaged=False
-        )
-    image = (record.sha256 or {}).get("image", ())
-    known = DensityModel(saved.mixture, landmarks, saved.tissues)
-    return SourceModel(known, {}, (file.sha256,), image=image, doubts=record.doubts)
+def _with_landmarks(model: DensityModel, options: Options) -> DensityModel:
+    """Return a saved model with the landmarks that the method of a reference needs."""
+    if model.mixture.channels > 1:
+        return DensityModel(model.mixture)
+    found = method_of(options).target_landmarks(
+        model.landmarks, model.mixture, options, averaged=False
+    )
+    return DensityModel(model.mixture, found, model.tissues)
 
 
 def average_models(
@@ -236,49 +248,84 @@ def write_reference(
     options: Options,
     *,
     weights: Sequence[float] | None,
-    average: Average,
-    channel: str,
+    average: Average | None,
+    channel: str | None,
     force: bool,
-) -> Reference:
-    """Average the models of some sources and write the reference to a file.
+) -> None:
+    """Average the models of some sources, channel by channel, and write them to a file.
 
     Parameters
     ----------
-    output : where to.
-    sources, models : the files, and what was in them.
-    options : what the reference is for.
-    weights, average : as for `reference`.
-    channel : what the images show, for example ``"T1w"``.
-    force : whether another file may be replaced.
+    output : the file.
+    sources, models : the files, and what is known about each.
+    options : what the user chose.
+    weights : of the sources.
+    average : how to average, if the user says.
+    channel : what a single channel shows.
+    force : whether a file that is there already may be replaced.
     """
+    check_alike(sources, models)
+    first, names = models[0], [stem(source) for source in sources]
+    if first.joint:
+        _refuse_together(options, average)
+    made = {}
+    for key in first.models:
+        inputs = tuple(
+            InputRecord(name, one.sha256, one.settings)
+            for name, one in zip(names, models, strict=True)
+        )
+        _refuse_same_content(sources, [one.images[key] for one in models], inputs)
+        own = first.channel_names if first.joint else key or channel or ANY_CHANNEL
+        reference = average_models(
+            [one.models[key] for one in models],
+            Options() if first.joint else options,
+            names=names,
+            weights=weights,
+            average="density" if first.joint else average or "quantile",  # as with preset auto
+            channel_names=own,
+        )
+        made[key] = ReferenceModel(reference, inputs)
+    record = made[""] if "" in made else ReferenceModels(first.channel_names, made)
+    record.write(output, force=force, inputs=sources)
+
+
+def check_alike(sources: Sequence[str], models: Sequence[SourceModel]) -> None:
+    """Refuse densities of different channels, or joint ones among others."""
+    first = models[0]
     for source, one in zip(sources, models, strict=True):
-        if one.model.mixture.channels != 1:
-            cause = f"a joint density of {one.model.mixture.channels} channels, not of one"
-            raise FileError(source, cause, "give joint densities only, or none")
-    names = [stem(source) for source in sources]
-    inputs = tuple(
-        InputRecord(name, one.sha256, one.settings) for name, one in zip(names, models, strict=True)
-    )
-    refuse_same_content(sources, models, inputs)
-    made = average_models(
-        [one.model for one in models],
-        options,
-        names=names,
-        weights=weights,
-        average=average,
-        channel_names=channel,
-    )
-    ReferenceModel(made, inputs).write(output, force=force, inputs=sources)
-    return made
+        if one.joint != first.joint or len(one.channel_names) != len(first.channel_names):
+            kinds = [
+                "a joint density" if model.joint else "densities of single channels"
+                for model in (one, first)
+            ]
+            cause = (
+                f"holds {kinds[0]} of {len(one.channel_names) or 1}, but {sources[0]} {kinds[1]}"
+            )
+            cause = f"{cause} of {len(first.channel_names) or 1}"
+            raise FileError(source, cause, "give files of the same channels, of one kind")
+        if one.channel_names != first.channel_names:
+            check_channels(one.channel_names, first.channel_names, sources[0])
 
 
-def refuse_same_content(
-    sources: Sequence[str], models: Sequence[SourceModel], inputs: Sequence[InputRecord]
+def _refuse_together(options: Options, average: Average | None) -> None:
+    if average == "quantile":
+        raise InvalidValueError(
+            "--set average=quantile is for one channel, but these densities are joint; leave it out"
+        )
+    if not method_called(options.method).maps_jointly:
+        raise InvalidValueError(
+            f"--method {options.method} looks at one channel at a time, but these densities are "
+            f"joint; leave it out, or fit the channels without --joint"
+        )
+
+
+def _refuse_same_content(
+    sources: Sequence[str], images: Sequence[tuple[str, ...]], inputs: Sequence[InputRecord]
 ) -> None:
     """Refuse a scan that would count twice: the same content, or models of the same image."""
     seen: dict[tuple[str, ...], int] = {}
-    for place, (one, file) in enumerate(zip(models, inputs, strict=True)):
-        for content in {file.sha256, one.image} - {()}:
+    for place, (image, file) in enumerate(zip(images, inputs, strict=True)):
+        for content in {file.sha256, image} - {()}:
             first = seen.setdefault(content, place)
             if first != place:
                 cause = f"the same scan as {sources[first]}"
@@ -289,7 +336,11 @@ def refuse_same_content(
 
 def lacking_tissues(sources: Sequence[str], models: Sequence[SourceModel]) -> str | None:
     """Return a source whose tissues are not known, where those of others are."""
-    lacking = [s for s, one in zip(sources, models, strict=True) if one.model.tissues is None]
+    lacking = [
+        source
+        for source, one in zip(sources, models, strict=True)
+        if any(model.tissues is None for model in one.models.values())
+    ]
     return lacking[0] if 0 < len(lacking) < len(models) else None
 
 
@@ -300,10 +351,8 @@ def _model_of(
         raise InvalidValueError("a mixture has no voxels left to mask; give None in its place")
     if isinstance(source, GaussianMixture | Fit):
         mixture = source if isinstance(source, GaussianMixture) else source.mixture
-        found = method_of(options).target_landmarks(None, mixture, options, averaged=False)
-        return SourceModel(DensityModel(mixture, found), {})
-    scan = Scan(source, mask)
-    return read_source(scan, options=options)
+        return SourceModel({"": _with_landmarks(DensityModel(mixture), options)}, {})
+    return read_source(Subject(source, mask), options=options)  # type: ignore[arg-type]
 
 
 def _tissues(models: Sequence[DensityModel], weights: Sequence[float]) -> TissueModel | None:
@@ -317,147 +366,3 @@ def _tissues(models: Sequence[DensityModel], weights: Sequence[float]) -> Tissue
         return None
     parts.sort(key=lambda one: json.dumps(one[0].to_dict()))  # in any order, the same
     return tissue_model([one for one, _ in parts], weights=[weight for _, weight in parts])
-
-
-# ── several channels ──────────────────────────────────────────────────────────────────────────────
-
-
-class ChannelSources(NamedTuple):
-    """The files that a reference of several channels is made of.
-
-    Attributes
-    ----------
-    channel_names : what the channels show, in order: the same in all files.
-    joint : whether they hold joint densities.
-    paths : the files.
-    models : what is in each of them: one joint density, or one for each channel.
-    """
-
-    channel_names: tuple[str, ...]
-    joint: bool
-    paths: tuple[str, ...]
-    models: tuple[tuple[SourceModel, ...], ...]
-
-
-def holds_channels(path: AnyPath) -> bool:
-    """Tell whether a file holds the densities of several channels, joint or not."""
-    kind = kind_in(path) if is_model(path) else None
-    if kind != ScanModel.kind:
-        return kind == ScanModels.kind
-    return ScanModel.read(path).mixture.channels > 1
-
-
-def read_channel_sources(sources: Sequence[str], options: Options) -> ChannelSources:
-    """Read the densities of several subjects, all with the same channels.
-
-    Parameters
-    ----------
-    sources : the files.
-    options : what the reference is for.
-
-    Raises
-    ------
-    FileError : for a file with other channels, or another kind of density, than the first.
-    """
-    joint: bool | None = None
-    names: tuple[str, ...] = ()
-    models = []
-    for source in sources:
-        if not is_model(source):
-            cause = "an image, among files with the densities of several channels"
-            raise FileError(source, cause, "fit its channels first, with ndflow fit")
-        kind, payload, file = read_model(source, ScanModel.kind, ScanModels.kind)
-        together = kind == ScanModel.kind
-        if joint not in (None, together):
-            words = ("the density of each channel by itself", "a joint density")
-            cause = f"holds {words[together]}, but {sources[0]} holds {words[not together]}"
-            raise FileError(source, cause, "give files of one kind")
-        joint = together
-        own, found = _in_file(source, kind, payload, file, options)
-        if names:
-            check_channels(own, names, sources[0])
-        names = own
-        models.append(found)
-    return ChannelSources(names, bool(joint), tuple(sources), tuple(models))
-
-
-def _in_file(
-    source: str, kind: str, payload: dict[str, object], file: FileHash, options: Options
-) -> tuple[tuple[str, ...], tuple[SourceModel, ...]]:
-    """Return the names of the channels in a file, and what is known about them."""
-    if kind == ScanModels.kind:
-        several = ScanModels.of_payload(source, payload)
-        parts = (several.mixtures[name] for name in several.channel_names)
-        found = tuple(saved_source(file, one, options) for one in parts)
-        return several.channel_names, found
-    model = JointModel.of_payload(source, payload)
-    if not model.channel_names:
-        number = model.mixture.channels
-        cause = "of one channel" if number == 1 else f"of {number} channels without names"
-        hint = "give the joint densities of ndflow fit NAME=FILE NAME=FILE --joint"
-        raise FileError(source, f"a density {cause}", hint)
-    known = model.sha256 or {}
-    images = tuple(part for name in model.channel_names for part in known.get(name, ()))
-    return model.channel_names, (saved_source(file, model, Options())._replace(image=images),)
-
-
-def write_channel_reference(
-    output: AnyPath,
-    sources: ChannelSources,
-    options: Options,
-    *,
-    weights: Sequence[float] | None,
-    average: Average | None,
-    force: bool,
-) -> None:
-    """Average the densities of several subjects and write the reference to a file.
-
-    Parameters
-    ----------
-    output : where to.
-    sources : the densities.
-    options : what the reference is for.
-    weights : as for `ndflow.reference`.
-    average : the same; by default, joint densities are averaged, and the quantiles of others.
-    force : whether another file may be replaced.
-    """
-    if sources.joint:
-        _refuse_for_joint(options, average)
-        average = "density"
-    names = [stem(path) for path in sources.paths]
-    made = []
-    called = (sources.channel_names,) if sources.joint else [(n,) for n in sources.channel_names]
-    for place, channel_names in enumerate(called):
-        models = [own[place] for own in sources.models]
-        inputs = tuple(
-            InputRecord(name, one.sha256, one.settings)
-            for name, one in zip(names, models, strict=True)
-        )
-        refuse_same_content(sources.paths, models, inputs)
-        reference = average_models(
-            [one.model for one in models],
-            options,
-            names=names,
-            weights=weights,
-            average=average or "quantile",
-            channel_names=channel_names,
-        )
-        made.append(ReferenceModel(reference, inputs))
-    if sources.joint:
-        made[0].write(output, force=force, inputs=sources.paths)
-    else:
-        known = dict(zip(sources.channel_names, made, strict=True))
-        references = ReferenceModels(sources.channel_names, known)
-        references.write(output, force=force, inputs=sources.paths)
-
-
-def _refuse_for_joint(options: Options, average: Average | None) -> None:
-    if average == "quantile":
-        raise InvalidValueError(
-            "--set average=quantile is for one channel, but these densities are joint; leave it out"
-        )
-    if not method_called(options.method).maps_jointly:
-        raise InvalidValueError(
-            f"--method {options.method} looks at one channel at a time, but these densities are "
-            f"joint; leave it out, or fit the channels without --joint"
-        )

@@ -7,10 +7,13 @@ are complete.
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from nibabel.spatialimages import SpatialImage
@@ -19,20 +22,19 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath
+from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.fingerprints import FileHash, Hashes
+from ndflow.files.manifest import list_outputs, not_ours, relative_outputs
 from ndflow.files.model_files import check_new_model
+from ndflow.files.outputs import sidecar_of
 from ndflow.files.stream import sha256_of
-from ndflow.image.read import files_of, read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.read import Source, files_of, read_volume
 from ndflow.image.volume import Volume
 from ndflow.image.write import check_output, make_array, make_image, write_volume
 from ndflow.options import Options
-from ndflow.subject.channels import Subject, said
-from ndflow.subject.outputs import sidecar_of
 from ndflow.subject.records import MapRecord
 from ndflow.transport import IntensityMap
-from ndflow.values import plural
+from ndflow.values import JSON, plural
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,7 +124,7 @@ class Result:
         inputs = names_of(self.record.inputs or {})
         check_result(path, all_files(inputs), options=options)
         return deliver(
-            Scan(self.image),
+            self.image,
             volume,
             [volume.values(volume.flat)],
             self.record,
@@ -147,13 +149,12 @@ class Result:
         InvalidValueError
             Where matplotlib is not installed, or no density was estimated.
         """
-        from ndflow.subject.plot import plot_joint, plot_result
-        from ndflow.subject.records import JointMapRecord
+        from ndflow.subject.plot import plot_channels, plot_result
 
-        if not isinstance(self.record, JointMapRecord):
+        if not self.record.channel_names:
             return plot_result(self.histogram, self.mixture, self.imap, self.target)
         goal = None if self.record.target is None else self.record.target.mixture
-        return plot_joint(self.histogram, self.imap, goal, self.record.channel_names)
+        return plot_channels(self.histogram, self.imap, goal, self.record.channel_names)
 
 
 def check_result(output: AnyPath, given: Sequence[str], *, options: Options) -> None:
@@ -162,10 +163,10 @@ def check_result(output: AnyPath, given: Sequence[str], *, options: Options) -> 
     Not even by force is an image replaced that we did not write, unless it is empty.
     """
     check_output(output, dtype=options.dtype, force=options.force, inputs=given)
-    there = [name for name in files_of(output) if Path(name).exists() and Path(name).stat().st_size]
-    if there and not is_result(output, sidecar_of(output)):
+    foreign = not_ours(sidecar_of(output), [Path(name) for name in files_of(output)])
+    if foreign and foreign[0].stat().st_size:
         cause = "exists, and was not written by ndflow"
-        raise FileError(there[0], cause, "choose another name for the output, or move it")
+        raise FileError(foreign[0], cause, "choose another name for the output, or move it")
     try:
         check_new_model(sidecar_of(output), force=options.force, inputs=given, may_be_damaged=False)
     except FileError as error:
@@ -173,17 +174,8 @@ def check_result(output: AnyPath, given: Sequence[str], *, options: Options) -> 
         raise FileError(error.path, error.cause, hint) from None
 
 
-def is_result(image: AnyPath, sidecar: AnyPath) -> bool:
-    """Tell whether an image is the one that its sidecar describes, and so is ours."""
-    try:
-        written = MapRecord.read(sidecar).outputs
-        return written == tuple(sha256_of(name) for name in files_of(image))
-    except FileError:
-        return False
-
-
 def deliver(
-    scan: Scan,
+    image: Source,
     like: Volume,
     chunks: Iterable[NDArray[Any]],
     record: MapRecord,
@@ -192,6 +184,8 @@ def deliver(
     inputs: Files,
     options: Options,
     sidecar: AnyPath | None = None,
+    metadata: Mapping[str, JSON] | None = None,
+    also: Mapping[Path, bytes] | None = None,
     histogram: Histogram | None = None,
     target: GaussianMixture | None = None,
 ) -> Result:
@@ -199,49 +193,55 @@ def deliver(
 
     Parameters
     ----------
-    scan : the scan as the user gave it.
-    like : its image, read.
+    image : as the user gave it.
+    like : the same, read.
     chunks : the new voxels, see `write_volume`.
     record : how it was made, but for what only shows when it is written.
     output : where to; None for memory.
     inputs : files that must not be replaced.
     options : how.
     sidecar : where the sidecar goes, if not beside the image.
+    metadata : what else the sidecar says, for BIDS.
+    also : other files that appear with the image, and their content.
     histogram, target : see `Result`.
     """
-    place = sidecar or (sidecar_of(output) if output else None)
-    protected = all_files(inputs)
-    full = record
-
-    def complete(clipped: int, outputs: Sequence[str] = ()) -> None:
-        nonlocal full
-        warnings = list(record.warnings)
-        if clipped:
-            warnings.append(
-                f"{output or like.path}: {clipped:,} voxels did not fit the type {options.dtype} "
-                f"and became the nearest value that does"
-            )
-        total = clipped + (record.clipped or 0)  # those of a result that is saved later
-        full = replace(record, outputs=tuple(outputs), clipped=total, warnings=tuple(warnings))
-        if place is not None:
-            full.write(place, force=options.force, inputs=protected, metadata=scan.metadata)
-
-    image: NDArray[Any] | SpatialImage | None = None
     if output is None:
-        make = make_array if isinstance(scan.image, np.ndarray) else make_image
-        image, clipped = make(like, chunks, dtype=options.dtype)
-        complete(clipped)
-    else:
-        write_volume(
+        make = make_array if isinstance(image, np.ndarray) else make_image
+        made, clipped = make(like, chunks, dtype=options.dtype)
+        full = _completed(record, clipped, like.path, options)
+        return Result(made, full, histogram, target, output)
+    place = Path(sidecar or sidecar_of(output))
+    protected = all_files(inputs)
+    with ExitStack() as pending:
+        written = write_volume(
             output,
             like,
             chunks,
             dtype=options.dtype,
             force=options.force,
             inputs=protected,
-            then=lambda written: complete(written.clipped, written.sha256),
+            pending=pending,
         )
-    return Result(image, full, histogram, target, output)
+        outputs = {**written.sha256}
+        for path, content in (also or {}).items():
+            pending.enter_context(new_file(path, force=True, inputs=protected)).write(content)
+            outputs[path] = hashlib.sha256(content).hexdigest()
+        full = _completed(record, written.clipped, os.fspath(output), options)
+        full = replace(full, outputs=relative_outputs(place, outputs))
+        list_outputs(pending, place, full.content(metadata), outputs, force=options.force)
+    return Result(None, full, histogram, target, output)
+
+
+def _completed(record: MapRecord, clipped: int, path: str, options: Options) -> MapRecord:
+    """Return a record with what only shows when an image is made."""
+    warnings = list(record.warnings)
+    if clipped:
+        warnings.append(
+            f"{path}: {clipped:,} voxels did not fit the type {options.dtype} and became the "
+            f"nearest value that does"
+        )
+    total = clipped + (record.clipped or 0)  # those of a result that is saved later
+    return replace(record, outputs=None, clipped=total, warnings=tuple(warnings))
 
 
 def hashes(inputs: Files) -> Hashes:
@@ -261,26 +261,3 @@ def names_of(hashed: Hashes) -> dict[str, tuple[str, ...]]:
 def all_files(inputs: Files) -> list[str]:
     """Return the files that were read, whatever they are."""
     return [name for names in inputs.values() for name in names]
-
-
-# ── several channels ──────────────────────────────────────────────────────────────────────────────
-
-
-class SubjectResults(NamedTuple):
-    """What became of the channels of a subject, and what to tell the user.
-
-    Attributes
-    ----------
-    results : by channel.
-    warnings : about all of them, with their doubts.
-    """
-
-    results: dict[str, Result]
-    warnings: tuple[str, ...]
-
-    @classmethod
-    def of(cls, subject: Subject, results: dict[str, Result]) -> SubjectResults:
-        """Return the results with what is to be said about them."""
-        paths = {name: subject.scan(name).path for name in results}
-        told = ((paths[name], one.warnings, one.doubts) for name, one in results.items())
-        return cls(results, said(told))

@@ -12,22 +12,23 @@ from typing import NamedTuple, TypeGuard
 import numpy as np
 
 from ndflow.density import Fit, GaussianMixture
+from ndflow.density.mixture import marginal
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes
-from ndflow.files.model_files import ModelFile, is_model, kind_in, read_model
+from ndflow.files.model_files import ModelFile, is_model, read_model
 from ndflow.image.read import Source
-from ndflow.image.subject import Scan
+from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, method_called, method_of
 from ndflow.methods.targets import target_rule
 from ndflow.options import Options
 from ndflow.population import Reference, TissueModel
 from ndflow.subject.fit import fit_voxels
 from ndflow.subject.presets import TargetFacts
-from ndflow.subject.records import JointModel, ReferenceModel, ReferenceModels, ScanModels
-from ndflow.subject.voxels import error_about, read_scan
+from ndflow.subject.records import ReferenceModel, ReferenceModels, ScanModel, ScanModels
+from ndflow.subject.voxels import error_about, read_voxels
 from ndflow.transport import Affine, align
-from ndflow.values import JSON
+from ndflow.values import JSON, listed
 
 # ── references in the package ─────────────────────────────────────────────────────────────────────
 # References that come with the package: ``builtin:T1w``.
@@ -139,9 +140,7 @@ SCALES: Mapping[str, tuple[float, float]] = MappingProxyType(
     {"standard": (0.0, 1.0), "positive": (500.0, 125.0)}
 )
 
-_SEVERAL: Mapping[str, type[ScanModels | ReferenceModels]] = MappingProxyType(
-    {kind.kind: kind for kind in (ScanModels, ReferenceModels)}
-)
+_KINDS = ("mixture", "mixtures", "reference", "references")
 _ENDS = (0.001, 0.999)  # percentiles that `range` is about
 _LEAST, _MOST = 1e-100, 1e100
 _COARSEST = 5.0  # standard deviation, in integers
@@ -149,16 +148,15 @@ _SHARPEST = 1e-9  # standard deviation, as a share of the mean
 
 
 class Target(NamedTuple):
-    """What a scan is brought to.
+    """What a subject is brought to.
 
     Attributes
     ----------
     model : what is known about its intensities, in its own units.
     name : what messages call it.
-    has_units : whether its intensities mean anything; those of a reference do not.
-    files : everything that was read, by what it is: ``target``, ``target_mask``; with hashes.
-    warnings : for the user.
-    doubts : what to check by eye, in a target that is a scan.
+    has_units : whether it is a scan, with units of its own, and not a reference.
+    files : that were read, with their hashes.
+    warnings, doubts : for the user, about a target that was fitted.
     """
 
     model: DensityModel
@@ -175,11 +173,10 @@ class KnownTarget(NamedTuple):
     Attributes
     ----------
     name : what messages call it.
-    model : what is known about it.
-    averaged : whether it is the average of many scans: a reference.
-    facts : what presets look at.
-    files : the file it was read from.
-    doubts : what to check by eye.
+    model : what is known about its intensities.
+    averaged : whether it is a reference.
+    facts : what presets go by.
+    files, doubts : see `Target`.
     """
 
     name: str
@@ -189,54 +186,160 @@ class KnownTarget(NamedTuple):
     files: Hashes | None = None
     doubts: tuple[Doubt, ...] = ()
 
+    @classmethod
+    def of_scan(cls, name: str, scan: ScanModel, files: Hashes | None = None) -> KnownTarget:
+        """Return the density of a scan as a target."""
+        return cls(name, scan.model, False, files=files, doubts=scan.doubts)
+
+    @classmethod
+    def of_reference(
+        cls, name: str, reference: Reference, files: Hashes | None = None
+    ) -> KnownTarget:
+        """Return a reference as a target."""
+        facts = TargetFacts.of_reference(reference)
+        return cls(name, DensityModel.of_reference(reference), True, facts, files)
+
 
 AnyTarget = Target | KnownTarget | Reference | Fit | GaussianMixture | Source
 
 
+class _Known(NamedTuple):
+    """What was given as a target: one for each channel by itself, or one for all together."""
+
+    name: str
+    by_channel: dict[str, KnownTarget]
+    channels: tuple[str, ...]
+    joint: bool = False
+
+
 def known_target(to: AnyTarget) -> KnownTarget | None:
-    """Return what is known about a target, read from its file if it is one; None for an image."""
+    """Return the target of a single image, read from its file if it is one; None for an image."""
     if isinstance(to, KnownTarget):
         return to
+    known = _known(to)
+    if known is None:
+        return None
+    if len(known.channels) > 1:
+        words = " ".join(f"{one}=FILE" for one in known.channels)
+        cause = f"of several channels ({', '.join(known.channels)}), but an image has one"
+        hint = f"give all of them: {words}{' --joint' if known.joint else ''}"
+        raise FileError(known.name, cause, hint)
+    return next(iter(known.by_channel.values()))
+
+
+def known_targets(
+    to: AnyTarget | Mapping[str, AnyTarget], channels: Sequence[str], *, joint: bool
+) -> dict[str, KnownTarget]:
+    """Return what several channels are brought to: each its own target, or all one together.
+
+    Parameters
+    ----------
+    to : what the user gave.
+    channels : the names of the channels.
+    joint : whether they are brought to one target together, which is then called ``""``.
+    """
+    words = " ".join(f"{name}=FILE" for name in channels)
+    flag = " --joint" if joint else ""
+    way = f"ndflow fit {words}{flag} for each subject, then ndflow reference"
+    if isinstance(to, Mapping):
+        if joint:
+            raise InvalidValueError(
+                "to: a target for each channel by itself, but joint=True needs one joint density; "
+                "leave out joint, or make a reference of joint fits"
+            )
+        check_channels(channels, tuple(to), "the target")
+        found = {name: known_target(one) for name, one in to.items()}
+        return {name: _no_image(f"the target of {name}", one) for name, one in found.items()}
+    known = _known(to)
+    if known is None:
+        cause = "one image, where a target of several channels is expected"
+        hint = f"fit the channels of the target first: ndflow fit {words}{flag} -o target.json"
+        raise FileError(_called(to), cause, hint)
+    if len(known.channels) == 1:
+        cause = f"of one channel ({known.channels[0]}), but there are several"
+        raise FileError(known.name, cause, f"make one of all channels: {way}")
+    if joint and not known.joint:
+        cause = "holds a density of each channel by itself, not a joint one"
+        raise FileError(known.name, cause, f"leave out --joint, or make a joint one: {way}")
+    if known.joint and not joint:
+        raise FileError(known.name, f"joint, of {len(known.channels)} channels", "add --joint")
+    check_channels(channels, known.channels, known.name)
+    return known.by_channel
+
+
+def _no_image(name: str, known: KnownTarget | None) -> KnownTarget:
+    if known is None:
+        raise InvalidValueError(f"to: {name} is an image; fit its density first, with ndflow.fit")
+    return known
+
+
+def _known(to: AnyTarget) -> _Known | None:
+    """Return what is known about a target; None for an image."""
     name = full_name(to) if is_builtin(to) else _called(to)
-    files: Hashes = {}
     if is_builtin(to) or is_model(to):
-        if is_model(to) and (several := _SEVERAL.get(kind_in(to) or "")):
-            raise _of_several(to, several.read(to).channel_names, "")
-        read = read_builtin(to) if is_builtin(to) else read_model(to, "mixture", "reference")
-        kind, payload, file = read
-        files = {"target": (file,)}
+        kind, payload, file = read_builtin(to) if is_builtin(to) else read_model(to, *_KINDS)
+        files: Hashes = {"target": (file,)}
+        if kind == "mixtures":
+            scans = ScanModels.of_payload(to, payload)
+            each = {n: KnownTarget.of_scan(name, scans.mixtures[n], files) for n in scans.mixtures}
+            return _Known(name, each, scans.channel_names)
+        if kind == "references":
+            several = ReferenceModels.of_payload(to, payload)
+            known = {n: one.reference for n, one in several.references.items()}
+            each = {n: KnownTarget.of_reference(name, one, files) for n, one in known.items()}
+            return _Known(name, each, several.channel_names)
         if kind == "mixture":
-            scan = JointModel.of_payload(to, payload)
-            if scan.channel_names:
-                raise _of_several(to, scan.channel_names, " --joint")
-            return KnownTarget(name, scan.model, False, files=files, doubts=scan.doubts)
-        to = ReferenceModel.of_payload(to, payload).reference
-        if len(to.channel_names) > 1:
-            raise _of_several(name, to.channel_names, " --joint")
+            scan = ScanModel.of_payload(to, payload)
+            d = scan.mixture.channels
+            if d > 1 and not scan.channel_names:
+                cause = f"a density of {d} channels that does not name them"
+                hint = "make it with names: ndflow fit NAME=FILE NAME=FILE --joint -o FILE"
+                raise FileError(name, cause, hint)
+            channels = scan.channel_names or (ANY_CHANNEL,)
+            return _Known(name, {"": KnownTarget.of_scan(name, scan, files)}, channels, d > 1)
+        reference = ReferenceModel.of_payload(to, payload).reference
+        found = KnownTarget.of_reference(name, reference, files)
+        return _Known(name, {"": found}, reference.channel_names, found.model.mixture.channels > 1)
     if isinstance(to, Reference):
-        facts = TargetFacts.of_reference(to)
-        return KnownTarget(name, DensityModel.of_reference(to), True, facts, files)
+        found = KnownTarget.of_reference(name, to, {})
+        return _Known(name, {"": found}, to.channel_names, to.mixture.channels > 1)
     mixture = to.mixture if isinstance(to, Fit) else to
     if isinstance(mixture, GaussianMixture):
-        return KnownTarget(name, DensityModel(mixture), False, files=files)
+        found = KnownTarget(name, DensityModel(mixture), False, files={})
+        return _Known(name, {"": found}, (ANY_CHANNEL,) * mixture.channels, mixture.channels > 1)
     return None
 
 
-def read_target(
-    to: AnyTarget,
-    mask: Source | None,
-    *,
-    options: Options,
-) -> Target:
+def check_channels(names: Sequence[str], known: Sequence[str], path: object) -> None:
+    """Refuse channels that are not those of a file, in the same order.
+
+    Parameters
+    ----------
+    names : of the channels that were given.
+    known : those of the file; a mixture from Python does not name its channels.
+    path : the file.
+    """
+    if tuple(names) == tuple(known) or (len(names) == len(known) and {*known} == {ANY_CHANNEL}):
+        return
+    missing = [name for name in known if name not in names]
+    extra = [name for name in names if name not in known]
+    order = " ".join(f"{name}=FILE" for name in known)
+    cause = f"its channels are {listed(known)}, but {listed(names)} were given"
+    if missing and extra:
+        hint = f"is {extra[0]} meant to be {missing[0]}? Names must agree, letter by letter"
+    else:
+        hint = f"give {order}, in this order"
+    raise FileError(path, cause, hint)
+
+
+def read_target(to: AnyTarget, mask: Source | None, *, options: Options) -> Target:
     """Return the target that a user means.
 
     Parameters
     ----------
-    to : a reference or a mixture, or the path of one (.json), or the name of one in the package
-        (``"builtin:T1w"``); or an image; or one of these that was read already.
-    mask : of an image, see `Scan`.
-    options : how an image is read, and its density estimated.
-    options : what the target is for.
+    to : what the user gave.
+    mask : of an image, see `Subject`.
+    options : what was chosen about the match.
     """
     if isinstance(to, Target):
         return to
@@ -248,17 +351,18 @@ def read_target(
             raise InvalidValueError(f"{known.name} is not an image; leave out its mask (--to-mask)")
         found = target_of(known.model, known.averaged, known.name, options, files=known.files)
         return found._replace(doubts=known.doubts)
-    scan = Scan(to, mask)  # type: ignore[arg-type]  # nothing else is left
-    voxels = read_scan(scan, options)
+    scan = Subject(to, mask)  # type: ignore[arg-type]  # nothing else is left
+    voxels = read_voxels(scan, max_bytes=options.max_bytes)
     fitted = fit_voxels(scan, voxels, options=options)
     files = {
         ("target" if what == "image" else f"target_{what}"): read
         for what, read in voxels.files.items()
     }
-    return Target(fitted.model, voxels.volume.path, True, files, fitted.warnings, fitted.doubts)
+    model = fitted.model
+    return Target(model.model, voxels.volume.path, True, files, model.warnings, model.doubts)
 
 
-def _called(to: AnyTarget) -> str:
+def _called(to: object) -> str:
     return os.fspath(to) if isinstance(to, str | os.PathLike) else f"the {type(to).__name__}"
 
 
@@ -274,38 +378,31 @@ def target_of(
 
     Parameters
     ----------
-    model : what is known about it.
-    averaged : whether it is the average of many scans: a reference.
+    model : what is known about the target.
+    averaged : whether it is a reference.
     name : what messages call it.
-    options : what the target is for.
-    files : that it was read from.
+    options : what was chosen about the match.
+    files : that were read.
     """
-    mixture, method = model.mixture, method_of(options)
-    if mixture.channels != 1:
-        cause = f"a density of {mixture.channels} channels, but an image has one"
-        raise FileError(name, cause, "give as many images, by channel, with joint=True")
-    _refuse_absurd(name, mixture)
-    with error_about(name):
-        known = DensityModel(
-            mixture,
-            method.target_landmarks(model.landmarks, mixture, options, averaged=averaged),
-            target_rule(options).population_tissues(mixture, model.tissues),
-        )
+    for part in _marginals(model.mixture):
+        _refuse_absurd(name, part)
+    known = DensityModel(model.mixture)
+    if model.mixture.channels == 1:
+        rule, saved, mixture = target_rule(options), model.landmarks, model.mixture
+        with error_about(name):
+            known = DensityModel(
+                mixture,
+                method_of(options).target_landmarks(saved, mixture, options, averaged=averaged),
+                rule.population_tissues(mixture, model.tissues),
+            )
     return Target(known, name, not averaged, files or {})
 
 
-def _of_several(name: object, names: Sequence[str], how: str) -> FileError:
-    """Return the error about a target of several channels, where one image is given.
-
-    Parameters
-    ----------
-    name : the target.
-    names : of its channels.
-    how : what else to type.
-    """
-    words = " ".join(f"{one}=FILE" for one in names)
-    cause = f"of several channels ({', '.join(names)}), but an image has one"
-    return FileError(name, cause, f"give all of them: {words}{how}")
+def _marginals(mixture: GaussianMixture) -> list[GaussianMixture]:
+    """Return the density of each channel."""
+    if mixture.channels == 1:
+        return [mixture]
+    return [marginal(mixture, place) for place in range(mixture.channels)]
 
 
 def refuse_image(to: AnyTarget, options: Options) -> None:
@@ -344,9 +441,15 @@ def check_units(
         return
     if model is None:
         scale = with_scale(options, has_units=False).scale
-        mean, sd = SCALES[scale or "standard"]
+        units = [SCALES[scale or "standard"]]
     else:
-        mean, sd = float(model.mixture.mean()[0]), float(np.sqrt(model.mixture.covariance()[0, 0]))
+        sds = np.sqrt(np.diagonal(model.mixture.covariance())).tolist()
+        units = [*zip(model.mixture.mean().tolist(), sds, strict=True)]
+    for mean, sd in units:
+        _check_integers(options, mean, sd)
+
+
+def _check_integers(options: Options, mean: float, sd: float) -> None:
     limits = np.iinfo(options.dtype)
     if sd < _COARSEST:
         raise InvalidValueError(
@@ -396,13 +499,25 @@ def with_scale(options: Options, *, has_units: bool) -> Options:
 
 def units_of(target: Target, options: Options) -> Affine | None:
     """Return the map from the target's units to those of the result; None if they are the same."""
-    mixture, ends = target.model.mixture, options.range
+    parts = [_units(one, target.has_units, options) for one in _marginals(target.model.mixture)]
+    if len(parts) == 1:
+        return parts[0]
+    same = Affine(np.eye(1), np.zeros(1))
+    each = [part or same for part in parts]
+    return Affine(
+        np.diag([float(one.matrix[0, 0]) for one in each]),
+        np.array([float(one.offset[0]) for one in each]),
+    )
+
+
+def _units(mixture: GaussianMixture, has_units: bool, options: Options) -> Affine | None:
+    ends = options.range
     if ends is None:
-        scale = with_scale(options, has_units=target.has_units).scale
-        if scale == "target" or (scale == "standard" and not target.has_units):
+        scale = with_scale(options, has_units=has_units).scale
+        if scale == "target" or (scale == "standard" and not has_units):
             return None
         mean, sd = SCALES[scale or "standard"]
-        z = align(mixture) if target.has_units else Affine(np.eye(1), np.zeros(1))
+        z = align(mixture) if has_units else Affine(np.eye(1), np.zeros(1))
         return Affine(sd * z.matrix, mean + sd * z.offset)
     low, high = mixture.quantile(_ENDS).tolist()
     factor = (ends[1] - ends[0]) / (high - low)

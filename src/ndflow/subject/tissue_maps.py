@@ -12,19 +12,19 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.image.mask import BoolArray, misalignment_warnings
 from ndflow.image.read import Source, read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.image.volume import Volume
 from ndflow.methods.targets import target_rule
 from ndflow.options import Options
 from ndflow.population import TISSUES, Tissues
-from ndflow.subject.voxels import ScanVoxels, error_about
+from ndflow.subject.voxels import Voxels, error_about
 from ndflow.values import FloatArray
 
 _ALIKE = 10.0  # the largest values of the three maps may differ by this factor
 _LEAST = 1e-3  # of any tissue: less is a mistake, or no brain
 
 
-def check_maps(scan: Scan, options: Options) -> None:
+def check_maps(scan: Subject, options: Options) -> None:
     """Refuse maps that would be ignored, and a target that lacks them."""
     rule = target_rule(options)
     scan.tissues.check_complete()
@@ -99,8 +99,8 @@ def probabilities(
 
 
 def tissues_of(
-    scan: Scan,
-    voxels: ScanVoxels,
+    scan: Subject,
+    voxels: Voxels,
     options: Options,
 ) -> ScanTissues:
     """Estimate the densities and proportions of a scan's tissues."""
@@ -136,7 +136,7 @@ def tissues_of(
     return ScanTissues(Tissues(tuple(densities), proportions), warnings, files)
 
 
-def _all_three(scan: Scan) -> tuple[Source, Source, Source]:
+def _all_three(scan: Subject) -> tuple[Source, Source, Source]:
     """Return the maps in the order of `TISSUES`."""
     csf, gm, wm = scan.tissues
     if csf is None or gm is None or wm is None:

@@ -1,9 +1,14 @@
-"""The voxels of a scan: its image, which of them count, and their histogram."""
+"""The voxels of a subject: its images, which voxels count, and their histograms.
+
+The channels of a subject share one grid and one mask. A voxel counts if it is inside the mask,
+not excluded, and finite in all channels. Without a mask, all voxels are inside that are not 0 in
+some channel.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,28 +21,27 @@ from ndflow.density.condense import joint_histogram
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.files.fingerprints import Hashes
 from ndflow.image.mask import (
-    AUTO,
+    ALIGNED,
     BRAIN,
     MIN_VOXELS,
+    TOLERATED,
     BoolArray,
-    FoundMask,
     Inside,
     Nonzero,
     foreground,
     read_mask,
     to_be_found,
+    voxels_apart,
 )
-from ndflow.image.read import Source, read_volume
-from ndflow.image.subject import Scan
+from ndflow.image.read import Grid, read_grid, read_volume
+from ndflow.image.subject import Subject
 from ndflow.image.volume import PIECE, Volume
-from ndflow.options import Options
 from ndflow.preparation.brain import (
     brain_mask,
     check_deepbet,
     deepbet_version,
     refuse_other_contrasts,
 )
-from ndflow.subject.channels import Subject, check_grids
 from ndflow.values import FloatArray, Record
 
 _PIECE = 1 << 16  # voxels counted at a time; a histogram of the whole would double the memory
@@ -52,12 +56,12 @@ class VoxelCounts(Record):
 
     Attributes
     ----------
-    fitted : used.
-    excluded : inside the mask, but excluded by the user.
-    outliers : too far out to be part of the density, see `trimmed`.
+    fitted : from which the density was estimated.
+    excluded : by the user, such as those of a lesion.
+    outliers : so far out that the density ignores them.
     not_finite : NaN or infinite, in the whole image.
-    excluded_ml : the volume of the excluded voxels in millilitres; None where there are none, or
-        voxels have no size.
+    excluded_ml : the volume of the excluded ones in millilitres; None if none were, or if voxels
+        have no size.
     """
 
     fitted: int
@@ -67,163 +71,219 @@ class VoxelCounts(Record):
     excluded_ml: float | None = None
 
 
-class ScanVoxels(NamedTuple):
-    """A scan that was read.
+class Voxels(NamedTuple):
+    """The images of a subject, and which of their voxels are inside.
 
     Attributes
     ----------
-    volume : the image.
-    inside : which voxels are inside the mask.
-    histogram : of the voxels that count: inside, finite and not excluded.
-    excluded : how many voxels are inside and finite, but were excluded by the user.
-    not_finite : how many voxels of the whole image are NaN or infinite.
+    volumes : one per channel.
+    inside : which voxels are inside the mask, flattened like `Volume.flat`.
     warnings : for the user.
     files : that were read, with their hashes.
-    lesion : which voxels were excluded by the user.
+    lesion : which voxels were excluded by the user, if any were.
     found_brain : whether the mask is that of a brain that deepbet found, now or before.
     """
 
-    volume: Volume
+    volumes: tuple[Volume, ...]
     inside: Inside
-    histogram: Histogram
-    excluded: int
-    not_finite: int
     warnings: tuple[str, ...]
     files: Hashes
     lesion: BoolArray | None = None
     found_brain: bool = False
 
     @property
-    def counts(self) -> VoxelCounts:
-        """How many voxels a fit uses, and how many it does not."""
-        used = int(trimmed(self.histogram).total)
-        outliers = int(self.histogram.total) - used
-        volume = None
-        if self.excluded and self.volume.placed:
-            size = self.volume.voxel_mm3
-            volume = self.excluded * size / 1000 if math.isfinite(size) else None
-        return VoxelCounts(used, self.excluded, outliers, self.not_finite, volume)
+    def volume(self) -> Volume:
+        """The image of the first channel."""
+        return self.volumes[0]
+
+    def counting(self) -> BoolArray:
+        """Return which voxels are inside and finite in all channels."""
+        return self.inside[:] & finite_in_all(self.volumes)
+
+    def rows(self) -> FloatArray:
+        """Return the values of the voxels that count, (n, d)."""
+        chosen = self.counting()
+        if self.lesion is not None:
+            chosen &= ~self.lesion
+        rows = np.empty((int(np.count_nonzero(chosen)), len(self.volumes)))
+        for channel, volume in enumerate(self.volumes):
+            rows[:, channel] = volume.values(volume.flat[chosen])
+        return rows
 
 
-def read_scan(scan: Scan, options: Options) -> ScanVoxels:
-    """Read the image and the masks of a scan."""
-    limit = options.max_bytes
-    excluded = None
-    if scan.lesion is not None:
-        excluded = read_mask(scan.lesion, fewest=0, max_bytes=limit)
-    masked = read_masked(scan.image, scan.mask, max_bytes=limit)
-    if excluded is not None:
-        masked.warnings.extend(excluded.on(masked.volume))
-        masked.files.update({"lesion": excluded.files} if excluded.files else {})
-    return count_voxels(scan, masked, None if excluded is None else _flat(excluded.inside))
+class Counted(NamedTuple):
+    """How often each intensity occurs among the voxels that count.
 
-
-def count_voxels(scan: Scan, masked: MaskedVolume, lesion: BoolArray | None) -> ScanVoxels:
-    """Count the voxels of an image that was read.
-
-    Parameters
+    Attributes
     ----------
-    scan : what the user asked for, for messages.
-    masked : the image and its mask.
-    lesion : which voxels to leave out, flattened like `Volume.flat`.
-
-    Raises
-    ------
-    FileError : if too few voxels are left, or they cannot be those of a scan.
+    histogram : of one channel, or of all channels together.
+    counts : how many voxels a fit uses, and how many it does not.
+    warnings : for the user.
     """
-    volume, inside, warnings, files, found = masked
-    counted, left_out, not_finite = _counted(volume, inside, lesion)
+
+    histogram: Histogram
+    counts: VoxelCounts
+    warnings: tuple[str, ...]
+
+
+def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
+    """Read the images of a subject, its mask and its lesion mask.
+
+    Masks are read first: their files may be larger than those of images, and are not kept.
+    """
+    several = len(subject.images) > 1
+    warnings = check_grids(subject) if several else []
+    masks = {}
+    for what, source, fewest in (
+        ("lesion", subject.lesion, {"fewest": 0}),
+        ("mask", subject.mask, {}),
+    ):
+        if source is not None and not to_be_found(source):
+            masks[what] = read_mask(source, max_bytes=max_bytes, **fewest)
+    volumes = tuple(
+        read_volume(
+            image, max_bytes=max_bytes, **({"called": f"the image {name}"} if several else {})
+        )
+        for name, image in subject.images.items()
+    )
+    files = {
+        name if several else "image": volume.files
+        for name, volume in zip(subject.images, volumes, strict=True)
+    }
+    inside: Inside
+    if "mask" in masks:
+        inside, found_brain = _flat(masks["mask"].inside), masks["mask"].found
+    elif to_be_found(subject.mask):
+        volume = volumes[subject.channels.index(subject.mask_channel)]
+        finder = brain_mask if subject.finds_brain else _foreground
+        inside, found_brain = _flat(finder(volume)), subject.finds_brain
+    else:
+        inside, found_brain = Nonzero(volumes[0]), False
+        if several:
+            inside = ~zero_in_all(volumes) & finite_in_all(volumes)
+    for what in ("mask", "lesion"):
+        if what in masks:
+            warnings += masks[what].on(volumes[0])
+            files[what] = masks[what].files
+    lesion = _flat(masks["lesion"].inside) if "lesion" in masks else None
+    known = {what: read for what, read in files.items() if read}
+    return Voxels(volumes, inside, tuple(warnings), known, lesion, found_brain)
+
+
+def count_voxels(subject: Subject, voxels: Voxels) -> Counted:
+    """Count the voxels of a subject of one channel."""
+    volume, inside, lesion = voxels.volume, voxels.inside, voxels.lesion
+    counted, excluded, not_finite = _counted(volume, inside, lesion)
     total = int(counted.total) if counted else 0
     if counted is None or total < MIN_VOXELS:
-        cause = f"{_count(total, 'voxel')} {'is' if total == 1 else 'are'} {_which(scan)}"
-        hint = _MASK if scan.mask is None else "check the mask, and what is excluded"
+        cause = f"{_count(total, 'voxel')} {'is' if total == 1 else 'are'} {_which(subject)}"
+        hint = _MASK if subject.mask is None else "check the mask, and what is excluded"
         raise FileError(volume.path, cause, f"at least {MIN_VOXELS} are needed; {hint}")
-    notes = [*warnings, *_suspicious(volume.path, counted)]
+    notes = _suspicious(volume.path, counted)
     if not_finite:
         notes.append(
             f"{volume.path}: {_count(not_finite, 'voxel')} NaN or infinite, left out of the fit"
         )
-    return ScanVoxels(
-        volume, inside, counted, left_out, not_finite, tuple(notes), files, lesion, found
+    used = int(trimmed(counted).total)
+    numbers = VoxelCounts(used, excluded, total - used, not_finite, _ml(excluded, volume))
+    return Counted(counted, numbers, tuple(notes))
+
+
+def count_channels(subject: Subject, voxels: Voxels) -> dict[str, tuple[Voxels, Counted]]:
+    """Count the voxels of each channel of a subject by itself: those that count in all."""
+    counting = voxels.counting()
+    found = {}
+    for name, volume in zip(subject.channels, voxels.volumes, strict=True):
+        own = voxels._replace(volumes=(volume,), inside=counting)
+        found[name] = own, count_voxels(subject.alone(name), own)
+    return found
+
+
+def count_together(subject: Subject, voxels: Voxels) -> Counted:
+    """Count the voxels of all channels of a subject together."""
+    rows, lesion = voxels.rows(), voxels.lesion
+    with error_about(subject.path):
+        cells = joint_histogram(rows)
+    used = int(trimmed(cells).total)
+    excluded = 0 if lesion is None else int(np.count_nonzero(voxels.counting() & lesion))
+    not_finite = int(np.count_nonzero(~finite_in_all(voxels.volumes)))
+    volume = _ml(excluded, voxels.volume)
+    return Counted(cells, VoxelCounts(used, excluded, len(rows) - used, not_finite, volume), ())
+
+
+def _ml(voxels: int, volume: Volume) -> float | None:
+    size = volume.voxel_mm3 if voxels and volume.placed else math.nan
+    return voxels * size / 1000 if math.isfinite(size) else None
+
+
+def check_found_mask(subject: Subject) -> None:
+    """Raise an error, before any work, if the mask of a subject is to be found and cannot be."""
+    if subject.finds_brain:
+        check_deepbet()
+        refuse_other_contrasts(subject.alone(subject.mask_channel).path)
+
+
+def check_grids(subject: Subject) -> list[str]:
+    """Check that all channels have the same grid, from their headers alone; return warnings."""
+    grids = [read_grid(image, called=f"the image {name}") for name, image in subject.images.items()]
+    first, warnings = grids[0], []
+    for other in grids[1:]:
+        apart = voxels_apart(other, first) if other.spatial_shape == first.spatial_shape else None
+        if apart is None or not apart < TOLERATED:
+            shapes = [" × ".join(map(str, grid.spatial_shape)) for grid in (other, first)]
+            cause = f"{shapes[0]} voxels, but {first.path} has {shapes[1]}"
+            if apart is not None:
+                cause = (
+                    f"lies {apart:.3g} voxels away from {first.path}, although of the same shape"
+                )
+            raise FileError(other.path, cause, _resample(other, first))
+        if apart > ALIGNED:
+            warnings.append(
+                f"{other.path}: lies {apart:.2g} voxels away from {first.path}; used nevertheless"
+            )
+    return warnings
+
+
+def _resample(one: Grid, like: Grid) -> str:
+    """Say how to bring an image to the grid of another."""
+    if not (one.placed and like.placed):
+        return "channels must share a grid: resample them to a common one first"
+    return (
+        f"channels must share a grid, and nothing is resampled silently: register them first, "
+        f'then for example mri_vol2vol --regheader --mov "{one.path}" --targ "{like.path}" '
+        f"--o resampled.nii.gz, or nibabel.processing.resample_from_to(image, like) in Python"
     )
 
 
-class MaskedVolume(NamedTuple):
-    """An image that was read with its mask.
-
-    Attributes
-    ----------
-    volume : the image.
-    inside : which of its voxels are inside the mask.
-    warnings : for the user.
-    files : that were read, with their hashes.
-    found_brain : whether the mask is that of a brain that deepbet found, now or before.
-    """
-
-    volume: Volume
-    inside: Inside
-    warnings: list[str]
-    files: Hashes
-    found_brain: bool = False
+def selection(subject: Subject) -> dict[str, str | bool]:
+    """Return which voxels were asked for, for the record."""
+    found = to_be_found(subject.mask)
+    kind = "nonzero" if subject.mask is None else str(subject.mask) if found else "given"
+    chosen: dict[str, str | bool] = {"mask": kind, "exclude": subject.lesion is not None}
+    return chosen | ({"deepbet": deepbet_version()} if kind == BRAIN else {})
 
 
-def read_masked(image: Source, mask: Source | None, *, max_bytes: int) -> MaskedVolume:
-    """Read an image and its mask.
-
-    The mask is read first: its file may be larger than that of the image, and is not kept.
-    """
-    given = None
-    if mask is not None and not to_be_found(mask):
-        given = read_mask(mask, max_bytes=max_bytes)
-    volume = read_volume(image, max_bytes=max_bytes)
-    files = {"image": volume.files} if volume.files else {}
-    if given is not None:
-        files |= {"mask": given.files} if given.files else {}
-        return MaskedVolume(volume, _flat(given.inside), given.on(volume), files, given.found)
-    if to_be_found(mask):
-        return MaskedVolume(volume, _flat(_FINDERS[mask](volume)), [], files, mask == BRAIN)
-    return MaskedVolume(volume, Nonzero(volume), [], files)
+def finite_in_all(volumes: Sequence[Volume]) -> BoolArray:
+    """Return which voxels are finite in every channel, flattened like `Volume.flat`."""
+    finite = np.ones(volumes[0].flat.size, dtype=bool)
+    for volume in volumes:
+        if volume.stored.dtype.kind == "f":
+            finite &= np.isfinite(volume.flat)
+    return finite
 
 
-def check_found_mask(scan: Scan) -> None:
-    """Raise an error, before any work, if the mask of a scan is to be found and cannot be."""
-    if to_be_found(scan.mask) and scan.mask == BRAIN:
-        check_deepbet()
-        refuse_other_contrasts(scan.path)
-
-
-class LesionVoxels(NamedTuple):
-    """Which voxels of an image are excluded as a lesion.
-
-    Attributes
-    ----------
-    inside : flattened like `Volume.flat`.
-    warnings : for the user.
-    files : that were read, with their hashes.
-    """
-
-    inside: BoolArray
-    warnings: list[str]
-    files: Hashes
-
-
-def read_lesion(lesion: Source, volume: Volume, *, max_bytes: int) -> LesionVoxels:
-    """Read the lesion mask of an image that was read before."""
-    mask = read_mask(lesion, fewest=0, max_bytes=max_bytes)
-    files = {"lesion": mask.files} if mask.files else {}
-    return LesionVoxels(_flat(mask.inside), mask.on(volume), files)
+def zero_in_all(volumes: Sequence[Volume]) -> BoolArray:
+    """Return which voxels are 0 in every channel, flattened like `Volume.flat`."""
+    zero = np.ones(volumes[0].flat.size, dtype=bool)
+    for volume in volumes:
+        for start in range(0, zero.size, PIECE):
+            piece = slice(start, start + PIECE)
+            zero[piece] &= volume.is_zero(volume.values(volume.flat[piece]))
+    return zero
 
 
 def _flat(shaped: BoolArray) -> BoolArray:
     return shaped.reshape(-1, order="F")
-
-
-def selection(scan: Scan) -> dict[str, str | bool]:
-    """Return which voxels were asked for, for the record."""
-    found = to_be_found(scan.mask)
-    kind = "nonzero" if scan.mask is None else str(scan.mask) if found else "given"
-    chosen: dict[str, str | bool] = {"mask": kind, "exclude": scan.lesion is not None}
-    return chosen | ({"deepbet": deepbet_version()} if kind == BRAIN else {})
 
 
 def _foreground(volume: Volume) -> BoolArray:
@@ -234,12 +294,6 @@ def _foreground(volume: Volume) -> BoolArray:
 def _brightness(volume: Volume) -> NDArray[np.generic]:
     """Return the voxels in any units in which brighter is more; as they are stored, if possible."""
     return volume.stored if volume.slope > 0 else volume.values(volume.stored)
-
-
-_FINDERS: Mapping[FoundMask, Callable[[Volume], BoolArray]] = {
-    AUTO: _foreground,
-    BRAIN: brain_mask,
-}
 
 
 @contextmanager
@@ -314,147 +368,7 @@ def _count(number: int, what: str) -> str:
     return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
 
 
-def _which(scan: Scan) -> str:
+def _which(subject: Subject) -> str:
     """Say which voxels were asked for."""
-    rule = "not 0" if scan.mask is None else "inside the mask"
-    return f"finite and {rule}" + (", and not excluded" if scan.lesion is not None else "")
-
-
-# ── several channels ──────────────────────────────────────────────────────────────────────────────
-# The voxels of several channels: the images, which voxels count, and their joint histogram.
-#
-# The channels share one mask. A voxel counts if it is inside, not excluded, and finite in all
-# channels; without a mask, those are inside that are not 0 in some channel.
-#
-# A joint density has more to it than that of one channel, and needs more evidence to show it: the
-# effective count that the user chooses is that of one channel, and `EVIDENCE` times as much is
-# used.
-
-EVIDENCE = 10.0  # times that of one channel; chosen on the channels of two patients
-
-
-class Channels(NamedTuple):
-    """Images on one grid, and their mask.
-
-    Attributes
-    ----------
-    volumes : one per channel, in order.
-    inside : which voxels are inside the mask, flattened like `Volume.flat`.
-    warnings : for the user.
-    files : that were read, with their hashes: images by channel.
-    found_brain : whether the mask is that of a brain that deepbet found, now or before.
-    """
-
-    volumes: tuple[Volume, ...]
-    inside: BoolArray
-    warnings: tuple[str, ...]
-    files: Hashes
-    found_brain: bool
-
-
-class SubjectVoxels(NamedTuple):
-    """Channels that were read and counted.
-
-    Attributes
-    ----------
-    channels : the images.
-    scans : each channel by itself, with the histogram of the voxels that count in all channels.
-    rows : the values of these voxels, (n, d).
-    cells : their joint histogram.
-    excluded : how many voxels are inside and finite, but were excluded by the user.
-    not_finite : how many voxels of the whole grid are NaN or infinite in some channel.
-    """
-
-    channels: Channels
-    scans: dict[str, ScanVoxels]
-    rows: FloatArray
-    cells: Histogram
-    excluded: int
-    not_finite: int
-
-    @property
-    def counts(self) -> VoxelCounts:
-        """How many voxels the joint fit uses, and how many it does not."""
-        used = int(trimmed(self.cells).total)
-        outliers = len(self.rows) - used
-        volume = next(iter(self.scans.values())).counts.excluded_ml
-        return VoxelCounts(used, self.excluded, outliers, self.not_finite, volume)
-
-
-def read_channels(subject: Subject, options: Options) -> Channels:
-    """Read the images of a subject and their mask."""
-    limit = options.max_bytes
-    warnings = check_grids(subject)
-    files: Hashes = {}
-    found, found_brain = None, False
-    if subject.mask is not None:
-        name = subject.mask_channel
-        if to_be_found(subject.mask):
-            check_found_mask(subject.scan(name))
-            masked = read_masked(subject.images[name], subject.mask, max_bytes=limit)
-            found, found_brain = masked.inside[:], masked.found_brain
-        else:
-            given = read_mask(subject.mask, max_bytes=limit)
-            found, found_brain = given.inside.reshape(-1, order="F"), given.found
-    volumes = []
-    for name, image in subject.images.items():
-        volumes.append(read_volume(image, max_bytes=limit, called=f"the image {name}"))
-        files |= {name: volumes[-1].files} if volumes[-1].files else {}
-    if subject.mask is not None and not to_be_found(subject.mask):
-        warnings += given.on(volumes[0])
-        files |= {"mask": given.files} if given.files else {}
-    inside = ~zero_in_all(volumes) & finite_in_all(volumes) if found is None else found
-    return Channels(tuple(volumes), inside, tuple(warnings), files, found_brain)
-
-
-def read_subject(subject: Subject, options: Options) -> SubjectVoxels:
-    """Read the channels of a subject and count their voxels."""
-    lesion = None
-    if subject.lesion is not None:
-        excluded = read_mask(subject.lesion, fewest=0, max_bytes=options.max_bytes)
-        lesion = excluded.inside.reshape(-1, order="F")
-    channels = read_channels(subject, options)
-    if subject.lesion is not None:
-        more = excluded.on(channels.volumes[0])
-        files = channels.files | ({"lesion": excluded.files} if excluded.files else {})
-        channels = channels._replace(warnings=(*channels.warnings, *more), files=files)
-    finite = finite_in_all(channels.volumes)
-    counting = channels.inside & finite
-    scans = {}
-    for name, volume in zip(subject.names, channels.volumes, strict=True):
-        own = {"image": volume.files} if volume.files else {}
-        masked = MaskedVolume(volume, counting, [], own, channels.found_brain)
-        scans[name] = count_voxels(subject.scan(name), masked, lesion)
-    left_out = 0 if lesion is None else int(np.count_nonzero(counting & lesion))
-    counted = counting if lesion is None else counting & ~lesion
-    rows = _rows(channels.volumes, counted)
-    with error_about(subject.path):
-        cells = joint_histogram(rows)
-    return SubjectVoxels(channels, scans, rows, cells, left_out, int(np.count_nonzero(~finite)))
-
-
-def finite_in_all(volumes: Sequence[Volume]) -> BoolArray:
-    """Return which voxels are finite in every channel, flattened like `Volume.flat`."""
-    finite = np.ones(volumes[0].flat.size, dtype=bool)
-    for volume in volumes:
-        if volume.stored.dtype.kind == "f":
-            finite &= np.isfinite(volume.flat)
-    return finite
-
-
-def zero_in_all(volumes: Sequence[Volume]) -> BoolArray:
-    """Return which voxels are 0 in every channel, flattened like `Volume.flat`."""
-    zero = np.ones(volumes[0].flat.size, dtype=bool)
-    for volume in volumes:
-        for start in range(0, zero.size, PIECE):
-            piece = slice(start, start + PIECE)
-            zero[piece] &= volume.is_zero(volume.values(volume.flat[piece]))
-    return zero
-
-
-def _rows(volumes: Sequence[Volume], chosen: BoolArray) -> FloatArray:
-    """Return the values of some voxels, (n, d)."""
-    rows = np.empty((int(np.count_nonzero(chosen)), len(volumes)))
-    for channel, volume in enumerate(volumes):
-        rows[:, channel] = volume.values(volume.flat[chosen])
-    return rows
+    rule = "not 0" if subject.mask is None else "inside the mask"
+    return f"finite and {rule}" + (", and not excluded" if subject.lesion is not None else "")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance
 from ndflow.study.weights import (
     NOT_BALANCED,
@@ -58,14 +58,14 @@ def test_few_ages_say_nothing() -> None:
 @pytest.mark.parametrize("column", ["age", "Age", "age_at_scan", "AGE (years)"])
 def test_ages_are_found_by_what_their_column_is_called(column: str) -> None:
     scans = [
-        Scan("a.nii", site="A", covariates={column: "34", "wage": "3"}),
-        Scan("b.nii", site="A", covariates={column: "n.k."}),
-        Scan("c.nii", covariates={column: "50"}),
+        Subject("a.nii", site="A", covariates={column: "34", "wage": "3"}),
+        Subject("b.nii", site="A", covariates={column: "n.k."}),
+        Subject("c.nii", covariates={column: "50"}),
     ]
     name, ages = ages_by_site(scans)
     assert name == column
     assert {site: own.tolist() for site, own in ages.items()} == {"A": [34]}
-    assert ages_by_site([Scan("a.nii", site="A", covariates={"wage": "3"})])[1] == {}
+    assert ages_by_site([Subject("a.nii", site="A", covariates={"wage": "3"})])[1] == {}
 
 
 def weights(**changes: Any) -> ScanWeights:
@@ -83,7 +83,7 @@ def weights(**changes: Any) -> ScanWeights:
     return ScanWeights({"a": 1.0, "b": 0.0}, sites, target, {"age": 12.0, "sex F": 0.5})
 
 
-SCANS = [Scan("a.nii", name="a"), Scan("b.nii", name="b")]
+SCANS = [Subject("a.nii", name="a"), Subject("b.nii", name="b")]
 
 
 def test_a_site_that_could_not_be_balanced_is_named_with_what_is_left() -> None:

@@ -8,7 +8,7 @@ import pytest
 from ndflow.density import GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.image.mask_doubts import MaskFigures
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.checks import odd_scans
 from ndflow.subject.records import ScanModel
 
@@ -18,9 +18,9 @@ MASK = MaskFigures(0.15, 0.0, 0.0, 1.0, 0.03, 1400.0, 9000.0, 0.62)
 RIMS = (0.6, 0.61, 0.62, 0.62, 0.63, 0.64)
 
 
-def study(*sites: str) -> tuple[list[Scan], dict[str, ScanModel]]:
+def study(*sites: str) -> tuple[list[Subject], dict[str, ScanModel]]:
     """Return six scans from each site, with good masks."""
-    scans = [Scan("", site=site, name=f"{site}{i}") for site in sites for i in range(len(RIMS))]
+    scans = [Subject("", site=site, name=f"{site}{i}") for site in sites for i in range(len(RIMS))]
     rims = np.tile(RIMS, len(sites))
     models = {
         scan.name: ScanModel(BRAIN, mask=replace(MASK, rim=float(rim)))
@@ -29,7 +29,7 @@ def study(*sites: str) -> tuple[list[Scan], dict[str, ScanModel]]:
     return scans, models
 
 
-def kinds(scans: list[Scan], models: dict[str, ScanModel]) -> dict[str, list[str]]:
+def kinds(scans: list[Subject], models: dict[str, ScanModel]) -> dict[str, list[str]]:
     found = odd_scans(scans, models, BRAIN)
     return {name: [doubt.kind for doubt in own] for name, own in found.items()}
 
@@ -77,7 +77,7 @@ def test_a_scan_is_compared_with_its_site() -> None:
 
 def test_a_small_site_is_compared_with_the_whole_study() -> None:
     scans, models = study("A")
-    lonely = Scan("", site="C", name="C0")
+    lonely = Subject("", site="C", name="C0")
     models["C0"] = ScanModel(BRAIN, mask=replace(MASK, rim=0.8))
     assert kinds([*scans, lonely], models) == {"C0": ["mask too small"]}
     assert kinds([*scans[:3], lonely], models) == {}  # too few to know what is usual

@@ -10,10 +10,10 @@ from phantoms import head, save
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.study.tasks import Failure, Outcome, Task, record_failures, run_tasks
-from ndflow.subject.normalise import normalise_scan
+from ndflow.subject.normalise import normalise_subject
 from ndflow.subject.target import read_target
 
 
@@ -102,7 +102,7 @@ def test_any_number_of_workers_gives_the_same_bytes(tmp_path: Path) -> None:
         folder.mkdir()
         shared = {"target": target, "options": Options()}
         work = [
-            Task(str(image), {"scan": Scan(image), "output": folder / image.name, **shared})
+            Task(str(image), {"scan": Subject(image), "output": folder / image.name, **shared})
             for image in images
         ]
         outcomes = list(run_tasks(normalise_scan, work, jobs=jobs))

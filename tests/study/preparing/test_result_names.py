@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.prepared_study import contrast_of, scans_to_prepare
 from ndflow.study.table import named_scans
 
@@ -13,7 +13,7 @@ HERE = Path("/data")
 
 
 def outputs(*images: str, channel: str | None = None, **known: str) -> list[str]:
-    scans = named_scans([Scan(str(HERE / image), **known) for image in images])
+    scans = named_scans([Subject(str(HERE / image), **known) for image in images])
     return [scan.output for scan in scans_to_prepare(scans, HERE, channel)]
 
 
@@ -68,7 +68,7 @@ def test_two_versions_of_one_image_are_refused() -> None:
 
 
 def test_images_of_one_name_are_named_after_their_subjects_too() -> None:
-    images = [Scan(str(HERE / site / "sub-01_T1w.nii.gz"), subject=site) for site in "ab"]
+    images = [Subject(str(HERE / site / "sub-01_T1w.nii.gz"), subject=site) for site in "ab"]
     found = [scan.output.split("/")[0] for scan in scans_to_prepare(named_scans(images), HERE)]
     assert found == ["sub-asub01", "sub-bsub01"]
 
@@ -80,12 +80,12 @@ def test_two_contrasts_of_one_visit_would_share_a_mask_and_are_refused() -> None
 
 def test_the_user_knows_best_what_images_show() -> None:
     assert outputs("a.nii", channel="PDw") == ["sub-a/anat/sub-a_desc-preproc_PDw.nii.gz"]
-    assert contrast_of(Scan("x_flair.nii.gz")) == "FLAIR"
-    assert contrast_of(Scan("a.nii"), "T1") == "T1w"
+    assert contrast_of(Subject("x_flair.nii.gz")) == "FLAIR"
+    assert contrast_of(Subject("a.nii"), "T1") == "T1w"
     with pytest.raises(InvalidValueError, match="channel must be letters and digits"):
         outputs("a.nii", channel="../T1w")
 
 
 def test_the_sidecar_refers_to_the_scan() -> None:
-    (one,) = scans_to_prepare(named_scans([Scan("/data/a b/x.nii")]), HERE)
+    (one,) = scans_to_prepare(named_scans([Subject("/data/a b/x.nii")]), HERE)
     assert one.metadata["Sources"] == ["bids:raw:a%20b/x.nii"]

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from ndflow.errors import InvalidValueError
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.study.weights import columns_of, known_in
 
 
-def scans(*covariates: Mapping[str, str]) -> list[Scan]:
+def scans(*covariates: Mapping[str, str]) -> list[Subject]:
     return [
-        Scan(f"{number}.nii", covariates=own, origin=f"row {number + 2}")
+        Subject(f"{number}.nii", covariates=own, origin=f"row {number + 2}")
         for number, own in enumerate(covariates)
     ]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.study.plan import Study
 from ndflow.study.weights import check_balance, scan_weights
@@ -16,9 +16,9 @@ from ndflow.study.weights import check_balance, scan_weights
 AGES = {"A": [20, 30, 40, 50, 60, 70, 35, 45], "B": [40, 50, 60, 70, 80, 65, 30, 55]}
 
 
-def scans(**ages: list[int | None]) -> list[Scan]:
+def scans(**ages: list[int | None]) -> list[Subject]:
     return [
-        Scan(
+        Subject(
             f"/{site}{number}.nii",
             site=site,
             name=f"{site}{number}",
@@ -30,7 +30,7 @@ def scans(**ages: list[int | None]) -> list[Scan]:
     ]
 
 
-def plan(listed: list[Scan], *balance: str, **more: Any) -> Study:
+def plan(listed: list[Subject], *balance: str, **more: Any) -> Study:
     return Study(Path("/out"), listed, Options(mode="site", balance=balance), **more)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -54,49 +53,36 @@ def apply(
         The brain mask that --set outside refers to; or `brain` or `auto` to find it. Default: all
         nonzero voxels.
     """
-    from ndflow.cli.arguments import are_channels, typed_subject
+    from ndflow.cli.arguments import typed_subjects
     from ndflow.cli.run import command_line, print_written, run_scans
     from ndflow.errors import InvalidValueError
-    from ndflow.image.subject import Scan
     from ndflow.options import Options
     from ndflow.study.tasks import Task
-    from ndflow.subject.apply import apply_map
-    from ndflow.subject.outputs import outputs_for
+    from ndflow.subject.apply import apply_map, read_map
+    from ndflow.subject.normalise import outputs_of
 
     if other_image and not inverse:
         raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
-    settled = Options(**chosen(options, expert, "write", "read"))
-    if are_channels(image):
-        from ndflow.cli.channel_runs import apply_channels
-
-        return apply_channels(
-            typed_subject(image, mask=() if mask is None else (mask,)),
-            map,
-            output,
-            inverse=inverse,
-            other_image=other_image,
-            options=settled,
-            verbosity=verbosity,
-        )
-    if len(image) != 1:
+    subjects = typed_subjects(image, mask=() if mask is None else (mask,))
+    if len(subjects) != 1:
         raise InvalidValueError(
             f"{len(image)} images: a map is applied to one at a time, or to the channels of one "
             f"subject, each as NAME=IMAGE"
         )
-    outputs = outputs_for(image, output, lambda image: Path(image).name)
-    (file,) = outputs.files
+    (subject,) = subjects
+    folder, (files,) = outputs_of(subjects, output)
+    read_map(map, subject.channels)  # refuses the wrong one before any work
     arguments = {
-        "scan": Scan(image[0], mask),
+        "subject": subject,
         "imap": map,
         "inverse": inverse,
         "other_image": other_image,
-        "output": file,
-        "options": settled,
+        "outputs": files,
+        "options": Options(**chosen(options, expert, "write", "read")),
         "command": command_line(),
     }
     code, outcomes = run_scans(
-        "apply", apply_map, [Task(image[0], arguments)], verbosity=verbosity, folder=outputs.folder
+        "apply", apply_map, [Task(subject.path, arguments)], verbosity=verbosity, folder=folder
     )
-
-    print_written(outputs, outcomes, verbosity)
+    print_written([*files.values()], folder, outcomes, verbosity)
     return code

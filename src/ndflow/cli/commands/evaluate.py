@@ -84,9 +84,12 @@ def evaluate(
         )
         page = None
         if not no_report:
-            page = page_of_evaluation(runs, evaluation.folder, progress, max_bytes, force=force)
-    print_evaluation(evaluation, verbosity, page)
-    return 1 if evaluation.comparison.failures or (page and page.code) else 0
+            page = page_of_evaluation(runs, output, progress, max_bytes, force=force)
+    failed = False
+    for one in evaluation.values() if isinstance(evaluation, dict) else (evaluation,):
+        print_evaluation(one, verbosity, page)
+        failed |= bool(one.comparison.failures)
+    return 1 if failed or (page and page.code) else 0
 
 
 # ── report ────────────────────────────────────────────────────────────────────────────────────────
@@ -169,7 +172,7 @@ def verify(
     """
     from ndflow.cli.console import print_error, print_result
     from ndflow.cli.run import ProgressDisplay
-    from ndflow.study.verify import verify as verify_study
+    from ndflow.study.manifest import verify as verify_study
     from ndflow.values import plural
 
     with ProgressDisplay(verbosity) as progress:

@@ -59,32 +59,28 @@ def fit(
     joint
         Estimate one joint density of all channels. Default: one of each channel.
     """
-    from ndflow.cli.arguments import are_channels, typed_scans, typed_subject
+    from ndflow.cli.arguments import typed_subjects
     from ndflow.cli.run import print_written, run_scans
+    from ndflow.files.outputs import outputs_for, stem
     from ndflow.study.tasks import Task
-    from ndflow.subject.fit import fit_to_file
-    from ndflow.subject.outputs import outputs_for, stem
+    from ndflow.subject.fit import check_fit, fit_to_file
 
-    options = Options(**chosen(None, expert, "fit", "read"))
-    if are_channels(images, joint=joint):
-        from ndflow.cli.channel_runs import fit_channels
-
-        return fit_channels(
-            typed_subject(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps),
-            output,
-            joint=joint,
-            force=force,
-            options=options,
-            verbosity=verbosity,
-        )
-    outputs = outputs_for(images, output, lambda image: f"{stem(image)}.json")
-    scans = typed_scans(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps)
-    files = list(zip(scans, outputs.files, strict=True))
-    shared = {"force": force, "options": options}
-    tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
-    code, outcomes = run_scans(
-        "fit", fit_to_file, tasks, verbosity=verbosity, jobs=jobs, folder=outputs.folder
+    settings = Options(**chosen(None, expert, "fit", "read"))
+    subjects = typed_subjects(
+        images, mask=mask, exclude=exclude, tissue_maps=tissue_maps, joint=joint
     )
-
-    print_written(outputs, outcomes, verbosity, what="mixture", sidecars=False)
+    for subject in subjects:
+        check_fit(subject, joint=joint)
+    # All channels of a subject go to one file.
+    paths = [subject.path for subject in subjects]
+    folder, files = outputs_for(paths, output, lambda image: f"{stem(image)}.json")
+    shared = {"joint": joint, "force": force, "options": settings}
+    tasks = [
+        Task(subject.path, {"subject": subject, "output": file, **shared})
+        for subject, file in zip(subjects, files, strict=True)
+    ]
+    code, outcomes = run_scans(
+        "fit", fit_to_file, tasks, verbosity=verbosity, jobs=jobs, folder=folder
+    )
+    print_written(files, folder, outcomes, verbosity, what="mixture", sidecars=False)
     return code

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -78,70 +77,33 @@ def normalise(
         Bring all channels to a joint reference together, so that their dependence on each other
         becomes that of the reference too. Default: each channel by itself.
     """
-    from ndflow.cli.arguments import are_channels, typed_scans, typed_subject
+    from ndflow.cli.arguments import typed_subjects
     from ndflow.cli.console import print_warning
     from ndflow.cli.run import command_line, print_written, run_scans
-    from ndflow.errors import InvalidValueError
-    from ndflow.methods.base import method_of
+    from ndflow.files.outputs import refuse_images_of_others
     from ndflow.study.tasks import Task
-    from ndflow.subject.normalise import normalise_scan
-    from ndflow.subject.outputs import outputs_for, refuse_images_of_others
-    from ndflow.subject.presets import Choices, TargetFacts, settled_match
-    from ndflow.subject.target import check_units, in_units, known_target, read_target, refuse_image
-    from ndflow.subject.tissue_maps import check_maps
+    from ndflow.subject.normalise import find_matches, normalise_subject, outputs_of
+    from ndflow.subject.presets import Choices
 
-    typed = chosen(options, expert, "match", "fit", "write", "read")
-    choices = Choices(preset, typed)
-    if are_channels(images, joint=joint):
-        from ndflow.cli.channel_runs import normalise_channels
-
-        if to_mask is not None:
-            raise InvalidValueError("--to-mask: a target of several channels is not an image")
-        return normalise_channels(
-            typed_subject(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps),
-            to,
-            output,
-            choices,
-            joint=joint,
-            jobs=jobs,
-            verbosity=verbosity,
-        )
-    scans = typed_scans(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps)
-    known = known_target(to)
-    settled, decided = settled_match(
-        choices,
-        TargetFacts() if known is None else known.facts,
-        maps=all(scan.tissues.complete for scan in scans),
+    choices = Choices(preset, chosen(options, expert, "match", "fit", "write", "read"))
+    subjects = typed_subjects(
+        images, mask=mask, exclude=exclude, tissue_maps=tissue_maps, joint=joint
     )
-    method_of(settled)
-    refuse_image(to, settled)
-    outputs = outputs_for(images, output, lambda image: Path(image).name)
-    if settled.force:
+    matches = find_matches(subjects, to, to_mask, choices, joint=joint)
+    folder, files = outputs_of([one.subject for one in matches], output)
+    outputs = [file for own in files for file in own.values()]
+    if choices.options.get("force") and folder is not None:
         refuse_images_of_others(outputs)
-    for scan in scans[:1]:
-        check_maps(scan, settled)
-    target = read_target(known or to, to_mask, options=settled)
-    goal = in_units(target, settled)  # checked once, for all scans
-    check_units(settled, name=to, has_units=target.has_units, model=goal)
-    files = list(zip(scans, outputs.files, strict=True))
-    if not verbosity.quiet:
-        for doubt in target.doubts:
-            print_warning(f"{target.name}: {doubt}")
-    shared = {
-        "target": target,
-        "options": settled,
-        "command": command_line(),
-        "preset": decided,
-    }
-    tasks = [Task(scan.path, {"scan": scan, "output": file, **shared}) for scan, file in files]
+    doubts = [f"{one.target.name}: {doubt}" for one in matches for doubt in one.target.doubts]
+    for doubt in () if verbosity.quiet else dict.fromkeys(doubts):
+        print_warning(doubt)
+    typed = command_line()
+    tasks = [
+        Task(one.subject.path, {**one._asdict(), "outputs": own, "command": typed})
+        for one, own in zip(matches, files, strict=True)
+    ]
     code, outcomes = run_scans(
-        "normalise",
-        normalise_scan,
-        tasks,
-        verbosity=verbosity,
-        jobs=jobs,
-        folder=outputs.folder,
+        "normalise", normalise_subject, tasks, verbosity=verbosity, jobs=jobs, folder=folder
     )
-
-    print_written(outputs, outcomes, verbosity)
+    print_written(outputs, folder, outcomes, verbosity)
     return code

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -21,7 +21,7 @@ from ndflow.cli.options import (
     VerbosityOptions,
     chosen,
 )
-from ndflow.options import Average, MethodName, Options
+from ndflow.options import MethodName, Options
 
 
 def reference(
@@ -71,22 +71,17 @@ def reference(
     method
         The method that the reference is for; some need landmarks besides the density.
     """
-    from ndflow.cli.arguments import channel_file, typed_scans
+    from ndflow.cli.arguments import channel_file, typed_subjects
     from ndflow.cli.console import print_error, print_result, print_warning
     from ndflow.cli.run import run_scans
-    from ndflow.errors import InvalidValueError
+    from ndflow.errors import FileError, InvalidValueError
     from ndflow.files.model_files import check_model, is_model
-    from ndflow.image.subject import Scan
+    from ndflow.files.outputs import refuse_given_twice
+    from ndflow.image.subject import Subject
     from ndflow.methods.base import method_of
     from ndflow.study.tasks import Task
-    from ndflow.subject.outputs import refuse_given_twice
-    from ndflow.subject.reference import (
-        holds_channels,
-        lacking_tissues,
-        read_source,
-        write_reference,
-    )
-    from ndflow.values import plural
+    from ndflow.subject.reference import lacking_tissues, read_source, write_reference
+    from ndflow.values import listed, plural
 
     if weights and len(weights) != len(sources):
         raise InvalidValueError(
@@ -96,57 +91,35 @@ def reference(
     typed = chosen(None, expert, "average", "fit", "match", "read")
     options = Options(method=method, **typed)
     method_of(options)
-    average: Average | None = typed.get("average")
     if word := next(filter(channel_file, sources), None):
         raise InvalidValueError(
             f"{word}: a reference of several channels is made from one file per subject; first run "
             f"ndflow fit T1w=FILE FLAIR=FILE -o subject.json for each"
-        )
-    if sources and holds_channels(sources[0]):
-        from ndflow.cli.channel_runs import average_channels
-
-        of_images_only = {
-            "--mask": mask,
-            "--exclude": exclude,
-            "--tissue-maps": tissue_maps,
-            "--channel": channel,
-            "--set effective-count": "effective_count" in typed,
-        }
-        for option, given in of_images_only.items():
-            if given:
-                raise InvalidValueError(
-                    f"{option}: the files of several channels say this themselves; leave it out"
-                )
-        return average_channels(
-            sources,
-            output,
-            joint=joint,
-            options=options,
-            weights=weights,
-            average=average,
-            force=force,
-            verbosity=verbosity,
-        )
-    if joint:
-        raise InvalidValueError(
-            f"--joint: {sources[0]} is not a joint mixture; first run "
-            f"ndflow fit T1w=FILE FLAIR=FILE --joint -o subject.json for each subject"
         )
     images = [source for source in sources if not is_model(source)]
     if not images and "effective_count" in typed:
         raise InvalidValueError(
             "--set effective-count: no density is estimated from an image; leave it out"
         )
-    of_images = iter(typed_scans(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps))
-    scans = [Scan(source) if is_model(source) else next(of_images) for source in sources]
-    shared: dict[str, Any] = {"options": options}
+    of_images = iter(typed_subjects(images, mask=mask, exclude=exclude, tissue_maps=tissue_maps))
+    scans = [
+        Subject(source) if is_model(source) else next(of_images)  # type: ignore[arg-type]
+        for source in sources
+    ]
     check_model(output, sources, force=force)
-    tasks = [Task(scan.path, {"scan": scan, **shared}) for scan in scans]
+    tasks = [Task(scan.path, {"subject": scan, "options": options}) for scan in scans]
     code, outcomes = run_scans("fit", read_source, tasks, verbosity=verbosity, jobs=jobs)
     if code:
         print_error(f"{output}: no reference was written, because some of its scans failed")
         return 2
     models = [outcome.result for outcome in outcomes]
+    first = models[0]
+    if joint and not first.joint:
+        cause = "not a joint density"
+        hint = "leave out --joint, or run ndflow fit T1w=FILE FLAIR=FILE --joint for each subject"
+        raise FileError(sources[0], cause, hint)
+    if channel and first.channel_names:
+        raise InvalidValueError("--channel: the files say this themselves; leave it out")
     lacking = lacking_tissues(sources, models)
     if lacking and not verbosity.quiet:
         print_warning(f"{lacking}: its tissues are unknown, so the reference has no tissues")
@@ -156,10 +129,11 @@ def reference(
         models,
         options,
         weights=weights or None,
-        average=average or "quantile",  # as with the preset auto
-        channel=channel or "intensity",
+        average=typed.get("average"),
+        channel=channel,
         force=force,
     )
     if not verbosity.quiet:
-        print_result(f"wrote {output}, the average of {plural(len(models), 'scan')}")
+        what = f" of {listed(first.channel_names)}" if first.channel_names else ""
+        print_result(f"wrote {output}, the average{what} of {plural(len(models), 'scan')}")
     return 0

@@ -80,46 +80,21 @@ def cohort(
     joint
         With several --channels: bring those of a subject to a joint reference together.
     """
-    from ndflow.cli.listed_scans import listed_scans
-    from ndflow.cli.studies import (
-        Asked,
-        carry_out,
-        channels_of_table,
-        joint_table_run,
-        refuse_several,
-        table_runs,
-    )
+    from ndflow.cli.studies import Run, carry_out, list_scans
     from ndflow.errors import InvalidValueError
-    from ndflow.image.mask import found_for
-    from ndflow.study.plan import ANY_CHANNEL
-    from ndflow.study.prepared_study import preparing_for
+    from ndflow.study.assemble import Asked, preparing_for
     from ndflow.subject.presets import Choices
 
-    preparing = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
-    asked = Asked(
-        Choices(preset, chosen(options, expert)),
-        reference,
-        preparing,
-        None if preparing else found_for(mask),
-        jobs,
-        scheduler,
-        not no_report,
-        dry_run,
-        verbosity,
-    )
-    place, several = Path(out).absolute(), len(channels) > 1
-    if not several:
-        if joint:
-            raise InvalidValueError("--joint: name the channels, for example --channels T1w FLAIR")
-        name = channels[0] if channels else ANY_CHANNEL
-        lists = {name: listed_scans(table, place, pattern)}
-        return carry_out(table_runs(lists, place, asked), place, asked)
-    others = {"--pattern": pattern is not None, "--prepare": prepare}
-    refuse_several(others | {"--mask brain": mask == "brain"}, "several --channels")
-    lists = channels_of_table(table, place, channels, joint=joint)
-    if joint:
-        return carry_out([joint_table_run(table, lists, asked)], place, asked)
-    return carry_out(table_runs(lists, place, asked), place, asked)
+    if joint and len(channels) < 2:
+        raise InvalidValueError("--joint: name the channels, for example --channels T1w FLAIR")
+    choices = Choices(preset, chosen(options, expert))
+    preparing, unmasked = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
+    place = Path(out).absolute()
+    listing = list_scans(table, place, pattern, channels)
+    apart = len(channels) > 1 and not joint
+    listings = {name: listing.alone(name) for name in channels} if apart else {"": listing}
+    asked = Asked(choices, reference, preparing, unmasked, jobs, scheduler)
+    return carry_out(listings, place, asked, Run(not no_report, dry_run, verbosity))
 
 
 def bids(
@@ -196,46 +171,33 @@ def bids(
         The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
         Default: site, centre, center or site_id.
     """
-    from ndflow.cli.studies import (
-        Asked,
-        Dataset,
-        carry_out,
-        dataset_runs,
-        joint_dataset_run,
-        refuse_several,
-    )
-    from ndflow.image.mask import found_for
+    from ndflow.cli.studies import Run, carry_out
+    from ndflow.errors import InvalidValueError
+    from ndflow.study.assemble import Asked, preparing_for
+    from ndflow.study.bids_listing import Dataset, read_dataset
     from ndflow.study.bids_masks import named_derivatives
-    from ndflow.study.prepared_study import preparing_for
     from ndflow.subject.presets import Choices
 
-    if joint:
-        refuse_several({"--prepare": prepare, "--mask brain": mask == "brain"}, "--joint")
-    preparing = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
-    asked = Asked(
-        Choices(preset, chosen(options, expert)),
-        reference,
-        preparing,
-        None if preparing else found_for(mask),
-        jobs,
-        scheduler,
-        not no_report,
-        dry_run,
-        verbosity,
-    )
+    if joint and len(suffix) < 2:
+        raise InvalidValueError("--joint: name the channels, for example --suffix T1w FLAIR")
+    choices = Choices(preset, chosen(options, expert))
+    preparing, unmasked = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
+    folders = named_derivatives(derivatives)
     dataset = Dataset(
         bids_dir,
-        Path(out).absolute(),
         suffix,
         participant_label,
         session_label,
         bids_filter_file,
         site_column,
-        named_derivatives(derivatives),
-        level == "group",
+        folders,
     )
-    runs = [joint_dataset_run(dataset, asked)] if joint else dataset_runs(dataset, asked)
-    return carry_out(runs, dataset.out, asked)
+    needed = unmasked is None and preparing is None
+    listings = read_dataset(dataset, joint=joint, masks_needed=needed)
+    partial = level == "participant"
+    asked = Asked(choices, reference, preparing, unmasked, jobs, scheduler, partial, folders)
+    run = Run(not no_report, dry_run, verbosity)
+    return carry_out(listings, Path(out).absolute(), asked, run)
 
 
 def prepare(
@@ -289,33 +251,28 @@ def prepare(
         replaces a file that ndflow did not write, or one that was changed by hand since: delete
         such a file to have it made again.
     """
-    from ndflow.cli.listed_scans import listed_images, listed_scans
-    from ndflow.cli.studies import Asked, carry_out_preparation
+    from ndflow.cli.studies import Run, carry_out_study, list_images, list_scans
     from ndflow.errors import InvalidValueError
+    from ndflow.image.subject import ANY_CHANNEL
     from ndflow.options import Options, Preparing
-    from ndflow.study.plan import Preparation
-    from ndflow.study.prepared_study import scans_to_prepare
-    from ndflow.study.table import is_image, named_scans
-    from ndflow.subject.presets import Choices
+    from ndflow.study.assemble import assemble_preparation
+    from ndflow.study.table import is_image
 
     if output is not None and pattern is None:
-        listed = listed_images(sources, output)
+        out = output
+        listing = list_images(sources, channel or ANY_CHANNEL)
     elif output is None and len(sources) == 2 and not is_image(sources[0]):
-        listed = listed_scans(sources[0], Path(sources[1]).absolute(), pattern)
+        out = sources[1]
+        named = (channel,) if channel else ()
+        listing = list_scans(sources[0], Path(out).absolute(), pattern, named)
     else:
         raise InvalidValueError("give TABLE OUT, FOLDER OUT, or IMAGE... -o OUT")
-    plan = Preparation(
-        listed.out,
-        scans_to_prepare(named_scans(listed.scans.scans), listed.root, channel),
+    study = assemble_preparation(
+        listing,
+        Path(out).absolute(),
         Preparing(mask, tissues, no_bias_field, space, resolution),
         Options(**chosen(None, expert, "read"), force=force),
-        channel,
-        force,
-        jobs,
-        scheduler,
-        source=listed.root,
-        table=listed.table,
+        jobs=jobs,
+        scheduler=scheduler,
     )
-    report = not no_report
-    asked = Asked(Choices(), report=report, dry_run=dry_run, verbosity=verbosity)
-    return carry_out_preparation(plan, listed, asked)
+    return carry_out_study(study, listing, Run(not no_report, dry_run, verbosity))

@@ -8,8 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy import stats
 
-from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves
-from ndflow.figures.scan_panels import scan_figure
+from ndflow.figures.curves import DensityCurves, FitCurves, MapCurves, scan_figure
 from ndflow.figures.style import png, svg
 
 X = np.linspace(0, 100, 200)

@@ -13,10 +13,6 @@ from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import identity_of
 from ndflow.files.model_files import is_model, kind_in
-from ndflow.image.read import files_of
-from ndflow.subject.channels import Subject
-from ndflow.subject.records import MapRecord
-from ndflow.values import path_like
 
 _UNSAFE = '%/\\:*?"<>|'
 _LONGEST = 200  # bytes of a name; most discs allow 255, with prefix and extension
@@ -117,10 +113,10 @@ def refuse_given_twice(files: Sequence[str]) -> None:
             raise FileError(file, cause, "give each file once")
 
 
-def refuse_images_of_others(outputs: Outputs) -> None:
+def refuse_images_of_others(files: Sequence[Path]) -> None:
     """Refuse, before any work, a folder in which images of others have the names of the results."""
-    for file in outputs.files if outputs.folder is not None else ():
-        if file.is_file() and kind_in(sidecar_of(file)) != MapRecord.kind:
+    for file in files:
+        if file.is_file() and kind_in(sidecar_of(file)) != "map":
             cause = "exists, and was not written by ndflow"
             raise FileError(file, cause, "choose another folder for the results")
 
@@ -149,29 +145,3 @@ def check_folder(folder: Path) -> None:
     if not folder.absolute().parent.is_dir():
         hint = f'create it: mkdir -p "{folder.parent}"'
         raise FileError(folder, f"there is no folder {folder.parent}", hint)
-
-
-# ── several channels ──────────────────────────────────────────────────────────────────────────────
-
-
-def channel_outputs(subject: Subject, output: AnyPath) -> Outputs:
-    """Return where the results of a subject go: images keep their names.
-
-    Parameters
-    ----------
-    subject : the channels; images in memory are called by the names of their channels.
-    output : a folder, which need not exist yet.
-    """
-    path_like(output, "output")
-    names = {
-        name: next(iter(files_of(image)), f"{name}.nii.gz")
-        for name, image in subject.images.items()
-    }
-    seen: dict[str, str] = {}
-    for name, file in names.items():
-        other = seen.setdefault(stem(file), name)  # a.nii and a.nii.gz would share a sidecar
-        if other != name:
-            cause = f"the result of {name} would be called like that of {other}"
-            hint = "images of one subject must differ in their names: copy or link one of them"
-            raise FileError(file, cause, hint)
-    return outputs_for([*names.values()], os.fspath(output), lambda image: Path(image).name)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ndflow.figures.curves import FitCurves
-from ndflow.figures.evaluation import FitCell, fit_figure
+from ndflow.figures.curves import FitCell, FitCurves, fit_figure
 
 X = np.linspace(-3, 3, 41)
 P = np.arange(1, 200) / 200
@@ -39,9 +38,9 @@ def test_all_differences_have_the_scale_of_the_largest():
     assert limits.pop() == pytest.approx((-0.88, 0.88))
 
 
-@pytest.mark.parametrize(("cells", "columns", "down"), [(1, 1, 1), (3, 1, 3), (5, 2, 3), (2, 8, 1)])
-def test_cells_are_in_reading_order(cells: int, columns: int, down: int):
-    figure = fit_figure([row(str(i)) for i in range(cells)], columns=columns)
+@pytest.mark.parametrize(("cells", "down"), [(1, 1), (2, 2), (3, 2), (5, 3)])
+def test_cells_are_in_reading_order(cells: int, down: int):
+    figure = fit_figure([row(str(i)) for i in range(cells)])
     left = figure.axes[::3]
     assert [axes.get_title("left").split("\n")[0] for axes in left] == list(map(str, range(cells)))
     corners = [axes.get_position() for axes in left]

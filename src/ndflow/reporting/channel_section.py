@@ -6,18 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from ndflow.density import GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.figures.style import svg
 from ndflow.image.preview import Preview
-from ndflow.image.subject import Scan
+from ndflow.image.subject import Subject
 from ndflow.reporting.content import Column, Picture, ScanEntry
 from ndflow.reporting.montage import thumbnail
 from ndflow.reporting.scan_section import preview_of, slices_of
 from ndflow.study.distances import NO_SITE
-from ndflow.subject.plot import plot_joint_density
-from ndflow.subject.records import JointMapRecord
+from ndflow.study.plan import Study
+from ndflow.subject.plot import plot_channels
+from ndflow.subject.records import MapRecord
 
-JOINT_COLUMNS = (
+CHANNEL_COLUMNS = (
     Column("channel", "What the image shows", True),
     Column(
         "aligned",
@@ -32,18 +34,18 @@ JOINT_COLUMNS = (
     Column("largest det", "Largest determinant of the Jacobian of the joint flow"),
     Column("voxels", "Voxels from which the densities were estimated"),
 )
-JOINT_METHODS = (
+CHANNEL_METHODS = (
     "The channels of each subject were brought to one joint reference together, by the map of each "
     "channel by itself and then a joint flow, unless that would have led away from the reference."
 )
 _DRAWN = 3  # subjects whose joint densities are shown
 
 
-class JointImage(NamedTuple):
+class ChannelImage(NamedTuple):
     """One channel of a subject."""
 
-    scan: Scan
-    record: JointMapRecord
+    scan: Subject
+    record: MapRecord
     picture: Path
     preview: Preview | None
 
@@ -54,28 +56,29 @@ class JointImage(NamedTuple):
         return [*self.record.doubts, *warnings]
 
 
-def read_joint_image(folder: Path, scan: Scan) -> JointImage:
-    """Read what the files of a joint study say about an image."""
-    picture = folder / "figures" / f"{scan.name}.png"
-    return JointImage(
-        scan, JointMapRecord.read(folder / scan.sidecar), picture, preview_of(picture)
-    )
+def read_channel(study: Study, scan: Subject, channel: str) -> ChannelImage:
+    """Read what the files of a study say about one channel of a subject."""
+    paths = study.paths(scan, channel)
+    record = MapRecord.read(paths.sidecar)
+    return ChannelImage(scan.alone(channel), record, paths.preview, preview_of(paths.preview))
 
 
-def joint_densities(images: Sequence[JointImage], names: Sequence[str]) -> list[Picture]:
+def channel_densities(
+    images: Sequence[ChannelImage], target: GaussianMixture, names: Sequence[str]
+) -> list[Picture]:
     """Return the joint densities of the first subjects, before and after."""
     pictures = []
     for one in [one for one in images if one.record.channel == names[0]][:_DRAWN]:
-        mixture, target = one.record.mixture, one.record.target
-        if mixture is not None and target is not None:
-            drawn = plot_joint_density(mixture, one.record.map, target.mixture, names)
-            called = one.scan.subject or one.scan.name
+        mixture = one.record.mixture
+        if mixture is not None:
+            drawn = plot_channels(mixture, one.record.map, target, names)
+            called = one.scan.person or one.scan.name
             about = f"Joint densities of {called}, before and after, with those of the reference"
             pictures.append(Picture(svg(drawn), about, caption=f"{called}, drawn from its density"))
     return pictures
 
 
-def joint_entry(one: JointImage, *, embedded: bool) -> ScanEntry:
+def channel_entry(one: ChannelImage, *, embedded: bool) -> ScanEntry:
     """Return what the page says of an image; `embedded` if its slices are part of the page."""
     figures, voxels, preview = one.record.joint, one.record.voxels, one.preview
     measured: list[str | float | None] = [None] * 6
@@ -83,7 +86,7 @@ def joint_entry(one: JointImage, *, embedded: bool) -> ScanEntry:
         distances = (figures.aligned, figures.channelwise, figures.finished)
         measured = [*distances, figures.moved, *figures.determinants]
     return ScanEntry(
-        one.scan.name,
+        one.scan.output.name,
         one.scan.site or NO_SITE,
         [one.record.channel, *measured, None if voxels is None else voxels.fitted],
         one.flags,

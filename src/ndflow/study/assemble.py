@@ -1,0 +1,159 @@
+"""From a listing to a study, whatever lists the scans and whatever asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from ndflow.errors import InvalidValueError
+from ndflow.image.mask import FoundMask, found_for
+from ndflow.image.subject import Output, Subject
+from ndflow.options import Options, Preparing, TissueSource
+from ndflow.study.bids_derivative import BidsNames
+from ndflow.study.listing import Listing, PlainNames, named
+from ndflow.study.plan import PREPARED, Study
+from ndflow.study.prepare_step import PrepareStep
+from ndflow.study.prepare_tables import scans_to_prepare
+from ndflow.study.references import with_choices
+from ndflow.subject.presets import Choices
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of a study, besides its scans.
+
+    Attributes
+    ----------
+    choices : about results.
+    reference : that was given, if any.
+    preparing : how raw scans are prepared first; None if they are not.
+    unmasked : the mask to find for scans without one.
+    jobs, scheduler, partial : see `Study`.
+    derivatives : folders that masks of a BIDS dataset come from, by name; None where the scans are
+        not those of a dataset.
+    """
+
+    choices: Choices = field(default_factory=Choices)
+    reference: str | None = None
+    preparing: Preparing | None = None
+    unmasked: FoundMask | None = None
+    jobs: int = 1
+    scheduler: str | None = None
+    partial: bool = False
+    derivatives: Mapping[str, Path] | None = None
+
+
+def preparing_for(
+    prepare: bool,
+    mask: str | None,
+    *,
+    tissues: TissueSource = "given",
+    no_bias_field: bool = False,
+) -> tuple[Preparing | None, FoundMask | None]:
+    """Return how raw scans are prepared, if they are; and the mask to find if they are not.
+
+    Parameters
+    ----------
+    prepare : whether they are.
+    mask : for scans without a mask.
+    tissues, no_bias_field : see `Preparing`.
+    """
+    if prepare and mask == "auto":
+        raise InvalidValueError(
+            "--prepare finds brain masks, and --mask auto the foreground; leave out one of them"
+        )
+    if prepare:
+        return Preparing("nonzero" if mask == "nonzero" else "brain", tissues, no_bias_field), None
+    if tissues != "given" or no_bias_field:
+        given = "--no-bias-field" if no_bias_field else f"--tissues {tissues}"
+        raise InvalidValueError(f"{given} is about --prepare; add --prepare, or leave it out")
+    return None, found_for(mask)
+
+
+def assemble(listing: Listing, folder: Path, asked: Asked, *, within: Path | None = None) -> Study:
+    """Return the study of some scans.
+
+    Parameters
+    ----------
+    listing : the scans.
+    folder : for the results.
+    asked : what is asked of it.
+    within : the folder of several studies that this is one of.
+    """
+    dataset = asked.derivatives is not None
+    names = BidsNames(listing.root, asked.derivatives or {}) if dataset else PlainNames()
+    study = Study(
+        folder,
+        named(listing.subjects, names, asked.unmasked),
+        Options(**asked.choices.options),
+        asked.reference,
+        asked.jobs,
+        asked.scheduler,
+        listing.table,
+        within,
+        listing.root,
+        dataset,
+        asked.derivatives or {},
+        asked.partial,
+    )
+    if asked.preparing is not None:
+        raw = replace(
+            study,
+            folder=folder / PREPARED,
+            scans=scans_to_prepare(study.scans, listing.root),
+            preparing=asked.preparing,
+            given=None,
+            table=None,
+            within=folder,
+        )
+        step = PrepareStep.of(raw)
+        pairs = zip(raw.scans, study.scans, strict=True)
+        study = replace(study, raw=raw, scans=[_ready(step, one, scan) for one, scan in pairs])
+    return with_choices(study, asked.choices)
+
+
+def _ready(step: PrepareStep, raw: Subject, scan: Subject) -> Subject:
+    """Return a scan as it will be when it is prepared, with the places of its own results."""
+    ready = step.prepared(raw)
+    mask = step.paths(raw).mask.relative_to(step.study.folder).as_posix()
+    outputs = {}
+    for channel, own in scan.outputs.items():
+        metadata = dict(own.metadata)
+        if "Sources" in metadata:
+            sources = (raw.outputs[channel].image, mask)
+            metadata["Sources"] = [f"bids:{PREPARED}:{source}" for source in sources]
+            if raw.mask is None and step.preparing.mask == "nonzero":
+                metadata["SkullStripped"] = raw.outputs[channel].metadata.get("SkullStripped", True)
+        outputs[channel] = Output(own.name, own.image, own.sidecar, metadata)
+    return replace(ready, outputs=outputs)
+
+
+def assemble_preparation(
+    listing: Listing,
+    folder: Path,
+    preparing: Preparing,
+    options: Options,
+    *,
+    jobs: int = 1,
+    scheduler: str | None = None,
+) -> Study:
+    """Return the preparation of some scans, by itself.
+
+    Parameters
+    ----------
+    listing, folder : the scans, and the folder for the results.
+    preparing, options : what the user chose.
+    jobs, scheduler : see `Study`.
+    """
+    scans = scans_to_prepare(named(listing.subjects, PlainNames()), listing.root)
+    return Study(
+        folder,
+        scans,
+        options,
+        jobs=jobs,
+        scheduler=scheduler,
+        table=listing.table,
+        root=listing.root,
+        preparing=preparing,
+    )

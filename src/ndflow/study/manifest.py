@@ -1,0 +1,381 @@
+"""What is ours in the folder of a study, what must not be there, and whether it is still as it was.
+
+A file is ours if a record lists it (`ndflow.files.manifest`): ``provenance.json`` lists the files
+at the top of the folder and all records, the record of a scan those of the scan. No other file is
+ever replaced or removed.
+
+Three things can be wrong with a file of a finished study: it is *missing*; it is *changed*, so that
+it is not what the study read or wrote; or it is *foreign*, so that no record lists it. Lists for
+people, such as ``failures.tsv``, are not hashed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from ndflow.errors import FileError
+from ndflow.files.atomic import AnyPath, reading
+from ndflow.files.fingerprints import FileHash
+from ndflow.files.manifest import not_ours, outputs_in
+from ndflow.files.model_files import kind_in, read_model
+from ndflow.files.stream import sha256_of
+from ndflow.image.mask import to_be_found
+from ndflow.image.subject import Subject
+from ndflow.study.bids_derivative import DATASET_FILES
+from ndflow.study.bids_query import DESCRIPTION
+from ndflow.study.plan import (
+    EVALUATION_RECORD,
+    PREPARED,
+    PROVENANCE,
+    REPORT,
+    SCANS,
+    Study,
+    reference_name,
+)
+from ndflow.study.steps import Step
+from ndflow.study.table import read_study_scans
+from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks
+from ndflow.subject.records import StudyRecord
+from ndflow.subject.target import builtin_file, is_builtin
+from ndflow.values import plural
+
+_ELSEWHERE = "move it, or choose another folder for the results"
+_ANOTHER = "choose another folder, or --force to use it"
+
+
+def record_in(folder: Path) -> StudyRecord | None:
+    """Return the record of the study in a folder; None if there is none that can be read."""
+    try:
+        return StudyRecord.read(folder / PROVENANCE)
+    except FileError:
+        return None
+
+
+# ── before a run ──────────────────────────────────────────────────────────────────────────────────
+
+
+def check_place(study: Study, steps: Sequence[Step]) -> None:
+    """Refuse, before any work, a folder that holds something else, or files of somebody else."""
+    folder, before = study.folder, record_in(study.folder)
+    if not study.options.force:
+        _refuse_foreign_folder(study, before)
+        if before is not None and not study.partial:
+            _refuse_other_scans(study)
+            _refuse_replacing(study, before)
+    _refuse_inputs_inside(study)
+    tops = [folder / name for name in (PROVENANCE, *top_files(study))]
+    for source in (study.table, study.given):
+        if source is not None and os.path.realpath(source) in map(os.path.realpath, tops):
+            raise FileError(source, "lies where the study writes a file of that name", _ELSEWHERE)
+    foreign = [path for path in tops if before is None and not study.partial and path.is_file()]
+    for scan in study.scans:
+        for step in steps:
+            records = step.records(scan)
+            foreign += [one for one in records if one.is_file() and kind_in(one) is None]
+            if not any(one.is_file() for one in records):
+                foreign += [path for path in step.outputs(scan) if os.path.lexists(path)]
+    for path in foreign:
+        raise FileError(path, "exists, and was not written by ndflow", _ELSEWHERE)
+
+
+def top_files(study: Study) -> list[str]:
+    """Return the files that a run writes at the top of the folder, but its record."""
+    if study.preparing is not None:
+        return ["study.tsv", "study_space-MNI.tsv", "preparation.tsv"]
+    sites = [
+        reference_name(site, what) for site in study.site_counts for what in ("reference", "map")
+    ]
+    return [SCANS, reference_name(None), *sites]
+
+
+def _refuse_foreign_folder(study: Study, before: StudyRecord | None) -> None:
+    folder, kind = study.folder, study.preparing is None
+    if before is not None:
+        if before.is_preparation == kind:
+            what = "a preparation" if kind else "a study"
+            raise FileError(folder, f"holds {what}", _ANOTHER)
+        if kind and before.channels != study.channels:
+            was = "+".join(before.channels)
+            cause = f"holds a study of {was!r}, not of {study.channel!r}"
+            raise FileError(folder, cause, _ANOTHER)
+        return
+    if not folder.is_dir() or kind_in(folder / PROVENANCE) == StudyRecord.kind:  # or damaged
+        return
+    # Densities of participants may be there before there is a study; other runs may start, too.
+    if study.dataset and (folder / DESCRIPTION).exists() and not (folder / PROVENANCE).exists():
+        return
+    for path in folder.iterdir():
+        prepared = path.name == PREPARED and kind_in(path / PROVENANCE) == StudyRecord.kind
+        if not path.name.startswith(".ndflow-") and not prepared:
+            raise FileError(folder, "not empty, and not the result of such a study", _ANOTHER)
+
+
+def _refuse_other_scans(study: Study) -> None:
+    """Refuse a folder with results of other scans, which were brought to another reference."""
+    if study.preparing is not None or not (study.folder / SCANS).exists():
+        return
+    names = {scan.name for scan in study.scans}
+    others = [
+        scan.name
+        for scan in read_study_scans(study.folder / SCANS, study.channels)
+        if scan.name not in names and any(map(os.path.lexists, study.paths(scan)))
+    ]
+    if others:
+        count = plural(len(others), "scan")
+        cause = f"holds {count} not listed in this study, such as {others[0]}"
+        raise FileError(study.folder, cause, "choose another folder, or --force to mix them")
+
+
+def _refuse_replacing(study: Study, before: StudyRecord) -> None:
+    """Refuse to replace the results of a finished study by those of other settings."""
+    if not before.finished:
+        return
+    changed = changed_settings(study, before)
+    if changed:
+        what = "scans" if study.preparing is not None else "images"
+        count = before.done.get("prepare" if study.preparing is not None else "normalise", 0)
+        cause = f"holds a finished study with other settings ({changed}): {count} {what} would be "
+        hint = "--force to replace them, or choose another folder to keep both"
+        raise FileError(study.folder, f"{cause}replaced", hint)
+
+
+def changed_settings(study: Study, before: StudyRecord) -> str:
+    """Return which settings of a finished study differ from these, in words."""
+    now = {**study.settings, "reference": study.given}
+    was = {**before.settings, "reference": before.reference}
+    if study.preset is not None and study.choices is not None and before.preset is not None:
+        # What a preset decides may change with the scans; what the user chose may not.
+        chosen = {*study.choices.options, *before.preset.chosen, "reference"}
+        now = {name: part for name, part in now.items() if name in chosen or name not in _DECIDED}
+    pairs = [
+        f"{name} {_shown(was.get(name))}, now {_shown(part)}"
+        for name, part in now.items()
+        if name in was and _shown(was[name]) != _shown(part) and name != "max_bytes"
+    ]
+    return "; ".join(pairs)
+
+
+_DECIDED = ("mode", "proportions", "average", "objective", "regularisation")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def _refuse_inputs_inside(study: Study) -> None:
+    """Refuse a folder for the results that the scans themselves lie in."""
+    scans = study.scans if study.raw is None else study.raw.scans
+    inside = os.path.join(os.path.realpath(study.folder), "")  # noqa: PTH118
+    for scan in scans:
+        for source in (*scan.images.values(), scan.mask, scan.lesion, *scan.tissues):
+            if source is None or to_be_found(source):
+                continue
+            if os.path.realpath(str(source)).startswith(inside):
+                cause = f"lies in the folder for the results ({scan.origin})"
+                raise FileError(str(source), cause, "choose another folder for the results")
+
+
+def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Failure]) -> None:
+    """Remove what an earlier run made of scans that failed now, unless somebody has changed it."""
+    failed = {failure.scan for failure in failures}
+    for scan in scans:
+        if scan.name in failed:
+            for record in step.records(scan):
+                files = outputs_in(record)
+                with suppress(OSError):
+                    if kind_in(record) is not None and not not_ours(record, files):
+                        for path in (record, *({*step.outputs(scan)} & {*files})):
+                            path.unlink(missing_ok=True)
+
+
+# ── the report ────────────────────────────────────────────────────────────────────────────────────
+
+
+def refuse_foreign_page(path: Path, *, force: bool = False) -> None:
+    """Refuse to replace a report that ndflow did not write; `force` allows an edited one."""
+    record = path.parent / PROVENANCE
+    if not os.path.lexists(path) or not not_ours(record, [path]):
+        return
+    if path.absolute() not in outputs_in(record):
+        raise FileError(path, "exists, and was not written by ndflow", "move it elsewhere")
+    if not force:
+        cause = "edited since ndflow wrote it"
+        raise FileError(path, cause, "move it elsewhere, or --force to replace it")
+
+
+def remove_page(folder: Path) -> None:
+    """Remove the report of an earlier run, unless somebody else wrote or edited it."""
+    with suppress(OSError):
+        if not not_ours(folder / PROVENANCE, [folder / REPORT]):
+            (folder / REPORT).unlink(missing_ok=True)
+
+
+# ── a finished study ──────────────────────────────────────────────────────────────────────────────
+
+
+class Finding(NamedTuple):
+    """A file that is not as it should be.
+
+    Attributes
+    ----------
+    problem : what is wrong with it.
+    path : the file.
+    cause : the same in words.
+    """
+
+    problem: Literal["missing", "changed", "foreign"]
+    path: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What became of the files of a study.
+
+    Attributes
+    ----------
+    scans : how many there are.
+    files : how many files were looked at.
+    findings : those that are not as they should be.
+    """
+
+    scans: int
+    files: int
+    findings: tuple[Finding, ...]
+
+
+def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> Verification:
+    """Check that every file that a study read or wrote is still as it was.
+
+    Parameters
+    ----------
+    out : the folder of a finished study or preparation.
+    jobs : how many records to check at a time, each by a process of its own; -1 for one per core.
+    progress : follows how far it has come. Default: nothing.
+
+    Returns
+    -------
+    Verification
+        How many files were checked, and those that are missing, changed or foreign.
+
+    Raises
+    ------
+    FileError
+        Where there is no finished study, or another run is at work there.
+
+    Examples
+    --------
+    >>> import ndflow
+    >>> ndflow.verify("study").findings  # doctest: +SKIP
+    ()
+    """
+    folder, follow = Path(out), progress or Silent()
+    record = read_record(folder)
+    with reading([folder]):
+        names = _moved_inputs(folder, record)
+        tasks = [
+            Task(str(path), {"record": path, "inputs": names.get(path, {})})
+            for path in _records(folder.absolute())
+        ]
+        files: set[str] = set()
+        found: dict[str, Finding] = {}
+        follow.begin("verify", len(tasks))
+        with closing(run_tasks(_check_record, tasks, jobs=jobs)) as outcomes:
+            for outcome in outcomes:
+                follow.step("verify", outcome)
+                seen, wrong = outcome.result or (set(), [])
+                if outcome.failure is not None:
+                    wrong = [Finding("changed", outcome.scan, outcome.failure.cause)]
+                files |= seen
+                for one in wrong:
+                    found.setdefault(one.path, one)
+        for path in sorted(folder.absolute().rglob("*")):
+            hidden = any(part.startswith(".ndflow-") for part in path.parts)
+            known = str(path) in files or path.name in _LISTS
+            if path.is_file() and not known and not hidden:
+                found.setdefault(str(path), Finding("foreign", str(path), "listed in no record"))
+    return Verification(record.scans, len(files), tuple(found.values()))
+
+
+def _records(folder: Path) -> list[Path]:
+    """Return the records in a folder: those of runs, and all that these list."""
+    roots = [*folder.rglob(PROVENANCE), *folder.rglob(EVALUATION_RECORD)]
+    listed = [path for root in roots for path in outputs_in(root) if path.suffix == ".json"]
+    return [*dict.fromkeys((*roots, *(path for path in listed if path.exists())))]
+
+
+_LISTS = (FAILURES, *DATASET_FILES)  # which are not hashed
+
+
+def read_record(folder: Path) -> StudyRecord:
+    """Read the record of a finished study or preparation."""
+    if not (folder / PROVENANCE).exists():
+        raise FileError(
+            folder, "holds no study", "give the OUT of 'ndflow cohort' or 'ndflow bids'"
+        )
+    record = StudyRecord.read(folder / PROVENANCE)
+    if not record.finished:
+        cause = "holds a run that was stopped"
+        raise FileError(folder, cause, "run the same command again to finish it")
+    return record
+
+
+def _moved_inputs(folder: Path, record: StudyRecord) -> dict[Path, Mapping[str, Sequence[str]]]:
+    """Return the inputs of each sidecar as the list of scans names them: it moves with them."""
+    if record.is_preparation or not (folder / SCANS).exists():
+        return {}
+    with suppress(FileError):
+        scans = read_study_scans(folder / SCANS, record.channels)
+        files = {scan.name: scan.files(tissues=True) for scan in scans}
+        return {
+            folder.absolute() / output.sidecar: files[scan.name]
+            for scan in scans
+            for output in scan.outputs.values()
+        }
+    return {}
+
+
+def _check_record(
+    record: Path, inputs: Mapping[str, Sequence[str]]
+) -> tuple[set[str], list[Finding]]:
+    """Hash again all that a record lists."""
+    try:
+        payload = read_model(record).payload
+    except FileError as error:
+        return {str(record.absolute())}, [_broken(record, error)]
+    written = [FileHash(str(path), sha256) for path, sha256 in outputs_in(record).items() if sha256]
+    listed = payload.get("sha256") if payload.get("kind") == "evaluation" else None
+    for name, sha256 in (listed or {}).items():
+        written.append(FileHash(str(record.absolute().with_name(name)), sha256))
+    found = [*_compared(written, "not what ndflow wrote")]
+    seen = {str(record.absolute()), *(file.file for file in written)}
+    given = payload.get("inputs") or {}
+    read: list[FileHash] = []
+    for what, files in given.items() if isinstance(given, dict) else [("reference", given)]:
+        known = [file for file in files if isinstance(file, dict) and "file" in file]
+        names = inputs.get(what) or [file["file"] for file in known]
+        for name, file in zip(names, known, strict=False):
+            path = str(builtin_file(name)) if is_builtin(name) else str(name)
+            read.append(FileHash(path, file["sha256"]))
+    return seen | {file.file for file in read}, [*found, *_compared(read, "not what was read")]
+
+
+def _compared(files: Iterable[FileHash], otherwise: str) -> Iterator[Finding]:
+    """Yield the files that are gone or hold something else, with the words for the latter."""
+    for file in files:
+        try:
+            if sha256_of(file.file) != file.sha256:
+                yield Finding("changed", file.file, otherwise)
+        except FileError as error:
+            yield _broken(Path(file.file), error)
+
+
+def _broken(path: Path, error: FileError) -> Finding:
+    return Finding("changed" if path.exists() else "missing", str(path), error.cause)

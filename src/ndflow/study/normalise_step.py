@@ -1,0 +1,196 @@
+"""Normalise: the images of a scan, brought to the reference of its study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ndflow.doubt import Doubt
+from ndflow.errors import FileError
+from ndflow.files.fingerprints import FileHash, Hashes, contents
+from ndflow.image.preview import Preview, preview_bytes, preview_of
+from ndflow.image.subject import Subject
+from ndflow.image.write import cast_to
+from ndflow.methods.modes import Goal
+from ndflow.study.checks import Compared
+from ndflow.study.distances import scan_quantiles
+from ndflow.study.steps import Done, Key, Payload, Step
+from ndflow.subject.normalise import Mapped, map_subject
+from ndflow.subject.records import MapRecord, ScanModel
+from ndflow.subject.results import Result, deliver
+from ndflow.subject.voxels import Voxels, read_voxels, selection
+from ndflow.transport import IntensityMap
+from ndflow.values import JSON
+
+_ONLY_FITTED = ("lesion", "csf", "gm", "wm")  # files that the density depends on, but no voxel
+_SHOWN_ELSEWHERE = ("average", "balance", "mode", "effective_count")  # in the goal and in the model
+_NO_RESULT = ("max_bytes",)  # settings that change no result
+
+
+@dataclass(frozen=True)
+class NormaliseStep(Step):
+    """Bring a scan to the goal of its study.
+
+    Attributes
+    ----------
+    goal : what it is brought to, once that is known.
+    doubts : what is doubtful about it in comparison with other scans.
+    """
+
+    goal: Goal | None = None
+    doubts: tuple[Doubt, ...] = ()
+
+    name = "normalise"
+
+    def records(self, scan: Subject) -> list[Path]:
+        """Return where the sidecars of its images go."""
+        return [self.study.paths(scan, channel).sidecar for channel in scan.channels]
+
+    def outputs(self, scan: Subject) -> list[Path]:
+        """Return where its images and previews go."""
+        paths = [self.study.paths(scan, channel) for channel in scan.channels]
+        return [path for own in paths for path in (own.image, own.preview)]
+
+    def files(self, scan: Subject) -> Mapping[str, Sequence[str]]:
+        """Return the files that its images are made from."""
+        return self._masked(replace(scan, lesion=None)).files()
+
+    def _masked(self, scan: Subject) -> Subject:
+        """Return a scan with the file of its mask, if the study has found it."""
+        return replace(scan, mask=str(self.study.mask(scan))) if scan.finds_brain else scan
+
+    def key(self, scan: Subject, inputs: Mapping[str, Sequence[str]]) -> Key:
+        """Return everything that the images depend on."""
+        return self._key(scan, inputs, ScanModel.read(self.study.model(scan)))
+
+    def _key(self, scan: Subject, inputs: Mapping[str, Sequence[str]], model: ScanModel) -> Key:
+        left_out = (*_NO_RESULT, *_SHOWN_ELSEWHERE)
+        chosen = self.study.settings
+        more: dict[str, JSON] = {
+            **model.model.to_dict(),
+            "goal": None if self.goal is None else self.goal.to_dict(),
+            "site": scan.site,
+            "metadata": [dict(output.metadata) for output in scan.outputs.values()],
+            "doubts": [doubt.to_dict() for doubt in self.doubts],
+        }
+        settings = {name: part for name, part in chosen.items() if name not in left_out}
+        return Key(inputs, settings | {"mask": selection(scan)["mask"]}, more)
+
+    def kept(self, scan: Subject, key: Key, records: Sequence[Payload]) -> Done:
+        """Return what is known about images that are up to date."""
+        model = ScanModel.read(self.study.model(scan))
+        doubts = super().kept(scan, key, records).doubts
+        divergence = (records[0].get("match") or {}).get("divergence") or {}
+        imap = IntensityMap.from_dict(records[0]["map"])
+        return self._done(True, scan, model, imap, divergence.get("after"), doubts)
+
+    def _done(
+        self,
+        kept: bool,
+        scan: Subject,
+        model: ScanModel,
+        imap: IntensityMap,
+        left: float | None,
+        doubts: tuple[Doubt, ...],
+        warnings: tuple[str, ...] = (),
+    ) -> Done:
+        voxels = None if model.voxels is None else model.voxels.fitted
+        matched = self.goal is not None and self.goal.per_scan
+        compared = Compared(left if matched else None, voxels, scan.site)
+        quantiles = scan_quantiles(model, imap) if len(scan.images) == 1 else None
+        return Done(kept, warnings, doubts, compared=compared, quantiles=quantiles)
+
+    def make(self, scan: Subject) -> Done:
+        """Find the map of the scan, and write its images."""
+        model = ScanModel.read(self.study.model(scan))
+        options = self.study.options
+        voxels = read_voxels(self._masked(scan), max_bytes=options.max_bytes)
+        _refuse_replaced(scan, voxels.files, model)
+        if self.goal is None:
+            raise TypeError("the goal of a scan must be known before it is normalised")
+        mapped = map_subject(voxels, model, self.goal, options)
+        read = {what: files for what, files in voxels.files.items() if what not in _ONLY_FITTED}
+        key = self._key(scan, contents(read), model)
+        results = [
+            self._write(scan, channel, voxels, mapped, model, key) for channel in scan.channels
+        ]
+        solution = mapped.solution
+        left = solution.divergence.after if solution.divergence else None
+        doubts = dict.fromkeys(doubt for one in results for doubt in one.doubts)
+        warnings = dict.fromkeys(line for one in results for line in one.warnings)
+        return self._done(False, scan, model, solution.imap, left, tuple(doubts), tuple(warnings))
+
+    def _write(
+        self,
+        scan: Subject,
+        channel: str,
+        voxels: Voxels,
+        mapped: Mapped,
+        model: ScanModel,
+        key: Key,
+    ) -> Result:
+        """Write the image of one channel, with its sidecar and its preview."""
+        several, place = len(scan.images) > 1, scan.channels.index(channel)
+        paths, solution = self.study.paths(scan, channel), mapped.solution
+        preview = self._preview(voxels, place, mapped)
+        record = MapRecord(
+            solution.imap,
+            settings=selection(scan) | self.study.settings | dict(key.settings),
+            inputs=voxels.files | _read_before(scan, model, voxels.files),
+            site=scan.site,
+            mixture=model.mixture,
+            mask=model.mask,
+            match=solution.record(model.mixture),
+            warnings=(*voxels.warnings, *solution.warnings(scan.path)),
+            doubts=(*model.doubts, *self.doubts, *mapped.doubts[place]),
+            fingerprint=key.fingerprint,
+            channel=channel if several else None,
+            channel_names=scan.channels if several else None,
+            joint=solution.joint,
+        )
+        return deliver(
+            scan.images[channel],
+            voxels.volumes[place],
+            mapped.pieces[place],
+            record,
+            output=paths.image,
+            sidecar=paths.sidecar,
+            metadata=scan.outputs[channel].metadata,
+            also={paths.preview: preview_bytes(preview)},
+            inputs=self._masked(scan).files(tissues=True),
+            options=replace(self.study.options, force=True),  # what is there was looked at
+        )
+
+    def _preview(self, voxels: Voxels, place: int, mapped: Mapped) -> Preview:
+        """Return slices before and after."""
+        volume = voxels.volumes[place]
+        if len(voxels.volumes) == 1:
+            return preview_of(volume, voxels.inside, mapped.solution.imap, voxels.lesion)
+        pieces = [*mapped.pieces[place]]
+        mapped.pieces[place] = iter(pieces)
+        flat = cast_to(np.concatenate(pieces), np.dtype(self.study.options.dtype))[0]
+        shown = replace(volume, stored=flat.reshape(volume.shape, order="F"), slope=1.0, inter=0.0)
+        return preview_of(volume, voxels.inside, shown, voxels.lesion)
+
+
+def _refuse_replaced(scan: Subject, inputs: Hashes, model: ScanModel) -> None:
+    """Refuse an image or a mask that is not what the density was estimated from."""
+    known = model.sha256 or {}
+    for what, hashed in contents(inputs).items():
+        if known.get(what) != hashed:
+            path = inputs[what][0].file
+            cause = f"replaced after its density was estimated ({scan.origin})"
+            raise FileError(path, cause, "run the same command again when it no longer changes")
+
+
+def _read_before(scan: Subject, model: ScanModel, read: Hashes) -> Hashes:
+    """Return what only the density was estimated from: tissue maps."""
+    files = scan.files(tissues=True)
+    return {
+        what: tuple(FileHash(*one) for one in zip(files[what], hashed, strict=True))
+        for what, hashed in (model.sha256 or {}).items()
+        if what not in read and what in files
+    }

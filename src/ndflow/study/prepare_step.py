@@ -1,0 +1,636 @@
+"""Prepare: a raw scan without its bias field, its brain mask and tissue maps, as a BIDS derivative.
+
+OUT/sub-*/[ses-*/]anat/    the prepared images, masks and tissue probability maps; the sidecar of
+                           the image of the first channel is the record of all of them
+OUT/figures/<image>.png    a picture of each scan for quality control
+OUT/study.tsv              the prepared scans, for ``ndflow cohort``
+OUT/study_space-MNI.tsv    their copies in the space of a template, where there are any
+OUT/preparation.tsv        what was measured
+
+Where a file is not what the record says, somebody has changed it, for example a mask by hand. Such
+work is never overwritten without being asked.
+
+- The corrected scan is float32, so that no value is rounded away, whatever its units.
+- Masks are of 0 and 1, 8 bits.
+- Tissue probabilities are stored in 8 bits as multiples of 1/255, which is far below what a
+  segmentation can tell. The three maps of a head of 1 × 1.33 × 1.33 mm then take 1.9 MB instead of
+  7.7 in float32, for a fifth of a second more. The three probabilities of a voxel are rounded
+  together, so that their sum never exceeds 1.
+- Tissue probability maps that were given are copied as they are stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ndflow._version import PREPARATIONS, versions
+from ndflow.doubt import Doubt
+from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.atomic import new_file
+from ndflow.files.fingerprints import FileHash, Hashes, contents
+from ndflow.files.manifest import list_outputs, relative_outputs
+from ndflow.image.mask import BRAIN, BoolArray, mark_found_brain, misalignment_warnings
+from ndflow.image.nifti import nifti_header, nifti_header_for
+from ndflow.image.read import Grid, read_grid, read_volume
+from ndflow.image.subject import ANY_CHANNEL, Subject, TissueMaps
+from ndflow.image.volume import Volume
+from ndflow.image.write import write_volume
+from ndflow.options import Preparing
+from ndflow.preparation.aligned_copies import TEMPLATE_SPACE, TemplateGrid, aligned_copy
+from ndflow.preparation.brain import (
+    T1W,
+    contrast_called,
+    contrast_in_name,
+    deepbet_version,
+    refuse_other_contrasts,
+)
+from ndflow.preparation.grid import Bools, Map
+from ndflow.preparation.picture import preparation_picture
+from ndflow.preparation.volume import (
+    Measures,
+    PreparedVolume,
+    preparation_doubts,
+    prepare_volume,
+    tissue_volumes,
+)
+from ndflow.study.plan import FIGURES, Study
+from ndflow.study.steps import Done, Key, Step, content_of
+from ndflow.subject.records import FileRecord
+from ndflow.subject.results import all_files
+from ndflow.subject.voxels import Voxels, read_voxels
+from ndflow.values import JSON, listed, plural
+
+PACKAGES = ("antspyx", "deepbet", "nilearn", "torch")  # that preparations depend on
+TISSUE_COLUMNS = ("csf", "gm", "wm")
+
+_IMAGE = "_desc-preproc_"
+_OTHER_GRID = re.compile("_(?:space|cohort|res|den)-[0-9A-Za-z]+")  # that of the scan
+_TEMPLATE = "https://www.bic.mni.mcgill.ca/ServicesAtlases/ICBM152NLin2009"
+_MODULES = {"antspyx": "ants"}  # where they are not called like their packages
+_LEVELS = 255
+# The largest float32 whose 255-fold does not exceed 1: the header stores no more digits.
+STEP = float(np.nextafter(np.float32(1 / _LEVELS), np.float32(0)))
+_ROUNDING = 1e-5
+_NEARLY = 0.05  # a sum that is as good as 1, as after interpolation
+
+
+@dataclass(frozen=True)
+class PreparationRecord(FileRecord):
+    """How a scan was prepared.
+
+    Attributes
+    ----------
+    steps : what was done, by step: ``mask`` is "given", "brain" (found by deepbet) or "nonzero";
+        ``bias field`` is "corrected" or "left"; ``tissues`` is "found", "given" or "none".
+    settings : what the results depend on, beside the files.
+    versions : of what made it.
+    inputs : the files that were read, by what they are.
+    measures : for quality control.
+    outputs : the files that were written, see `ndflow.files.manifest`.
+    seconds : how long each step took.
+    warnings, doubts : for the user; and what to check by eye.
+    fingerprint : of everything that the results depend on.
+    """
+
+    kind: ClassVar[str] = "preparation"
+
+    steps: dict[str, str]
+    settings: dict[str, JSON]
+    versions: dict[str, str]
+    inputs: dict[str, tuple[FileHash, ...]]
+    measures: Measures
+    outputs: dict[str, str] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    fingerprint: str | None = None
+
+
+class PreparedPaths(NamedTuple):
+    """Where the results of a scan go; not every scan has all of them.
+
+    Attributes
+    ----------
+    images : of each channel.
+    record : the sidecar of the first of them, which lists all that was made.
+    mask, csf, gm, wm, lesion : masks and tissue probability maps.
+    """
+
+    images: dict[str, Path]
+    record: Path
+    mask: Path
+    csf: Path
+    gm: Path
+    wm: Path
+    lesion: Path
+
+    @property
+    def tissues(self) -> tuple[Path, Path, Path]:
+        """The tissue probability maps."""
+        return self.csf, self.gm, self.wm
+
+    def at(self, resolution: float) -> PreparedPaths:
+        """Return the same for a copy in the space of the template.
+
+        A label of BIDS has no point: 1.5 mm are ``res-1p5``.
+        """
+        label = f"{resolution:g}".replace(".", "p")
+        space = f"_space-{TEMPLATE_SPACE}_res-{label}"
+
+        def moved(path: Path) -> Path:
+            end = re.search("_(desc|label)-[0-9A-Za-z]+_[0-9A-Za-z]+[.]", path.name)
+            place = len(path.name) if end is None else end.start()
+            return path.with_name(
+                _OTHER_GRID.sub("", path.name[:place]) + space + path.name[place:]
+            )
+
+        images = {channel: moved(path) for channel, path in self.images.items()}
+        return PreparedPaths(images, *(moved(path) for path in self[1:]))
+
+
+class Choices(NamedTuple):
+    """What is to be done with a scan.
+
+    Attributes
+    ----------
+    mask, tissues : see `PreparationRecord`.
+    bias_field : whether it is corrected.
+    resolution : of a copy in the space of the template, in mm; None for no copy.
+    """
+
+    mask: str
+    bias_field: bool
+    tissues: str
+    resolution: float | None = None
+
+    @property
+    def steps(self) -> dict[str, str]:
+        """What is to be done, for the record."""
+        corrected = "corrected" if self.bias_field else "left"
+        return {"mask": self.mask, "bias field": corrected, "tissues": self.tissues}
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that make the results, and that these depend on."""
+        found = self.tissues == "found"
+        used = {
+            "antspyx": self.bias_field or found or self.resolution is not None,
+            "deepbet": self.mask == "brain",
+            "nilearn": found or self.resolution is not None,
+        }
+        return tuple(name for name in used if used[name])
+
+
+@dataclass(frozen=True)
+class PrepareStep(Step):
+    """Prepare a raw scan."""
+
+    name = "prepare"
+
+    @property
+    def preparing(self) -> Preparing:
+        """How scans are prepared."""
+        return self.study.preparing or Preparing()
+
+    def choices(self, scan: Subject) -> Choices:
+        """Return what is to be done with a scan."""
+        chosen = self.preparing
+        tissues = "none"
+        if scan.tissues.complete and chosen.tissues != "find":
+            tissues = "given"
+        elif chosen.tissues != "none":
+            tissues = "found"
+        mask = chosen.mask if scan.mask is None else "given"
+        return Choices(mask, not chosen.no_bias_field, tissues, chosen.resolution)
+
+    def paths(self, scan: Subject) -> PreparedPaths:
+        """Return where the results of a scan go."""
+        images = {name: self.study.folder / out.image for name, out in scan.outputs.items()}
+        first = next(iter(images.values()))
+        stem, *_ = first.name.partition(_IMAGE)
+        return PreparedPaths(
+            images,
+            self.study.folder / scan.output.sidecar,
+            first.with_name(f"{stem}_desc-brain_mask.nii.gz"),
+            first.with_name(f"{stem}_label-CSF_probseg.nii.gz"),
+            first.with_name(f"{stem}_label-GM_probseg.nii.gz"),
+            first.with_name(f"{stem}_label-WM_probseg.nii.gz"),
+            first.with_name(f"{stem}_label-lesion_mask.nii.gz"),
+        )
+
+    def picture(self, scan: Subject) -> Path:
+        """Return where the picture for quality control goes."""
+        name = Path(scan.output.image).name.partition(".")[0]
+        return self.study.folder / FIGURES / f"{name}.png"
+
+    def prepared(self, scan: Subject, *, copy: bool = False) -> Subject:
+        """Return a scan as it is once it is prepared: with our images, mask and maps.
+
+        Parameters
+        ----------
+        scan : the raw scan.
+        copy : whether its copy in the space of the template is meant.
+        """
+        paths, choices = self.paths(scan), self.choices(scan)
+        if copy and choices.resolution is not None:
+            paths = paths.at(choices.resolution)
+        tissues = (
+            TissueMaps() if choices.tissues == "none" else TissueMaps(*map(str, paths.tissues))
+        )
+        return replace(
+            scan,
+            images={name: str(path) for name, path in paths.images.items()},
+            mask=str(paths.mask),
+            lesion=None if scan.lesion is None else str(paths.lesion),
+            tissues=tissues,
+        )
+
+    def records(self, scan: Subject) -> list[Path]:
+        """Return where the record goes."""
+        return [self.paths(scan).record]
+
+    def outputs(self, scan: Subject) -> list[Path]:
+        """Return where all other files go."""
+        paths, resolution = self.paths(scan), self.preparing.resolution
+        places = [paths] if resolution is None else [paths, paths.at(resolution)]
+        files = [path for own in places for path in (*own.images.values(), *own[2:])]
+        return [*files, self.picture(scan)]
+
+    def files(self, scan: Subject) -> Mapping[str, Sequence[str]]:
+        """Return the files that are read."""
+        return scan.files(tissues=self.choices(scan).tissues == "given")
+
+    def key(self, scan: Subject, inputs: Mapping[str, Sequence[str]]) -> Key:
+        """Return everything that the results depend on."""
+        choices = self.choices(scan)
+        known = versions(*choices.packages)
+        copy = {} if choices.resolution is None else {"resolution": choices.resolution}
+        metadata = {n: part for n, part in scan.output.metadata.items() if n != "Sources"}
+        settings = {
+            **choices.steps,
+            **{name: known[name] for name in choices.packages if name in known},
+            "name": Path(scan.output.image).name,
+            **metadata,
+            **copy,
+        }
+        return Key(inputs, settings, {"results": f"preparation {PREPARATIONS}"})
+
+    def make(self, scan: Subject) -> Done:
+        """Prepare a scan, and write what was found."""
+        choices, paths, clock = self.choices(scan), self.paths(scan), _Clock()
+        clock.begin("read")
+        given = _read_raw(scan, choices, self.study.options.max_bytes)
+        found = _prepare(scan, given, choices, clock)
+        clock.begin("write")
+        keep = all_files(scan.files(tissues=True))
+        anchor = found[scan.channels.index(_anchor(scan))]
+        key = self.key(scan, contents(given.voxels.files | given.files))
+        marked = deepbet_version() if choices.mask == BRAIN else None
+        with ExitStack() as pending:
+            write = _Writer(pending, keep)
+            about = self._metadata(scan, choices)
+            _write_all(write, paths, given, found, anchor, marked, about)
+            if choices.resolution is not None:
+                self._write_copy(write, scan, paths.at(choices.resolution), given, found, marked)
+            write.bytes(self.picture(scan), _picture(scan, given, anchor))
+            clock.begin("")
+            record = PreparationRecord(
+                steps=choices.steps,
+                settings=dict(key.settings),
+                versions=versions(*PACKAGES),
+                inputs=given.voxels.files | given.files,
+                measures=anchor.measures,
+                outputs=relative_outputs(paths.record, write.written),
+                seconds=clock.seconds,
+                warnings=given.warnings,
+                doubts=preparation_doubts(anchor.measures),
+                fingerprint=key.fingerprint,
+            )
+            unused = {*self.outputs(scan)} - {*write.written}  # of an earlier run, otherwise chosen
+            content = record.content(about)
+            list_outputs(pending, paths.record, content, (*write.written, *unused))
+        seconds = sum(record.seconds.values())
+        same = content_of(scan, key.inputs)
+        return Done(False, record.warnings, record.doubts, same, seconds=seconds)
+
+    def _metadata(self, scan: Subject, choices: Choices) -> dict[str, Any]:
+        """Return what BIDS wants to know about a prepared image."""
+        return {"SkullStripped": choices.mask == "nonzero", **scan.output.metadata}
+
+    def _write_copy(
+        self,
+        write: _Writer,
+        scan: Subject,
+        paths: PreparedPaths,
+        given: _Raw,
+        found: Sequence[PreparedVolume],
+        marked: str | None,
+    ) -> None:
+        """Write a copy in the space of the template, aligned by rotation and shift alone."""
+        choices, resolution = self.choices(scan), float(self.preparing.resolution or 0)
+        geometry = {
+            "Resolution": f"{resolution:g} mm isotropic; aligned with the template by rotation and "
+            f"shift alone",
+            "SpatialReference": _TEMPLATE,
+        }
+        ours = choices.tissues == "found"
+        for (channel, path), one in zip(paths.images.items(), found, strict=True):
+            tissues = one.tissues
+            if tissues is not None and ours:  # as they are stored
+                tissues = (in_steps(tissues) * np.float32(STEP)).astype(np.float32)
+            volume = given.voxels.volumes[scan.channels.index(channel)]
+            copy = aligned_copy(
+                one.corrected,
+                volume.affine,
+                one.brain,
+                tissues=tissues,
+                lesion=given.lesion,
+                resolution=resolution,
+            )
+            like = _volume_on(copy.grid)
+            write.volume(path, like, copy.image)
+            about = {
+                **self._metadata(scan, choices),
+                **geometry,
+                "Sources": [f"bids::{scan.outputs[channel].image}"],
+            }
+            write.json(path.with_name(f"{path.name.partition('.')[0]}.json"), about)
+            if channel != _anchor(scan):
+                continue
+            write.mask(paths.mask, like, copy.brain, marked)
+            start = paths.mask.name.partition("_desc-")[0]
+            write.json(paths.mask.with_name(f"{start}_mask.json"), geometry)
+            if copy.tissues is not None:
+                parts = in_steps(copy.tissues) if ours else copy.tissues
+                for file, part in zip(paths.tissues, parts, strict=True):
+                    (write.probabilities if ours else write.volume)(file, like, part)
+                write.json(paths.mask.with_name(f"{start}_probseg.json"), geometry)
+            if copy.lesion is not None:
+                write.mask(paths.lesion, like, copy.lesion)
+
+
+class _Clock:
+    """Measures how long each step takes."""
+
+    def __init__(self) -> None:
+        self._step, self._since = "", time.perf_counter()
+        self.seconds: dict[str, float] = {}
+
+    def begin(self, step: str) -> None:
+        """Note that a step begins; an empty one ends the last."""
+        now = time.perf_counter()
+        if self._step:
+            spent = self.seconds.get(self._step, 0.0) + now - self._since
+            self.seconds[self._step] = round(spent, 2)
+        self._step, self._since = step, now
+
+
+# ── in memory ─────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Raw(NamedTuple):
+    """A scan that was read.
+
+    Attributes
+    ----------
+    voxels : its images and masks.
+    brain, lesion : which voxels are inside the brain, and inside a lesion, in three dimensions.
+    maps : its tissue probability maps, if they were given and are kept.
+    files : of the maps.
+    warnings : for the user.
+    """
+
+    voxels: Voxels
+    brain: BoolArray
+    lesion: BoolArray | None
+    maps: tuple[Volume, ...]
+    files: Hashes
+    warnings: tuple[str, ...]
+
+
+def _anchor(scan: Subject) -> str:
+    """Return the channel in which brain and tissues are found."""
+    return next((name for name in scan.channels if contrast_called(name) == T1W), scan.channels[0])
+
+
+def _read_raw(scan: Subject, choices: Choices, max_bytes: int) -> _Raw:
+    """Read a scan, its masks and maps, and check that they belong together."""
+    for image in scan.images.values():
+        _refuse_unplaced(read_grid(image))
+    found = scan if scan.mask is not None or choices.mask != BRAIN else replace(scan, mask=BRAIN)
+    voxels = read_voxels(found, max_bytes=max_bytes)
+    warnings, maps, files = [*voxels.warnings], [], {}
+    volume = voxels.volumes[scan.channels.index(_anchor(scan))]
+    if choices.tissues == "given":
+        for tissue, source in zip(TISSUE_COLUMNS, scan.tissues, strict=True):
+            called = "the tissue probability map"
+            one = read_volume(source, max_bytes=max_bytes, called=called)  # type: ignore[arg-type]
+            if one.spatial_shape != volume.spatial_shape:
+                cause = f"has the shape {one.spatial_shape}, but the scan {volume.spatial_shape}"
+                raise FileError(one.path, cause, "give a map on the grid of the scan")
+            warnings += misalignment_warnings(one, volume)
+            maps.append(one)
+            files[tissue] = one.files
+    for one in voxels.volumes:
+        if missing := int(np.count_nonzero(~np.isfinite(one.stored))):
+            are = ("is", "was") if missing == 1 else ("are", "were")
+            cause = f"{plural(missing, 'voxel')} {are[0]} NaN or infinite, and {are[1]} set to 0"
+            warnings.append(f"{one.path}: {cause}")
+    shape = volume.spatial_shape
+    brain = voxels.inside[:].reshape(shape, order="F")
+    lesion = None if voxels.lesion is None else voxels.lesion.reshape(shape, order="F")
+    return _Raw(voxels, brain, lesion, tuple(maps), files, tuple(warnings))
+
+
+def _refuse_unplaced(volume: Grid) -> None:
+    """Refuse a single slice, and a scan whose header does not say where its voxels are."""
+    if len(volume.spatial_shape) < 3 or min(volume.spatial_shape) < 2:
+        raise FileError(volume.path, "a single slice cannot be prepared", "give a whole volume")
+    axes = volume.affine[:3, :3]
+    if not np.isfinite(volume.affine).all() or np.linalg.matrix_rank(axes) < 3:
+        cause = "its header does not say where its voxels are: the affine has no inverse"
+        raise FileError(volume.path, cause, "correct its sform or qform, or convert it again")
+
+
+def _prepare(scan: Subject, given: _Raw, choices: Choices, clock: _Clock) -> list[PreparedVolume]:
+    """Prepare all channels; tissues are found in one of them."""
+    results = []
+    for channel, volume in zip(scan.channels, given.voxels.volumes, strict=True):
+        first = channel == _anchor(scan)
+        found = prepare_volume(
+            volume,
+            given.brain,
+            lesion=given.lesion,
+            bias_field=choices.bias_field,
+            tissues=first and choices.tissues == "found",
+            step=clock.begin,
+        )
+        results.append(_with_given_maps(found, given, volume) if first and given.maps else found)
+    return results
+
+
+def _with_given_maps(found: PreparedVolume, given: _Raw, volume: Volume) -> PreparedVolume:
+    """Return a prepared scan with the tissues that it came with, divided by their sum."""
+    tissues: Map = np.stack([np.asarray(one.spatial_values, np.float32) for one in given.maps])
+    tissues = np.nan_to_num(tissues, posinf=0, neginf=0)
+    seen = found.brain if given.lesion is None else found.brain & ~given.lesion
+    sums = tissues[:, seen].sum(axis=0)
+    if tissues.max() > 1 + _ROUNDING and (sums > 0).any():
+        tissues /= np.float32(np.median(sums[sums > 0]))
+    measures = replace(found.measures, tissues_ml=tissue_volumes(tissues, seen, volume))
+    return found._replace(tissues=tissues, measures=measures)
+
+
+def _picture(scan: Subject, given: _Raw, anchor: PreparedVolume) -> bytes:
+    volume = given.voxels.volumes[scan.channels.index(_anchor(scan))]
+    return preparation_picture(volume, anchor, given.lesion)
+
+
+# ── files ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Writer:
+    """Writes files that get their names together, and notes their hashes."""
+
+    def __init__(self, pending: ExitStack, keep: Sequence[str]) -> None:
+        self._pending, self._keep = pending, keep
+        self.written: dict[Path, str] = {}
+
+    def volume(self, path: Path, like: Volume, array: NDArray[Any], **how: Any) -> None:
+        """Write an array as an image on the grid of another."""
+        flat = [array.reshape(-1, order="F")]
+        shared = {"force": True, "inputs": self._keep, "pending": self._pending}
+        self.written |= write_volume(path, like, flat, **shared, **how).sha256  # type: ignore[arg-type]
+
+    def mask(self, path: Path, like: Volume, inside: Bools, marked: str | None = None) -> None:
+        """Write a mask; `marked` with the version of deepbet that has found it."""
+        if marked is not None:
+            header = nifti_header(like.header, like.shape, like.affine, np.dtype(np.uint8))
+            mark_found_brain(header, marked)
+            like = replace(like, header=header)
+        self.volume(path, like, inside, dtype="uint8")
+
+    def probabilities(self, path: Path, like: Volume, levels: NDArray[np.uint8]) -> None:
+        """Write a tissue probability map, in steps as of `in_steps`."""
+        self.volume(path, like, levels, dtype="uint8", scaling=(STEP, 0.0))
+
+    def json(self, path: Path, content: Mapping[str, Any]) -> None:
+        """Write a sidecar of BIDS that is no record."""
+        self.bytes(path, (json.dumps(content, indent=1) + "\n").encode())
+
+    def bytes(self, path: Path, content: bytes) -> None:
+        """Write any other file."""
+        file = self._pending.enter_context(new_file(path, force=True, inputs=self._keep))
+        file.write(content)
+        self.written[path] = hashlib.sha256(content).hexdigest()
+
+
+def _write_all(
+    write: _Writer,
+    paths: PreparedPaths,
+    given: _Raw,
+    found: Sequence[PreparedVolume],
+    anchor: PreparedVolume,
+    marked: str | None,
+    about: Mapping[str, Any],
+) -> None:
+    """Write the images of a scan on its own grid, its masks and its maps."""
+    volumes = given.voxels.volumes
+    for path, volume, one in zip(paths.images.values(), volumes, found, strict=True):
+        write.volume(path, volume, one.corrected)
+        if path != next(iter(paths.images.values())):
+            write.json(path.with_name(f"{path.name.partition('.')[0]}.json"), about)
+    write.mask(paths.mask, volumes[0], anchor.brain, marked)
+    if given.maps:
+        for path, own in zip(paths.tissues, given.maps, strict=True):
+            dtype = own.stored.dtype.newbyteorder("=").name
+            scaling = float(own.slope), float(own.inter)
+            write.volume(path, own, own.stored, dtype=dtype, scaling=scaling)
+    elif anchor.tissues is not None:
+        for path, part in zip(paths.tissues, in_steps(anchor.tissues), strict=True):
+            write.probabilities(path, volumes[0], part)
+    if given.lesion is not None:
+        write.mask(paths.lesion, volumes[0], given.lesion)
+
+
+def in_steps(tissues: Map) -> NDArray[np.uint8]:
+    """Return probabilities as multiples of 1/255 whose sum is that of the probabilities, rounded.
+
+    Each is rounded down, and what is missing of the sum goes to those that lost most.
+
+    Parameters
+    ----------
+    tissues : (3, ...), whose sum is at most 1.
+
+    Examples
+    --------
+    >>> in_steps(np.array([[0.5], [0.25], [0.25]], np.float32)).ravel().tolist()
+    [127, 64, 64]
+    """
+    levels = np.zeros(tissues.shape, np.uint8)
+    some = tissues.any(axis=0)
+    exact = np.clip(tissues[:, some], 0, 1).astype(np.float64) * _LEVELS
+    down = np.floor(exact)
+    missing = np.minimum(np.rint(exact.sum(axis=0)), _LEVELS) - down.sum(axis=0)
+    order = np.argsort(down - exact, axis=0, kind="stable")  # who lost most comes first
+    rank = np.empty_like(order)
+    np.put_along_axis(rank, order, np.arange(len(exact))[:, np.newaxis], axis=0)
+    levels[:, some] = down + (rank < missing)
+    return levels
+
+
+def _volume_on(grid: TemplateGrid) -> Volume:
+    """Return an empty image on a grid over the template."""
+    header: Any = nifti_header_for(None, grid.shape, grid.affine)
+    header.set_sform(grid.affine, "mni")
+    header.set_qform(grid.affine, "mni")
+    return Volume("", (), np.zeros(grid.shape, np.uint8, order="F"), 1.0, 0.0, header, grid.affine)
+
+
+# ── what has to be there ──────────────────────────────────────────────────────────────────────────
+
+
+def check_requirements(study: Study) -> None:
+    """Raise an error, before any work, where a package or something of a scan is missing."""
+    step = PrepareStep.of(study)
+    needed: set[str] = set()
+    for scan in study.scans:
+        choices = step.choices(scan)
+        needed |= {*choices.packages}
+        given = [tissue for tissue, source in scan.tissues._asdict().items() if source is not None]
+        if given and not scan.tissues.complete and step.preparing.tissues != "find":
+            cause = f"{scan.origin}: has a tissue map of {listed(given)} only"
+            raise FileError(scan.path, cause, "give csf, gm and wm, or none of them")
+        if choices.mask == "brain":
+            anchor = _anchor(scan)
+            path = str(scan.images[anchor])
+            refuse_other_contrasts(path)
+            if (contrast := contrast_of(path, anchor)) != T1W:
+                cause = f"not a T1w image, but {contrast}; brains are found in T1w images only"
+                raise FileError(path, cause, "give its mask, in the column mask of the table")
+    needed |= {"torch"} if "deepbet" in needed else set()
+    missing = [name for name in sorted(needed) if find_spec(_MODULES.get(name, name)) is None]
+    if missing:
+        raise InvalidValueError(
+            f"preparing these scans needs {listed(missing)}, not installed here; "
+            "try pip install 'ndflow[prepare]'"
+        )
+
+
+def contrast_of(path: str, channel: str) -> str:
+    """Return what an image shows: as the user says, else by the end of its name, else T1w."""
+    if channel != ANY_CHANNEL:
+        return contrast_called(channel)
+    return contrast_in_name(path) or T1W

@@ -1,0 +1,264 @@
+"""What prepared scans are called, and the tables about them.
+
+Names are those of BIDS derivatives: ``sub-01_ses-1_run-2_T1w.nii.gz`` becomes
+``sub-01/ses-1/anat/sub-01_ses-1_run-2_desc-preproc_T1w``. An image whose name is not of BIDS gets a
+subject of its own, called like the image without all that BIDS does not allow in a label: ``my
+scan_3.nii`` becomes ``sub-myscan3/anat/sub-myscan3_desc-…``.
+
+``study.tsv`` has the rows of the user with the prepared files instead of the raw ones, relative to
+the table, so the folder can be moved. Scans that failed are not in it. ``study_space-MNI.tsv`` is
+the same for aligned copies, where they are asked for; ``preparation.tsv`` is for people.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from unicodedata import normalize
+from urllib.parse import quote
+
+from ndflow.errors import FileError
+from ndflow.files.outputs import sidecar_of, stem
+from ndflow.files.tables import read_delimited, write_table
+from ndflow.image.subject import ANY_CHANNEL, Output, Subject
+from ndflow.preparation.brain import ending_of
+from ndflow.study.bids_derivative import inherited_metadata
+from ndflow.study.bids_masks import RAW
+from ndflow.study.bids_names import Entities, check_label, entities_of
+from ndflow.study.listing import alike
+from ndflow.study.plan import Study
+from ndflow.study.prepare_step import PreparationRecord, PrepareStep, contrast_of
+
+STUDY = "study.tsv"
+ALIGNED = "study_space-MNI.tsv"
+MEASURES = "preparation.tsv"
+
+_FIRST = ("subject", "site", "image", "mask", "csf", "gm", "wm", "lesion")
+_MEASURED = (
+    *("name", "subject", "site", "mask", "bias_field", "tissues", "brain_ml"),
+    *("csf_ml", "gm_ml", "wm_ml", "field_min", "field_max", "overlap", "likeness", "agreement"),
+    *("doubts", "seconds", "image"),
+)
+_OTHERWISE = re.compile("[^0-9A-Za-z]")
+_PROCESSED = ("desc", "label")  # entities that say what was made of an image
+_HASH = 6  # digits that tell labels apart which would be the same
+
+
+# ── names ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def scans_to_prepare(scans: Sequence[Subject], source: Path) -> list[Subject]:
+    """Return scans whose results have the names of a BIDS derivative.
+
+    Parameters
+    ----------
+    scans : with names of their own.
+    source : the folder that they come from, to name them in BIDS URIs.
+
+    Raises
+    ------
+    FileError : if two scans would have the same name.
+    """
+    of_bids = {scan.name: found for scan in scans if (found := _entities(scan)) is not None}
+    subjects = {alike(entities["sub"]) for entities in of_bids.values()}
+    labels = _labels([scan.name for scan in scans if scan.name not in of_bids], subjects)
+    taken: dict[str, Subject] = {}
+    named: list[Subject] = []
+    for scan in scans:
+        entities = of_bids.get(scan.name) or {"sub": labels[scan.name]}
+        outputs = {}
+        for channel, image in scan.images.items():
+            if channel != ANY_CHANNEL:
+                check_label("channel", channel)
+            path, given = str(image), scan.outputs[channel].metadata
+            inherited = inherited_metadata(path) if scan.name in of_bids else {}
+            stripped = {"SkullStripped": True} if given.get("SkullStripped") is True else {}
+            output = preprocessed_name(entities, contrast_of(path, channel))
+            metadata = {"Sources": [_uri(path, source)], **stripped, **inherited}
+            name = scan.outputs[channel].name
+            outputs[channel] = Output(name, output, sidecar_of(output).as_posix(), metadata)
+        first = next(iter(outputs.values())).image
+        other = taken.setdefault(alike(first.rpartition("_desc-")[0]), scan)
+        if other is not scan:
+            cause = f"{scan.origin}: by its name, of the same subject and visit as {other.path}"
+            hint = "list one of them only, or prepare each to a folder of its own"
+            if contrast_of(scan.path, scan.channels[0]) != contrast_of(
+                other.path, other.channels[0]
+            ):
+                hint = "prepare one contrast at a time, each to a folder of its own"
+            raise FileError(scan.path, f"{cause} ({other.origin})", hint)
+        named.append(replace(scan, outputs=outputs))
+    return named
+
+
+def preprocessed_name(entities: Entities, suffix: str) -> str:
+    """Return the path of a prepared image, relative to the folder of the results.
+
+    Parameters
+    ----------
+    entities : of the scan.
+    suffix : what it shows.
+
+    Examples
+    --------
+    >>> preprocessed_name({"sub": "01", "ses": "1", "desc": "defaced"}, "T1w")
+    'sub-01/ses-1/anat/sub-01_ses-1_desc-preproc_T1w.nii.gz'
+    """
+    kept = {key: label for key, label in entities.items() if key not in _PROCESSED}
+    parts = [f"{key}-{label}" for key, label in kept.items()]
+    folders = [f"{key}-{kept[key]}" for key in ("sub", "ses") if key in kept]
+    return "/".join([*folders, "anat", "_".join([*parts, "desc-preproc", f"{suffix}.nii.gz"])])
+
+
+def _entities(scan: Subject) -> Entities | None:
+    """Return the entities of a scan whose name is of BIDS, and is its own; None otherwise."""
+    file = Path(scan.path).name
+    own = stem(file) == scan.output.name
+    return entities_of(file) if own else None
+
+
+def _uri(path: str, source: Path) -> str:
+    """Return the BIDS URI of a scan."""
+    try:
+        relative = os.path.relpath(os.path.abspath(path), source)  # noqa: PTH100
+    except ValueError:  # on two drives
+        relative = Path(path).name
+    return f"bids:{RAW}:{quote(os.fsencode(Path(relative).as_posix()))}"
+
+
+def _labels(names: Sequence[str], taken: set[str]) -> dict[str, str]:
+    """Return different labels of BIDS for the names of scans, whatever the order of these.
+
+    Parameters
+    ----------
+    names : of scans.
+    taken : the labels of other scans, as of `alike`.
+    """
+    taken = {*taken}
+    found: dict[str, str] = {}
+    for name in sorted(names, key=lambda name: (_plain(name) != name, name)):
+        label = _plain(name)
+        if not label or alike(label) in taken:
+            label += hashlib.sha256(name.encode(errors="surrogateescape")).hexdigest()[:_HASH]
+        taken.add(alike(label))
+        found[name] = label
+    return found
+
+
+def _plain(name: str) -> str:
+    """Return a name without all that BIDS does not allow in a label."""
+    short = name.removesuffix(ending_of(name)) or name
+    plain = normalize("NFKD", short.removeprefix("sub-"))
+    return _OTHERWISE.sub("", plain)
+
+
+# ── tables ────────────────────────────────────────────────────────────────────────────────────────
+
+Row = Mapping[str, str | None]
+Rows = Mapping[str, Row]  # by the prepared image
+
+
+def write_tables(
+    study: Study, records: Mapping[str, PreparationRecord]
+) -> tuple[list[str], list[Row]]:
+    """Write all tables; rows of other scans stay where the run was about part of a dataset.
+
+    Parameters
+    ----------
+    study : the preparation.
+    records : of the scans that did not fail, by their names.
+
+    Returns
+    -------
+    names, measured : of the tables, and the rows of that of the measures.
+    """
+    step = PrepareStep.of(study)
+    scans = [scan for scan in study.scans if scan.name in records]
+    more = sorted({name for scan in scans for name in scan.covariates})
+    several = len(study.channels) > 1
+    images = study.channels if several else ("image",)
+    columns = [name for name in _FIRST if name != "image"]
+    columns[2:2] = images
+
+    def listed(copy: bool) -> Rows:
+        found = {scan.output.image: step.prepared(scan, copy=copy) for scan in scans}
+        return {image: _listed(study, ready, images) for image, ready in found.items()}
+
+    measured = {scan.output.image: _measured(scan, records[scan.name]) for scan in scans}
+    tables: dict[str, tuple[Sequence[str], Rows]] = {
+        STUDY: ((*columns, *more), listed(False)),
+        MEASURES: (_MEASURED, measured),
+    }
+    if step.preparing.resolution is not None:
+        tables[ALIGNED] = ((*columns, *more), listed(True))
+    ours = {scan.output.image for scan in study.scans}
+    for name, (names, rows) in tables.items():
+        if study.partial and (study.folder / name).exists():
+            names, rows = tables[name] = _merged(study, name, names, rows, ours)
+        write_table(
+            study.folder / name, names, ([row.get(n) for n in names] for row in rows.values())
+        )
+    return [*tables], [*tables[MEASURES][1].values()]
+
+
+def _merged(
+    study: Study, name: str, columns: Sequence[str], rows: Rows, ours: Collection[str]
+) -> tuple[Sequence[str], Rows]:
+    """Return a table with the rows of other scans that are still there."""
+    there, lines = read_delimited(study.folder / name)
+    both = dict(rows)
+    for _, cells in lines:
+        row = dict(zip(there, cells, strict=True))
+        image = row.get("image") or row.get(study.channels[0]) or ""
+        if image not in ours and (study.folder / image).is_file():
+            both[image] = row
+    return list(dict.fromkeys((*columns, *there))), {key: both[key] for key in sorted(both)}
+
+
+def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:
+    files = {
+        **dict(zip(images, ready.images.values(), strict=True)),
+        "mask": ready.mask,
+        "lesion": ready.lesion,
+        **ready.tissues._asdict(),
+    }
+    relative = {
+        what: None
+        if source is None
+        else Path(os.path.relpath(str(source), study.folder)).as_posix()
+        for what, source in files.items()
+    }
+    return {**ready.covariates, "subject": ready.person, "site": ready.site, **relative}
+
+
+def _measured(scan: Subject, record: PreparationRecord) -> Row:
+    known = record.measures
+    tissues = known.tissues_ml or (None, None, None)
+    bias = known.field or (None, None)
+    numbers = {
+        "brain_ml": (known.brain_ml, 1),
+        "csf_ml": (tissues[0], 1),
+        "gm_ml": (tissues[1], 1),
+        "wm_ml": (tissues[2], 1),
+        "field_min": (bias[0], 3),
+        "field_max": (bias[1], 3),
+        "overlap": (known.overlap, 3),
+        "likeness": (known.likeness, 3),
+        "agreement": (known.agreement, 3),
+        "seconds": (sum(record.seconds.values()), 1),
+    }
+    return {
+        "name": scan.name,
+        "subject": scan.person,
+        "site": scan.site,
+        "mask": record.steps.get("mask"),
+        "bias_field": record.steps.get("bias field"),
+        "tissues": record.steps.get("tissues"),
+        **{name: None if v is None else f"{v:.{digits}f}" for name, (v, digits) in numbers.items()},
+        "doubts": "; ".join(doubt.kind for doubt in record.doubts) or None,
+        "image": scan.output.image,
+    }

@@ -1,0 +1,384 @@
+"""Step: work on each scan of a study whose results are kept until something they depend on changes.
+
+Preparing, fitting and normalising are steps. A step says where its records go, what its results
+depend on, and how to make them; whether they are up to date, and if not why, one function says for
+all (`look`). The run, resuming, ``--dry-run`` and the announcement of what is replaced ask it.
+
+To add a step, write such a class in a module of its own, and name it in `ndflow.study.run.MORE`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+from ndflow.doubt import Doubt
+from ndflow.errors import FileError
+from ndflow.files.fingerprints import contents, fingerprint_of
+from ndflow.files.manifest import not_ours, outputs_in
+from ndflow.files.model_files import read_model
+from ndflow.files.stream import open_file, sha256_of
+from ndflow.image.subject import Subject
+from ndflow.study.checks import Compared, compared_doubts
+from ndflow.study.distances import ScanQuantiles, SiteDistances, site_distances
+from ndflow.study.plan import Study
+from ndflow.study.tasks import Failure, Outcome, Progress, Task, run_task, run_tasks
+from ndflow.subject.results import hashes
+from ndflow.values import JSON
+
+NEW, OTHERWISE = "new", "made with another version of ndflow"
+_DAMAGED = "its record is damaged"
+_ALONE = 1.0  # seconds that the main process looks at scans by itself, about the start of a worker
+_THREADS = 4
+
+Payload = Mapping[str, JSON]  # what the file of a record holds
+
+
+class Key(NamedTuple):
+    """Everything that the results of a step depend on.
+
+    Attributes
+    ----------
+    inputs : the hashes of the files that are read, by what they are.
+    settings : what was chosen.
+    more : the rest, which is not explained to the user.
+    """
+
+    inputs: Mapping[str, Sequence[str]]
+    settings: Mapping[str, JSON]
+    more: Mapping[str, JSON] = {}
+
+    @property
+    def fingerprint(self) -> str:
+        """One hash for all of it."""
+        return fingerprint_of(inputs=self.inputs, settings=self.settings, **self.more)
+
+
+class Done(NamedTuple):
+    """What became of a scan; the results are in its files.
+
+    Attributes
+    ----------
+    kept : whether they had been made before.
+    warnings, doubts : for the user; and what to check by eye.
+    content : the hashes of its images, to find scans that are the same.
+    compared, quantiles : what is compared between the scans of a study.
+    seconds : how long it took.
+    """
+
+    kept: bool
+    warnings: tuple[str, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
+    content: tuple[str, ...] = ()
+    compared: Compared = Compared()
+    quantiles: ScanQuantiles | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Step(ABC):
+    """Work on a scan; a value, which may be sent to a worker.
+
+    Attributes
+    ----------
+    study : that the scan belongs to, without its scans.
+    name : what progress and the list of failures call it.
+    """
+
+    study: Study
+
+    name: ClassVar[str]
+
+    @classmethod
+    def of(cls, study: Study) -> Self:
+        """Return the step of a study."""
+        return cls(replace(study, scans=(), raw=None))
+
+    @property
+    def force(self) -> bool:
+        """Whether results may be replaced that somebody has changed."""
+        return self.study.options.force
+
+    @abstractmethod
+    def records(self, scan: Subject) -> list[Path]:
+        """Return where its records go."""
+
+    @abstractmethod
+    def outputs(self, scan: Subject) -> list[Path]:
+        """Return where all other files go; not every scan has all of them."""
+
+    def files(self, scan: Subject) -> Mapping[str, Sequence[str]]:
+        """Return the files that are read, by what they are."""
+        return scan.files()
+
+    @abstractmethod
+    def key(self, scan: Subject, inputs: Mapping[str, Sequence[str]]) -> Key:
+        """Return everything that the results depend on; `inputs` are the hashes of the files."""
+
+    @abstractmethod
+    def make(self, scan: Subject) -> Done:
+        """Make the results, and write them."""
+
+    def kept(self, scan: Subject, key: Key, records: Sequence[Payload]) -> Done:
+        """Return what is known about results that are up to date, from their records."""
+        doubts = dict.fromkeys(
+            Doubt.from_dict(one) for record in records for one in record.get("doubts") or ()
+        )
+        return Done(True, doubts=tuple(doubts), content=content_of(scan, key.inputs))
+
+
+def content_of(scan: Subject, inputs: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the hashes of the images of a scan, to find scans that are the same."""
+    names = scan.channels if len(scan.images) > 1 else ("image",)
+    return tuple(sha256 for name in names for sha256 in inputs.get(name, ()))
+
+
+class Look(NamedTuple):
+    """Whether the results of a step are up to date: why not; or what became of the scan."""
+
+    why: str | None
+    done: Done | None = None
+
+
+def look(step: Step, scan: Subject) -> Look:
+    """Say whether the results of a step are up to date, and if not, why."""
+    records = step.records(scan)
+    if not all(record.exists() for record in records):
+        return Look(NEW)
+    try:
+        payloads = [read_model(record).payload for record in records]
+    except FileError:
+        return Look(_DAMAGED)
+    key = step.key(scan, contents(hashes(step.files(scan))))
+    for record, payload in zip(records, payloads, strict=True):
+        if payload.get("fingerprint") != key.fingerprint:
+            return Look(_changed(payload, key) or OTHERWISE)
+        for path, sha256 in outputs_in(record).items():
+            if not path.exists():
+                return Look(f"missing: {path.name}")
+            if sha256_of(path) != sha256:
+                return Look(f"changed: {path.name}")
+    return Look(None, step.kept(scan, key, payloads))
+
+
+def _changed(payload: Payload, key: Key) -> str | None:
+    """Return which settings or files differ from those of a record, in words."""
+    was, now = payload.get("settings") or {}, key.settings
+    names = [name for name in {**was, **now} if name in now and was.get(name) != _plain(now[name])]
+    read = payload.get("sha256") or {
+        what: [file["sha256"] for file in files]
+        for what, files in (payload.get("inputs") or {}).items()
+    }
+    names += [w for w in key.inputs if [*read.get(w, ())] != [*key.inputs[w]]]
+    return f"changed: {', '.join(dict.fromkeys(names))}" if names else None
+
+
+def _plain(value: JSON) -> JSON:
+    """Return a setting as it is read back from JSON."""
+    return list(value) if isinstance(value, tuple) else value
+
+
+def do(step: Step, scan: Subject) -> Done:
+    """Make the results of a step, unless they are up to date."""
+    found = look(step, scan)
+    if found.done is not None:
+        return found.done
+    refuse_changed(step, scan)
+    for path in (*step.records(scan), *step.outputs(scan)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return step.make(scan)
+
+
+def refuse_changed(step: Step, scan: Subject) -> None:
+    """Refuse to replace a result that somebody has changed, unless it is now given as an input."""
+    if step.force:
+        return
+    listed = {path for record in step.records(scan) for path in outputs_in(record)}
+    given: set[str] | None = None
+    for record in step.records(scan):
+        own = listed & {*outputs_in(record)}
+        for path in not_ours(record, own):
+            if given is None:
+                read = contents(hashes(step.files(scan)))
+                given = {sha256 for part in read.values() for sha256 in part}
+            if sha256_of(path) not in given:
+                hint = "to keep it, copy it elsewhere; --force replaces it"
+                raise FileError(path, "changed since ndflow wrote it", hint)
+
+
+# ── many scans ────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class Pass:
+    """What a step gave for many scans.
+
+    Attributes
+    ----------
+    done : the names of the scans that did not fail.
+    kept : how many of them had been done before.
+    failures : of the others that were tried.
+    doubts : about scans that did not fail, by their names.
+    compared : what is compared between scans, by their names.
+    quantiles : of scans and their results, by their names.
+    seconds : how long each took that had not been done before.
+    """
+
+    done: set[str] = field(default_factory=set)
+    kept: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
+    compared: dict[str, Compared] = field(default_factory=dict)
+    quantiles: dict[str, ScanQuantiles] = field(default_factory=dict)
+    seconds: list[float] = field(default_factory=list)
+
+    def add(self, scan: Subject, outcome: Outcome) -> None:
+        """Note what became of a scan."""
+        if outcome.failure is not None:
+            self.failures.append(outcome.failure)
+            return
+        found: Done = outcome.result
+        self.done.add(scan.name)
+        self.kept += found.kept
+        self.compared[scan.name] = found.compared
+        if found.quantiles is not None:
+            self.quantiles[scan.name] = found.quantiles
+        if found.doubts:
+            self.doubts[scan.name] = found.doubts
+        if not found.kept:
+            self.seconds.append(found.seconds)
+
+    def all_doubts(self) -> dict[str, tuple[Doubt, ...]]:
+        """Return the doubts about scans, with those that only show in comparison with others."""
+        more = compared_doubts(self.compared)
+        return {
+            name: (*self.doubts.get(name, ()), *more.get(name, ()))
+            for name in self.compared
+            if name in self.doubts or name in more
+        }
+
+    def distances(self) -> SiteDistances | None:
+        """Return how far apart the sites are, before and after; None of fewer than two scans."""
+        sites = [self.compared[name].site for name in self.quantiles]
+        return site_distances(list(self.quantiles.values()), sites)
+
+
+def run_step(
+    step: Step | Callable[[Subject], Step],
+    scans: Sequence[Subject],
+    study: Study,
+    progress: Progress,
+    *,
+    apart: bool = False,
+) -> Pass:
+    """Do a step for many scans; one that fails is left out and reported, and the others go on.
+
+    Scans that are up to date are found by this process at first, because to start a worker may take
+    longer than the whole run.
+
+    Parameters
+    ----------
+    step : the same for all scans, or what gives that of each.
+    scans : the scans.
+    study : says how many at a time, and where.
+    progress : follows how far the run has come.
+    apart : whether even a single scan has a process of its own, which can be stopped.
+    """
+    result = Pass()
+    if not scans:
+        return result
+    step_for = (lambda _: step) if isinstance(step, Step) else step
+    stage = step_for(scans[0]).name
+    tasks = _Tasks(scans, step_for)
+    progress.begin(stage, len(tasks))
+    with closing(_outcomes(tasks, study, apart=apart)) as outcomes:
+        for scan, outcome in _without_repeats(scans, outcomes):
+            progress.step(stage, outcome)
+            result.add(scan, outcome)
+    return result
+
+
+class _Tasks(Sequence[Task]):
+    """Tasks that are made when they are handed out, because there may be many."""
+
+    def __init__(self, scans: Sequence[Subject], step_for: Callable[[Subject], Step]) -> None:
+        self._scans, self._step_for = scans, step_for
+
+    def __len__(self) -> int:
+        return len(self._scans)
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(place, slice):
+            return _Tasks(self._scans[place], self._step_for)
+        scan = self._scans[place]
+        return Task(scan.name, {"step": self._step_for(scan), "scan": scan}, scan.origin)
+
+
+def _outcomes(tasks: _Tasks, study: Study, *, apart: bool) -> Generator[Outcome, None, None]:
+    first = 0
+    if study.scheduler is None:
+        alone = _ALONE if study.jobs != 1 or apart else math.inf
+        until = time.monotonic() + alone
+        with ThreadPoolExecutor(_THREADS) as pool:
+            while first < len(tasks) and time.monotonic() < until:
+                some = [*pool.map(partial(run_task, _kept), tasks[first : first + _THREADS])]
+                fresh = _leading(some)
+                yield from some[:fresh]
+                first += fresh
+                if fresh < len(some):
+                    break
+    yield from run_tasks(
+        do,
+        tasks[first:],
+        jobs=study.jobs,
+        scheduler=study.scheduler,
+        fewest=2 if len(tasks) < 2 else 1,  # the last scan of several has a process of its own, too
+        apart=apart,
+    )
+
+
+def _kept(step: Step, scan: Subject) -> Done | None:
+    return look(step, scan).done
+
+
+def _leading(outcomes: Sequence[Outcome]) -> int:
+    """Return how many of the first outcomes are of scans that are up to date."""
+    stale = (p for p, one in enumerate(outcomes) if one.failure is not None or one.result is None)
+    return next(stale, len(outcomes))
+
+
+def _without_repeats(
+    scans: Sequence[Subject], outcomes: Iterator[Outcome]
+) -> Iterator[tuple[Subject, Outcome]]:
+    """Yield each scan with its outcome; that of one with the content of an earlier is a failure."""
+    seen: dict[tuple[str, ...], Subject] = {}
+    for scan, outcome in zip(scans, outcomes, strict=True):
+        content = outcome.result.content if outcome.failure is None else ()
+        other = seen.setdefault(content, scan) if content else scan
+        if other is scan:
+            yield scan, outcome
+            continue
+        cause = f"the same image as {other.path} ({scan.origin} and {other.origin})"
+        error = FileError(scan.path, cause, "remove one of them")
+        failure = Failure(scan.name, f"{scan.path}: {cause}", error.hint, str(error), "")
+        yield scan, Outcome(scan.name, None, failure)
+
+
+def unreadable(step: Step, scan: Subject) -> FileError | None:
+    """Return why one of the files of a scan cannot be opened; None if all can."""
+    try:
+        for names in step.files(scan).values():
+            for name in names:
+                with open_file(name):
+                    pass
+    except FileError as error:
+        return FileError(error.path, f"{error.cause} ({scan.origin})", error.hint)
+    return None
