@@ -77,8 +77,9 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
     for scan in study.scans:
         for step in steps:
             records = step.records(scan)
-            foreign += [one for one in records if one.is_file() and kind_in(one) is None]
-            if not any(one.is_file() for one in records):
+            names = {one: one.relative_to(folder).as_posix() for one in records if one.is_file()}
+            foreign += [p for p, name in names.items() if name not in ours and kind_in(p) is None]
+            if not names:
                 foreign += [path for path in step.outputs(scan) if os.path.lexists(path)]
     for path in foreign:
         raise FileError(path, "exists, and was not written by ndflow", _ELSEWHERE)
@@ -192,7 +193,8 @@ def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Fail
                 files = outputs_in(record)
                 with suppress(OSError):
                     if kind_in(record) is not None and not not_ours(record, files):
-                        for path in (record, *({*step.outputs(scan)} & {*files})):
+                        own = {path.absolute() for path in step.outputs(scan)}
+                        for path in (record, *(own & {*files})):
                             path.unlink(missing_ok=True)
 
 
