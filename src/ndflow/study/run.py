@@ -380,6 +380,7 @@ class _Run:
                 "command": tuple(self.command),
                 "versions": versions(*packages) | found,
                 "reference": study.given,
+                "mask": None if preparing else study.unmasked,
                 "outputs": dict(outputs),
                 "channels": () if preparing else study.channels,
                 "scans": len(study.scans),
