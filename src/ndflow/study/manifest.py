@@ -189,10 +189,11 @@ def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Fail
     for scan in scans:
         if scan.name in failed:
             for record in step.records(scan):
-                files = outputs_in(record)
-                with suppress(OSError):
-                    if kind_in(record) is not None and not not_ours(record, files):
-                        for path in (record, *({*step.outputs(scan)} & {*files})):
+                with suppress(OSError, FileError):
+                    read_model(record)  # not one that is damaged: that may be somebody's work
+                    files = outputs_in(record)
+                    if not not_ours(record, files):
+                        for path in (*({*step.outputs(scan)} & {*files}), record):  # that at last
                             path.unlink(missing_ok=True)
 
 
