@@ -10,6 +10,7 @@ To add a step, write such a class in a module of its own, and name it in `ndflow
 from __future__ import annotations
 
 import math
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
-from ndflow.files.manifest import not_ours, outputs_in
+from ndflow.files.manifest import outputs_in
 from ndflow.files.model_files import read_model
 from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.subject import Subject
@@ -198,20 +199,29 @@ def do(step: Step, scan: Subject) -> Done:
 
 
 def refuse_changed(step: Step, scan: Subject) -> None:
-    """Refuse to replace a result that somebody has changed, unless it is now given as an input."""
-    if step.force:
-        return
-    listed = {path for record in step.records(scan) for path in outputs_in(record)}
+    """Refuse to replace a file that no record lists, or that somebody has changed.
+
+    With `Step.force`, one that was changed may be replaced; and so may one that is now an input.
+    """
+    listed = {
+        path: sha for record in step.records(scan) for path, sha in outputs_in(record).items()
+    }
     given: set[str] | None = None
-    for record in step.records(scan):
-        own = listed & {*outputs_in(record)}
-        for path in not_ours(record, own):
-            if given is None:
-                read = contents(hashes(step.files(scan)))
-                given = {sha256 for part in read.values() for sha256 in part}
-            if sha256_of(path) not in given:
-                hint = "to keep it, copy it elsewhere; --force replaces it"
-                raise FileError(path, "changed since ndflow wrote it", hint)
+    for path in step.outputs(scan):
+        if not os.path.lexists(path):
+            continue
+        known = listed.get(path.absolute())
+        if known is None:
+            cause = "exists, and no record says that ndflow wrote it"
+            raise FileError(path, cause, "move it, or delete it to have it made again")
+        if step.force or (now := sha256_of(path)) == known:
+            continue
+        if given is None:
+            read = contents(hashes(step.files(scan)))
+            given = {sha256 for part in read.values() for sha256 in part}
+        if now not in given:
+            hint = "to keep it, copy it elsewhere; --force replaces it"
+            raise FileError(path, "changed since ndflow wrote it", hint)
 
 
 # ── many scans ────────────────────────────────────────────────────────────────────────────────────
