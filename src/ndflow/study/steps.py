@@ -10,7 +10,6 @@ To add a step, write such a class in a module of its own, and name it in `ndflow
 from __future__ import annotations
 
 import math
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
-from ndflow.files.manifest import outputs_in
+from ndflow.files.manifest import not_ours, outputs_in, unlisted
 from ndflow.files.model_files import read_model
 from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.subject import Subject
@@ -154,9 +153,8 @@ def look(step: Step, scan: Subject) -> Look:
     records = step.records(scan)
     if not all(record.exists() for record in records):
         return Look(NEW)
-    try:
-        payloads = [read_model(record).payload for record in records]
-    except FileError:
+    payloads = [payload for record in records if (payload := _read(record)) is not None]
+    if len(payloads) < len(records):
         return Look(_DAMAGED)
     key = step.key(scan, contents(hashes(step.files(scan))))
     for record, payload in zip(records, payloads, strict=True):
@@ -168,6 +166,14 @@ def look(step: Step, scan: Subject) -> Look:
             if sha256_of(path) != sha256:
                 return Look(f"changed: {path.name}")
     return Look(None, step.kept(scan, key, payloads))
+
+
+def _read(record: Path) -> Payload | None:
+    """Return what the file of a record holds; None if it is damaged."""
+    try:
+        return read_model(record).payload
+    except FileError:
+        return None
 
 
 def _changed(payload: Payload, key: Key) -> str | None:
@@ -199,29 +205,30 @@ def do(step: Step, scan: Subject) -> Done:
 
 
 def refuse_changed(step: Step, scan: Subject) -> None:
-    """Refuse to replace a file that no record lists, or that somebody has changed.
+    """Refuse to replace a file that we did not write; or a result that somebody has changed.
 
-    With `Step.force`, one that was changed may be replaced; and so may one that is now an input.
+    The latter is replaced by force, or if it is now given as an input.
     """
-    listed = {
-        path: sha for record in step.records(scan) for path, sha in outputs_in(record).items()
-    }
+    records = step.records(scan)
+    damaged = [record for record in records if record.exists() and _read(record) is None]
+    if damaged and not step.force:
+        hint = "to keep it, copy it elsewhere; --force replaces it, and what was made with it"
+        raise FileError(damaged[0], "changed since ndflow wrote it", hint)
+    if not damaged:
+        for path in unlisted(records, step.outputs(scan)):
+            hint = "move it, or choose another folder for the results"
+            raise FileError(path, "exists, and was not written by ndflow", hint)
+    if step.force:
+        return
     given: set[str] | None = None
-    for path in step.outputs(scan):
-        if not os.path.lexists(path):
-            continue
-        known = listed.get(path.absolute())
-        if known is None:
-            cause = "exists, and no record says that ndflow wrote it"
-            raise FileError(path, cause, "move it, or delete it to have it made again")
-        if step.force or (now := sha256_of(path)) == known:
-            continue
-        if given is None:
-            read = contents(hashes(step.files(scan)))
-            given = {sha256 for part in read.values() for sha256 in part}
-        if now not in given:
-            hint = "to keep it, copy it elsewhere; --force replaces it"
-            raise FileError(path, "changed since ndflow wrote it", hint)
+    for record in records:
+        for path in not_ours(record, outputs_in(record)):
+            if given is None:
+                read = contents(hashes(step.files(scan)))
+                given = {sha256 for part in read.values() for sha256 in part}
+            if sha256_of(path) not in given:
+                hint = "to keep it, copy it elsewhere; --force replaces it"
+                raise FileError(path, "changed since ndflow wrote it", hint)
 
 
 # ── many scans ────────────────────────────────────────────────────────────────────────────────────
