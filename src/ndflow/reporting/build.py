@@ -137,9 +137,10 @@ def report(
     whole(viewer, "viewer", 0, 1 << 31)
     folder, follow = Path(out), progress or Silent()
     path = folder / REPORT
-    _check_place(path, force)
     with reading([folder] if (folder / PROVENANCE).exists() else []):
-        if not studies_in(folder) and read_record(folder).is_preparation:
+        prepared = not studies_in(folder) and read_record(folder).is_preparation
+        _check_place(path, force)
+        if prepared:
             page = _prepared_page(folder, sample, follow)
         else:
             with unchanging([out]) as (run,):
