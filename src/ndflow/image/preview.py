@@ -478,16 +478,6 @@ def decode_png(content: bytes, path: AnyPath) -> tuple[Greys, dict[str, Any]]:
     return np.cumsum(rows[:, 1:], axis=1, dtype=np.uint8), note
 
 
-def is_ours(path: AnyPath) -> bool:
-    """Tell whether a file is a picture that we wrote, and complete."""
-    try:
-        with open_file(path) as file:
-            chunks = _chunks(file.read(_MOST_PIXELS))
-    except (FileError, ValueError, struct.error):
-        return False
-    return chunks.get(b"tEXt", b"").startswith(_KEYWORD) and b"IEND" in chunks
-
-
 def _rows(pixels: Greys, kind: int) -> NDArray[np.uint8]:
     """Return pixels with the filter before each row."""
     height, width = pixels.shape
