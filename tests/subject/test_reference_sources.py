@@ -95,12 +95,12 @@ def test_a_reference_knows_tissues_if_those_of_all_scans_are_known() -> None:
     shares = tissue_shares()
     maps = TissueMaps(shares["csf"], shares["gm"], shares["wm"])
     known = [source(scan, tissues=maps) for scan in SCANS]
-    models = [one.model for one in known]
+    models = [one.models[""] for one in known]
     made = average_models(models, Options())
     assert made.tissues is not None
     assert made.tissues == average_models(models[::-1], Options()).tissues
     some = [*known[:2], source(SCANS[2])]
-    assert average_models([one.model for one in some], Options()).tissues is None
+    assert average_models([one.models[""] for one in some], Options()).tissues is None
     assert lacking_tissues(["a", "b", "c"], some) == "c"
     assert lacking_tissues(["a", "b", "c"], known) is None
 
