@@ -26,8 +26,9 @@ import nibabel as nib
 import numpy as np
 
 import ndflow
-from ndflow import GaussianMixture, divergence, divergence_gradient
+from ndflow import GaussianMixture
 from ndflow.transport import QuantileMap, flow_map, match, tabulate
+from ndflow.transport.divergence import divergence, divergence_gradient
 
 LEVELS = (np.arange(199) + 0.5) / 199
 ENDS = (0.0005, 0.9995)

@@ -413,5 +413,5 @@ def test_every_damaged_byte_is_noticed_and_the_file_is_named() -> None:
 def test_a_picture_of_another_program_is_refused() -> None:
     other = io.BytesIO()
     Image.fromarray(GREYS).save(other, "png")
-    with pytest.raises(FileError, match="other.png"):
+    with pytest.raises(FileError, match=r"other\.png"):
         decode_png(other.getvalue(), "other.png")
