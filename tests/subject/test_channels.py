@@ -28,6 +28,10 @@ def results(goal: ndflow.Reference) -> dict[str, ndflow.Result]:
     return ndflow.normalise(ONE, to=goal, joint=True)
 
 
+def test_a_reference_of_images_names_their_channels(goal: ndflow.Reference) -> None:
+    assert ndflow.reference([TWO]) == goal
+
+
 def test_there_is_a_result_for_each_channel(results: dict[str, ndflow.Result]) -> None:
     assert tuple(results) == NAMES
     inside = ONE["T1w"] != 0
