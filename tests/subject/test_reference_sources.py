@@ -74,18 +74,6 @@ def test_weights_and_landmarks_belong_together() -> None:
         ndflow.reference(SCANS, weights=[1.0, 2.0])
 
 
-def test_a_mixture_has_the_landmarks_that_its_density_determines() -> None:
-    made = ndflow.reference(MIXTURES, method="nyul", landmarks=5)
-    assert made.landmarks is not None
-    rows = [
-        ndflow.transport.align(mixture)(mixture.quantile([0.01, 0.1, 0.5, 0.9, 0.99]))
-        for mixture in MIXTURES
-    ]
-    np.testing.assert_allclose(made.landmarks.values, np.mean(rows, axis=0), atol=1e-12)
-    with pytest.raises(InvalidValueError, match="holds no landmarks of hellier"):
-        ndflow.reference(MIXTURES, method="hellier")
-
-
 def source(image: Any, **parts: Any) -> Any:
     scan = Subject(image, **parts)
     return read_source(scan, options=Options())
