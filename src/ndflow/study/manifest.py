@@ -72,7 +72,8 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
     for source in (study.table, study.given):
         if source is not None and os.path.realpath(source) in map(os.path.realpath, tops):
             raise FileError(source, "lies where the study writes a file of that name", _ELSEWHERE)
-    foreign = [path for path in tops if before is None and not study.partial and path.is_file()]
+    ours = before is not None or kind_in(folder / PROVENANCE) == StudyRecord.kind  # or damaged
+    foreign = [path for path in tops if not ours and not study.partial and path.is_file()]
     for scan in study.scans:
         for step in steps:
             records = step.records(scan)
