@@ -133,6 +133,25 @@ def test_channels_that_are_functions_of_each_other_are_refused() -> None:
         ndflow.fit({"T1w": ONE["T1w"], "twice": 2 * ONE["T1w"]}, joint=True)
 
 
+def test_a_study_of_channels_together_is_run_from_python(tmp_path: Path) -> None:
+    scans = [save_channels(tmp_path, seed, correlation=0.1 * seed) for seed in range(3)]
+    rows = [NAMES, *([str(scan[name]) for name in NAMES] for scan in scans)]
+    table, out = tmp_path / "t.tsv", tmp_path / "out"
+    table.write_text("".join("\t".join(row) + "\n" for row in rows))
+    how: Any = {"channels": NAMES, "joint": True, "report": False}
+    assert ndflow.cohort(table, out, **how)[:3] == (3, 0, [])
+    assert ndflow.cohort(table, out, **how)[:3] == (3, 3, [])
+    assert ndflow.verify(out).findings == ()
+    reference = ndflow.load(out / "reference.json")
+    assert reference.channel_names == NAMES
+    assert len([*(out / "images").iterdir()]) == 6
+    with pytest.raises(ndflow.FileError, match="effective_count .*--force"):
+        ndflow.cohort(table, out, effective_count=500, **how)
+    for wrong in ({"channels": NAMES}, {"channels": "T1w", "joint": True}):
+        with pytest.raises(ndflow.InvalidValueError, match="joint"):
+            ndflow.cohort(table, tmp_path / "new", **wrong)
+
+
 WRONG = {
     "there is one image only": lambda goal: ndflow.normalise(ONE["T1w"], goal, joint=True),
     "joint is for several channels": lambda goal: ndflow.fit(ONE["T1w"], joint=True),
