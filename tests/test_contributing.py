@@ -1,4 +1,4 @@
-"""A method that is added as CONTRIBUTING.md says works everywhere, and nothing else is touched."""
+"""A method and a step that are added as CONTRIBUTING.md says work; nothing else is touched."""
 
 import json
 import os
@@ -21,25 +21,36 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 NAME = "percentile"
 
 
+def blocks(title: str) -> list[str]:
+    """Return the Python that a section shows: a module, and what names it."""
+    _, _, section = TEXT.partition(f"## {title}\n")
+    section, _, _ = section.partition("\n## ")
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package with the module and the line that CONTRIBUTING.md shows."""
-    _, _, section = TEXT.partition("## Add a method\n")
-    section, _, _ = section.partition("\n## ")
-    module, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
-    assert len(module.splitlines()) <= 50
+    """A copy of the package with the modules and the lines that CONTRIBUTING.md shows."""
     folder = tmp_path_factory.mktemp("package")
     copy = folder / "ndflow"
     shutil.copytree(
         ndflow.__path__[0], copy, ignore=shutil.ignore_patterns("__pycache__", ".mypy_cache")
     )
+    module, line = blocks("Add a method")
     (copy / "methods" / f"{NAME}.py").write_text(module, encoding="utf-8")
-    registry = copy / "options.py"
     table = "METHODS = {  # name: module\n"
-    before = registry.read_text(encoding="utf-8")
-    assert table in before
-    registry.write_text(before.replace(table, table + line), encoding="utf-8")
+    replace_once(copy / "options.py", table, table + line)
+    module, line = blocks("Add a step")
+    (copy / "study" / "quartile_step.py").write_text(module, encoding="utf-8")
+    named = f"from ndflow.study.quartile_step import QuartileStep\n\n{line}"
+    replace_once(copy / "study" / "run.py", "MORE: tuple[type[Step], ...] = ()\n", named)
     return folder
+
+
+def replace_once(path: Path, old: str, new: str) -> None:
+    before = path.read_text(encoding="utf-8")
+    assert before.count(old) == 1
+    path.write_text(before.replace(old, new), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -115,6 +126,36 @@ def test_the_new_method_works_in_every_command(package: Path, scans: Path) -> No
     assert "scaled linearly by their 1st and 99th percentiles" in page
     typed(package, "evaluate", out, "--permutations", 0, "--trees", 2)
     assert (out / "evaluation" / "evaluation.json").exists()
+
+
+def test_the_new_step_is_resumed_rehearsed_and_verified_like_all_others(
+    package: Path, scans: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out"
+    study = ("cohort", scans / "table.tsv", out, "--no-report")
+    typed(package, *study)
+    for number in range(4):
+        voxels = voxels_of(out / "images" / f"s{number}.nii.gz")
+        found = [*map(float, (out / "quartiles" / f"s{number}.tsv").read_text().split("\t"))]
+        expected = np.percentile(voxels[voxels != 0], [25, 50, 75])
+        np.testing.assert_allclose(found, expected, rtol=1e-4)
+    typed(package, "verify", out)
+    table = out / "quartiles" / "s1.tsv"
+    (out / "quartiles" / "s0.tsv").unlink()
+    written = table.stat().st_mtime_ns
+    plan = in_the_copy(package, "-m", "ndflow", *study, "--dry-run")
+    assert "missing: s0.tsv" in plan.stdout + plan.stderr
+    typed(package, *study)
+    assert (out / "quartiles" / "s0.tsv").exists()
+    assert table.stat().st_mtime_ns == written  # kept
+    table.write_text("edited", encoding="utf-8")
+    assert "s1.tsv" in in_the_copy(package, "-m", "ndflow", "verify", out).stdout
+    refused = in_the_copy(package, "-m", "ndflow", *study)
+    assert refused.returncode == 1
+    assert "s1.tsv: changed since ndflow wrote it" in refused.stderr
+    assert table.read_text(encoding="utf-8") == "edited"
+    typed(package, *study, "--force")
+    assert table.read_text(encoding="utf-8") != "edited"
 
 
 def test_help_and_refusals_know_the_new_method(package: Path, scans: Path) -> None:
