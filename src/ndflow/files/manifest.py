@@ -34,21 +34,21 @@ def list_outputs(
 ) -> None:
     """Write a record whose files are complete, but have not got their names yet.
 
-    Files of the same names that an earlier record lists are removed once all is on the disc. Then
-    the record gets its name, and after it the files.
+    Files of the same names that an earlier record lists are removed once all is on the disc, if
+    they may be replaced. Then the record gets its name, and after it the files.
 
     Parameters
     ----------
     pending : gives the files their names when it is closed.
     record, content : where the record goes, and what it says.
     outputs : the files that it lists.
-    force : whether a record that is there already may be replaced.
+    force : whether what is there already may be replaced.
     """
     file = pending.enter_context(new_file(record, force=force))  # the last, so named first
     file.write(content)
     sync(file)
-    for path in outputs:
-        path.unlink(missing_ok=True)
+    for path in outputs if force else ():
+        Path(os.path.realpath(path)).unlink(missing_ok=True)
 
 
 def outputs_in(record: Path) -> dict[Path, str]:
