@@ -64,7 +64,6 @@ from ndflow.study.finished import (
     page_fingerprint,
     preparation_of,
     results_fingerprint,
-    studies_in,
     unchanging,
 )
 from ndflow.study.manifest import read_record, refuse_foreign_page
@@ -138,7 +137,7 @@ def report(
     folder, follow = Path(out), progress or Silent()
     path = folder / REPORT
     _check_place(path, force)
-    if not studies_in(folder) and read_record(folder).is_preparation:
+    if read_record(folder).is_preparation:
         with reading([folder]):
             page = _prepared_page(folder, sample, follow)
             fingerprint = page_fingerprint(folder)
