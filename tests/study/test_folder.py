@@ -35,7 +35,9 @@ OURS = (
 
 
 def scans(*names: str) -> list[Subject]:
-    return named_scans([Subject(f"/in/{name}.nii", origin=f"row {n}") for n, name in enumerate(names)])
+    return named_scans(
+        [Subject(f"/in/{name}.nii", origin=f"row {n}") for n, name in enumerate(names)]
+    )
 
 
 def failed(*names: str) -> list[Failure]:

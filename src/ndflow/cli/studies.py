@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +16,13 @@ from ndflow.cli.report_page import PageOutcome, write_page
 from ndflow.cli.run import ProgressDisplay, command_line, print_rehearsed
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.manifest import not_ours, outputs_in, relative_outputs
+from ndflow.files.manifest import (
+    list_outputs,
+    not_ours,
+    outputs_in,
+    relative_outputs,
+    write_pending,
+)
 from ndflow.files.model_files import kind_in
 from ndflow.files.outputs import make_folder, refuse_given_twice
 from ndflow.image.subject import ANY_CHANNEL, Subject
@@ -183,32 +189,28 @@ def _write_shared(out: Path, studies: Mapping[str, Study], run: Run) -> int:
     """Write the references of all channels to one file, and the report about all of them."""
     code, lines = 0, []
     try:
-        record = out / PROVENANCE
-        outputs = {path: sha for path, sha in outputs_in(record).items() if path.exists()}
-        shared: dict[Path, ReferenceModels] = {}
+        references = {}
         for name in _shared_names([*studies.values()]):
             known = {
                 channel: ReferenceModel.read(study.folder / name)
                 for channel, study in studies.items()
                 if (study.folder / name).exists()
             }
-            path, sha256 = (out / name).absolute(), None
             if len(known) == len(studies):
-                shared[path] = ReferenceModels(tuple(known), known)
-                sha256 = hashlib.sha256(shared[path].content()).hexdigest()
-            if outputs.pop(path, sha256) != sha256:
-                path.unlink(missing_ok=True)
-            if sha256 is not None:
-                outputs[path] = sha256
+                references[out / name] = ReferenceModels(tuple(known), known).content()
         done = tuple(
             n for n, s in studies.items() if kind_in(s.folder / PROVENANCE) == StudyRecord.kind
         )
-        StudiesRecord(done, relative_outputs(record, outputs)).write(record, force=True)
-        for path, model in shared.items():  # which are ours, because the record lists them
-            model.write_if_changed(path)
-        path = (out / reference_name(None)).absolute()
-        if path in outputs:
-            lines.append(f"wrote {shown_path(path)}, the references of {listed([*studies])}")
+        record = out / PROVENANCE
+        with ExitStack() as pending:
+            written = {p: write_pending(pending, p, part) for p, part in references.items()}
+            earlier = outputs_in(record)
+            page = {p: sha256 for p, sha256 in earlier.items() if p.name == REPORT}
+            full = StudiesRecord(done, relative_outputs(record, page | written))
+            list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
+        if out / reference_name(None) in references:
+            path = shown_path(out / reference_name(None))
+            lines.append(f"wrote {path}, the references of {listed([*studies])}")
         if run.report and done and find_spec("jinja2") is not None:
             from ndflow.reporting.build import write_channel_index
 
