@@ -51,7 +51,8 @@ def made_from(cohort: Path) -> tuple[Reference, dict[str, Any]]:
     chosen = people(cohort)
     counts = {site: sum(row["site"] == site for row in chosen) for site in SITES}
     models = [
-        read_source(scan_of(cohort, row["participant_id"]), options=OPTIONS).model for row in chosen
+        read_source(scan_of(cohort, row["participant_id"]), options=OPTIONS).models[""]
+        for row in chosen
     ]
     reference = average_models(
         models,

@@ -58,12 +58,22 @@ WRONG = {
     f"{JOINT} --tissue-maps csf=a.nii gm=a.nii wm=a.nii": r"--joint with --tissue-maps: ",
     f"{JOINT} --dtype uint8": r"uint8 ends at 255",
     # references
-    "reference {joint1} {separate2} -o {out}.json": r"{separate2}: .*by themselves, but {joint1} .*joint",
-    "reference {separate1} {joint2} -o {out}.json": r"{joint2}: .*joint.*, but {separate1} .*by themselves",
+    "reference {joint1} {separate2} -o {out}.json": (
+        r"{separate2}: .*by themselves, but {joint1} .*joint"
+    ),
+    "reference {separate1} {joint2} -o {out}.json": (
+        r"{joint2}: .*joint.*, but {separate1} .*by themselves"
+    ),
     "reference {separate1} {T1w} -o {out}.json": r"{T1w}: holds one channel, but {separate1} ",
-    "reference {single1} {joint1} -o {out}.json": r"{joint1}: .*joint.*, but {single1} holds one channel",
-    "reference {single1} --joint -o {out}.json": r"{single1}: not a joint density; .*ndflow fit T1w=FILE FLAIR=FILE --joint",
-    "reference {separate1} --joint -o {out}.json": r"{separate1}: not a joint density; leave out --joint",
+    "reference {single1} {joint1} -o {out}.json": (
+        r"{joint1}: .*joint.*, but {single1} holds one channel"
+    ),
+    "reference {single1} --joint -o {out}.json": (
+        r"{single1}: not a joint density; .*ndflow fit T1w=FILE FLAIR=FILE --joint"
+    ),
+    "reference {separate1} --joint -o {out}.json": (
+        r"{separate1}: not a joint density; leave out --joint"
+    ),
     "reference {joint1} {swapped} -o {out}.json": r"{joint1}: its channels .*, in this order",
     "reference {joint1} --set average=quantile -o {out}.json": r"--set average=quantile is for one",
     "reference {joint1} --method nyul -o {out}.json": r"--method nyul looks at one channel",
