@@ -64,7 +64,6 @@ from ndflow.study.finished import (
     page_fingerprint,
     preparation_of,
     results_fingerprint,
-    studies_in,
     unchanging,
 )
 from ndflow.study.manifest import read_record, refuse_foreign_page

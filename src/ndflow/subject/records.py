@@ -297,6 +297,22 @@ class StudyRecord(FileRecord):
 
 
 @dataclass(frozen=True)
+class StudiesRecord(FileRecord):
+    """What lies at the top of a folder with a study of each of several channels.
+
+    Attributes
+    ----------
+    channels : whose studies are in folders of these names.
+    outputs : the files beside these folders, see `ndflow.files.manifest`.
+    """
+
+    kind: ClassVar[str] = "studies"
+
+    channels: tuple[str, ...]
+    outputs: dict[str, str]
+
+
+@dataclass(frozen=True)
 class EvaluationRecord(FileRecord):
     """What was compared, and how.
 

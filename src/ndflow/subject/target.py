@@ -321,6 +321,9 @@ def check_channels(names: Sequence[str], known: Sequence[str], path: object) -> 
     """
     if tuple(names) == tuple(known) or (len(names) == len(known) and {*known} == {ANY_CHANNEL}):
         return
+    if len(names) == len(known) == 1:
+        cause = f"made of {known[0]} images, but these are {names[0]}"
+        raise FileError(path, cause, f"use one of {names[0]}")
     missing = [name for name in known if name not in names]
     extra = [name for name in names if name not in known]
     order = " ".join(f"{name}=FILE" for name in known)
