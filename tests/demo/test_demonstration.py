@@ -17,8 +17,8 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.study.distances import SiteDistances
-from ndflow.study.run import Summary
 from ndflow.study.plan import Study
+from ndflow.study.run import Summary
 from ndflow.study.table import read_table
 from ndflow.study.tasks import Failure
 
@@ -179,7 +179,7 @@ def test_a_scan_that_fails_stops_the_demonstration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = Failure("Ashford-01_T1w", "no", "", "Ashford-01_T1w: the disc is on fire", "")
-    monkeypatch.setattr(demonstration, "run_cohort", lambda *_, **__: Summary(0, 0, [failure]))
+    monkeypatch.setattr(demonstration, "run_study", lambda *_, **__: Summary(0, 0, [failure]))
     with pytest.raises(InvalidValueError, match="the disc is on fire"):
         run_demo(tmp_path / "out", Recorded(), jobs=1, command=[], resolution=8.0, subjects=1)
 
