@@ -27,7 +27,8 @@ import numpy as np
 
 import ndflow
 from ndflow import GaussianMixture, divergence, divergence_gradient
-from ndflow.transport import QuantileMap, flow_map, match, tabulate
+from ndflow.transport import QuantileMap, match, tabulate
+from ndflow.transport.normalising_map import flow_map
 
 LEVELS = (np.arange(199) + 0.5) / 199
 ENDS = (0.0005, 0.9995)

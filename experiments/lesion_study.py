@@ -27,7 +27,8 @@ from ndflow.image.read import read_volume
 from ndflow.methods.base import DensityModel, method_of
 from ndflow.options import Options
 from ndflow.population import Landmarks, reference
-from ndflow.transport import IntensityMap, align, align_and_match, flow_map
+from ndflow.transport import IntensityMap, align
+from ndflow.transport.normalising_map import align_and_match, flow_map
 
 SHARES = (0.0, 0.01, 0.03, 0.06)
 KINDS = ("bright", "dark")

@@ -16,7 +16,7 @@ PROGRAM = """
 import hashlib, json
 import numpy as np
 import ndflow
-from ndflow.density import condensed, trimmed
+from ndflow.density.condense import condensed, trimmed
 
 def checksum(*items):
     digest = hashlib.sha256()

@@ -203,7 +203,6 @@ def test_numbers_that_come_from_numpy_can_be_stored() -> None:
     for value in (
         LinearTails(SHIFT, np.float32(0.0), np.int64(1)),
         Flow(MIXTURE, MIXTURE, np.int64(2)),
-        Status(np.bool_(True), np.int64(3), "done"),
     ):
         assert through_json(value) == value
 
@@ -235,9 +234,9 @@ def test_missing_and_unknown_entries_are_named(value: Value) -> None:
         if not (f.default is f.default_factory is dataclasses.MISSING)
     }
     for name in data.keys() - {"type"} - optional:
-        with pytest.raises(ndflow.InvalidValueError, match=f"missing or unknown entries: {name}"):
+        with pytest.raises(ndflow.InvalidValueError, match=f"it has no '{name}'"):
             type(value).from_dict({key: item for key, item in data.items() if key != name})
-    with pytest.raises(ndflow.InvalidValueError, match="missing or unknown entries: extra"):
+    with pytest.raises(ndflow.InvalidValueError, match="unknown entries: extra"):
         type(value).from_dict(data | {"extra": 1})
 
 

@@ -23,10 +23,6 @@ def test_every_public_name_exists_and_says_what_it_is(name: str) -> None:
     assert not text.startswith(f"{name}(")  # what a dataclass or named tuple writes by itself
 
 
-def test_names_are_listed_once_and_in_order() -> None:
-    assert ndflow.__all__ == sorted(set(ndflow.__all__))
-
-
 def test_the_list_is_what_editors_and_type_checkers_see() -> None:
     # Names come when they are used; those for people who read the source are imported for them.
     tree = ast.parse(inspect.getsource(ndflow))

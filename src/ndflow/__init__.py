@@ -31,109 +31,64 @@ from typing import TYPE_CHECKING
 from ndflow._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from ndflow import density, population, transport
-    from ndflow.density import Fit, GaussianMixture, Histogram, histogram
-    from ndflow.errors import DegenerateDataError, FileError, InvalidValueError, NdflowError
-    from ndflow.evaluation.save import Evaluation, evaluate
-    from ndflow.population import Reference
-    from ndflow.reporting.build import report
-    from ndflow.reporting.cohort import cohort, prepare
-    from ndflow.study.manifest import Verification, verify
-    from ndflow.study.run import Summary
-    from ndflow.subject.apply import apply
-    from ndflow.subject.fit import fit
-    from ndflow.subject.model_files import load, save
-    from ndflow.subject.normalise import normalise, normalize
-    from ndflow.subject.reference import reference
-    from ndflow.subject.results import Result
-    from ndflow.subject.target import builtin_reference
-    from ndflow.transport import Affine, Chain, IntensityMap, normalising_map
+    from ndflow import density as density
+    from ndflow import population as population
+    from ndflow import transport as transport
+    from ndflow.density import Fit as Fit
+    from ndflow.density import GaussianMixture as GaussianMixture
+    from ndflow.density import Histogram as Histogram
+    from ndflow.density import histogram as histogram
+    from ndflow.errors import DegenerateDataError as DegenerateDataError
+    from ndflow.errors import FileError as FileError
+    from ndflow.errors import InvalidValueError as InvalidValueError
+    from ndflow.errors import NdflowError as NdflowError
+    from ndflow.evaluation.save import Evaluation as Evaluation
+    from ndflow.evaluation.save import evaluate as evaluate
+    from ndflow.population import Reference as Reference
+    from ndflow.reporting.build import report as report
+    from ndflow.reporting.cohort import cohort as cohort
+    from ndflow.reporting.cohort import prepare as prepare
+    from ndflow.study.manifest import Verification as Verification
+    from ndflow.study.manifest import verify as verify
+    from ndflow.study.run import Summary as Summary
+    from ndflow.subject.apply import apply as apply
+    from ndflow.subject.fit import fit as fit
+    from ndflow.subject.model_files import load as load
+    from ndflow.subject.model_files import save as save
+    from ndflow.subject.normalise import normalise as normalise
+    from ndflow.subject.normalise import normalize as normalize
+    from ndflow.subject.reference import reference as reference
+    from ndflow.subject.results import Result as Result
+    from ndflow.subject.target import builtin_reference as builtin_reference
+    from ndflow.transport import Affine as Affine
+    from ndflow.transport import Chain as Chain
+    from ndflow.transport import IntensityMap as IntensityMap
+    from ndflow.transport import normalising_map as normalising_map
 
 # Where each public name lives. It is imported when it is first used, so that a program that needs
 # no files, or a command that needs no mathematics, does not wait for them.
 _HOMES = {
-    "density": (
-        "Fit",
-        "GaussianMixture",
-        "Histogram",
-        "histogram",
-    ),
-    "errors": (
-        "DegenerateDataError",
-        "FileError",
-        "InvalidValueError",
-        "NdflowError",
-    ),
-    "evaluation.save": (
-        "Evaluation",
-        "evaluate",
-    ),
+    "density": ("Fit", "GaussianMixture", "Histogram", "histogram"),
+    "errors": ("DegenerateDataError", "FileError", "InvalidValueError", "NdflowError"),
+    "evaluation.save": ("Evaluation", "evaluate"),
     "population": ("Reference",),
     "reporting.build": ("report",),
     "reporting.cohort": ("cohort", "prepare"),
+    "study.manifest": ("Verification", "verify"),
     "study.run": ("Summary",),
-    "study.manifest": (
-        "Verification",
-        "verify",
-    ),
     "subject.apply": ("apply",),
     "subject.fit": ("fit",),
-    "subject.model_files": (
-        "load",
-        "save",
-    ),
-    "subject.normalise": (
-        "normalise",
-        "normalize",
-    ),
+    "subject.model_files": ("load", "save"),
+    "subject.normalise": ("normalise", "normalize"),
     "subject.reference": ("reference",),
     "subject.results": ("Result",),
     "subject.target": ("builtin_reference",),
-    "transport": (
-        "Affine",
-        "Chain",
-        "IntensityMap",
-        "normalising_map",
-    ),
+    "transport": ("Affine", "Chain", "IntensityMap", "normalising_map"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _ROOMS = ("density", "population", "transport")
 
-__all__ = [
-    "Affine",
-    "Chain",
-    "DegenerateDataError",
-    "Evaluation",
-    "FileError",
-    "Fit",
-    "GaussianMixture",
-    "Histogram",
-    "IntensityMap",
-    "InvalidValueError",
-    "NdflowError",
-    "Reference",
-    "Result",
-    "Summary",
-    "Verification",
-    "apply",
-    "builtin_reference",
-    "cohort",
-    "density",
-    "evaluate",
-    "fit",
-    "histogram",
-    "load",
-    "normalise",
-    "normalising_map",
-    "normalize",
-    "population",
-    "prepare",
-    "reference",
-    "report",
-    "save",
-    "transport",
-    "verify",
-]
+__all__ = [*_ROOMS, *_HOME_OF]
 
 
 def __getattr__(name: str) -> object:

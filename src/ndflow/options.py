@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import Field, asdict, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from functools import cache
 from numbers import Real
 from typing import (
@@ -62,15 +62,7 @@ Step = Literal["read", "fit", "average", "match", "write"]
 F = TypeVar("F", bound=Callable[..., object])
 
 
-def _option(
-    default: Any,
-    text: str,
-    step: Step,
-    *,
-    by_preset: bool = False,
-    expert: bool = False,
-    metavar: str | None = None,
-) -> Any:
+def _option(default: Any, text: str, step: Step, **more: bool | str) -> Any:
     """Return the field of an option.
 
     Parameters
@@ -78,20 +70,11 @@ def _option(
     default : where neither the user nor a preset decides.
     text : its explanation.
     step : the step of the work that it belongs to.
-    by_preset : whether a preset decides it.
-    expert : whether it is typed as ``--set NAME=VALUE``.
-    metavar : what stands for its value in the help.
+    more : ``by_preset``, whether a preset decides it; ``expert``, whether it is typed as ``--set
+        NAME=VALUE``; and ``metavar``, what stands for its value in the help.
     """
-    return field(
-        default=default,
-        metadata={
-            "text": text,
-            "step": step,
-            "by_preset": by_preset,
-            "expert": expert,
-            "metavar": metavar,
-        },
-    )
+    usual = {"by_preset": False, "expert": False, "metavar": None}
+    return field(default=default, metadata={"text": text, "step": step} | usual | more)
 
 
 @dataclass(frozen=True)
@@ -204,9 +187,7 @@ class Options:
         "float32", "The data type of the result, such as int16.", "write", metavar="TYPE"
     )
     force: bool = _option(
-        False,
-        "Replace results of ndflow that exist already, never other files.",
-        "write",
+        False, "Replace results of ndflow that exist already, never other files.", "write"
     )
     max_bytes: int = _option(
         4 << 30,
@@ -219,37 +200,33 @@ class Options:
     def __post_init__(self) -> None:
         """Validate each option; whether the method uses it, the method says."""
         _check_choices(self)
-        _set(self, balance=_words("balance", self.balance), freeze=_words("freeze", self.freeze))
+        for name in ("effective_count", "max_bytes"):
+            value = getattr(self, name)
+            _require(_is_number(value) and value > 0, name, "a positive number", value)
+        least = _is_number(self.regularisation) and self.regularisation >= 0
+        _require(least, "regularisation", "0 or a positive number", self.regularisation)
+        count = isinstance(self.landmarks, int) and 2 <= self.landmarks <= 1000
+        _require(count, "landmarks", "2 to 1000", self.landmarks)
+        _require(isinstance(self.force, bool), "force", "True or False", self.force)
         _set(
             self,
-            effective_count=_number("effective_count", self.effective_count, above=0),
-            regularisation=_number("regularisation", self.regularisation, least=0),
-            max_bytes=int(_number("max_bytes", self.max_bytes, above=0)),
+            balance=_words("balance", self.balance),
+            freeze=_words("freeze", self.freeze),
+            effective_count=float(self.effective_count),
+            regularisation=float(self.regularisation),
+            max_bytes=int(self.max_bytes),
         )
-        if not isinstance(self.force, bool):
-            raise InvalidValueError(f"force must be True or False, not {self.force!r}")
-        if isinstance(self.landmarks, bool) or not (
-            isinstance(self.landmarks, int) and 2 <= self.landmarks <= 1000
-        ):
-            raise InvalidValueError(f"landmarks must be 2 to 1000, not {self.landmarks!r}")
         if self.range is not None:
-            _set(self, range=self._checked_range())
-
-    def _checked_range(self) -> tuple[float, float]:
-        try:
-            low, high = self.range  # type: ignore[misc]
-        except (TypeError, ValueError):
-            raise InvalidValueError(f"range must be a pair, not {self.range!r}") from None
-        if not (is_number(low) and is_number(high) and low < high):
-            raise InvalidValueError(f"range must rise from LOW to HIGH, not {low!r} to {high!r}")
-        if self.scale is not None:
-            raise InvalidValueError("range and scale both choose the units; give one of them")
-        return float(low), float(high)
+            ends = tuple(self.range) if isinstance(self.range, Iterable) else ()
+            rises = len(ends) == 2 and all(map(_is_number, ends)) and ends[0] < ends[1]
+            _require(rises, "range", "two numbers, from LOW to HIGH", self.range)
+            if self.scale is not None:
+                raise InvalidValueError("range and scale both choose the units; give one of them")
+            _set(self, range=tuple(map(float, ends)))
 
     def of(self, *steps: Step) -> dict[str, Any]:
         """Return the options that belong to some steps, for a record or a fingerprint."""
-        chosen = asdict(self)
-        return {one.name: chosen[one.name] for one in options_of(*steps)}
+        return {one.name: getattr(self, one.name) for one in options_of(*steps)}
 
 
 @dataclass(frozen=True)
@@ -282,13 +259,12 @@ class Preparing:
     def __post_init__(self) -> None:
         """Validate."""
         _check_choices(self)
-        if self.space == "own" and self.resolution is not None:
-            raise InvalidValueError("resolution is that of copies; choose space MNI as well")
         if self.space == "MNI":
             size = 2.0 if self.resolution is None else self.resolution
-            if not (is_number(size) and 0.5 <= size <= 8):
-                raise InvalidValueError(f"resolution must be 0.5 to 8 mm, not {size!r}")
+            _require(_is_number(size) and 0.5 <= size <= 8, "resolution", "0.5 to 8 mm", size)
             _set(self, resolution=float(size))
+        elif self.resolution is not None:
+            raise InvalidValueError("resolution is that of copies; choose space MNI as well")
 
 
 class Keywords(TypedDict, total=False):
@@ -374,17 +350,13 @@ def _parsed(one: Field[Any], value: str) -> Any:
     """Return the value of an expert setting from a word."""
     if isinstance(one.default, tuple):
         return tuple(value.split(","))
-    if isinstance(one.default, int | float):
-        try:
-            number = float(value)
-        except ValueError:
-            raise InvalidValueError(f"{one.name} must be a number, not {value!r}") from None
-        if isinstance(one.default, float):
-            return number
-        if not number.is_integer():
-            raise InvalidValueError(f"{one.name} must be a whole number, not {value!r}")
-        return int(number)
-    return value
+    if not isinstance(one.default, int | float):
+        return value
+    try:
+        number = float(value)
+    except ValueError:
+        raise InvalidValueError(f"{one.name} must be a number, not {value!r}") from None
+    return int(number) if isinstance(one.default, int) and number.is_integer() else number
 
 
 def documented(*steps: Step) -> Callable[[F], F]:
@@ -408,8 +380,7 @@ def documented(*steps: Step) -> Callable[[F], F]:
             for one in found
         ]
         function.__signature__ = signature.replace(parameters=[*own, *more])  # type: ignore[attr-defined]
-        text = inspect.getdoc(function) or ""
-        before, section, after = text.partition("Returns\n-------")
+        before, section, after = (inspect.getdoc(function) or "").partition("Returns\n-------")
         lines = [f"{one.name} : {sentence(one)}" for one in found]
         function.__doc__ = f"{before.rstrip()}\n" + "\n".join(lines) + f"\n\n{section}{after}"
         return function
@@ -423,8 +394,8 @@ def sentence(one: Field[Any]) -> str:
     return f"{text} Default: what the preset says." if one.metadata["by_preset"] else text
 
 
-def is_number(value: object) -> bool:
-    """Tell whether a value is a finite real number."""
+def _is_number(value: object) -> bool:
+    """Whether a value is a finite real number."""
     return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
 
 
@@ -443,25 +414,21 @@ def choices_of(kind: type[Any]) -> dict[str, tuple[object, ...]]:
 def _check_choices(settings: Options | Preparing) -> None:
     kind: Any = type(settings)
     for name, allowed in choices_of(kind).items():
-        if (value := getattr(settings, name)) not in allowed:
-            listed = ", ".join(repr(choice) for choice in allowed)
-            raise InvalidValueError(f"{name} must be one of {listed}, not {value!r}")
+        value, listed = getattr(settings, name), ", ".join(map(repr, allowed))
+        _require(value in allowed, name, f"one of {listed}", value)
 
 
 def _words(name: str, value: object) -> tuple[str, ...]:
-    words = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else None
-    if words is None or not all(isinstance(one, str) and one for one in words):
-        raise InvalidValueError(f"{name} must be a list of words, not {value!r}")
+    words = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ("",)
+    _require(all(isinstance(one, str) and one for one in words), name, "a list of words", value)
     if len({*words}) < len(words):
         raise InvalidValueError(f"{name}: {' '.join(words)}: the same twice; leave one out")
     return words
 
 
-def _number(name: str, value: Any, *, least: float = -math.inf, above: float = -math.inf) -> float:
-    if not (is_number(value) and value >= least and value > above):
-        kind = "a positive number" if above == 0 else "0 or a positive number"
-        raise InvalidValueError(f"{name} must be {kind}, not {value!r}")
-    return float(value)
+def _require(holds: bool, name: str, wanted: str, value: object) -> None:
+    if not holds:
+        raise InvalidValueError(f"{name} must be {wanted}, not {value!r}")
 
 
 def _set(settings: Options | Preparing, **values: Any) -> None:

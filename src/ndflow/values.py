@@ -1,11 +1,17 @@
-"""Domain values: frozen, validated on construction, unchanged by a round trip through JSON.
+"""Domain values and records: frozen, checked where they are made, unchanged by JSON.
 
-A domain type derives from `Value` and is decorated with
-``@dataclass(frozen=True, eq=False, repr=False)``: equality and repr come from `Value`. Its
-``__post_init__`` converts its arguments to read-only arrays with `real_array` and rejects what
-makes no sense, so that no other code has to check again. `Value.to_dict` writes plain lists and
-numbers, and JSON keeps every digit of a double, so that
-``from_dict(json.loads(json.dumps(v.to_dict()))) == v`` holds to the last bit.
+A `Record` is a frozen dataclass: what a file says about how it was made. `Record.to_dict` gives
+what JSON can hold and leaves out what is None; `Record.from_dict` rebuilds the record from the
+types of its fields. Keys that a record does not know are ignored, so that files of a later minor
+version can be read; a field without a default must be there, and each must have the type that it
+claims.
+
+A domain type derives from `Value`, a record that holds arrays, and is decorated with
+``@dataclass(frozen=True, eq=False, repr=False)``. Its ``__post_init__`` converts its arguments to
+read-only arrays with `real_array` and rejects what makes no sense, so that no other code has to
+check again. Its dictionary names its type, and has no other entries than its fields. JSON keeps
+every digit of a double, so that ``from_dict(json.loads(json.dumps(v.to_dict()))) == v`` holds to
+the last bit.
 """
 
 from __future__ import annotations
@@ -14,9 +20,10 @@ import dataclasses
 import operator
 import os
 import reprlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from types import UnionType
-from typing import Any, ClassVar, Self, Union, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,11 +35,42 @@ FloatArray = NDArray[np.float64]
 _MAX_DEPTH = 32  # of nested values; only a hostile file goes deeper
 
 
-class Value:
-    """Base of frozen dataclasses that hold arrays: equality, a dictionary form and a short repr."""
+JSON = Any  # text, numbers, booleans, None, and lists and dictionaries of them
+
+
+class Record:
+    """A frozen dataclass that goes to JSON and back."""
+
+    def to_dict(self) -> dict[str, JSON]:
+        """Return the record as JSON can hold it, without the fields that are None."""
+        return {name: _json(part) for name, part in self._parts() if part is not None}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, JSON]) -> Self:
+        """Rebuild the record from `to_dict`.
+
+        Raises
+        ------
+        InvalidValueError
+            Where a field is missing, is not of the type that it should be, or is rejected.
+        """
+        return _rebuilt(cls, data)
+
+    @classmethod
+    def _described(cls, data: Mapping[str, JSON]) -> type[Self]:
+        """The class that a dictionary describes."""
+        return cls
+
+    def _parts(self) -> list[tuple[str, Any]]:
+        """The names and values of the fields."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        return [(f.name, getattr(self, f.name)) for f in fields]
+
+
+class Value(Record):
+    """A record that holds arrays, is equal to another bit by bit, and names its type in JSON."""
 
     _kinds: ClassVar[dict[str, type[Value]]] = {}
-    _verbatim: ClassVar[frozenset[str]] = frozenset()  # fields of plain data, never nested values
     _most: ClassVar[Mapping[str, int]] = {}  # longest stored fields: a file must not cost gigabytes
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -40,7 +78,7 @@ class Value:
         super().__init_subclass__(**kwargs)
         Value._kinds[cls.__name__] = cls
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, JSON]:
         """Return the value as plain numbers, strings, lists and dictionaries.
 
         Returns
@@ -53,34 +91,34 @@ class Value:
         InvalidValueError : a field has more entries than `from_dict` accepts.
         """
         for name, part in self._parts():
-            _check_length(type(self), name, part)
-        named = {name: _json(part) for name, part in self._parts() if part is not None}
-        return {"type": type(self).__name__} | named
+            self._check_length(name, part)
+        return {"type": type(self).__name__} | super().to_dict()
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """Rebuild a value from the dictionary that `to_dict` wrote.
-
-        Parameters
-        ----------
-        data : the dictionary; entries may be missing only for fields that have a default.
-
-        Returns
-        -------
-        A value of the type that the dictionary names, which must be this class or a subclass.
-
-        Raises
-        ------
-        InvalidValueError : an unknown type, missing or unknown entries, or values that the type
-            itself rejects.
-        """
-        value = _rebuilt(data)
-        if not isinstance(value, cls):
+    def _described(cls, data: Mapping[str, JSON]) -> type[Self]:
+        """The type that a dictionary names, which must be this class or a subclass."""
+        name = data.get("type")
+        kind = Value._kinds.get(name) if isinstance(name, str) else None
+        if kind is None or not dataclasses.is_dataclass(kind):
+            raise InvalidValueError(f"{short(name)} is not a type of value that ndflow knows")
+        if not issubclass(kind, cls):
             raise InvalidValueError(
-                f"expected a {cls.__name__}, got a {type(value).__name__}; "
-                f"check that this is the right file"
+                f"expected a {cls.__name__}, got a {name}; check that this is the right file"
             )
-        return value
+        unknown = data.keys() - {"type", *(f.name for f in dataclasses.fields(kind))}
+        if unknown:
+            raise InvalidValueError(f"a {name} with unknown entries: {', '.join(sorted(unknown))}")
+        for entry, part in data.items():
+            kind._check_length(entry, part)
+        return kind
+
+    @classmethod
+    def _check_length(cls, name: str, part: Any) -> None:
+        most = cls._most.get(name)
+        if most is not None and isinstance(part, list | tuple | np.ndarray) and len(part) > most:
+            raise InvalidValueError(
+                f"a {cls.__name__} of {len(part):,} {name}, where at most {most:,} may be stored"
+            )
 
     def __eq__(self, other: object) -> bool:
         """Return whether both have the same type and agree in every bit."""
@@ -91,18 +129,13 @@ class Value:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def __repr__(self) -> str:
-        """Return one short line: arrays by their shape, nested values by their type."""
-        sketched = (f"{name}={_sketch(part)}" for name, part in self._parts())
-        return f"{type(self).__name__}({', '.join(sketched)})"
-
-    def _parts(self) -> list[tuple[str, Any]]:
-        """The names and values of the fields."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return [(f.name, getattr(self, f.name)) for f in fields]
+    def _set(self, **fields: Any) -> None:
+        """Replace arguments, on construction, by what they were converted to."""
+        for name, part in fields.items():
+            object.__setattr__(self, name, part)
 
 
-@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Status(Value):
     """How an iterative algorithm ended.
 
@@ -122,13 +155,6 @@ class Status(Value):
     converged: bool
     iterations: int
     message: str
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        instance(self.converged, "converged", bool | np.bool_)
-        instance(self.message, "message", str)
-        object.__setattr__(self, "converged", bool(self.converged))
-        object.__setattr__(self, "iterations", whole(self.iterations, "iterations", 0, 1 << 53))
 
 
 def short(value: object) -> str:
@@ -188,9 +214,8 @@ def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
     """
     try:
         given = np.asarray(value)
-        if given.dtype.kind in "USV" or any(
-            isinstance(part, str | bytes) for part in _objects(given)
-        ):
+        objects = given.flat if given.dtype.kind == "O" else ()
+        if given.dtype.kind in "USV" or any(isinstance(part, str | bytes) for part in objects):
             raise TypeError("it holds text")
         array = np.array(given, dtype=np.float64, order="C")
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -206,11 +231,6 @@ def real_array(value: ArrayLike, name: str, *shape: int | None) -> FloatArray:
         raise InvalidValueError(f"{name} must be finite, but holds NaN or infinity")
     array.flags.writeable = False
     return array
-
-
-def _objects(array: NDArray[Any]) -> Iterable[object]:
-    """The elements of an array of objects; nothing for arrays of numbers."""
-    return array.flat if array.dtype.kind == "O" else ()
 
 
 def positive(value: float, name: str, *, zero: bool = False) -> float:
@@ -258,56 +278,6 @@ def points(x: ArrayLike, channels: int) -> tuple[FloatArray, tuple[int, ...]]:
     return array.reshape(-1, channels), array.shape[:-1]
 
 
-def _rebuilt(data: Any, depth: int = 0) -> Any:
-    if depth > _MAX_DEPTH:
-        raise InvalidValueError(f"values must not be nested more than {_MAX_DEPTH} deep")
-    if isinstance(data, list):
-        plain = not any(isinstance(part, dict) for part in data)
-        return data if plain else [_rebuilt(part, depth + 1) for part in data]
-    if not isinstance(data, Mapping):
-        return data
-    name = data.get("type")
-    kind = Value._kinds.get(name) if isinstance(name, str) else None
-    if kind is None or not dataclasses.is_dataclass(kind):
-        raise InvalidValueError(f"{short(name)} is not a type of value that ndflow knows")
-    given = {
-        key: part if key in kind._verbatim else _rebuilt(part, depth + 1)
-        for key, part in data.items()
-        if key != "type"
-    }
-    fields = dataclasses.fields(kind)
-    missing = {f.name for f in fields if _is_required(f)} - given.keys()
-    unknown = given.keys() - {f.name for f in fields}
-    if missing or unknown:
-        wrong = ", ".join(sorted(map(str, missing | unknown)))
-        raise InvalidValueError(f"a {kind.__name__} with missing or unknown entries: {wrong}")
-    for name, part in given.items():
-        _check_length(kind, name, part)
-    return kind(**given)
-
-
-def _check_length(kind: type[Value], name: str, part: Any) -> None:
-    most = kind._most.get(name)
-    if most is not None and isinstance(part, list | tuple | np.ndarray) and len(part) > most:
-        raise InvalidValueError(
-            f"a {kind.__name__} of {len(part):,} {name}, where at most {most:,} may be stored"
-        )
-
-
-def _is_required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-
-
-def _sketch(item: Any) -> str:
-    if isinstance(item, Value):
-        return type(item).__name__
-    if isinstance(item, np.ndarray):
-        return f"array{item.shape}"
-    if isinstance(item, tuple) and any(isinstance(part, Value) for part in item):
-        return f"({', '.join(map(_sketch, item))})"
-    return f"{item:g}" if isinstance(item, float) else short(item)
-
-
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
@@ -316,59 +286,14 @@ def _same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-# ── records ───────────────────────────────────────────────────────────────────────────────────────
-# Records: what a file says about how it was made, as typed values.
-#
-# A record is a frozen dataclass that derives from `Record`. `Record.to_dict` gives what JSON can
-# hold and leaves out what is None; `Record.from_dict` rebuilds the record from the types of its
-# fields. Keys that a record does not know are ignored, so that files of a later minor version can
-# be read; a field without a default must be there, and each must have the type that it claims.
+# ── JSON ──────────────────────────────────────────────────────────────────────────────────────────
 
-JSON = Any  # text, numbers, booleans, None, and lists and dictionaries of them
-
-
-class Record:
-    """A frozen dataclass that goes to JSON and back."""
-
-    _types: ClassVar[dict[str, Any]]
-
-    def to_dict(self) -> dict[str, JSON]:
-        """Return the record as JSON can hold it, without the fields that are None."""
-        return {
-            field.name: _json(part)
-            for field in dataclasses.fields(self)  # type: ignore[arg-type]
-            if (part := getattr(self, field.name)) is not None
-        }
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, JSON]) -> Self:
-        """Rebuild the record from `to_dict`.
-
-        Raises
-        ------
-        InvalidValueError
-            Where a field is missing, or is not of the type that it should be.
-        """
-        if not isinstance(data, Mapping):
-            raise InvalidValueError(f"it must be a JSON object, not {short(data)}")
-        given: dict[str, Any] = {}
-        for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-            if data.get(field.name) is not None:
-                given[field.name] = _typed(_hints(cls)[field.name], data[field.name], field.name)
-            elif _is_required(field):
-                raise InvalidValueError(f"it has no {field.name!r}")
-        return cls(**given)
-
-
-def _hints(kind: type[Record]) -> dict[str, Any]:
-    """Return the types of the fields, computed once per class because that is slow."""
-    if "_types" not in vars(kind):
-        kind._types = get_type_hints(kind)
-    return kind._types
+_R = TypeVar("_R", bound=Record)
+_hints = cache(get_type_hints)  # which is slow
 
 
 def _json(item: Any) -> JSON:
-    if isinstance(item, Record | Value):
+    if isinstance(item, Record):
         return item.to_dict()
     if isinstance(item, np.ndarray):
         return item.tolist()
@@ -379,23 +304,45 @@ def _json(item: Any) -> JSON:
     return item
 
 
-def _typed(hint: Any, part: JSON, name: str) -> Any:
+def _rebuilt(wanted: type[_R], data: JSON, depth: int = 0) -> _R:
+    """Return the record, or the value, that a dictionary describes."""
+    if depth > _MAX_DEPTH:
+        raise InvalidValueError(f"values must not be nested more than {_MAX_DEPTH} deep")
+    if not isinstance(data, Mapping):
+        raise InvalidValueError(f"it must be a JSON object, not {short(data)}")
+    kind = wanted._described(data)
+    given: dict[str, Any] = {}
+    for field in dataclasses.fields(kind):  # type: ignore[arg-type]
+        name = field.name
+        if data.get(name) is not None:
+            given[name] = _typed(_hints(kind)[name], data[name], name, depth + 1)  # type: ignore[arg-type]
+        elif field.default is field.default_factory is dataclasses.MISSING:
+            raise InvalidValueError(f"it has no {name!r}")
+    return kind(**given)
+
+
+def _typed(hint: Any, part: JSON, name: str, depth: int) -> Any:
     """Return a part of a JSON file as the type that its field has."""
-    if hint is Any:
-        return part
     origin, parts = get_origin(hint), get_args(hint)
+    if hint is Any or origin is np.ndarray:  # arrays are checked by the value that holds them
+        return part
     if origin in (Union, UnionType):
         (some,) = [option for option in parts if option is not type(None)]
-        return _typed(some, part, name)
+        return _typed(some, part, name, depth)
     if origin is tuple:
-        return _typed_tuple(parts, part, name)
+        if not isinstance(part, list | tuple):
+            raise _wrong(name, "a list", part)
+        hints = (parts[0],) * len(part) if parts[-1] is Ellipsis else parts
+        if len(hints) != len(part):
+            raise _wrong(name, f"a list of {len(hints)}", part)
+        return tuple(_typed(*pair, name, depth) for pair in zip(hints, part, strict=True))
     if origin in (dict, Mapping):
         if not isinstance(part, Mapping):
             raise _wrong(name, "a JSON object", part)
-        return {str(key): _typed(parts[1], item, f"{name}.{key}") for key, item in part.items()}
-    if isinstance(hint, type) and issubclass(hint, Record | Value):
+        return {str(k): _typed(parts[1], item, f"{name}.{k}", depth) for k, item in part.items()}
+    if issubclass(hint, Record):
         try:
-            return hint.from_dict(part)
+            return _rebuilt(hint, part, depth)
         except InvalidValueError as error:
             raise InvalidValueError(f"{name}: {error}") from None
     if hint is float and isinstance(part, int) and not isinstance(part, bool):
@@ -406,16 +353,6 @@ def _typed(hint: Any, part: JSON, name: str) -> Any:
     if not isinstance(part, hint) or (isinstance(part, bool) and hint is not bool):
         raise _wrong(name, f"of the type {hint.__name__}", part)
     return part
-
-
-def _typed_tuple(parts: tuple[Any, ...], part: JSON, name: str) -> tuple[Any, ...]:
-    if not isinstance(part, list | tuple):
-        raise _wrong(name, "a list", part)
-    if len(parts) == 2 and parts[1] is Ellipsis:
-        parts = (parts[0],) * len(part)
-    if len(parts) != len(part):
-        raise _wrong(name, f"a list of {len(parts)}", part)
-    return tuple(_typed(hint, item, name) for hint, item in zip(parts, part, strict=True))
 
 
 def _wrong(name: str, wanted: str, part: JSON) -> InvalidValueError:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ndflow.density import QUANTILE_LEVELS, midpoint_edges
+from ndflow.density.binning import QUANTILE_LEVELS, midpoint_edges
 
 
 @given(st.lists(st.integers(-(2**40), 2**40), min_size=2, max_size=20, unique=True))

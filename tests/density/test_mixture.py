@@ -170,19 +170,6 @@ def test_one_channel_can_be_scaled_and_flipped_with_plain_numbers(m, slope, offs
     np.testing.assert_allclose(moved.logcdf(slope * x + offset), log_tail, rtol=1e-8, atol=1e-9)
 
 
-@given(mixtures(most=6), st.floats(0, 0.3))
-def test_pruning_drops_light_components_and_scales_the_others(m, threshold):
-    if m.weights.max() < threshold:
-        with pytest.raises(InvalidValueError, match="lower threshold"):
-            m.pruned(threshold)
-        return
-    keep = [k for k in range(m.components) if m.weights[k] >= threshold]
-    pruned = m.pruned(threshold)
-    np.testing.assert_allclose(pruned.weights, m.weights[keep] / m.weights[keep].sum(), rtol=1e-14)
-    assert (pruned.means == m.means[keep]).all()
-    assert (pruned.precisions == m.precisions[keep]).all()
-
-
 @given(st.lists(mixtures(channels=2), min_size=1, max_size=4), seeds)
 def test_a_stack_is_exactly_the_average_density(parts, seed):
     g = np.random.default_rng(seed)

@@ -18,7 +18,7 @@ def test_the_page_of_python_names_every_public_name_once() -> None:
     parts = re.findall(r"^   (density|transport|population)\.(\w+)$", page, re.MULTILINE)
     assert {module for module, _ in parts} == {*modules}
     for module, name in parts:
-        assert name in getattr(ndflow, module).__all__, name
+        assert hasattr(getattr(ndflow, module), name), name
 
 
 def test_the_page_of_the_command_line_has_every_command_in_the_order_of_the_help() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, spatial, stats
 
-from ndflow.density import QUANTILE_LEVELS
+from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.errors import InvalidValueError
 from ndflow.evaluation.distribution import (
     EmpiricalDistribution,

@@ -178,7 +178,7 @@ def test_a_limit_on_the_file_size_is_reported(tmp_path: Path) -> None:
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
     try:
-        with pytest.raises(FileError, match=r"larger than is allowed.*make room"):
+        with pytest.raises(FileError, match="make room"):
             write(tmp_path / "out", bytes(1_000_000))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

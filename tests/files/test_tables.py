@@ -184,6 +184,11 @@ def test_marks_are_recognised_in_tables_of_others(tmp_path: Path) -> None:
     assert read_delimited(path).rows == [(2, ["=x", "'s-Hertogenbosch"])]
 
 
+def test_an_escape_that_no_character_has_means_itself(tmp_path: Path) -> None:
+    (row,) = read_delimited(table(tmp_path, "a\n'\\\\Uffffffff\n")).rows
+    assert row == (2, ["\\Uffffffff"])
+
+
 def test_a_table_is_replaced_as_a_whole(tmp_path: Path) -> None:
     path = table(tmp_path, "old\n")
 

@@ -27,11 +27,6 @@ def test_what_cannot_be_landmarks_is_refused(values, message):
         Landmarks("any", values)
 
 
-def test_the_method_is_a_name():
-    with pytest.raises(InvalidValueError, match="method must be of the type str"):
-        Landmarks(3, [1.0])
-
-
 @pytest.mark.parametrize("values", [[0.0], [-5.0], [1.0, 1.0, 2.0]])
 def test_one_landmark_may_lie_anywhere_and_neighbours_may_be_equal(values):
     found = Landmarks("of a method that nobody has written yet", values)

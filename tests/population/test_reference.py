@@ -208,7 +208,6 @@ def test_components_in_another_order_are_the_same_density():
 
 def test_the_package_names_the_function_not_the_module():
     assert isinstance(ndflow.population.reference, types.FunctionType)
-    assert {"Reference", "reference"} <= set(ndflow.population.__all__)
 
 
 def test_channels_have_names():
@@ -281,14 +280,13 @@ def test_a_file_without_provenance_or_parts_is_read():
     plain = Reference(STANDARD, ("T1w",), 3).to_dict()
     del plain["provenance"]
     assert Reference.from_dict(plain) == Reference(STANDARD, ("T1w",), 3)
-    with pytest.raises(InvalidValueError, match="missing or unknown entries: alarm"):
+    with pytest.raises(InvalidValueError, match="unknown entries: alarm"):
         Reference.from_dict(plain | {"alarm": None})
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"mixture": Affine(2.0, 1.0)}, "mixture must be of the type GaussianMixture"),
         ({"mixture": GaussianMixture([1.0], [0.1], [1.0])}, "zero mean and unit variance"),
         ({"mixture": GaussianMixture([1.0], [0.0], [1.1])}, "zero mean and unit variance"),
         (
@@ -308,9 +306,6 @@ def test_a_file_without_provenance_or_parts_is_read():
         ({"scans": 0}, "scans must lie between 1 and"),
         ({"scans": 1.5}, "scans must be a whole number"),
         ({"scans": True}, "scans must lie"),
-        ({"provenance": ["a"]}, "provenance must be of the type dict"),
-        ({"landmarks": STANDARD}, "landmarks must be of the type"),
-        ({"tissues": PARTS["landmarks"]}, "tissues must be of the type"),
         ({"provenance": {"a": float("nan")}}, "provenance must hold what JSON can"),
         ({"provenance": {"a": [float("inf")]}}, "provenance must hold what JSON can"),
     ],
@@ -319,9 +314,27 @@ def test_nonsense_is_refused(wrong, message):
     right = {"mixture": STANDARD, "channel_names": ["T1w"], "scans": 3, "provenance": {}}
     with pytest.raises(InvalidValueError, match=message):
         Reference(**(right | wrong))
-    written = {k: v.to_dict() if hasattr(v, "to_dict") else v for k, v in (right | wrong).items()}
-    with pytest.raises(InvalidValueError, match=message):
-        Reference.from_dict({"type": "Reference"} | written)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("mixture", Affine(2.0, 1.0).to_dict()),
+        ("channel_names", "T1w"),
+        ("channel_names", [1]),
+        ("channel_names", [["T1w"]]),
+        ("scans", 0),
+        ("scans", 1.5),
+        ("scans", True),
+        ("provenance", ["a"]),
+        ("landmarks", STANDARD.to_dict()),
+        ("tissues", PARTS["landmarks"].to_dict()),
+    ],
+)
+def test_nonsense_in_a_file_is_refused(name, wrong):
+    data = Reference(STANDARD, ("T1w",), 3).to_dict()
+    with pytest.raises(InvalidValueError, match=name):
+        Reference.from_dict(data | {name: wrong})
 
 
 @pytest.mark.parametrize("item", [STANDARD, np.zeros(2), b"a", {"a": {2}}, object()])

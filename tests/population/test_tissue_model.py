@@ -139,7 +139,7 @@ def test_few_scans_do_not_determine_how_people_differ(count: int) -> None:
 
 
 def test_a_population_needs_at_least_one_scan() -> None:
-    with pytest.raises(InvalidValueError, match="one or more scans"):
+    with pytest.raises(InvalidValueError, match="weights must be one or more"):
         tissue_model([])
 
 

@@ -12,7 +12,7 @@ from scipy import optimize, stats
 
 from ndflow import Affine, GaussianMixture
 from ndflow.errors import InvalidValueError
-from ndflow.population import AdaptedProportions, TissueModel, adapted_proportions
+from ndflow.population.tissues import AdaptedProportions, TissueModel, adapted_proportions
 
 MEAN = np.array([0.2, 0.45, 0.35])
 COVARIANCE = np.array([[25.0, -10, -15], [-10, 16, -6], [-15, -6, 21]]) * 1e-4

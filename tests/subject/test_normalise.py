@@ -203,7 +203,7 @@ def test_warnings_are_handed_over_and_not_printed(capsys: pytest.CaptureFixture[
     ("settings", "message"),
     [
         ({"scale": "unit"}, "scale must be one of"),
-        ({"range": (1, 0)}, "range must rise"),
+        ({"range": (1, 0)}, "range must be two numbers"),
         ({"range": (0, 1), "scale": "standard"}, "range and scale"),
         ({"dtype": "float16"}, "dtype must be one of"),
         ({"outside": "air"}, "outside must be one of"),

@@ -10,7 +10,7 @@ from scipy import integrate, stats
 from ndflow import GaussianMixture, InvalidValueError
 from ndflow.transport import divergence, divergence_gradient
 from ndflow.transport.divergence import Energy
-from ndflow.transport.objective import Objective
+from ndflow.transport.match import Objective
 
 OBJECTIVES_AND_CHANNELS = [("l2", 1), ("l2", 2), ("l2", 3), ("cramer", 1)]
 

@@ -8,7 +8,8 @@ from mixtures import moved, random_mixture
 from scipy import stats
 
 from ndflow import GaussianMixture, normalising_map
-from ndflow.transport import Flow, align, flow_map, match
+from ndflow.transport import Flow, align, match
+from ndflow.transport.normalising_map import flow_map
 
 SOLVERS = ["exact", "rk4"]
 

@@ -93,10 +93,7 @@ def cholesky(matrices: FloatArray) -> FloatArray:
 
 def sqrt(matrices: FloatArray) -> FloatArray:
     """Return the symmetric positive square roots."""
-    if matrices.shape[-1] == 1:
-        return np.sqrt(matrices)
-    values, vectors = np.linalg.eigh(matrices)
-    return einsum("...ij,...j,...kj->...ik", vectors, np.sqrt(values), vectors)
+    return _spectral(np.sqrt, matrices)
 
 
 def log_det(matrices: FloatArray) -> FloatArray:
@@ -211,10 +208,15 @@ def moment_basis(x: FloatArray, means: FloatArray) -> FloatArray:
 
 def log(matrices: FloatArray) -> FloatArray:
     """Return the logarithms of symmetric positive-definite matrices."""
+    return _spectral(np.log, matrices)
+
+
+def _spectral(function: np.ufunc, matrices: FloatArray) -> FloatArray:
+    """Return a function of symmetric matrices, which is that of their eigenvalues."""
     if matrices.shape[-1] == 1:
-        return np.log(matrices)
+        return np.asarray(function(matrices))
     values, vectors = np.linalg.eigh(matrices)
-    return einsum("...ij,...j,...kj->...ik", vectors, np.log(values), vectors)
+    return einsum("...ij,...j,...kj->...ik", vectors, function(values), vectors)
 
 
 def monge(start: FloatArray, end: FloatArray) -> FloatArray:

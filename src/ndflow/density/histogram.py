@@ -83,10 +83,9 @@ class Histogram(Value):
                 "there is no voxel to count; check that the mask covers the image"
             )
         values, counts = binning.joined(values, counts)
-        for name, array in (("values", values), ("counts", counts)):
-            object.__setattr__(self, name, real_array(array, name, *array.shape))
-        object.__setattr__(self, "widths", widths)
-        object.__setattr__(self, "origin", origin)
+        values = real_array(values, "values", *values.shape)
+        counts = real_array(counts, "counts", *counts.shape)
+        self._set(values=values, counts=counts, widths=widths, origin=origin)
 
     def __repr__(self) -> str:
         """Return the number of occupied levels and of voxels."""

@@ -53,8 +53,7 @@ class NormalScores(NamedTuple):
 
     def standardised(self, x: FloatArray) -> FloatArray:
         """Return points (n,) in units of each component, (K, n)."""
-        result: FloatArray = (x - self.means) / self.sds
-        return result
+        return (x - self.means) / self.sds
 
     def tail(self, t: FloatArray) -> FloatArray:
         """Return F at standardised points; at ``-t``, ``1 − F``."""
@@ -119,8 +118,7 @@ class NormalScores(NamedTuple):
         """``ln dz/dx = ln q(x) − ln φ(z)``, given the standardised points."""
         with np.errstate(divide="ignore"):
             scale = np.log(self.weights[:, np.newaxis] / self.sds)
-        slope: FloatArray = gaussian.log_sum_exp(scale - 0.5 * t * t) + 0.5 * z * z
-        return slope
+        return gaussian.log_sum_exp(scale - 0.5 * t * t) + 0.5 * z * z
 
 
 # ── mixture ───────────────────────────────────────────────────────────────────────────────────────
@@ -198,8 +196,7 @@ class GaussianMixture(Value):
             raise InvalidValueError(
                 "precisions must be positive definite (a variance is zero, negative or infinite)"
             ) from None
-        for name, array in (("weights", weights), ("means", means), ("precisions", even)):
-            object.__setattr__(self, name, array)
+        self._set(weights=weights, means=means, precisions=even)
 
     def __repr__(self) -> str:
         """Return the numbers of components and channels."""
@@ -260,8 +257,7 @@ class GaussianMixture(Value):
         ----------
         x : points, as for `logpdf`.
         """
-        result: FloatArray = np.exp(self.logpdf(x))
-        return result
+        return np.exp(self.logpdf(x))
 
     def responsibilities(self, x: ArrayLike) -> FloatArray:
         """Return the posterior probability of each component at each point.
@@ -342,12 +338,6 @@ class GaussianMixture(Value):
             precisions=gaussian.symmetric(precisions),
         )
 
-    def pruned(self, threshold: float) -> GaussianMixture:
-        """Return the mixture without components lighter than `threshold`, weights renormalised."""
-        keep = self.weights >= threshold
-        weights = self.weights[keep]
-        return GaussianMixture(weights / weights.sum(), self.means[keep], self.precisions[keep])
-
     # Distribution functions, in one channel.
 
     def cdf(self, x: ArrayLike) -> FloatArray:
@@ -388,6 +378,14 @@ class GaussianMixture(Value):
         return self._scores.inverse(want.ravel()).reshape(want.shape)
 
 
+def shares_of(weights: ArrayLike | None, count: int) -> FloatArray:
+    """Return the weights of `count` things, equal by default, as shares that sum to 1."""
+    given = real_array(np.ones(count) if weights is None else weights, "weights", count)
+    if (given < 0).any() or not given.sum() > 0:
+        raise InvalidValueError("weights must be one or more, not negative, nor all zero")
+    return np.asarray(given / given.sum())
+
+
 def stack(mixtures: Sequence[GaussianMixture], weights: ArrayLike | None = None) -> GaussianMixture:
     """Return the mixture of mixtures, ``Σ_i w_i q_i``: exactly their average density.
 
@@ -414,14 +412,8 @@ def stack(mixtures: Sequence[GaussianMixture], weights: ArrayLike | None = None)
     """
     if len({m.channels for m in mixtures}) != 1:
         raise InvalidValueError("mixtures must be one or more, with the same number of channels")
-    shares = real_array(
-        np.ones(len(mixtures)) if weights is None else weights, "weights", len(mixtures)
-    )
-    if (shares < 0).any() or shares.sum() == 0:
-        raise InvalidValueError("weights must not be negative, nor all zero")
-    together = np.concatenate(
-        [s * m.weights for s, m in zip(shares / shares.sum(), mixtures, strict=True)]
-    )
+    shares = shares_of(weights, len(mixtures))
+    together = np.concatenate([s * m.weights for s, m in zip(shares, mixtures, strict=True)])
     return GaussianMixture(
         together / together.sum(),
         np.concatenate([m.means for m in mixtures]),

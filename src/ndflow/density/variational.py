@@ -85,8 +85,7 @@ class Prior:
 
     def halves(self, dof: FloatArray) -> FloatArray:
         """``(ν + 1 − i)/2`` for i = 1 … d, (…, d, T)."""
-        result: FloatArray = 0.5 * dof[..., np.newaxis, :] - self._steps
-        return result
+        return 0.5 * dof[..., np.newaxis, :] - self._steps
 
 
 class Data(NamedTuple):

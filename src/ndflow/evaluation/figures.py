@@ -240,7 +240,7 @@ def _grid(mixture: GaussianMixture) -> FloatArray:
 
 def _read(shared: SharedScan, max_bytes: int) -> _Scan:
     scan, paths = shared.scan, shared.paths[0]
-    model, record, _ = read_results(paths)
+    model, record, mixture = read_results(paths)
     lesion = scan.lesion if record.setting("exclude") else None  # as its density was estimated
     seen = replace(scan, lesion=lesion)
     voxels, values, counts = counting_voxels(seen, record, max_bytes=max_bytes)
@@ -249,4 +249,5 @@ def _read(shared: SharedScan, max_bytes: int) -> _Scan:
     slice_ = slice_at(picture, spacing, 2, fullest(picture, 2))
     rows, columns = np.nonzero(np.isfinite(slice_))
     cut = slice_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
-    return _Scan(scan.name, cut, np.asarray(values[counts], np.float64), model.model)
+    known = DensityModel(mixture) if record.channel else model.model
+    return _Scan(scan.name, cut, np.asarray(values[counts], np.float64), known)

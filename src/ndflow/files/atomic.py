@@ -20,7 +20,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, BinaryIO
 
 from ndflow.errors import FileError
 
@@ -31,12 +31,6 @@ AnyPath = str | os.PathLike[str]
 
 _PREFIX = ".ndflow-"
 _LOCK_NAME = ".ndflow-lock"
-_BINARY = getattr(os, "O_BINARY", 0)
-_NO_ROOM = {
-    errno.ENOSPC: "the disc is full",
-    errno.EDQUOT: "your disc quota is used up",
-    errno.EFBIG: "the file is larger than is allowed here",
-}
 
 
 def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] = ()) -> Path:
@@ -65,19 +59,17 @@ def check_new(path: AnyPath, *, force: bool = False, inputs: Iterable[AnyPath] =
         reason = getattr(error, "strerror", None) or error
         raise FileError(path, f"cannot be written to ({reason})", "choose another name") from None
     if taken is not None:
-        if any(_same(place, source) for source in inputs):
-            raise FileError(path, "is one of the inputs", "choose another name for the output")
-        if stat.S_ISDIR(taken):
-            raise FileError(path, "a folder", "give the name of a file in it")
         if not stat.S_ISREG(taken):
-            raise FileError(path, "not an ordinary file", "choose another name for the output")
+            what = "a folder" if stat.S_ISDIR(taken) else "not an ordinary file"
+            raise FileError(path, what, "choose another name for the output")
+        if any(os.path.exists(source) and place.samefile(source) for source in inputs):  # noqa: PTH110
+            raise FileError(path, "is one of the inputs", "choose another name for the output")
         if not force:
             raise FileError(path, "exists already", "choose another name, or --force to replace it")
     folder = place.parent
     if not folder.is_dir():
-        if os.path.lexists(folder):
-            raise FileError(path, f"{folder} is not a folder", "choose another folder")
-        raise FileError(path, f"there is no folder {folder}", f'create it: mkdir -p "{folder}"')
+        cause = f"{folder} is not a folder" if folder.exists() else f"there is no folder {folder}"
+        raise FileError(path, cause, f'create it: mkdir -p "{folder}"')
     if not os.access(folder, os.W_OK | os.X_OK):
         raise _read_only(path, folder)
     return place
@@ -92,7 +84,7 @@ def new_file(
     Parameters as for `check_new`.
     """
     place = check_new(path, force=force, inputs=inputs)
-    _remove(place.parent, f"{_mark(place)}*.tmp")
+    remove_abandoned(place.parent, f"{_mark(place)}*.tmp")
     try:
         temporary, file = _temporary(place)
     except OSError as error:
@@ -104,9 +96,8 @@ def new_file(
             if not force and os.path.lexists(place):
                 cause = "was written by another process in the meantime"
                 raise FileError(path, cause, "choose another name, or --force to replace it")
-            if sys.platform != "win32":  # Windows cannot rename an open file
-                temporary.replace(place)
-        if sys.platform == "win32":
+            if sys.platform == "win32":
+                file.close()  # which cannot be renamed there while it is open
             temporary.replace(place)
     except BaseException as error:
         with suppress(OSError):
@@ -127,29 +118,12 @@ def _temporary(place: Path) -> tuple[Path, BinaryIO]:
     """
     while True:
         path = place.with_name(f"{_mark(place)}{os.getpid()}-{secrets.token_hex(4)}.tmp")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY
-        file = os.fdopen(os.open(path, flags, 0o666), "wb")
+        file = path.open("xb")
         with suppress(OSError):  # not every file system supports locks
-            _lock(file.fileno(), wait=True)
+            _lock(file, wait=True)
         if os.fstat(file.fileno()).st_nlink:
             return path, file
         file.close()
-
-
-class Hashed:
-    """A file open for writing that also hashes what is written to it."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._hash = file, hashlib.sha256()
-
-    def write(self, data: bytes | memoryview) -> int:
-        """Write, and return the number of bytes written."""
-        self._hash.update(data)
-        return self._file.write(data)
-
-    def digest(self) -> str:
-        """Return the SHA-256 of everything written so far, in hexadecimal."""
-        return self._hash.hexdigest()
 
 
 def sync(file: BinaryIO) -> None:
@@ -158,9 +132,13 @@ def sync(file: BinaryIO) -> None:
     os.fsync(file.fileno())
 
 
-def remove_abandoned(folder: Path) -> None:
+def remove_abandoned(folder: Path, pattern: str = f"{_PREFIX}*.tmp") -> None:
     """Remove all temporary files in a folder whose writers have died."""
-    _remove(folder, f"{_PREFIX}*.tmp")
+    with suppress(OSError):
+        for temporary in folder.glob(pattern):
+            with suppress(OSError), temporary.open("rb") as file:
+                _lock(file)  # fails while its writer is alive
+                temporary.unlink()
 
 
 def _mark(place: Path) -> str:
@@ -168,17 +146,11 @@ def _mark(place: Path) -> str:
     return f"{_PREFIX}{hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]}-"
 
 
-def _remove(folder: Path, pattern: str) -> None:
-    with suppress(OSError):
-        for temporary in folder.glob(pattern):
-            with suppress(OSError), temporary.open("rb") as file:
-                _lock(file.fileno())  # fails while its writer is alive
-                temporary.unlink()
-
-
-def _lock(descriptor: int, *, wait: bool = False) -> None:
-    if sys.platform != "win32":  # on Windows, an open file cannot be removed anyway
-        fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+def _lock(file: IO[bytes], *, shared: bool = False, wait: bool = False) -> None:
+    """Lock an open file; raise an OSError where that fails, as while others hold the lock."""
+    if sys.platform != "win32":  # there, an open file cannot be removed anyway
+        operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+        fcntl.flock(file.fileno(), operation if wait else operation | fcntl.LOCK_NB)
 
 
 def _sync_folder(folder: Path) -> None:
@@ -190,24 +162,17 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
-def _same(place: Path, source: AnyPath) -> bool:
-    try:
-        return place.samefile(source)
-    except (OSError, ValueError):
-        return False
-
-
 def _read_only(path: AnyPath, folder: Path) -> FileError:
     hint = "check its permissions, or write elsewhere"
     return FileError(path, f"you may not write to the folder {folder}", hint)
 
 
 def _failure(path: AnyPath, place: Path, error: OSError) -> FileError:
-    if error.errno in _NO_ROOM:
-        return FileError(path, _NO_ROOM[error.errno], "make room, or write elsewhere")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return _read_only(path, place.parent)
-    return FileError(path, f"cannot be written ({error.strerror or error})", "write elsewhere")
+    full = error.errno == errno.ENOSPC
+    cause = "the disc is full" if full else f"cannot be written ({error.strerror or error})"
+    return FileError(path, cause, "make room, or write elsewhere")
 
 
 # ── locks on folders ──────────────────────────────────────────────────────────────────────────────
@@ -233,14 +198,10 @@ def folder_lock(
     ------
     FileError : if another run holds the lock, unless `wait` is set.
     """
-    if sys.platform == "win32":
-        yield
-        return
     try:
-        file: IO[bytes] = (folder / name).open("ab")
+        file = (folder / name).open("ab")
     except OSError as error:
-        cause = f"you may not write to the folder ({error.strerror})"
-        raise FileError(folder, cause, "check its permissions, or write elsewhere") from None
+        raise _failure(folder, folder / name, error) from None
     with _locked(folder, file, shared=shared, wait=wait):
         yield
 
@@ -258,25 +219,19 @@ def reading(folders: Iterable[Path]) -> Iterator[None]:
     """
     with ExitStack() as stack:
         for folder in folders:
-            if (file := _lock_file(folder)) is not None:
-                stack.enter_context(_locked(folder, file, shared=True, wait=False))
+            for mode in ("ab", "rb"):
+                with suppress(OSError):
+                    file = (folder / _LOCK_NAME).open(mode)
+                    stack.enter_context(_locked(folder, file, shared=True, wait=False))
+                    break
         yield
-
-
-def _lock_file(folder: Path) -> IO[bytes] | None:
-    """Open the lock of a folder that may be read-only; None where there is no lock to open."""
-    for mode in () if sys.platform == "win32" else ("ab", "rb"):
-        with suppress(OSError):
-            return cast(IO[bytes], (folder / _LOCK_NAME).open(mode))
-    return None
 
 
 @contextmanager
 def _locked(folder: Path, file: IO[bytes], *, shared: bool, wait: bool) -> Iterator[None]:
     with file:
-        operation = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
         try:
-            fcntl.flock(file.fileno(), operation if wait else operation | fcntl.LOCK_NB)
+            _lock(file, shared=shared, wait=wait)
         except BlockingIOError:
             hint = "wait until it has ended, or choose another folder"
             raise FileError(folder, "another run of ndflow is at work in it", hint) from None
@@ -285,5 +240,6 @@ def _locked(folder: Path, file: IO[bytes], *, shared: bool, wait: bool) -> Itera
         try:
             yield
         finally:
-            with suppress(OSError):
-                fcntl.flock(file.fileno(), fcntl.LOCK_UN)
+            if sys.platform != "win32":
+                with suppress(OSError):  # closing it is not enough while a child holds it open
+                    fcntl.flock(file.fileno(), fcntl.LOCK_UN)

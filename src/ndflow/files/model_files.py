@@ -15,7 +15,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
@@ -25,15 +25,10 @@ from ndflow.files.stream import open_file
 
 FORMAT, VERSION = "ndflow", 2
 RIGHT_FILE = "check that it is the right file"
-KINDS = (
-    *("mixture", "mixtures", "reference", "references", "map", "study", "evaluation"),
-    *("preparation", "aligned", "prepared", "joint-study"),
-)
 
 _MAX_BYTES = 64 << 20
 _MAX_DEPTH = 64
 _ENVELOPE = ("format", "version", "kind", "ndflow")
-_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-32 begins with the first of them, too
 
 
 def write_model(
@@ -49,7 +44,7 @@ def write_model(
     Parameters
     ----------
     path : the file to write.
-    kind : one of `KINDS`.
+    kind : what kind of model it is.
     payload : the model as plain numbers, strings, lists and dictionaries.
     force : whether an existing file may be replaced.
     inputs : files that must not be replaced, even with `force`.
@@ -84,11 +79,10 @@ def check_new_model(
         replaced; an empty one may in any case.
     """
     place = check_new(path, force=force, inputs=inputs)
-    data = _peek(place) if place.exists() else None
-    strange = data is None and not may_be_damaged and place.exists() and place.stat().st_size > 0
-    if strange or (data and data.get("format") != FORMAT):
-        cause = "exists, and was not written by ndflow"
-        raise FileError(path, cause, "choose another name for the output")
+    data = _peek(place) if place.exists() and place.stat().st_size else {}
+    ours = may_be_damaged if data is None else not data or data.get("format") == FORMAT
+    if not ours:
+        raise FileError(path, "exists, and was not written by ndflow", "choose another name")
 
 
 def check_model(path: AnyPath, inputs: Sequence[AnyPath] = (), *, force: bool = False) -> None:
@@ -125,9 +119,9 @@ def _peek(path: AnyPath) -> dict[str, Any] | None:
 
 def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
     """Return the content of a model file; NaN and infinity are refused."""
-    if taken := sorted(payload.keys() & set(_ENVELOPE)):
+    envelope = {"format": FORMAT, "version": VERSION, "kind": kind, "ndflow": __version__}
+    if taken := sorted(payload.keys() & envelope):
         raise InvalidValueError(f"payload must not use the names {', '.join(taken)}")
-    envelope = dict(zip(_ENVELOPE, (FORMAT, VERSION, kind, __version__), strict=True))
     try:
         text = _written({**envelope, **payload})
         # File names may be any bytes; what is not UTF-8 is written with JSON's own escapes.
@@ -139,18 +133,16 @@ def model_bytes(kind: str, payload: Mapping[str, Any]) -> bytes:
 def _written(item: Any, margin: str = "\n") -> str:
     """Return JSON for human readers: one entry per line, but arrays of numbers on one line."""
     if isinstance(item, Mapping):
-        lines = [
+        ends = "{}"
+        parts = [
             f"{_written(str(name))}: {_written(part, margin + ' ')}" for name, part in item.items()
         ]
-        return _block("{", lines, "}", margin)
-    if isinstance(item, list | tuple) and any(isinstance(part, Mapping) for part in item):
-        return _block("[", [_written(part, margin + " ") for part in item], "]", margin)
-    return json.dumps(item, allow_nan=False, ensure_ascii=False)
-
-
-def _block(begin: str, lines: list[str], end: str, margin: str) -> str:
-    inner = f",{margin} ".join(lines)
-    return f"{begin}{margin} {inner}{margin}{end}" if lines else begin + end
+    elif isinstance(item, list | tuple) and any(isinstance(part, Mapping) for part in item):
+        ends, parts = "[]", [_written(part, margin + " ") for part in item]
+    else:
+        return json.dumps(item, allow_nan=False, ensure_ascii=False)
+    inner = f",{margin} ".join(parts)
+    return f"{ends[0]}{margin} {inner}{margin}{ends[1]}" if parts else ends
 
 
 class ModelFile(NamedTuple):
@@ -158,7 +150,7 @@ class ModelFile(NamedTuple):
 
     Attributes
     ----------
-    kind : one of `KINDS`.
+    kind : what kind of model it is.
     payload : the model, as given to `write_model`.
     file : the file, and the hash of what was read.
     """
@@ -174,7 +166,7 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
     Parameters
     ----------
     path : the file.
-    kinds : the kinds that are accepted; by default all of `KINDS`.
+    kinds : the kinds that are accepted; by default all of them.
 
     Raises
     ------
@@ -188,9 +180,8 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
     if type(version) is not int or version != VERSION:
         cause = f"its format version is {version!r}, but this version of ndflow reads {VERSION}"
         raise FileError(path, cause, "use the version of ndflow that wrote it, or make it again")
-    wanted = kinds or KINDS
-    if not isinstance(kind, str) or kind not in wanted:
-        cause = f"of the kind {kind!r}, where {' or '.join(map(repr, wanted))} is expected"
+    if not isinstance(kind, str) or (kinds and kind not in kinds):
+        cause = f"of the kind {kind!r}, where {' or '.join(map(repr, kinds))} is expected"
         raise FileError(path, cause, RIGHT_FILE)
     payload = {name: part for name, part in data.items() if name not in _ENVELOPE}
     if not is_intact(payload):
@@ -203,41 +194,33 @@ def read_model(path: AnyPath, *kinds: str) -> ModelFile:
 def _parsed(path: AnyPath, text: str) -> Any:
     try:
         data = json.loads(
-            text, parse_constant=_constant, parse_float=_finite, object_pairs_hook=_unique
+            text, parse_constant=_finite, parse_float=_finite, object_pairs_hook=_unique
         )
+        too_deep = _depth(data) > _MAX_DEPTH
     except RecursionError:
-        raise _too_deep(path) from None
+        too_deep = True
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}: {error.msg}"
         raise FileError(path, f"not JSON ({where})", RIGHT_FILE) from None
     except ValueError as error:
         raise FileError(path, f"not a model of ndflow: {error}", "the file is damaged") from None
-    level, depth = [data], 0
-    while level := [part for item in level for part in _children(item)]:
-        depth += 1
-        if depth > _MAX_DEPTH:
-            raise _too_deep(path)
+    if too_deep:
+        raise FileError(path, f"nested more than {_MAX_DEPTH} levels deep", RIGHT_FILE)
     return data
 
 
-def _children(item: Any) -> Iterable[Any]:
-    if isinstance(item, dict):
-        return item.values()
-    return item if isinstance(item, list) else ()
-
-
-def _too_deep(path: AnyPath) -> FileError:
-    return FileError(path, f"nested more than {_MAX_DEPTH} levels deep", RIGHT_FILE)
-
-
-def _constant(name: str) -> NoReturn:
-    raise ValueError(f"it holds {name}, which is not a number")
+def _depth(item: Any) -> int:
+    """Return how many lists and objects lie around the innermost part of what JSON holds."""
+    if not isinstance(item, list | dict):
+        return 0
+    parts = item.values() if isinstance(item, dict) else item
+    return 1 + max(map(_depth, parts), default=0)
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise ValueError(f"it holds {digits[:20]}, which is too large for a double")
+        raise ValueError(f"it holds {digits[:20]}, which is no finite double")
     return number
 
 
@@ -287,7 +270,7 @@ def decoded(path: AnyPath, content: bytes, *, hint: str = "save it as UTF-8") ->
 
     Parameters as for `read_text`, and the content.
     """
-    if content.startswith(_UTF16_MARKS) or b"\0" in content:
+    if b"\0" in content:
         raise FileError(path, "not text in UTF-8, but in UTF-16 or not text at all", hint)
     try:
         return content.decode("utf-8-sig")

@@ -18,7 +18,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO
 
 import numpy as np
 from isal import isal_zlib
@@ -34,24 +34,32 @@ _CUT_SHORT = "the file was cut short, or its header is damaged: copy or download
 _AGAIN = "copy or download it again"
 _GZIP = b"\x1f\x8b"
 _MOST_INFLATION = 1032  # at best, two bits (a length code and a distance code) stand for 258 bytes
-_BLOCK = 1 << 18  # decompressed bytes at a time
+_BLOCK = 1 << 18  # bytes at a time, before they are compressed or after they were decompressed
 _COMPRESSED_BLOCK = 1 << 17  # compressed bytes read at a time
-_WRITE_BLOCK = 1 << 18  # bytes compressed at a time
 _LEVEL = 2
 _GZIP_FORMAT = 31  # zlib's window bits for deflate with gzip's header, checksum and length
 
 
-class _Hashing:
-    """A file that is hashed while it is read."""
+class Hashed:
+    """A file that is hashed while it is read or written."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self.digest = file, hashlib.sha256()
+        self._file, self._hash = file, hashlib.sha256()
 
     def read(self, most: int) -> bytes:
         """Return the next bytes, none at the end."""
         data = self._file.read(most)
-        self.digest.update(data)
+        self._hash.update(data)
         return data
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Write, and return the number of bytes written."""
+        self._hash.update(data)
+        return self._file.write(data)
+
+    def digest(self) -> str:
+        """Return the SHA-256 of everything read or written so far, in hexadecimal."""
+        return self._hash.hexdigest()
 
 
 class Stream:
@@ -67,9 +75,11 @@ class Stream:
         compressed = file.read(len(_GZIP)) == _GZIP
         file.seek(0)
         size = os.fstat(file.fileno()).st_size
+        if not size:
+            raise FileError(path, "an empty file", _AGAIN)
         self.path, self._max_bytes = path, max_bytes
         self.capacity = size * _MOST_INFLATION if compressed else size
-        source = self._source = _Hashing(file)
+        source = self._source = Hashed(file)
         plain = iter(lambda: source.read(_BLOCK), b"")
         self._pieces = decompressed(path, source) if compressed else plain
         self._ready, self._taken = memoryview(b""), 0
@@ -84,13 +94,9 @@ class Stream:
         """
         end = self._taken + count
         if end > self.capacity:
-            raise FileError(
-                self.path,
-                f"holds at most {self.capacity:,} bytes, but its {what} would end at byte {end:,}",
-                _CUT_SHORT,
-            )
-        if end > self._max_bytes:
-            raise self._too_large(f"{end:,}")
+            most = f"holds at most {self.capacity:,} bytes"
+            raise FileError(self.path, f"{most}, but its {what} would end at {end:,}", _CUT_SHORT)
+        self._refuse_beyond(end)
         # The pages of an empty array take no memory until they are written to, so a header that
         # exaggerates, but by no more than deflate could compress, costs no memory either.
         buffer = np.empty(count, np.uint8)
@@ -108,15 +114,14 @@ class Stream:
         """Read and verify the rest of the file; return the first `keep` bytes of the rest."""
         rest = bytearray()
         while piece := self._next(_BLOCK):
-            if self._taken > self._max_bytes:
-                raise self._too_large(f"at least {self._taken:,}")
+            self._refuse_beyond(self._taken)
             rest += piece[: keep - len(rest)]
         return bytes(rest)
 
     @property
     def sha256(self) -> str:
         """The SHA-256 of the file as it is stored; known when it has been read to its end."""
-        return self._source.digest.hexdigest()
+        return self._source.digest()
 
     def _next(self, most: int) -> memoryview:
         while not self._ready:
@@ -128,12 +133,11 @@ class Stream:
         self._taken += len(piece)
         return piece
 
-    def _too_large(self, size: str) -> FileError:
-        return FileError(
-            self.path,
-            f"its content takes {size} bytes, more than the limit of {self._max_bytes:,}",
-            "if you trust the file, raise the limit with --set max-bytes",
-        )
+    def _refuse_beyond(self, size: int) -> None:
+        if size > self._max_bytes:
+            cause = f"its content takes {size:,} bytes or more, but at most {self._max_bytes:,} may"
+            hint = "if you trust the file, raise the limit with --set max-bytes"
+            raise FileError(self.path, cause, hint)
 
 
 @contextmanager
@@ -151,11 +155,8 @@ def open_stream(
     ------
     FileError : if the file cannot be opened, or is empty.
     """
-    name = os.fspath(path)
-    with open_file(name) as file:
-        if not os.fstat(file.fileno()).st_size:
-            raise FileError(name, "an empty file", _AGAIN)
-        yield Stream(name, file, max_bytes=max_bytes)
+    with open_file(path) as file:
+        yield Stream(os.fspath(path), file, max_bytes=max_bytes)
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:
@@ -176,10 +177,9 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
         descriptor = os.open(path, _FLAGS)
     except FileNotFoundError:
         raise _missing(os.fspath(path)) from None
-    except PermissionError:
-        raise FileError(path, "you may not read it", "check its permissions") from None
     except (OSError, ValueError) as error:
-        raise FileError(path, f"cannot be opened ({_reason(error)})") from None
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(path, f"cannot be opened ({reason})", "check its permissions") from None
     mode = os.fstat(descriptor).st_mode
     if not stat.S_ISREG(mode):
         os.close(descriptor)
@@ -189,7 +189,7 @@ def open_file(path: str | os.PathLike[str]) -> Iterator[io.BufferedReader]:
         try:
             yield file
         except OSError as error:
-            raise FileError(path, f"cannot be read ({_reason(error)})") from None
+            raise FileError(path, f"cannot be read ({error.strerror or error})") from None
 
 
 def _missing(path: str) -> FileError:
@@ -202,10 +202,6 @@ def _missing(path: str) -> FileError:
     return FileError(path, "a link to a file that is not here", hint)
 
 
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "strerror", None) or error)
-
-
 # ── gzip ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -214,7 +210,7 @@ def is_compressed(name: str) -> bool:
     return name.lower().endswith((".gz", ".mgz"))
 
 
-def decompressed(path: str, file: _Hashing) -> Iterator[bytes]:
+def decompressed(path: str, file: Hashed) -> Iterator[bytes]:
     """Yield the content of a gzip file in pieces, and verify it.
 
     The checksum comes last in the file, so no content is verified before the iterator has ended.
@@ -238,53 +234,37 @@ def decompressed(path: str, file: _Hashing) -> Iterator[bytes]:
             try:
                 piece = member.decompress(data, _BLOCK)
             except isal_zlib.error as error:  # type: ignore[misc]  # isal's stub: not a class
-                raise FileError(path, _damage(str(error)), _AGAIN) from None
+                raise FileError(path, f"damaged: {error} in its gzip data", _AGAIN) from None
             data = member.unconsumed_tail
             yield piece
         data = member.unused_data.lstrip(b"\0")
         while not data and (more := file.read(_COMPRESSED_BLOCK)):
             data = more.lstrip(b"\0")  # gzip allows padding with zeros
-        if len(data) == 1:
-            data += file.read(1)  # a member begins with a mark of two bytes
-        if data and not data.startswith(_GZIP):
-            raise FileError(path, "trailing garbage: something follows its compressed data", _AGAIN)
-
-
-class Sink(Protocol):
-    """Anything that bytes can be written to."""
-
-    def write(self, data: bytes, /) -> int:
-        """Write, and return the number of bytes written."""
 
 
 class GzipWriter:
     """Compresses what is written to it, in blocks of a fixed size; made by `gzip_writer`."""
 
-    def __init__(self, file: Sink) -> None:
-        self._file = file
-        self._block, self._filled = memoryview(bytearray(_WRITE_BLOCK)), 0
+    def __init__(self, file: BinaryIO | Hashed) -> None:
+        self._file, self._waiting = file, bytearray()
         self._compressor = isal_zlib.compressobj(_LEVEL, isal_zlib.DEFLATED, _GZIP_FORMAT)
 
     def write(self, data: bytes | memoryview) -> None:
         """Compress some more data."""
-        rest = memoryview(data).cast("B")
-        while rest:
-            taken = rest[: _WRITE_BLOCK - self._filled]
-            self._block[self._filled : self._filled + len(taken)] = taken
-            self._filled += len(taken)
-            rest = rest[len(taken) :]
-            if self._filled == _WRITE_BLOCK:
-                self._file.write(self._compressor.compress(self._block))
-                self._filled = 0
+        for start in range(0, len(data), _BLOCK):
+            self._waiting += data[start : start + _BLOCK]
+            if len(self._waiting) >= _BLOCK:
+                self._file.write(self._compressor.compress(self._waiting[:_BLOCK]))
+                del self._waiting[:_BLOCK]
 
     def finish(self) -> None:
         """Write what remains, the checksum and the length."""
-        self._file.write(self._compressor.compress(self._block[: self._filled]))
+        self._file.write(self._compressor.compress(self._waiting))
         self._file.write(self._compressor.flush())
 
 
 @contextmanager
-def gzip_writer(file: Sink) -> Iterator[GzipWriter]:
+def gzip_writer(file: BinaryIO | Hashed) -> Iterator[GzipWriter]:
     """Compress into `file`, which stays open.
 
     The same content gives the same bytes: neither a time nor a name is written, and the compressor,
@@ -293,9 +273,3 @@ def gzip_writer(file: Sink) -> Iterator[GzipWriter]:
     writer = GzipWriter(file)
     yield writer
     writer.finish()
-
-
-def _damage(error: str) -> str:
-    if "checksum" in error:
-        return "damaged: its checksum (CRC) or length does not match its content"
-    return f"damaged: its compressed data are invalid ({error})"

@@ -43,9 +43,7 @@ _SIGNS = r"=+@\-＝＋＠－"  # spreadsheets take the full-width ones for the o
 _FORMULA = re.compile(rf"[{_SIGNS}]|'[{_SIGNS}'\\]")
 _MARKED = re.compile(rf"'[{_SIGNS}']")
 _NUMBER = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf|nan)", re.ASCII | re.IGNORECASE)
-_ESCAPED = re.compile(r"\\(?:([\\tnr])|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
-_SHORT = {"\\": "\\", "t": "\t", "n": "\n", "r": "\r"}
-_LETTERS = {character: letter for letter, character in _SHORT.items()}
+_ESCAPED = re.compile(r"\\(?:[\\tnr]|x[0-9a-f]{2}|u[0-9a-f]{4}|U00(?:0[0-9a-f]|10)[0-9a-f]{4})")
 
 
 class Table(NamedTuple):
@@ -80,8 +78,12 @@ def read_delimited(path: AnyPath, *, delimiter: str | None = None) -> Table:
     FileError : if the file cannot be read, is not UTF-8, or its cells cannot be told apart.
     """
     text = read_text(path, max_bytes=_MAX_BYTES, hint="save it as CSV (UTF-8) or TSV")
-    mark = _delimiter(path, text) if delimiter is None else delimiter
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True)
+    if delimiter is None:
+        first = text.partition("\n")[0]
+        delimiter = ";" if first.count(";") > first.count(",") else ","
+        if "\t" in first or Path(path).suffix.lower() == ".tsv":
+            delimiter = "\t"
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     lines: list[tuple[int, list[str]]] = []
     while True:
         number = reader.line_num + 1
@@ -99,7 +101,12 @@ def read_delimited(path: AnyPath, *, delimiter: str | None = None) -> Table:
         if not lines or any(cell.strip() for cell in cells):
             lines.append((number, [decoded_cell(cell) for cell in cells]))
     table = Table(lines[0][1] if lines else [], lines[1:])
-    _check_columns(path, table)
+    names = [name.strip() for name in table.columns]
+    for name in names:
+        if name and names.count(name) > 1:
+            raise FileError(path, f"row 1 names the column {name!r} twice", "rename one of them")
+    faulty = [(number, len(cells)) for number, cells in table.rows if len(cells) != len(names)]
+    refuse_rows(path, [f"row {n} has {count} cells instead of {len(names)}" for n, count in faulty])
     return table
 
 
@@ -122,33 +129,9 @@ def write_table(
             file.write("\t".join(_cell(part) for part in row).encode() + b"\n")
 
 
-def _check_columns(path: AnyPath, table: Table) -> None:
-    """Refuse columns that share a name, and rows that do not have one cell per column."""
-    names = [name.strip() for name in table.columns]
-    for name in names:
-        if name and names.count(name) > 1:
-            raise FileError(path, f"row 1 names the column {name!r} twice", "rename one of them")
-    width = len(names)
-    refuse_rows(
-        path,
-        [
-            f"row {number} has {len(cells)} cells instead of {width}"
-            for number, cells in table.rows
-            if len(cells) != width
-        ],
-    )
-
-
 def _cell(text: str | None) -> str:
     plain = encoded_cell(text)
     return '"' + plain.replace('"', '""') + '"' if _QUOTED.search(plain) else plain
-
-
-def _delimiter(path: AnyPath, text: str) -> str:
-    first = text.partition("\n")[0]
-    if "\t" in first or Path(path).suffix.lower() == ".tsv":
-        return "\t"
-    return ";" if first.count(";") > first.count(",") else ","
 
 
 # ── cells ─────────────────────────────────────────────────────────────────────────────────────────
@@ -184,16 +167,9 @@ def decoded_cell(cell: str) -> str:
 
 
 def _escaped(character: str) -> str:
-    if character in _LETTERS:
-        return f"\\{_LETTERS[character]}"
-    if character.isprintable():
-        return character
-    code = ord(character)
-    if code < 1 << 8:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"
+    plain = character.isprintable() and character != "\\"
+    return character if plain else character.encode("unicode_escape").decode()
 
 
 def _unescaped(found: re.Match[str]) -> str:
-    letter, *codes = found.groups()
-    return _SHORT[letter] if letter else chr(int(next(filter(None, codes)), 16))
+    return found[0].encode().decode("unicode_escape")

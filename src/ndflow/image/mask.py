@@ -21,7 +21,7 @@ or the brain where all else was removed. It is found as follows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, Literal, Protocol, TypeGuard, get_args
@@ -33,7 +33,7 @@ from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
 from ndflow.files.stream import DEFAULT_MAX_BYTES
 from ndflow.image.read import Grid, Source, read_volume
-from ndflow.image.volume import Volume
+from ndflow.image.volume import Volume, slices
 from ndflow.values import FloatArray
 
 BoolArray = NDArray[np.bool_]
@@ -53,7 +53,6 @@ _BINS = 512
 _DARKER, _NOT_RARE = np.log(4.0), 0.25
 _LARGE = 0.05  # relative to the largest component
 _SAMPLE = 1 << 20  # voxels for the percentiles, roughly
-_PIECE = 1 << 18  # voxels at a time
 _TRY = "give a mask, or omit --mask auto to use all nonzero voxels"
 
 
@@ -165,13 +164,13 @@ class Nonzero:
 
 def _selected(volume: Volume, rule: Callable[[NDArray[Any]], BoolArray]) -> BoolArray:
     """Return where the values of an image are finite and satisfy a rule."""
-    if volume.unscaled_integers:
-        return np.asarray(rule(volume.stored)).reshape(volume.spatial_shape, order="F")
-    inside = np.empty(volume.flat.size, dtype=bool)
-    start = 0
-    for piece in volume.pieces():
-        inside[start : start + piece.size] = rule(piece) & np.isfinite(piece)
-        start += piece.size
+    flat = volume.flat
+    inside = np.empty(flat.size, dtype=bool)
+    for piece in slices(flat.size):
+        values = volume.values(flat[piece])
+        inside[piece] = rule(values)
+        if values.dtype.kind == "f":
+            inside[piece] &= np.isfinite(values)
     return inside.reshape(volume.spatial_shape, order="F")
 
 
@@ -300,16 +299,13 @@ def foreground(values: NDArray[Any]) -> BoolArray:
     padding = _padding(values, candidates)
     if padding is not None:
         candidates &= values != padding
-    low, high = _range(values, candidates)
-    if np.count_nonzero(candidates) < MIN_VOXELS or low == high:
-        raise DegenerateDataError(
-            f"no foreground found: hardly any voxel differs from the others; {_TRY}"
-        )
-    threshold = _air(values, candidates, padding)
-    if threshold is None and padding is None:
-        raise DegenerateDataError(f"no foreground found: nothing looks like air; {_TRY}")
+    threshold = None
+    if np.count_nonzero(candidates) >= MIN_VOXELS:
+        threshold = _air(values, candidates, padding)
     if threshold is not None:
         candidates &= values > threshold
+    elif padding is None:
+        raise DegenerateDataError(f"no foreground found: nothing looks like air; {_TRY}")
     found = _large_pieces(candidates)
     del candidates  # filling holes takes several times the memory of a mask
     found = ndimage.binary_fill_holes(found)
@@ -318,30 +314,18 @@ def foreground(values: NDArray[Any]) -> BoolArray:
     return found.T
 
 
-def _chosen(values: NDArray[Any], where: BoolArray) -> Iterator[NDArray[Any]]:
-    """Yield the chosen values, piece by piece."""
-    flat, chosen = values.reshape(-1), where.reshape(-1)
-    for start in range(0, flat.size, _PIECE):
-        piece = slice(start, start + _PIECE)
-        yield flat[piece][chosen[piece]]
-
-
-def _range(values: NDArray[Any], where: BoolArray) -> tuple[Any, Any]:
-    ends = [(part.min(), part.max()) for part in _chosen(values, where) if part.size]
-    return (min(low for low, _ in ends), max(high for _, high in ends)) if ends else (0, 0)
-
-
 def _padding(values: NDArray[Any], finite: BoolArray) -> Any | None:
     """Return the value that fills the image where nothing was measured, or None."""
-    faces = [
-        np.moveaxis(values, axis, 0)[end][np.moveaxis(finite, axis, 0)[end]]
-        for axis in range(values.ndim)
-        if values.shape[axis] > 1
-        for end in (0, -1)
-    ]
+    faces = [face[known] for face, known in zip(faces_of(values), faces_of(finite), strict=True)]
     levels, counts = np.unique(np.concatenate(faces), return_counts=True)
     total = sum(face.size for face in faces)
     return levels[counts.argmax()] if total and counts.max() >= _PADDING * total else None
+
+
+def faces_of(volume: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return the faces of a volume, those across axes of length 1 left out."""
+    long = [axis for axis in range(volume.ndim) if volume.shape[axis] > 1]
+    return [np.moveaxis(volume, axis, 0)[end] for axis in long for end in (0, -1)]
 
 
 def _air(values: NDArray[Any], where: BoolArray, padding: Any | None) -> float | None:
@@ -355,8 +339,9 @@ def _air(values: NDArray[Any], where: BoolArray, padding: Any | None) -> float |
         return None
     edges = np.linspace(np.log(floor), np.log(high - zero + floor), _BINS + 1)
     counts = np.zeros(_BINS)
-    for part in _chosen(values, where):
-        clipped = np.clip(part.astype(np.float64), zero, high)
+    flat, chosen = values.reshape(-1), where.reshape(-1)
+    for piece in slices(flat.size):
+        clipped = np.clip(flat[piece][chosen[piece]].astype(np.float64), zero, high)
         counts += np.histogram(np.log(clipped - zero + floor), edges)[0]
     if counts.max() == counts.sum():
         return None  # all in one bin, because the padding value lies far below
@@ -375,32 +360,15 @@ def _large_pieces(candidates: BoolArray) -> BoolArray:
     from scipy import ndimage
 
     opened = ndimage.binary_opening(candidates)
-    labels, pieces = _labelled(opened)
-    if not pieces:
-        return opened
-    flat = labels.reshape(-1)
-    sizes = np.zeros(pieces + 1, dtype=np.int64)
-    for start in range(0, flat.size, _PIECE):
-        sizes += np.bincount(flat[start : start + _PIECE], minlength=pieces + 1)
-    sizes[0] = 0
-    is_large = sizes >= _LARGE * sizes.max()
-    large = opened.reshape(-1)  # overwrites `opened`, to save memory
-    for start in range(0, flat.size, _PIECE):
-        piece = slice(start, start + _PIECE)
+    labels, count = ndimage.label(opened)
+    flat, large = labels.reshape(-1), opened.reshape(-1)  # overwrites `opened`, to save memory
+    sizes = np.zeros(count + 1, dtype=np.int64)
+    for piece in slices(flat.size):
+        sizes += np.bincount(flat[piece], minlength=count + 1)
+    is_large = sizes >= _LARGE * sizes[1:].max(initial=1)
+    is_large[0] = False
+    for piece in slices(flat.size):
         large[piece] = is_large[flat[piece]]
     del flat, labels
     # Restores what the opening took from the surface, and no more.
     return ndimage.binary_dilation(opened, iterations=2, mask=candidates)
-
-
-def _labelled(opened: BoolArray) -> tuple[NDArray[Any], int]:
-    """Label the connected components, in 16 bits unless there are too many."""
-    from scipy import ndimage
-
-    for kind in (np.uint16, np.int32):
-        labels = np.empty(opened.shape, kind)
-        try:
-            return labels, int(ndimage.label(opened, output=labels))
-        except RuntimeError:  # more components than the type can number
-            continue
-    raise AssertionError("no image has so many voxels")

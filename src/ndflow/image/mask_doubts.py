@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.doubt import Doubt
-from ndflow.image.mask import BoolArray, Inside
+from ndflow.image.mask import BoolArray, Inside, faces_of
 from ndflow.image.volume import Volume
 from ndflow.values import Record
 
@@ -116,6 +116,8 @@ def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) ->
     MaskFigures
         What was measured. A mask that the grid of 2 mm misses altogether has a share of 0.
     """
+    from scipy import ndimage  # slow to import
+
     shape = (*image.spatial_shape, 1, 1)[:3]
     sizes = np.linalg.norm(image.affine[:3, :3], axis=0)
     sized = image.placed and bool(np.isfinite(sizes).all() and (sizes > 0).all())
@@ -131,57 +133,37 @@ def measure_mask(image: Volume, inside: Inside, lesion: Inside | None = None) ->
     if not count:
         return MaskFigures(0.0, 0.0, 0.0, 0.0, 0.0)
     share = count / chosen.size
-    faces = max((float(end.mean()) for end in _ends(chosen)), default=0.0)
+    faces = max((float(end.mean()) for end in faces_of(chosen)), default=0.0)
     air = _some(image, stored, ~chosen)
     noise = float(np.mean(air != np.median(air))) if air.size else 0.0
-    box = _box(chosen)
+    flat: BoolArray = np.any(chosen, axis=0)
+    within = (np.any(chosen, axis=(1, 2)), np.any(flat, axis=1), np.any(flat, axis=0))
+    ends = [np.flatnonzero(axis)[[0, -1]].tolist() for axis in within]
+    box = tuple(slice(max(0, low - 1), high + 2) for low, high in ends)
     stored, chosen = stored[box], chosen[box]
     counts = chosen if lesion is None else chosen & ~_planes(lesion, shape, steps)[box]
     values = _some(image, stored, chosen)
     zeros = np.count_nonzero(image.is_zero(values)) / max(1, values.size)
-    whole = _largest(chosen[::2, ::2, ::2])
+    labels, _ = ndimage.label(chosen[::2, ::2, ::2])
+    pieces = np.bincount(labels.reshape(-1))[1:]
+    largest = float(pieces.max() / pieces.sum()) if pieces.size else 1.0
     if not sized:
-        return MaskFigures(share, faces, zeros, whole, noise)
+        return MaskFigures(share, faces, zeros, largest, noise)
     field = image.voxel_mm3 * float(np.prod(shape)) / 1000
     rim = None
     if np.count_nonzero(values < 0) <= _NEGATIVE * values.size:
         rim = _brightness(image, stored, chosen, counts, (sizes * steps)[::-1])
-    return MaskFigures(share, faces, zeros, whole, noise, share * field, field, rim)
+    return MaskFigures(share, faces, zeros, largest, noise, share * field, field, rim)
 
 
 def _planes(inside: Inside, shape: tuple[int, ...], steps: list[int]) -> BoolArray:
     """Return which voxels of the grid are inside, in C order, last axis first."""
     plane = shape[0] * shape[1]
-    places = range(0, shape[2], steps[2])
-    chosen = np.empty([len(range(0, n, s)) for n, s in zip(shape, steps, strict=True)][::-1], bool)
-    for row, at in zip(chosen, places, strict=True):
+    chosen = np.empty([-(-n // s) for n, s in zip(shape, steps, strict=True)][::-1], bool)
+    for row, at in zip(chosen, range(0, shape[2], steps[2]), strict=True):
         whole = inside[at * plane : (at + 1) * plane].reshape(shape[1], shape[0])
         row[:] = whole[:: steps[1], :: steps[0]]
     return chosen
-
-
-def _ends(chosen: BoolArray) -> list[BoolArray]:
-    """Return the faces of a volume."""
-    long = [axis for axis in range(chosen.ndim) if chosen.shape[axis] > 1]
-    return [np.moveaxis(chosen, axis, 0)[end] for axis in long for end in (0, -1)]
-
-
-def _box(chosen: BoolArray) -> tuple[slice, ...]:
-    """Return the part of a volume that holds the mask, with one voxel more where there is one."""
-    flat: BoolArray = np.any(chosen, axis=0)
-    within = (np.any(chosen, axis=(1, 2)), np.any(flat, axis=1), np.any(flat, axis=0))
-    ends = [np.flatnonzero(axis)[[0, -1]].tolist() for axis in within]
-    return tuple(slice(max(0, low - 1), high + 2) for low, high in ends)
-
-
-def _largest(chosen: BoolArray) -> float:
-    from scipy import ndimage  # slow to import
-
-    labels, pieces = ndimage.label(chosen)
-    if pieces < 2:
-        return 1.0
-    sizes = np.bincount(labels.reshape(-1))[1:]
-    return float(sizes.max() / sizes.sum())
 
 
 def _brightness(

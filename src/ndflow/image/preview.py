@@ -44,18 +44,14 @@ _AXES = (2, 1, 0)  # axial, coronal, sagittal
 _GAP, _MARGIN = 2, 2  # pixels between slices, and around each
 _COARSE = 24  # voxels per axis that are counted to find the middle slice
 _LONGEST = 20  # times as long as wide, the longest voxel that is drawn
-_AS_STORED = np.array([[0, 1], [1, 1], [2, 1]])
-_MAX_BYTES = 64 << 20
 _PATH = re.compile(r"(M[0-9]+ [0-9]+[hv][0-9]+)*")
 _MAX_LENGTH = 56  # voxels along each axis of a small volume
 
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _KEYWORD = b"ndflow\0"
 _GREY, _PALETTE = 0, 3  # what the pixels mean
-_SUB, _UP = 1, 2  # the filters: each pixel less its left neighbour, or the one above
-_LEVEL = 1  # of compression of grey pictures: others save a twentieth, and take longer
-_SMALLEST = 9  # of compression of pictures in colour
-_MOST_PIXELS = 1 << 28  # pixels that a file may claim to have
+_SUB = 1  # the filter: each pixel less its left neighbour
+_MOST = 1 << 26  # bytes of a file, and pixels that it may claim to have
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,16 +94,30 @@ def preview_of(
     imap : the intensity map that makes the result; or the result itself, on the same grid.
     lesion : which of its voxels are a lesion, flattened likewise; None if there is none.
     """
-    planes, lesions = _slices(volume, inside, lesion)
-    height = max(plane.shape[0] for plane in planes)
-    widths = tuple(plane.shape[1] for plane in planes)
-    old, old_window = _greys(planes, height)
-    if isinstance(imap, Volume):
-        results, _ = _slices(volume, inside, lesion, shown_of=imap)
-    else:
-        results = [_mapped(plane, imap) for plane in planes]
-    new, new_window = _greys(results, height)
-    outline = outline_of(_beside(lesions, height)) if lesions else ""
+    orientation, spacing = axes_of(volume.affine)
+    stored, within = (_turned(volume, flat, orientation) for flat in (volume.flat, inside[:]))
+    ill = None if lesion is None else _turned(volume, lesion & inside[:], orientation)
+    if ill is not None and not ill.any():
+        ill = None
+    before, after, lesions = [], [], []
+    for axis in _planes(within.shape):
+        place = _middle(volume, stored, within, axis) if ill is None else _largest(ill, axis)
+        plane = tuple(place if other == axis else slice(None) for other in range(3))
+        values = volume.values(stored[plane]).astype(np.float64)
+        shown = within[plane] & np.isfinite(values)
+        sizes = tuple(size for other, size in enumerate(spacing) if other != axis)
+        before.append(_drawn(values, shown, sizes))
+        if isinstance(imap, Volume):
+            result = _turned(volume, imap.flat, orientation)[plane]
+            after.append(_drawn(imap.values(result), shown, sizes))
+        else:
+            after.append(_mapped(before[-1], imap))
+        if ill is not None:
+            lesions.append(np.nan_to_num(_drawn(ill[plane], shown, sizes)))
+    old, old_window = _greys(before)
+    new, new_window = _greys(after)
+    outline = outline_of(side_by_side(lesions, _GAP)) if lesions else ""
+    widths = tuple(plane.shape[1] for plane in before)
     return Preview(old, new, old_window, new_window, widths, outline)
 
 
@@ -124,20 +134,10 @@ def outline_of(region: NDArray[np.generic]) -> str:
     'M1 1h1M1 2h1M1 1v1M2 1v1'
     """
     inside = np.pad(region != 0, 1)
-    level = _runs(inside[1:] != inside[:-1])
-    upright = _runs((inside[:, 1:] != inside[:, :-1]).T)
-    lines = [f"M{start - 1} {row}h{length}" for row, start, length in level]
-    return "".join([*lines, *(f"M{at} {start - 1}v{length}" for at, start, length in upright)])
-
-
-def _runs(edges: BoolArray) -> list[tuple[int, int, int]]:
-    """Return the row, the start and the length of every run of edges along a row."""
-    found = []
-    for row in np.flatnonzero(edges.any(axis=1)).tolist():
-        ends = np.flatnonzero(np.diff(np.pad(edges[row].astype(np.int8), 1)))
-        pairs = zip(ends[::2].tolist(), ends[1::2].tolist(), strict=True)
-        found += [(row, start, end - start) for start, end in pairs]
-    return found
+    level = np.argwhere(inside[1:] != inside[:-1]).tolist()
+    upright = np.argwhere(inside[:, 1:] != inside[:, :-1]).tolist()
+    lines = [f"M{column - 1} {row}h1" for row, column in level]
+    return "".join([*lines, *(f"M{column} {row - 1}v1" for row, column in upright)])
 
 
 def preview_bytes(preview: Preview) -> bytes:
@@ -158,22 +158,28 @@ def read_preview(path: AnyPath) -> Preview:
     ------
     FileError : if there is none, or it is damaged.
     """
-    with open_file(path) as file:
-        content = file.read(_MAX_BYTES)
-    greys, note = decode_png(content, path)
-    half = greys.shape[0] // 2
     try:
+        chunks = _chunks(path)
+        width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
+        if not 0 < width * height <= _MOST:
+            raise ValueError("size")
+        data = zlib.decompressobj().decompress(chunks[b"IDAT"], (width + 1) * height)
+        rows = np.frombuffer(data, np.uint8).reshape(height, width + 1)
+        if not (rows[:, 0] == _SUB).all():
+            raise ValueError("filter")
+        note = json.loads(chunks[b"tEXt"].removeprefix(_KEYWORD))
         before, after = (_window(note[name]) for name in ("before", "after"))
-        widths = tuple(int(width) for width in note["widths"])
-        if not (widths and min(widths) > 0 and sum(widths) <= greys.shape[1]):
+        widths = tuple(int(part) for part in note["widths"])
+        if not (widths and min(widths) > 0 and sum(widths) <= width):
             raise ValueError("widths")
-        lesion = note["lesion"]
-        if not _PATH.fullmatch(lesion):
+        if not _PATH.fullmatch(note["lesion"]):
             raise ValueError("lesion")
-    except (KeyError, TypeError, ValueError, OverflowError):
+    except (LookupError, TypeError, ValueError, ArithmeticError, struct.error, zlib.error):
         cause = "not a preview, or damaged"
         raise FileError(path, cause, "remove it, and run the study again") from None
-    return Preview(greys[:half], greys[half:], before, after, widths, lesion)
+    greys = np.cumsum(rows[:, 1:], axis=1, dtype=np.uint8)
+    half = height // 2
+    return Preview(greys[:half], greys[half:], before, after, widths, note["lesion"])
 
 
 def _window(given: Any) -> Window:
@@ -183,62 +189,23 @@ def _window(given: Any) -> Window:
     return low, high
 
 
-def _slices(
-    volume: Volume, inside: Inside, lesion: BoolArray | None, shown_of: Volume | None = None
-) -> tuple[list[FloatArray], list[FloatArray]]:
-    """Return a slice across each axis, upright and cropped; NaN outside the mask.
-
-    The second list holds the lesion on these slices, 1 inside; it is empty if there is none. The
-    same slices of another volume are shown, if there is one.
-    """
-    shape = (*volume.spatial_shape, 1, 1)[:3]
-    orientation, spacing = _geometry(volume.affine)
-    if lesion is not None and not (lesion & inside[:]).any():
-        lesion = None
-    stored, within, ill = (  # views, not copies
-        apply_orientation(flat.reshape(shape, order="F"), orientation)  # type: ignore[no-untyped-call]
-        for flat in (volume.flat, inside[:], inside[:] if lesion is None else lesion)
-    )
-    another = None
-    if shown_of is not None:
-        turned = shown_of.flat.reshape(shape, order="F")
-        another = apply_orientation(turned, orientation)  # type: ignore[no-untyped-call]
-    found, lesions = [], []
-    for axis in _planes(within.shape):
-        if lesion is None:
-            coarse = _lattice(within, axis)
-            place = _middle(volume.values(stored[coarse]), within[coarse], axis)
-        else:
-            place = _largest(ill & within, axis)
-        plane = tuple(place if other == axis else slice(None) for other in range(3))
-        values = volume.values(stored[plane]).astype(np.float64)
-        shown = np.where(within[plane] & np.isfinite(values), values, np.nan)
-        rows, columns = (float(spacing[other]) for other in range(3) if other != axis)
-        crop = _crop(shown)
-        seen = shown
-        if shown_of is not None and another is not None:
-            seen = np.where(np.isfinite(shown), shown_of.values(another[plane]), np.nan)
-        found.append(np.rot90(square(_cropped(seen, crop), rows, columns)))
-        if lesion is not None:
-            marked = np.where(np.isfinite(shown) & ill[plane], 1.0, np.nan)
-            lesions.append(np.rot90(square(_cropped(marked, crop), rows, columns)))
-    return found, lesions
-
-
-def _geometry(affine: FloatArray) -> tuple[NDArray[Any], FloatArray]:
-    """Return how axes are to be turned, and the distance of voxels along the turned ones.
+def axes_of(affine: FloatArray) -> tuple[NDArray[Any], FloatArray]:
+    """Return how axes are turned to point to the right, forward and up, and the spacing along them.
 
     An affine that cannot be right is ignored, and no voxel is drawn as a long needle.
     """
-    matrix = affine[:3, :3]
-    lengths = np.linalg.norm(matrix, axis=0)
-    if not (np.isfinite(matrix).all() and lengths.all() and np.linalg.matrix_rank(matrix) == 3):
-        return _AS_STORED, np.ones(3)
+    valid = np.isfinite(affine).all() and np.linalg.matrix_rank(affine[:3, :3]) == 3
+    affine = affine if valid else np.eye(4)
     orientation = io_orientation(affine)  # type: ignore[no-untyped-call]
-    if not np.isfinite(orientation).all():
-        return _AS_STORED, np.ones(3)
-    spacing = lengths[np.argsort(orientation[:, 0])]
+    spacing = np.linalg.norm(affine[:3, :3], axis=0)[np.argsort(orientation[:, 0])]
     return orientation, np.maximum(spacing, spacing.max() / _LONGEST)
+
+
+def _turned(volume: Volume, flat: NDArray[Any], orientation: NDArray[Any]) -> NDArray[Any]:
+    """Return voxels, flattened like `Volume.flat`, along turned axes; a view, not a copy."""
+    shaped = flat.reshape((*volume.spatial_shape, 1, 1)[:3], order="F")
+    turned: NDArray[Any] = apply_orientation(shaped, orientation)  # type: ignore[no-untyped-call]
+    return turned
 
 
 def _planes(shape: Sequence[int]) -> list[int]:
@@ -247,18 +214,18 @@ def _planes(shape: Sequence[int]) -> list[int]:
     return planes or [_AXES[0]]
 
 
-def _lattice(within: BoolArray, axis: int) -> tuple[slice, ...]:
-    """Return a coarse selection of the voxels of each slice across an axis, or all of them."""
-    steps = [
-        1 if other == axis else max(1, length // _COARSE)
+def _middle(volume: Volume, stored: NDArray[Any], within: BoolArray, axis: int) -> int:
+    """Return the slice that halves the brighter voxels, be the mask a brain or the whole image.
+
+    A coarse selection of the voxels of each slice is enough, unless none of them is inside.
+    """
+    coarse = tuple(
+        slice(None, None, 1 if other == axis else max(1, length // _COARSE))
         for other, length in enumerate(within.shape)
-    ]
-    coarse = tuple(slice(None, None, step) for step in steps)
-    return coarse if within[coarse].any() else (slice(None),) * within.ndim
-
-
-def _middle(values: NDArray[Any], within: BoolArray, axis: int) -> int:
-    """Return the slice that halves the brighter voxels, be the mask a brain or the whole image."""
+    )
+    if within[coarse].any():
+        stored, within = stored[coarse], within[coarse]
+    values = volume.values(stored)
     chosen = within & np.isfinite(values)
     if chosen.any():
         chosen &= values >= values[chosen].mean(dtype=np.float64)
@@ -268,24 +235,17 @@ def _middle(values: NDArray[Any], within: BoolArray, axis: int) -> int:
 
 def _largest(region: BoolArray, axis: int) -> int:
     """Return the slice that shows most of a region."""
-    counts = region.sum(axis=tuple(other for other in range(3) if other != axis))
-    return int(np.argmax(counts))
+    return int(np.argmax(region.sum(axis=tuple(other for other in range(3) if other != axis))))
 
 
-def _crop(plane: FloatArray) -> tuple[slice, slice]:
-    """Return the part of a slice that holds all that is inside."""
-    shown = np.isfinite(plane)
+def _drawn(plane: NDArray[Any], shown: BoolArray, spacing: Sequence[float]) -> FloatArray:
+    """Return a slice for display, cropped to what is shown, with a narrow margin; NaN elsewhere."""
+    part = np.where(shown, plane, np.nan)
     first, second = (np.flatnonzero(shown.any(axis=axis)) for axis in (1, 0))
-    if not first.size:
-        return slice(None), slice(None)
-    return slice(first[0], first[-1] + 1), slice(second[0], second[-1] + 1)
-
-
-def _cropped(plane: FloatArray, crop: tuple[slice, slice]) -> FloatArray:
-    """Return a part of a slice with a narrow margin around it; all of it without one."""
-    if crop == (slice(None), slice(None)):
-        return plane
-    return np.pad(plane[crop], _MARGIN, constant_values=np.nan)
+    if first.size:
+        part = part[first[0] : first[-1] + 1, second[0] : second[-1] + 1]
+        part = np.pad(part, _MARGIN, constant_values=np.nan)
+    return np.rot90(square(part, *spacing))
 
 
 def _mapped(plane: FloatArray, imap: Map) -> FloatArray:
@@ -296,26 +256,26 @@ def _mapped(plane: FloatArray, imap: Map) -> FloatArray:
     return result
 
 
-def _greys(planes: Sequence[FloatArray], height: int) -> tuple[Greys, Window]:
-    """Return slices side by side, each in the middle of its height, and their grey window."""
+def _greys(planes: Sequence[FloatArray]) -> tuple[Greys, Window]:
+    """Return slices side by side, in greys from 1 to 255, 0 for NaN; and their grey window."""
     values = np.concatenate([plane[np.isfinite(plane)] for plane in planes])
     low, high = np.percentile(values, _SHOWN).tolist() if values.size else (0.0, 1.0)
     if not (math.isfinite(low) and math.isfinite(high) and low < high):  # all voxels are alike
         low, high = low - 0.5, low + 0.5
     scaled = (1 + 254 * np.clip((plane - low) / (high - low), 0, 1) for plane in planes)
-    return _beside([np.rint(plane) for plane in scaled], height), (low, high)
+    levels = [np.nan_to_num(np.rint(plane)).astype(np.uint8) for plane in scaled]
+    return side_by_side(levels, _GAP), (low, high)
 
 
-def _beside(planes: Sequence[FloatArray], height: int) -> Greys:
-    """Return slices side by side, each in the middle of its height; 0 for NaN."""
-    columns: list[Greys] = []
+def side_by_side(planes: Sequence[NDArray[Any]], gap: int) -> NDArray[Any]:
+    """Return slices in one row, each in the middle of its height, with a gap of 0 between them."""
+    height = max(plane.shape[0] for plane in planes)
+    parts = []
     for plane in planes:
         above = (height - plane.shape[0]) // 2
-        column = np.zeros((height, plane.shape[1] + _GAP), np.uint8)
-        levels = np.where(np.isfinite(plane), plane, 0)
-        column[above : above + plane.shape[0], : plane.shape[1]] = levels
-        columns.append(column)
-    return np.concatenate(columns, axis=1)[:, :-_GAP]
+        parts.append(np.pad(plane, ((above, height - plane.shape[0] - above), (0, gap))))
+    row: NDArray[Any] = np.concatenate(parts, axis=1)
+    return row[:, :-gap]
 
 
 # ── upright volumes, in slices of square pixels ───────────────────────────────────────────────────
@@ -336,17 +296,13 @@ def upright(volume: Volume, inside: Inside) -> tuple[FloatArray, tuple[float, ..
     """
     values = volume.values(volume.flat).astype(np.float64)
     values[~(inside[:] & np.isfinite(values))] = np.nan
-    shaped = values.reshape(volume.spatial_shape, order="F")
-    orientation = io_orientation(volume.affine)  # type: ignore[no-untyped-call]
-    picture: FloatArray = apply_orientation(shaped, orientation)  # type: ignore[no-untyped-call]
-    spacing = np.linalg.norm(volume.affine[:3, :3], axis=0)[np.argsort(orientation[:, 0])]
-    return picture, tuple(spacing.tolist())
+    orientation, spacing = axes_of(volume.affine)
+    return _turned(volume, values, orientation), tuple(spacing.tolist())
 
 
 def fullest(picture: FloatArray, axis: int) -> int:
     """Return the index along an axis of the slice with the most voxels inside (not NaN)."""
-    others = tuple(other for other in range(3) if other != axis)
-    return int(np.argmax(np.isfinite(picture).sum(axis=others)))
+    return _largest(np.isfinite(picture), axis)
 
 
 def slice_at(picture: FloatArray, spacing: tuple[float, ...], axis: int, place: int) -> FloatArray:
@@ -409,114 +365,48 @@ def small_volume(picture: FloatArray, spacing: tuple[float, ...]) -> bytes:
 # ── PNG ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def encode_png(greys: Greys, note: dict[str, Any] | None = None) -> bytes:
+def encode_png(
+    pixels: Greys, note: dict[str, Any] | None = None, palette: Sequence[str] = ()
+) -> bytes:
     """Return a picture as a PNG file.
 
     Parameters
     ----------
-    greys : (height, width), the grey of each pixel; 0 is transparent.
+    pixels : (height, width), the grey of each pixel, where 0 is transparent; or, with a palette,
+        the number of its colour.
     note : to be kept in the file.
-
-    Examples
-    --------
-    >>> decode_png(encode_png(np.array([[0, 9]], np.uint8), {"a": 1}), "a.png")
-    (array([[0, 9]], dtype=uint8), {'a': 1})
-    """
-    rows = _rows(greys, _SUB)
-    np.subtract(greys[:, 1:], greys[:, :-1], out=rows[:, 2:])
-    return _file(
-        greys.shape, _GREY, [(b"tRNS", b"\0\0")], zlib.compress(rows.tobytes(), _LEVEL), note
-    )
-
-
-def encode_palette(
-    numbers: Greys, palette: Sequence[str], note: dict[str, Any] | None = None
-) -> bytes:
-    """Return a picture in colour as a PNG file.
-
-    Parameters
-    ----------
-    numbers : (height, width), the number of the colour of each pixel.
     palette : the colours, at most 256, each as ``#rrggbb``.
-    note : to be kept in the file.
     """
-    colours = b"".join(bytes.fromhex(colour.removeprefix("#")) for colour in palette)
-    rows = _rows(numbers, _UP)
-    np.subtract(numbers[1:], numbers[:-1], out=rows[1:, 1:])
-    packed = zlib.compress(rows.tobytes(), _SMALLEST)
-    return _file(numbers.shape, _PALETTE, [(b"PLTE", colours)], packed, note)
-
-
-def decode_png(content: bytes, path: AnyPath) -> tuple[Greys, dict[str, Any]]:
-    """Return the picture and the note in a PNG file that we wrote.
-
-    Parameters
-    ----------
-    content : of the file.
-    path : of the file, for messages.
-
-    Raises
-    ------
-    FileError : if the file is not one of ours, or is damaged.
-    """
-    try:
-        chunks = _chunks(content)
-        width, height = struct.unpack(">II", chunks[b"IHDR"][:8])
-        if not 0 < width * height <= _MOST_PIXELS:
-            raise ValueError("size")
-        unpacker = zlib.decompressobj()
-        data = unpacker.decompress(chunks[b"IDAT"], (width + 1) * height)
-        rows = np.frombuffer(data, np.uint8).reshape(height, width + 1)
-        if not (rows[:, 0] == _SUB).all():
-            raise ValueError("filter")
-        note = json.loads(chunks[b"tEXt"].removeprefix(_KEYWORD))
-        if not isinstance(note, dict):
-            raise ValueError("note")
-    except (KeyError, ValueError, struct.error, zlib.error) as error:
-        cause = "not a picture that ndflow wrote, or damaged"
-        raise FileError(path, cause, "remove it, and run the study again") from error
-    return np.cumsum(rows[:, 1:], axis=1, dtype=np.uint8), note
+    height, width = pixels.shape
+    rows = np.empty((height, width + 1), np.uint8)
+    rows[:, 0], rows[:, 1:] = _SUB, pixels
+    np.subtract(pixels[:, 1:], pixels[:, :-1], out=rows[:, 2:])
+    colour, level = (_PALETTE, 9) if palette else (_GREY, 1)  # 9 saves little of greys, and is slow
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0))]
+    if note is not None:
+        chunks.append((b"tEXt", _KEYWORD + json.dumps(note).encode("ascii")))
+    colours = bytes.fromhex("".join(palette).replace("#", ""))
+    chunks.append((b"PLTE", colours) if palette else (b"tRNS", b"\0\0"))
+    chunks += [(b"IDAT", zlib.compress(rows.tobytes(), level)), (b"IEND", b"")]
+    return _SIGNATURE + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    )
 
 
 def is_ours(path: AnyPath) -> bool:
     """Tell whether a file is a picture that we wrote, and complete."""
     try:
-        with open_file(path) as file:
-            chunks = _chunks(file.read(_MOST_PIXELS))
+        chunks = _chunks(path)
     except (FileError, ValueError, struct.error):
         return False
     return chunks.get(b"tEXt", b"").startswith(_KEYWORD) and b"IEND" in chunks
 
 
-def _rows(pixels: Greys, kind: int) -> NDArray[np.uint8]:
-    """Return pixels with the filter before each row."""
-    height, width = pixels.shape
-    rows = np.empty((height, width + 1), np.uint8)
-    rows[:, 0] = kind
-    rows[:, 1:] = pixels
-    return rows
-
-
-def _file(
-    shape: tuple[int, ...],
-    colour: int,
-    chunks: list[tuple[bytes, bytes]],
-    packed: bytes,
-    note: dict[str, Any] | None,
-) -> bytes:
-    height, width = shape
-    head = struct.pack(">IIBBBBB", width, height, 8, colour, 0, 0, 0)
-    text = [] if note is None else [(b"tEXt", _KEYWORD + json.dumps(note).encode("ascii"))]
-    parts = [(b"IHDR", head), *text, *chunks, (b"IDAT", packed), (b"IEND", b"")]
-    return _SIGNATURE + b"".join(_chunk(kind, data) for kind, data in parts)
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def _chunks(content: bytes) -> dict[bytes, bytes]:
+def _chunks(path: AnyPath) -> dict[bytes, bytes]:
     """Return the chunks of a file; those of a kind that occurs repeatedly are joined."""
+    with open_file(path) as file:
+        content = file.read(_MOST)
     if not content.startswith(_SIGNATURE):
         raise ValueError("signature")
     found: dict[bytes, bytes] = {}

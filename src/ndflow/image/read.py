@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from nibabel.freesurfer.mghformat import MGHHeader
+from nibabel.freesurfer.mghformat import MGHHeader, MGHImage
+from nibabel.nifti1 import Nifti1Pair
 from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.stream import DEFAULT_MAX_BYTES, Stream, is_compressed, open_stream, sha256_of
-from ndflow.image.mgh import (
-    MGH_START,
-    MGH_TAIL,
-    MGH_VERSION,
-    mgh_header_with_tail,
-    mgh_layout,
+from ndflow.files.stream import DEFAULT_MAX_BYTES, is_compressed, open_stream, sha256_of
+from ndflow.image.headers import (
+    MOST_AFTER,
+    MOST_BYTES,
+    affine_of,
+    new_nifti,
+    read_header,
     refuse_other_type,
+    shape_problem,
+    whole_header,
+    without_voxels,
 )
-from ndflow.image.nifti import add_extensions, header_size, nifti_header_for, nifti_layout
-from ndflow.image.volume import DAMAGED, Header, Layout, Volume, affine_of, describes, shape_problem
+from ndflow.image.volume import Header, Volume
 from ndflow.values import FloatArray
 
 Source = str | os.PathLike[str] | NDArray[Any] | SpatialImage
 IMAGE_KINDS = (".nii", ".hdr", ".img", ".mgh")  # also compressed: .gz, and .mgz for .mgh.gz
-
-_NO_IMAGE = "check that it is the right file, or convert it to NIfTI first"
-_MAX_HEADER_BYTES = 1 << 26  # with extensions
 
 
 def read_volume(
@@ -59,24 +61,30 @@ def read_volume(
     if isinstance(source, SpatialImage):
         return _from_image(source, called)
     path = _path(source)
-    if pair := _existing_pair(path):
-        return _from_pair(path, *pair, max_bytes=max_bytes)
-    with open_stream(path, max_bytes=max_bytes) as stream:
-        block, layout = _fixed_header(path, stream, single=True)
-        if not block.startswith(MGH_VERSION):
-            if _MAX_HEADER_BYTES < layout.start <= stream.capacity:
-                cause = f"its header (vox_offset) says that voxels begin at byte {layout.start:,}"
-                raise FileError(path, cause, DAMAGED)
-            area = stream.read(layout.start - len(block), "header extensions").tobytes()
-            add_extensions(path, area, layout)
-            stored = _voxels(stream, layout)
-            _refuse_surplus(path, stream.finish())
-            header = layout.header
+    head, data = pair_names(path) or (path, path)
+    files = []
+    with ExitStack() as stack:
+        stream = stack.enter_context(open_stream(head, max_bytes=max_bytes))
+        header, gap = read_header(stream, single=head == data)
+        if head == data:
+            before = stream.read(gap, "header extensions").tobytes()
         else:
-            stored = _voxels(stream, layout)
-            header = mgh_header_with_tail(path, block, stream.finish(keep=MGH_TAIL))
-            refuse_other_type(path, stored)
-    return _volume(path, (FileHash(path, stream.sha256),), layout, stored, header)
+            before = stream.finish(MOST_BYTES)
+            files.append(FileHash(head, stream.sha256))
+            stream = stack.enter_context(open_stream(data, max_bytes=max_bytes))
+            stream.read(gap, "gap before the voxels")
+        shape, dtype = _shape(header), header.get_data_dtype()
+        voxels = stream.read(math.prod(shape) * dtype.itemsize, "voxels")
+        stored = voxels.view(dtype).reshape(shape, order="F")
+        after = stream.finish(MOST_AFTER)
+        files.append(FileHash(data, stream.sha256))
+    header = whole_header(path, header, before, after)
+    if isinstance(header, MGHHeader):
+        refuse_other_type(path, stored)
+    slope, inter = header.get_slope_inter()
+    if slope is None:
+        slope, inter = 1.0, 0.0
+    return Volume(path, tuple(files), stored, slope, inter, header, affine_of(path, header))
 
 
 class Grid(NamedTuple):
@@ -103,22 +111,14 @@ def read_grid(source: Source, *, called: str = "the image") -> Grid:
         affine = affine_of(name, source.header) if source.affine is None else source.affine
         return Grid(name, source.shape, np.asarray(affine, dtype=np.float64), placed=True)
     path = _path(source)
-    head, single = (pair[0], False) if (pair := _existing_pair(path)) else (path, True)
+    head, data = pair_names(path) or (path, path)
     with open_stream(head) as stream:
-        _, layout = _fixed_header(path, stream, single=single)
-    return Grid(path, layout.shape, affine_of(path, layout.header), placed=True)
+        header, _ = read_header(stream, single=head == data)
+    return Grid(path, _shape(header), affine_of(path, header), placed=True)
 
 
-def _fixed_header(path: str, stream: Stream, *, single: bool) -> tuple[bytes, Layout]:
-    """Read the fixed part of a header, and return it with what it says."""
-    first = stream.read(4, "header").tobytes()
-    if size := header_size(first):
-        block = first + stream.read(size - 4, "header").tobytes()
-        return block, nifti_layout(path, block, single=single)
-    if first != MGH_VERSION:
-        raise FileError(path, "neither NIfTI nor MGH", _NO_IMAGE)
-    block = first + stream.read(MGH_START - 4, "header").tobytes()
-    return block, mgh_layout(path, block)
+def _shape(header: Header) -> tuple[int, ...]:
+    return tuple(int(length) for length in header.get_data_shape())
 
 
 def files_of(source: Source) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def files_of(source: Source) -> tuple[str, ...]:
         holders = (source.file_map or {}).values()
         return tuple(str(holder.filename) for holder in holders if holder.filename)
     path = _path(source)
-    return _existing_pair(path) or (path,)
+    return pair_names(path) or (path,)
 
 
 def _path(source: str | os.PathLike[str]) -> str:
@@ -140,59 +140,9 @@ def _path(source: str | os.PathLike[str]) -> str:
     return os.fspath(source)
 
 
-def _existing_pair(path: str) -> tuple[str, str] | None:
-    """Return the existing header and data files if `path` is one of such a pair, or None."""
-    names = pair_names(path)
-    if names is None:
-        return None
-    # One of the two may be compressed and the other not.
-    others = {name: name[:-3] if is_compressed(name) else f"{name}.gz" for name in names}
-    header, data = (
-        name if name == path or Path(name).exists() or not Path(other).exists() else other
-        for name, other in others.items()
-    )
-    return header, data
-
-
-def _from_pair(path: str, head: str, data: str, *, max_bytes: int) -> Volume:
-    most = min(max_bytes, _MAX_HEADER_BYTES)
-    with open_stream(head, max_bytes=most) as stream:
-        content = stream.finish(keep=most)
-        header_file = FileHash(head, stream.sha256)
-    size = header_size(content[:4])
-    if size is None or len(content) < size:
-        raise FileError(head, "not a NIfTI header", "check that it is the right file")
-    layout = nifti_layout(head, content[:size], single=False)
-    add_extensions(head, content[size:], layout)
-    with open_stream(data, max_bytes=max_bytes) as stream:
-        stream.read(layout.start, "gap before the voxels")
-        stored = _voxels(stream, layout)
-        _refuse_surplus(data, stream.finish())
-    files = header_file, FileHash(data, stream.sha256)
-    return _volume(path, files, layout, stored, layout.header)
-
-
-def _volume(
-    path: str, files: tuple[FileHash, ...], layout: Layout, stored: NDArray[Any], header: Header
-) -> Volume:
-    affine = affine_of(path, header)
-    return Volume(path, files, stored, layout.slope, layout.inter, header, affine)
-
-
-def _voxels(stream: Stream, layout: Layout) -> NDArray[Any]:
-    flat = stream.read(layout.size, "voxels").view(layout.dtype)
-    return flat.reshape(layout.shape, order="F")
-
-
-def _refuse_surplus(path: str, rest: bytes) -> None:
-    if rest.strip(b"\0"):  # zeros are padding
-        cause = "holds more than the voxels that its header describes"
-        raise FileError(path, cause, "its header is damaged, or belongs to another file")
-
-
 def _from_array(array: NDArray[Any], called: str) -> Volume:
     _refuse_array(called, array)
-    header = nifti_header_for(None, array.shape, np.eye(4))
+    header = new_nifti(array.shape, np.eye(4))
     return Volume(called, (), _fortran(array), 1.0, 0.0, header, np.eye(4), placed=False)
 
 
@@ -212,21 +162,19 @@ def _from_image(image: SpatialImage, called: str) -> Volume:
     except (OSError, EOFError, ValueError) as error:
         raise FileError(name, f"cannot be read ({error})", "copy or download it again") from None
     _refuse_array(name, array)
-    affine = affine_of(name, image.header) if image.affine is None else image.affine
-    header = _header_for(image.header, array.shape, np.asarray(affine, dtype=np.float64))
+    affine = read_grid(image, called=called).affine
+    if not np.isfinite(affine).all():
+        raise InvalidValueError(f"{name}: its affine is not finite; correct it")
+    if isinstance(image, Nifti1Pair | MGHImage):  # nibabel makes the header agree with the image
+        header = type(image)(without_voxels(array.shape), affine, image.header).header
+    else:
+        header = new_nifti(array.shape, affine)
     place = affine_of(name, header)
     return Volume(name, files, _fortran(array), slope, inter, header, place)
 
 
 def _hashed(image: SpatialImage) -> tuple[FileHash, ...]:
     return tuple(FileHash(name, sha256_of(name)) for name in files_of(image))
-
-
-def _header_for(header: Header, shape: tuple[int, ...], affine: FloatArray) -> Header:
-    """Return a copy of the header of an image in memory that agrees with its shape and affine."""
-    if isinstance(header, MGHHeader) and describes(header, shape, affine):
-        return header.copy()  # type: ignore[no-untyped-call]
-    return nifti_header_for(header, shape, affine)
 
 
 def _refuse_array(name: str, array: NDArray[Any]) -> None:

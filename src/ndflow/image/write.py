@@ -19,15 +19,11 @@ from nibabel.spatialimages import SpatialImage
 from numpy.typing import NDArray
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath, Hashed, check_new, new_file, sync
-from ndflow.files.stream import GzipWriter, gzip_writer, is_compressed
-from ndflow.image.mgh import MGH_TYPES, mgh_ends, mgh_header
-from ndflow.image.nifti import nifti_head, nifti_header
+from ndflow.files.atomic import AnyPath, check_new, new_file, sync
+from ndflow.files.stream import GzipWriter, Hashed, gzip_writer, is_compressed
+from ndflow.image.headers import MGH_TYPES, header_bytes, mgh_header, nifti_header
 from ndflow.image.read import IMAGE_KINDS, kind_of, pair_names
-from ndflow.image.volume import PIECE, Volume
-
-_INTEGERS = tuple(f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u"))
-DTYPES = ("float32", "float64", *_INTEGERS)
+from ndflow.image.volume import Volume, slices
 
 
 class Written(NamedTuple):
@@ -75,7 +71,7 @@ def write_volume(
     path : the file, whose name gives the format (.nii, .hdr, .img or .mgh, also compressed).
     like : the other image.
     chunks : the values, flattened like `Volume.flat`, in consecutive pieces of any length.
-    dtype : the type of the voxels, one of `DTYPES`.
+    dtype : the type of the voxels, a real one of 64 bits at most.
     scaling : slope and intercept for the header: `chunks` are the stored values, and a value is
         ``slope · stored + intercept``. Only NIfTI has them.
     force : whether an existing file may be replaced.
@@ -92,17 +88,15 @@ def write_volume(
     FileError : if a file may not or cannot be written.
     InvalidValueError : if the type is unknown, or `chunks` do not hold one value per voxel.
     """
-    if dtype not in DTYPES:
-        raise InvalidValueError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
     names = _files(path)
-    geometry = (like.header, like.shape, like.affine, np.dtype(dtype))
-    tail = b""
     if kind_of(names[0]) == ".mgh":
         if scaling != (1.0, 0.0):
             raise FileError(path, "MGH files have no scaling", "write NIfTI")
-        head, stored, tail = mgh_ends(*geometry)
+        header = mgh_header(like, dtype)
     else:
-        head, stored = nifti_head(*geometry, single=len(names) == 1, scaling=scaling)
+        header = nifti_header(like, dtype, single=len(names) == 1, scaling=scaling)
+    head, tail = header_bytes(header)
+    stored = np.dtype(dtype).newbyteorder(header.endianness)
     keep = (*inputs, *(read.file for read in like.files))
     clipped = 0
     with ExitStack() as own:
@@ -154,12 +148,11 @@ def make_image(
     image : of the same format as `like`.
     clipped : see `Written`.
     """
-    geometry = (like.header, like.shape, like.affine, np.dtype(dtype))
     kind: Any
     if isinstance(like.header, MGHHeader):
-        kind, header = MGHImage, mgh_header(*geometry)
+        kind, header = MGHImage, mgh_header(like, dtype)
     else:
-        header = nifti_header(*geometry)
+        header = nifti_header(like, dtype)
         kind = Nifti2Image if isinstance(header, Nifti2Header) else Nifti1Image
     array, clipped = make_array(like, chunks, dtype=dtype)
     return kind(array, header.get_best_affine(), header), clipped
@@ -189,8 +182,8 @@ def cast_to(values: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], i
     if values.dtype.kind == "f":
         values = np.rint(values.astype(np.float64))
     # Not `> high`: as a double, 2**63 - 1 becomes 2**63. But high + 1 is a double for every type.
-    below, above, missing = values < low, values >= high + 1, np.isnan(values)
-    fits = ~(below | above | missing)
+    below, above = values < low, values >= high + 1
+    fits = (values >= low) & ~above
     result = np.zeros(values.shape, dtype)
     result[fits] = values[fits].astype(dtype)
     result[below], result[above] = low, high
@@ -207,8 +200,8 @@ def _cast_chunks(
         left -= flat.size
         if left < 0:
             break
-        for start in range(0, flat.size, PIECE):
-            yield cast_to(flat[start : start + PIECE], dtype)
+        for piece in slices(flat.size):
+            yield cast_to(flat[piece], dtype)
     if left:
         wrong = "more" if left < 0 else f"{left} fewer"
         raise InvalidValueError(f"chunks hold {wrong} values than the {size} voxels of the image")

@@ -25,12 +25,7 @@ from numpy.typing import NDArray
 
 from ndflow.errors import InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.integrations.normaliser import (
-    RecordedMap,
-    VolumeNormaliser,
-    apply_recorded,
-    record_map,
-)
+from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded, record_map
 from ndflow.options import Scale
 from ndflow.subject.target import AnyTarget
 from ndflow.values import plural

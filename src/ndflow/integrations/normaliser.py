@@ -114,7 +114,9 @@ class VolumeNormaliser:
         self._options = with_scale(options, has_units=target.has_units)
         self._goal = in_units(target, self._options)
         check_units(self._options, name=target.name, has_units=target.has_units)
-        self._settings = _digest_of(self._goal, self._options.of("fit", "match"))
+        # Everything that maps depend on but voxels.
+        parts = [RESULTS, self._options.of("fit", "match"), self._goal.to_dict()]
+        self._settings = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
         self._start()
 
     def _start(self) -> None:
@@ -150,19 +152,15 @@ class VolumeNormaliser:
         InvalidValueError
             Where `voxels` are not a volume, or the mask has another shape.
         """
-        inside = _inside(voxels, mask)
-        imap = self._map_of(voxels, mask, inside)
-        return NormalisedVolume(map_array(voxels, imap, inside, None), imap)
+        imap = self.map_of(voxels, mask)
+        return NormalisedVolume(map_array(voxels, imap, _inside(voxels, mask), None), imap)
 
     def map_of(self, voxels: NDArray[Any], mask: NDArray[Any] | None = None) -> IntensityMap:
         """Return the map of a volume, parameters as for a call."""
-        return self._map_of(voxels, mask, _inside(voxels, mask))
-
-    def _map_of(
-        self, voxels: NDArray[Any], mask: NDArray[Any] | None, inside: BoolArray | None
-    ) -> IntensityMap:
-        chosen = _chosen(voxels, inside)
-        key = _key(self._settings, chosen)
+        chosen = _chosen(voxels, _inside(voxels, mask))
+        digest = hashlib.sha256(f"{self._settings} {chosen.dtype.str} ".encode())
+        digest.update(chosen.view(np.uint8).data)
+        key = digest.hexdigest()
         with self._lock:
             known = self._maps.get(key)
             if known is not None:
@@ -286,15 +284,3 @@ def _chosen(voxels: NDArray[Any], inside: BoolArray | None) -> NDArray[Any]:
     order: Literal["C", "F"] = "F" if voxels.flags.f_contiguous else "C"
     flat = voxels.reshape(-1, order=order)
     return flat[flat != 0] if inside is None else flat[inside.reshape(-1, order=order)]
-
-
-def _key(settings: str, chosen: NDArray[Any]) -> str:
-    digest = hashlib.sha256(f"{settings} {chosen.dtype.str} ".encode())
-    digest.update(chosen.view(np.uint8).data)
-    return digest.hexdigest()
-
-
-def _digest_of(goal: DensityModel, settings: dict[str, Any]) -> str:
-    """Return a hash of everything that maps depend on but voxels."""
-    parts = [RESULTS, settings, goal.to_dict()]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

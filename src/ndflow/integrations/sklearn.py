@@ -20,8 +20,8 @@ from ndflow.density import GaussianMixture, fit, histogram
 from ndflow.density.binning import joined
 from ndflow.density.mixture import marginal
 from ndflow.errors import DegenerateDataError, InvalidValueError
-from ndflow.transport import Affine, Channelwise, IntensityMap, QuantileMap, tabulate
-from ndflow.transport.normalising_map import DETERMINED_RANGE
+from ndflow.transport import DETERMINED_RANGE, Affine, IntensityMap, QuantileMap, tabulate
+from ndflow.transport.maps import Channelwise
 from ndflow.transport.quantile_map import without_gaps
 from ndflow.values import FloatArray, short
 

@@ -14,12 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.files.atomic import AnyPath
-from ndflow.integrations.normaliser import (
-    RecordedMap,
-    VolumeNormaliser,
-    apply_recorded,
-    record_map,
-)
+from ndflow.integrations.normaliser import RecordedMap, VolumeNormaliser, apply_recorded, record_map
 from ndflow.options import Scale
 from ndflow.subject.target import AnyTarget
 

@@ -260,12 +260,11 @@ class LandmarkMethod(Method):
         """Return the landmarks of a density; None where a density does not determine them."""
         return None
 
-    def check_landmarks(self, landmarks: Landmarks) -> Landmarks:
+    def check_landmarks(self, landmarks: Landmarks | None) -> Landmarks:
         """Return landmarks, if they can be those of this method."""
-        if landmarks.method != self.name:
+        if landmarks is None or landmarks.method != self.name:
             raise InvalidValueError(
-                f"landmarks of {landmarks.method} cannot be used for {self.name}; "
-                f"use a reference made with the same method"
+                f"the method {self.name!r} needs its own landmarks; use a reference made with it"
             )
         size = landmarks.values.size
         if size != self.count if self.count else size < 2:
@@ -275,8 +274,6 @@ class LandmarkMethod(Method):
 
     def measure(self, histogram: Histogram, options: Options) -> Landmarks:
         """Return the landmarks of a scan."""
-        if histogram.channels != 1:
-            raise InvalidValueError(f"landmarks need one channel, not {histogram.channels}")
         return self._landmarks(self.landmarks_of(histogram, options))
 
     def measure_options(self, options: Options) -> dict[str, str | int]:
@@ -285,16 +282,11 @@ class LandmarkMethod(Method):
 
     def average(self, scans: Iterable[tuple[Landmarks, Affine, float]]) -> Landmarks:
         """Return the average of the landmarks of a study's scans."""
-        total, weights = np.zeros(0), 0.0
-        for own, aligned, weight in scans:
-            self.check_landmarks(own)
-            values = aligned(own.values)
-            if (total.size or values.size) != values.size:
-                raise InvalidValueError("scans must all have the same number of landmarks")
-            total = (total if total.size else np.zeros(values.size)) + weight * values
-            weights += weight
-        if not weights > 0:
-            raise InvalidValueError("there are no landmarks to average")
+        known = list(scans)
+        if len({self.check_landmarks(own).values.size for own, _, _ in known}) > 1:
+            raise InvalidValueError("scans must all have the same number of landmarks")
+        total = sum((w * aligned(own.values) for own, aligned, w in known), np.zeros(1))
+        weights = sum(weight for _, _, weight in known)
         return self._landmarks(total / weights if self.fixed is None else np.array(self.fixed))
 
     def target_landmarks(
@@ -326,9 +318,7 @@ class LandmarkMethod(Method):
 
     def solve(self, source: DensityModel, target: DensityModel, options: Options) -> Solution:
         """Return the map that joins the landmarks of a scan to those of a target."""
-        if source.landmarks is None or target.landmarks is None:
-            raise InvalidValueError(f"the method {self.name!r} needs landmarks")
-        own, other = (self.check_landmarks(model.landmarks) for model in (source, target))  # type: ignore[arg-type]
+        own, other = map(self.check_landmarks, (source.landmarks, target.landmarks))
         if own.values.size != other.values.size:
             raise InvalidValueError(
                 f"{own.values.size} landmarks cannot be joined to {other.values.size}; "
@@ -356,13 +346,9 @@ def build_reference(
     models: Sequence[DensityModel],
     method: Method,
     *,
-    names: Sequence[str] | None = None,
-    channel_names: Sequence[str] | str | None = None,
-    average: str = "density",
     weights: Sequence[float] | None = None,
     tissues: TissueModel | None = None,
-    truncation: int = 20,
-    effective_count: float = 3e4,
+    **options: Any,
 ) -> Reference:
     """Average the models of some scans.
 
@@ -371,27 +357,14 @@ def build_reference(
     models : one per scan, in an order that does not depend on how they were given: sums of
         landmarks depend on it in the last digit.
     method : what the reference is for.
-    names, channel_names, average, weights, truncation, effective_count : see
-        `ndflow.population.reference`.
+    weights, options : see `ndflow.population.reference`.
     tissues : of the population, where they are known.
     """
-    made = reference(
-        [model.mixture for model in models],
-        weights=weights,
-        average=average,
-        names=names,
-        channel_names=channel_names,
-        truncation=truncation,
-        effective_count=effective_count,
-    )
+    made = reference([model.mixture for model in models], weights=weights, **options)
     heavy = [1.0] * len(models) if weights is None else weights
     known = [
         (model.landmarks, align(model.mixture), weight)
         for model, weight in zip(models, heavy, strict=True)
         if model.landmarks is not None
     ]
-    return replace(
-        made,
-        landmarks=method.average(known) if known else None,
-        tissues=tissues,
-    )
+    return replace(made, landmarks=method.average(known) if known else None, tissues=tissues)

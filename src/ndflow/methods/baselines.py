@@ -8,13 +8,15 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from scipy import special
 
-from ndflow.density import GaussianMixture, Histogram, condensed, trimmed
+from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import midpoint_edges
+from ndflow.density.condense import condensed
 from ndflow.errors import DegenerateDataError
 from ndflow.methods.base import DensityModel, Joined, LandmarkMethod, Method, straight_line
 from ndflow.methods.solution import Divergence, Solution
 from ndflow.options import Options
-from ndflow.transport import Affine, IntensityMap, PiecewiseLinear, align, divergence, smooth_table
+from ndflow.transport import Affine, IntensityMap, PiecewiseLinear, align, divergence
+from ndflow.transport.tabulated import smooth_table
 from ndflow.values import FloatArray, einsum
 
 
@@ -306,13 +308,11 @@ def class_means(histogram: Histogram) -> FloatArray:
         means = (einsum("nk,n->k", shares, x) + known * starts) / masses
         squares = einsum("nk,nk->k", shares, (x[:, np.newaxis] - means) ** 2)
         variances = (squares + known * ((means - starts) ** 2 + width)) / masses
-    sorted_means: FloatArray = mean + sd * np.sort(means)
-    return sorted_means
+    return mean + sd * np.sort(means)
 
 
 def _log_gaussian(squared_distances: FloatArray, variances: FloatArray) -> FloatArray:
-    result: FloatArray = -0.5 * (np.log(2 * np.pi * variances) + squared_distances / variances)
-    return result
+    return -0.5 * (np.log(2 * np.pi * variances) + squared_distances / variances)
 
 
 def through_classes(own: FloatArray, target: FloatArray) -> tuple[IntensityMap, int]:

@@ -166,11 +166,9 @@ class Mode:
         sites : the map of each site; not used where each scan goes by itself.
         options : how.
         """
+        ways = sites.items() if self.by_site else ()
         goals: dict[str | None, Goal] = {None: Goal(reference, options)}
-        if self.by_site:
-            for name, way in sites.items():
-                goals[name] = Goal(reference, options, way, self.per_scan)
-        return goals
+        return goals | {name: Goal(reference, options, way, self.per_scan) for name, way in ways}
 
     def goal_of(self, goals: Mapping[str | None, Goal], site: str | None) -> Goal:
         """Return the goal of a scan of this site."""

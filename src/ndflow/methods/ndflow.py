@@ -18,16 +18,11 @@ from ndflow.methods.base import DensityModel, Method
 from ndflow.methods.solution import Divergence, PlainTarget, Solution
 from ndflow.methods.targets import target_rule
 from ndflow.options import Options
-from ndflow.population import MIDPOINT_LEVELS
-from ndflow.transport import (
-    DETERMINED_RANGE,
-    align_and_match,
-    check_rules,
-    components_by_rule,
-    flow_map,
-    tabulate,
-)
+from ndflow.population.tissues import MIDPOINT_LEVELS
+from ndflow.transport import tabulate
 from ndflow.transport.joint import joint_map
+from ndflow.transport.match import check_rules, components_by_rule
+from ndflow.transport.normalising_map import DETERMINED_RANGE, align_and_match, flow_map
 from ndflow.values import FloatArray, plural
 
 EVIDENCE = 10.0  # of several channels, times that of one; chosen on the channels of two patients
@@ -103,13 +98,12 @@ class DensityFlow(Method):
 
 def _matched(source: GaussianMixture, target: GaussianMixture, options: Options) -> Solution:
     """Align, match and flow from one density to another."""
-    objective, regularisation = options.objective, options.regularisation
     frozen = components_by_rule(source, options.freeze)
     affine, matched = align_and_match(
         source,
         target,
-        objective=objective,
-        regularisation=regularisation,
+        objective=options.objective,
+        regularisation=options.regularisation,
         frozen=frozen,
     )
     imap = flow_map(affine, matched, solver=options.solver)
@@ -122,7 +116,7 @@ def _matched(source: GaussianMixture, target: GaussianMixture, options: Options)
         affine,
         matched.status.message,
         matched.status.converged,
-        Divergence(objective, first, last),
+        Divergence(options.objective, first, last),
         frozen=frozen if options.freeze else None,
     )
 

@@ -151,13 +151,8 @@ class Solution:
 
     def record(self, source: GaussianMixture) -> MatchRecord:
         """Return how the map of a scan with this density was found."""
-        return MatchRecord(
-            self.message,
-            self._slopes(source),
-            self.divergence,
-            self.target,
-            self.frozen,
-        )
+        slopes = self._slopes(source)
+        return MatchRecord(self.message, slopes, self.divergence, self.target, self.frozen)
 
     def _slopes(self, source: GaussianMixture) -> SlopeRange | None:
         if self.affine is None:  # a map of several channels has no one slope

@@ -6,7 +6,6 @@ scan's own proportions lets the map correct the scanner only (`ndflow.population
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import numpy as np
@@ -16,13 +15,8 @@ from ndflow.errors import InvalidValueError
 from ndflow.methods.base import DensityModel
 from ndflow.methods.solution import TargetChoice
 from ndflow.options import Options
-from ndflow.population import (
-    TISSUES,
-    TissueModel,
-    Tissues,
-    adapted_proportions,
-    tissues_from_components,
-)
+from ndflow.population import TISSUES, TissueModel, Tissues, adapted_proportions
+from ndflow.population.tissues import tissues_from_components
 from ndflow.values import FloatArray
 
 # How strongly proportions are held to those of the population, see `adapted_proportions`: more, as
@@ -32,8 +26,12 @@ _STRONG, _WEAK = 3e-3, 3e-4
 _CLEARLY = 1.0  # by how many standard deviations of a tissue two of them differ
 
 
-class TargetRule(ABC):
-    """A rule for what a scan is matched to.
+Chosen = tuple[GaussianMixture, TargetChoice | None]
+Saved = Tissues | TissueModel | None
+
+
+class TargetRule:
+    """A rule for what a scan is matched to: the average of the population, as in the paper.
 
     Attributes
     ----------
@@ -48,16 +46,14 @@ class TargetRule(ABC):
     uses_tissue_maps = False
     adapts_sites = False
 
-    @abstractmethod
-    def density(
-        self, source: DensityModel, target: DensityModel
-    ) -> tuple[GaussianMixture, TargetChoice | None]:
+    def density(self, source: DensityModel, target: DensityModel) -> Chosen:
         """Return what a scan is matched to, and why; None where that needs no explanation.
 
         Parameters
         ----------
         source, target : the scan, and the population.
         """
+        return target.mixture, None
 
     def site_density(self, site: GaussianMixture, target: DensityModel) -> GaussianMixture:
         """Return what the average of a site is matched to: by default that of the population.
@@ -69,9 +65,7 @@ class TargetRule(ABC):
         """
         return target.mixture
 
-    def population_tissues(
-        self, mixture: GaussianMixture, saved: Tissues | TissueModel | None
-    ) -> TissueModel | None:
+    def population_tissues(self, mixture: GaussianMixture, saved: Saved) -> TissueModel | None:
         """Return the tissues of a population, if the rule needs them.
 
         Parameters
@@ -81,20 +75,8 @@ class TargetRule(ABC):
         """
         return None
 
-    @abstractmethod
     def phrase(self, target: str) -> str:
         """Return what scans were matched to, for a methods section, given what `target` is."""
-
-
-class _Average(TargetRule):
-    """The average density of the population, as in the paper."""
-
-    def density(
-        self, source: DensityModel, target: DensityModel
-    ) -> tuple[GaussianMixture, TargetChoice | None]:
-        return target.mixture, None
-
-    def phrase(self, target: str) -> str:
         return target
 
 
@@ -118,9 +100,7 @@ class _FromMaps(_OwnProportions):
     needs_tissue_maps = True
     known = "taken from its tissue probability maps"
 
-    def density(
-        self, source: DensityModel, target: DensityModel
-    ) -> tuple[GaussianMixture, TargetChoice | None]:
+    def density(self, source: DensityModel, target: DensityModel) -> Chosen:
         model = _tissue_model(target)
         if not isinstance(source.tissues, Tissues):
             raise InvalidValueError(
@@ -131,9 +111,7 @@ class _FromMaps(_OwnProportions):
         own = source.tissues.proportions
         return model.target(own), _choice("tissues", own, "its tissue probability maps", model)
 
-    def population_tissues(
-        self, mixture: GaussianMixture, saved: Tissues | TissueModel | None
-    ) -> TissueModel | None:
+    def population_tissues(self, mixture: GaussianMixture, saved: Saved) -> TissueModel:
         if isinstance(saved, TissueModel):
             return saved
         raise InvalidValueError(
@@ -151,9 +129,7 @@ class _Mildest(_OwnProportions):
         "no clear difference, the average was kept"
     )
 
-    def density(
-        self, source: DensityModel, target: DensityModel
-    ) -> tuple[GaussianMixture, TargetChoice | None]:
+    def density(self, source: DensityModel, target: DensityModel) -> Chosen:
         model = _tissue_model(target)
         strength = _WEAK if source.through_site else _STRONG
         found = adapted_proportions(source.mixture, model, prior_strength=strength)
@@ -170,9 +146,7 @@ class _Mildest(_OwnProportions):
         found = adapted_proportions(site, target.tissues, prior_strength=_STRONG)
         return target.tissues.target(found.proportions)
 
-    def population_tissues(
-        self, mixture: GaussianMixture, saved: Tissues | TissueModel | None
-    ) -> TissueModel | None:
+    def population_tissues(self, mixture: GaussianMixture, saved: Saved) -> TissueModel:
         if isinstance(saved, TissueModel):
             return saved
         try:
@@ -184,7 +158,7 @@ class _Mildest(_OwnProportions):
             ) from None
 
 
-_RULES = {"average": _Average(), "tissue": _FromMaps(), "adaptive": _Mildest()}
+_RULES = {"average": TargetRule(), "tissue": _FromMaps(), "adaptive": _Mildest()}
 
 
 def target_rule(options: Options) -> TargetRule:

@@ -1,29 +1,12 @@
 """Cohorts: references and tissues, learned from the densities of many scans."""
 
-from ndflow.population.averaging import pushforward
-from ndflow.population.reference import Landmarks, Reference, reference
-from ndflow.population.tissues import (
-    MIDPOINT_LEVELS,
-    TISSUES,
-    AdaptedProportions,
-    TissueModel,
-    Tissues,
-    adapted_proportions,
-    tissue_model,
-    tissues_from_components,
-)
-
-__all__ = [
-    "MIDPOINT_LEVELS",
-    "TISSUES",
-    "AdaptedProportions",
-    "Landmarks",
-    "Reference",
-    "TissueModel",
-    "Tissues",
-    "adapted_proportions",
-    "pushforward",
-    "reference",
-    "tissue_model",
-    "tissues_from_components",
-]
+from ndflow.population.averaging import pushforward as pushforward
+from ndflow.population.reference import Landmarks as Landmarks
+from ndflow.population.reference import Reference as Reference
+from ndflow.population.reference import reference as reference
+from ndflow.population.tissues import TISSUES as TISSUES
+from ndflow.population.tissues import TissueModel as TissueModel
+from ndflow.population.tissues import Tissues as Tissues
+from ndflow.population.tissues import adapted_proportions as adapted_proportions
+from ndflow.population.tissues import tissue_model as tissue_model
+from ndflow.population.tissues import tissues_from_components as tissues_from_components

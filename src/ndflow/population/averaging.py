@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -31,26 +31,33 @@ from ndflow.transport import IntensityMap
 from ndflow.values import FloatArray, einsum
 
 
-class Density(Protocol):
-    """The interface of a density of one channel: a mixture, or a pushforward of one."""
+@dataclass(frozen=True)
+class Pushforward:
+    """The density of ``imap(x)`` where x has the density `mixture`, in one channel.
 
-    @property
-    def channels(self) -> int:
-        """The number of channels."""
+    Its distribution function is ``F(imap⁻¹(y))``, its quantile function ``imap(Q(p))``.
+    """
+
+    mixture: GaussianMixture
+    imap: IntensityMap
+    channels = 1
 
     @property
     def components(self) -> int:
-        """The number of components of its mixture."""
+        """The number of components of the mixture."""
+        return self.mixture.components
 
-    def cdf(self, x: ArrayLike, /) -> FloatArray:
+    def cdf(self, y: ArrayLike) -> FloatArray:
         """Return the distribution function at each point."""
+        return self.mixture.cdf(self.imap.inverse()(y))
 
-    def from_normal_score(self, z: ArrayLike, /) -> FloatArray:
-        """Return the points with given normal scores."""
+    def from_normal_score(self, z: ArrayLike) -> FloatArray:
+        """Return the points below which shares ``Φ(z)`` of the mass lie."""
+        return self.imap(self.mixture.from_normal_score(z))
 
 
+Density = GaussianMixture | Pushforward
 Weighted = Sequence[tuple[GaussianMixture, float]]  # densities and their shares, which sum to 1
-Moved = Sequence[tuple[Density, float]]
 
 _TOTAL = 1e9  # voxels that the histogram of an average counts
 # Normal scores: a millionth of the mass lies beyond the outer two, half a percent beyond the inner.
@@ -65,7 +72,7 @@ _HALVINGS = 14  # of those points, into as many groups as a fit uses bins
 _CHUNK = 1 << 20  # array elements to hold at once
 
 
-def mean_density(densities: Weighted | Moved) -> Histogram:
+def mean_density(densities: Sequence[tuple[Density, float]]) -> Histogram:
     """Return the mean of densities in reference space, as a histogram of a billion voxels."""
     if densities[0][0].channels > 1:
         return _grouped(cast(Weighted, densities))
@@ -148,35 +155,6 @@ def _points(densities: Weighted) -> FloatArray:
 
 
 # ── pushforward ───────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True)
-class Pushforward:
-    """The density of ``imap(x)`` where x has the density `mixture`, in one channel.
-
-    Its distribution function is ``F(imap⁻¹(y))``, its quantile function ``imap(Q(p))``.
-    """
-
-    mixture: GaussianMixture
-    imap: IntensityMap
-
-    @property
-    def channels(self) -> int:
-        """One."""
-        return self.imap.channels
-
-    @property
-    def components(self) -> int:
-        """The number of components of the mixture."""
-        return self.mixture.components
-
-    def cdf(self, y: ArrayLike) -> FloatArray:
-        """Return the distribution function at each point."""
-        return self.mixture.cdf(self.imap.inverse()(y))
-
-    def from_normal_score(self, z: ArrayLike) -> FloatArray:
-        """Return the points below which shares ``Φ(z)`` of the mass lie."""
-        return self.imap(self.mixture.from_normal_score(z))
 
 
 def pushforward(

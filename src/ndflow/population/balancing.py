@@ -131,7 +131,8 @@ def tilt(
         slope = mean + relaxation * multipliers
         if not size or np.abs(slope).max() <= _PRECISE:
             return Tilt(multipliers, weights, value, curvature, "solved")
-        if not relaxation and value < -math.log(count) - _rounding(away, multipliers):  # (3)
+        slack = _ROUNDING * (1 + float(np.abs(multipliers).sum() * np.abs(away).max()))
+        if not relaxation and value < -math.log(count) - slack:  # (3), but for rounding
             return Tilt(multipliers, weights, value, curvature, "outside")
         bends, axes = np.linalg.eigh(curvature)
         along = einsum("ij,i->j", axes, slope) / np.maximum(bends, _FLATTEST)
@@ -148,11 +149,6 @@ def tilt(
         multipliers = multipliers + length * step
         value, weights = there
     return Tilt(multipliers, weights, value, curvature, "stalled")
-
-
-def _rounding(away: FloatArray, multipliers: FloatArray) -> float:
-    """Return how much of D may be due to rounding."""
-    return _ROUNDING * (1 + float(np.abs(multipliers).sum() * np.abs(away).max()))
 
 
 # ── balancing ─────────────────────────────────────────────────────────────────────────────────────
@@ -229,12 +225,6 @@ class _Moment(NamedTuple):
     unit: float
     square: bool = False
 
-    @property
-    def column(self) -> FloatArray:
-        """Its values in units of their own, with zero mean."""
-        centred: FloatArray = (self.values - self.values.mean()) / self.unit
-        return centred
-
 
 def balance(covariates: Mapping[str, ArrayLike], sites: Sequence[str]) -> Balance:
     """Return weights with which covariates have the same moments at all sites.
@@ -263,7 +253,9 @@ def balance(covariates: Mapping[str, ArrayLike], sites: Sequence[str]) -> Balanc
         moment for name in covariates for moment in _moments(name, covariates[name], len(sites))
     ]
     varied = [moment for moment in known if moment.unit > 0]
-    columns = np.array([moment.column for moment in varied]).reshape(len(varied), len(sites)).T
+    shown = {moment.name: moment.values for moment in known if not moment.square}
+    centred = [(moment.values - moment.values.mean()) / moment.unit for moment in varied]
+    columns = np.array(centred).reshape(len(varied), len(sites)).T
     squares = np.array([moment.square for moment in varied], np.bool_)
     members = {site: np.flatnonzero([own == site for own in sites]) for site in sorted({*sites})}
     rank = int(np.linalg.matrix_rank(columns)) if varied else 0
@@ -279,18 +271,14 @@ def balance(covariates: Mapping[str, ArrayLike], sites: Sequence[str]) -> Balanc
             effective=effective_scans(own),
             reach=reach,
             outside=outside,
-            before={one.name: float(one.values[places].mean()) for one in known if not one.square},
-            after={
-                one.name: float(einsum("i,i->", own, one.values[places]))
-                for one in known
-                if not one.square
-            },
+            before={name: float(values[places].mean()) for name, values in shown.items()},
+            after={n: float(einsum("i,i->", own, values[places])) for n, values in shown.items()},
         )
-    goal = {one.name: float(one.values.mean()) for one in known if not one.square}
+    goal = {name: float(values.mean()) for name, values in shown.items()}
     for one, moved in zip(varied, target, strict=True):
         if not one.square:
             goal[one.name] += one.unit * float(moved)
-    sds = {one.name: float(one.values.std()) for one in known if not one.square}
+    sds = {name: float(values.std()) for name, values in shown.items()}
     return Balance(weights, found, goal, sds)
 
 

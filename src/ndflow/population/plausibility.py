@@ -18,7 +18,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ndflow.density import QUANTILE_LEVELS, GaussianMixture
+from ndflow.density import GaussianMixture
+from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.doubt import Doubt
 from ndflow.values import FloatArray
 

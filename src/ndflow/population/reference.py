@@ -17,7 +17,7 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,13 +58,12 @@ class Landmarks(Value):
 
     def __post_init__(self) -> None:
         """Validate."""
-        instance(self.method, "method", str)
         values = real_array(self.values, "values", None)
         if not values.size:
             raise InvalidValueError(f"values of {self.method} must be one or more, not 0")
         if (np.diff(values) < 0).any() or (values.size > 1 and not values[-1] > values[0]):
             raise InvalidValueError("landmarks must rise; check image and mask")
-        object.__setattr__(self, "values", values)
+        self._set(values=values)
 
     def __repr__(self) -> str:
         """Return the method, and the number and range of the landmarks."""
@@ -114,11 +113,8 @@ class Reference(Value):
     landmarks: Landmarks | None = None
     tissues: TissueModel | None = None
 
-    _verbatim: ClassVar[frozenset[str]] = frozenset({"provenance"})
-
     def __post_init__(self) -> None:
         """Validate, and take a copy of the provenance."""
-        instance(self.mixture, "mixture", GaussianMixture)
         with np.errstate(over="ignore", invalid="ignore"):
             mean, variances = self.mixture.mean(), np.diagonal(self.mixture.covariance())
         if not (np.abs(mean) <= _ROUND).all() or not (np.abs(variances - 1) <= _ROUND).all():
@@ -134,16 +130,15 @@ class Reference(Value):
                 f"channel_names must be {mean.size} different names, one for each channel of the "
                 f"mixture, such as 'T1w', not {short(self.channel_names)}"
             )
-        instance(self.provenance, "provenance", dict)
-        instance(self.landmarks, "landmarks", Landmarks | None)
-        instance(self.tissues, "tissues", TissueModel | None)
-        object.__setattr__(self, "channel_names", tuple(self.channel_names))
-        object.__setattr__(self, "scans", whole(self.scans, "scans", 1, 1 << 53))
         try:
             copied = json.loads(json.dumps(self.provenance, allow_nan=False))
         except (TypeError, ValueError, RecursionError) as error:
             raise InvalidValueError(f"provenance must hold what JSON can: {error}") from None
-        object.__setattr__(self, "provenance", copied)
+        self._set(
+            channel_names=tuple(self.channel_names),
+            scans=whole(self.scans, "scans", 1, 1 << 53),
+            provenance=copied,
+        )
 
     def __repr__(self) -> str:
         """Return the channels, and the numbers of scans and components."""
@@ -195,7 +190,14 @@ def reference(
     """
     if average not in _AVERAGES:
         raise InvalidValueError(f"average must be 'density' or 'quantile', not {short(average)}")
-    heavy, called = _weights_and_names(len(mixtures), weights, names)
+    if not mixtures:
+        raise InvalidValueError("mixtures must hold at least one mixture to average")
+    given = np.ones(len(mixtures)) if weights is None else weights
+    heavy = real_array(given, "weights", len(mixtures)).tolist()
+    if min(heavy) < 0 or not 0 < max(heavy) <= _HEAVIEST:
+        raise InvalidValueError(
+            f"weights must not be negative, nor all zero, nor beyond {_HEAVIEST:g}"
+        )
     together = _together(mixtures, heavy)
     d = together[0][0].channels
     if any(mixture.channels != d for mixture, _ in together):
@@ -210,6 +212,7 @@ def reference(
     fitted = fit(
         _AVERAGES[average](together), truncation=truncation, effective_count=effective_count
     )
+    called = [""] * len(mixtures) if names is None else names
     scans = sorted((name, weight) for name, weight in zip(called, heavy, strict=True) if weight > 0)
     return Reference(
         mixture=_standardised(_standardised(fitted.mixture)),  # again, for the last digits
@@ -226,20 +229,6 @@ def reference(
             "weights": None if weights is None else [weight for _, weight in scans],
         },
     )
-
-
-def _weights_and_names(
-    count: int, weights: ArrayLike | None, names: Sequence[str] | None
-) -> tuple[list[float], Sequence[str]]:
-    """Return the weight and the name of each scan."""
-    if not count:
-        raise InvalidValueError("mixtures must hold at least one mixture to average")
-    heavy = real_array(np.ones(count) if weights is None else weights, "weights", count)
-    if (heavy < 0).any() or not heavy.any() or (heavy > _HEAVIEST).any():
-        raise InvalidValueError(
-            f"weights must not be negative, nor all zero, nor beyond {_HEAVIEST:g}"
-        )
-    return heavy.tolist(), [""] * count if names is None else names
 
 
 def _together(

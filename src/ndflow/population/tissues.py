@@ -37,6 +37,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ndflow.density import GaussianMixture, fit, stack
+from ndflow.density.mixture import shares_of
 from ndflow.errors import InvalidValueError
 from ndflow.population.averaging import Density, Pushforward, mean_density
 from ndflow.transport import Affine, IntensityMap, align
@@ -46,7 +47,8 @@ from ndflow.values import FloatArray, Value, einsum, instance, positive, real_ar
 TISSUES = ("CSF", "GM", "WM")  # the order in all arrays, by brightness in T1w images
 
 _ROUND = 1e-9
-_USUAL_SD = 0.03  # of proportions between people, where nothing else is known
+# The covariance of proportions between people, where nothing else is known.
+_USUAL: FloatArray = 0.03**2 * (np.eye(3) - 1 / 3)
 _FEWEST = 3  # scans from which the covariance of proportions is estimated
 _SHRINKAGE = 0.1  # of that covariance, towards the usual one
 
@@ -72,8 +74,10 @@ class Tissues(Value):
 
     def __post_init__(self) -> None:
         """Validate."""
-        object.__setattr__(self, "densities", _densities(self.densities))
-        object.__setattr__(self, "proportions", _proportions(self.proportions, "proportions"))
+        self._set(
+            densities=_densities(self.densities),
+            proportions=_proportions(self.proportions, "proportions"),
+        )
 
     def __repr__(self) -> str:
         """Return the proportions."""
@@ -112,8 +116,6 @@ class TissueModel(Value):
 
     def __post_init__(self) -> None:
         """Validate."""
-        object.__setattr__(self, "densities", _densities(self.densities))
-        object.__setattr__(self, "mean", _proportions(self.mean, "mean"))
         covariance = real_array(self.covariance, "covariance", 3, 3)
         if np.linalg.eigvalsh(covariance)[0] < -_ROUND or np.abs(covariance.sum(axis=1)).max() > (
             _ROUND
@@ -121,9 +123,13 @@ class TissueModel(Value):
             raise InvalidValueError(
                 "covariance must be positive semidefinite, and its rows must sum to 0"
             )
-        object.__setattr__(self, "covariance", covariance)
         if self.source not in ("maps", "components"):
             raise InvalidValueError(f"source must be 'maps' or 'components', not {self.source!r}")
+        self._set(
+            densities=_densities(self.densities),
+            mean=_proportions(self.mean, "mean"),
+            covariance=covariance,
+        )
 
     def __repr__(self) -> str:
         """Return the mean proportions, and where the model comes from."""
@@ -169,10 +175,7 @@ def tissue_model(
     >>> tissue_model(scans)
     TissueModel(CSF 20%, GM 50%, WM 30%, from maps)
     """
-    shares = real_array(np.ones(len(scans)) if weights is None else weights, "weights", len(scans))
-    if (shares < 0).any() or not shares.sum() > 0:
-        raise InvalidValueError("weights of one or more scans must not be negative, nor all zero")
-    shares = shares / shares.sum()
+    shares = shares_of(weights, len(scans))
     proportions = np.array([scan.proportions for scan in scans])
     mean = einsum("n,ng->g", shares, proportions)
     mean /= mean.sum()
@@ -250,7 +253,7 @@ def tissues_from_components(reference: GaussianMixture) -> TissueModel:
         for group in groups
     )
     mean = np.array([reference.weights[group].sum() for group in groups])
-    return TissueModel(densities, mean / mean.sum(), _usual_covariance(), "components")
+    return TissueModel(densities, mean / mean.sum(), _USUAL, "components")
 
 
 def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> float:
@@ -260,18 +263,13 @@ def _scatter(weights: FloatArray, means: FloatArray, cuts: tuple[int, int]) -> f
     return total
 
 
-def _usual_covariance() -> FloatArray:
-    result: FloatArray = _USUAL_SD**2 * (np.eye(3) - 1 / 3)
-    return result
-
-
 def _covariance(proportions: FloatArray, shares: FloatArray) -> FloatArray:
     """Return the covariance of proportions, shrunk towards the usual one; that itself for few."""
     if np.count_nonzero(shares) < _FEWEST:
-        return _usual_covariance()
+        return _USUAL
     centred = proportions - einsum("n,ng->g", shares, proportions)
     own = einsum("n,ni,nj->ij", shares, centred, centred) / (1 - (shares * shares).sum())
-    result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * _usual_covariance()
+    result: FloatArray = (1 - _SHRINKAGE) * own + _SHRINKAGE * _USUAL
     return result
 
 

@@ -11,17 +11,18 @@ inside, and one of its four neighbours is not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from nibabel.orientations import apply_orientation, io_orientation
+from nibabel.orientations import apply_orientation
 from numpy.typing import NDArray
 from scipy import ndimage
 
-from ndflow.image.preview import Greys, encode_palette
+from ndflow.image.preview import Greys, axes_of, encode_png, side_by_side
 from ndflow.image.volume import Volume
-from ndflow.preparation.grid import Bools, Map, voxel_sizes
+from ndflow.preparation.grid import Bools, Map
 from ndflow.preparation.volume import PreparedVolume
 from ndflow.values import FloatArray
 
@@ -81,18 +82,6 @@ class _Frame(NamedTuple):
         return inside & ~ndimage.binary_erosion(inside, border_value=1)
 
 
-class _Turn:
-    """Turns volumes so that their axes point to the right, forward and up; views, not copies."""
-
-    def __init__(self, affine: FloatArray) -> None:
-        self._orientation = io_orientation(affine)  # type: ignore[no-untyped-call]
-        self.spacing: FloatArray = voxel_sizes(affine)[np.argsort(self._orientation[:, 0])]
-
-    def __call__(self, array: NDArray[Any]) -> NDArray[Any]:
-        turned: NDArray[Any] = apply_orientation(array, self._orientation)  # type: ignore[no-untyped-call]
-        return turned
-
-
 def preparation_picture(
     volume: Volume, prepared: PreparedVolume, lesion: Bools | None = None
 ) -> bytes:
@@ -105,7 +94,8 @@ def preparation_picture(
         there is one row.
     lesion : which voxels are a lesion.
     """
-    turn = _Turn(volume.affine)
+    orientation, spacing = axes_of(volume.affine)
+    turn = partial(apply_orientation, ornt=orientation)
     before, after, brain = (
         turn(array) for array in (volume.spatial_values, prepared.corrected, prepared.brain)
     )
@@ -119,16 +109,18 @@ def preparation_picture(
     if lesion is not None and lesion.any():
         through = turn(lesion)
         rows = [(values, {**regions, "lesion": through}) for values, regions in rows]
-    frames = _frames(brain, through, turn.spacing)
+    frames = _frames(brain, through, spacing)
     window = _window(np.concatenate([frame.plane(after)[frame.plane(brain)] for frame in frames]))
     pictures = [
-        _side_by_side([_drawn(frame, values, window, regions) for frame in frames])
+        side_by_side([_drawn(frame, values, window, regions) for frame in frames], _GAP)
         for values, regions in rows
     ]
     gap = np.zeros((_GAP, pictures[0].shape[1]), np.uint8)
     parts = [part for picture in pictures for part in (gap, picture)][1:]
     note = {"rows": ["before", "after"][: len(rows)], "outlines": OUTLINES}
-    return encode_palette(np.concatenate(parts), _palette(), note)
+    greys = np.rint(np.linspace(0, 255, _GREYS)).astype(int).tolist()
+    palette = [*(f"#{grey:02x}{grey:02x}{grey:02x}" for grey in greys), *OUTLINES.values()]
+    return encode_png(np.concatenate(parts), note, palette)
 
 
 def _frames(brain: Bools, through: Bools, spacing: FloatArray) -> list[_Frame]:
@@ -177,20 +169,3 @@ def _drawn(
         if name in regions:
             levels[frame.outline(regions[name])] = _GREYS + number
     return levels
-
-
-def _side_by_side(slices: Sequence[Greys]) -> Greys:
-    """Return slices in one row, each in the middle of its height."""
-    height = max(one.shape[0] for one in slices)
-    parts = []
-    for one in slices:
-        above = (height - one.shape[0]) // 2
-        ends = (above, height - one.shape[0] - above), (0, _GAP)
-        parts.append(np.pad(one, ends))
-    return np.concatenate(parts, axis=1)[:, :-_GAP]
-
-
-def _palette() -> list[str]:
-    """Return the colours of all numbers: the shades of grey, then the outlines."""
-    greys = np.rint(np.linspace(0, 255, _GREYS)).astype(int).tolist()
-    return [*(f"#{grey:02x}{grey:02x}{grey:02x}" for grey in greys), *OUTLINES.values()]

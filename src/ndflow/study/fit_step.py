@@ -7,13 +7,11 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
-
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents
 from ndflow.files.manifest import list_outputs, not_ours, relative_outputs
+from ndflow.image.headers import nifti_header
 from ndflow.image.mask import mark_found_brain
-from ndflow.image.nifti import nifti_header
 from ndflow.image.subject import Subject
 from ndflow.image.write import write_volume
 from ndflow.methods.base import method_of
@@ -131,7 +129,7 @@ class FitStep(Step):
 def _write_mask(path: Path, voxels: Voxels, scan: Subject, pending: ExitStack) -> dict[Path, str]:
     """Write a brain mask that was found, marked as such."""
     like = voxels.volumes[scan.channels.index(scan.mask_channel)]
-    header = nifti_header(like.header, like.shape, like.affine, np.dtype(np.uint8))
+    header = nifti_header(like, "uint8")
     mark_found_brain(header, deepbet_version())
     like = replace(like, header=header)
     inside = [voxels.inside[:]]

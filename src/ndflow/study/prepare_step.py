@@ -41,8 +41,8 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import new_file
 from ndflow.files.fingerprints import FileHash, Hashes, contents
 from ndflow.files.manifest import list_outputs, relative_outputs
+from ndflow.image.headers import new_nifti, nifti_header
 from ndflow.image.mask import BRAIN, BoolArray, mark_found_brain, misalignment_warnings
-from ndflow.image.nifti import nifti_header, nifti_header_for
 from ndflow.image.read import Grid, read_grid, read_volume
 from ndflow.image.subject import ANY_CHANNEL, Subject, TissueMaps
 from ndflow.image.volume import Volume
@@ -517,7 +517,7 @@ class _Writer:
     def mask(self, path: Path, like: Volume, inside: Bools, marked: str | None = None) -> None:
         """Write a mask; `marked` with the version of deepbet that has found it."""
         if marked is not None:
-            header = nifti_header(like.header, like.shape, like.affine, np.dtype(np.uint8))
+            header = nifti_header(like, "uint8")
             mark_found_brain(header, marked)
             like = replace(like, header=header)
         self.volume(path, like, inside, dtype="uint8")
@@ -593,9 +593,7 @@ def in_steps(tissues: Map) -> NDArray[np.uint8]:
 
 def _volume_on(grid: TemplateGrid) -> Volume:
     """Return an empty image on a grid over the template."""
-    header: Any = nifti_header_for(None, grid.shape, grid.affine)
-    header.set_sform(grid.affine, "mni")
-    header.set_qform(grid.affine, "mni")
+    header = new_nifti(grid.shape, grid.affine, "mni")
     return Volume("", (), np.zeros(grid.shape, np.uint8, order="F"), 1.0, 0.0, header, grid.affine)
 
 

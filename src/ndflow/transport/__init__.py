@@ -1,51 +1,22 @@
 """From one density to another: alignment, matching, flows, and intensity maps."""
 
-from ndflow.transport.divergence import divergence, divergence_gradient
-from ndflow.transport.flow import Flow
-from ndflow.transport.maps import Affine, Chain, Channelwise, IntensityMap, PiecewiseLinear, align
-from ndflow.transport.match import Match, check_rules, components_by_rule, match
-from ndflow.transport.meshed import Meshed
-from ndflow.transport.normalising_map import (
-    DETERMINED_RANGE,
-    align_and_match,
-    flow_map,
-    normalising_map,
-)
-from ndflow.transport.quantile_map import LinearTails, QuantileMap
-from ndflow.transport.tabulated import (
-    InverseTabulated,
-    LinearInterpolant,
-    Tabulated,
-    linear_interpolant,
-    smooth_table,
-    tabulate,
-)
-
-__all__ = [
-    "DETERMINED_RANGE",
-    "Affine",
-    "Chain",
-    "Channelwise",
-    "Flow",
-    "IntensityMap",
-    "InverseTabulated",
-    "LinearInterpolant",
-    "LinearTails",
-    "Match",
-    "Meshed",
-    "PiecewiseLinear",
-    "QuantileMap",
-    "Tabulated",
-    "align",
-    "align_and_match",
-    "check_rules",
-    "components_by_rule",
-    "divergence",
-    "divergence_gradient",
-    "flow_map",
-    "linear_interpolant",
-    "match",
-    "normalising_map",
-    "smooth_table",
-    "tabulate",
-]
+from ndflow.transport.divergence import divergence as divergence
+from ndflow.transport.divergence import divergence_gradient as divergence_gradient
+from ndflow.transport.flow import Flow as Flow
+from ndflow.transport.joint import Meshed as Meshed
+from ndflow.transport.maps import Affine as Affine
+from ndflow.transport.maps import Chain as Chain
+from ndflow.transport.maps import IntensityMap as IntensityMap
+from ndflow.transport.maps import PiecewiseLinear as PiecewiseLinear
+from ndflow.transport.maps import align as align
+from ndflow.transport.match import Match as Match
+from ndflow.transport.match import match as match
+from ndflow.transport.normalising_map import DETERMINED_RANGE as DETERMINED_RANGE
+from ndflow.transport.normalising_map import normalising_map as normalising_map
+from ndflow.transport.quantile_map import LinearTails as LinearTails
+from ndflow.transport.quantile_map import QuantileMap as QuantileMap
+from ndflow.transport.tabulated import InverseTabulated as InverseTabulated
+from ndflow.transport.tabulated import LinearInterpolant as LinearInterpolant
+from ndflow.transport.tabulated import Tabulated as Tabulated
+from ndflow.transport.tabulated import linear_interpolant as linear_interpolant
+from ndflow.transport.tabulated import tabulate as tabulate

@@ -31,8 +31,8 @@ from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray
 
-_Kernel = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
-_Seconds = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
+_Three = tuple[FloatArray, FloatArray, FloatArray]
+_Kernel = Callable[[FloatArray, FloatArray], _Three]
 
 
 class Gradient(NamedTuple):
@@ -125,7 +125,7 @@ class Energy:
         self._target = target
         self._blur = 2 * blur**2 * np.eye(target.channels)  # of a pair of components
         own, _, _ = self._pairs(target.means, target.covariances, target.means, target.covariances)
-        self._constant = 0.5 * float((_products(target.weights, target.weights) * own).sum())
+        self._constant = 0.5 * float((np.outer(target.weights, target.weights) * own).sum())
 
     def __call__(
         self, weights: FloatArray, means: FloatArray, covariances: FloatArray
@@ -143,7 +143,7 @@ class Energy:
             np.concatenate([means, target.means]),
             np.concatenate([covariances, target.covariances]),
         )
-        pairs = _products(weights, np.concatenate([weights, -target.weights]))
+        pairs = np.outer(weights, np.concatenate([weights, -target.weights]))
         energies = pairs * values
         value = 0.5 * energies[:, :count].sum() + energies[:, count:].sum() + self._constant
         by_mean = (pairs[..., np.newaxis] * by_shift).sum(axis=1)
@@ -161,7 +161,7 @@ class Energy:
         target = self._target
         shift = means[:, np.newaxis] - np.concatenate([means, target.means[:, 0]])
         total = variances[:, np.newaxis] + np.concatenate([variances, target.covariances[:, 0, 0]])
-        pairs = _products(weights, np.concatenate([weights, -target.weights]))
+        pairs = np.outer(weights, np.concatenate([weights, -target.weights]))
         seconds = [pairs * second for second in self._seconds(shift, total)]
         # A pair depends on both of its components: on the difference of their means, so with
         # opposite signs, and on the sum of their variances, so with equal ones.
@@ -178,7 +178,7 @@ class Energy:
         covariances: FloatArray,
         other_means: FloatArray,
         other_covariances: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    ) -> _Three:
         shift = means[:, np.newaxis] - other_means[np.newaxis]
         total = covariances[:, np.newaxis] + other_covariances[np.newaxis]
         if self._blur.any():
@@ -186,11 +186,7 @@ class Energy:
         return self._kernel(shift, total)
 
 
-def _products(one: FloatArray, two: FloatArray) -> FloatArray:
-    return one[:, np.newaxis] * two[np.newaxis]
-
-
-def _cramer(shift: FloatArray, variances: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _cramer(shift: FloatArray, variances: FloatArray) -> _Three:
     spread = np.sqrt(2 * variances[..., 0])
     ratio = shift / spread
     sign = special.erf(ratio)
@@ -199,9 +195,7 @@ def _cramer(shift: FloatArray, variances: FloatArray) -> tuple[FloatArray, Float
     return value, -sign, -(bell / spread)[..., np.newaxis]
 
 
-def _l2_seconds(
-    shift: FloatArray, variance: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _l2_seconds(shift: FloatArray, variance: FloatArray) -> _Three:
     """Return the second derivatives of the kernel of one channel, in δδ, δv and vv."""
     bell, u, w = _bell(shift, variance)
     square = u * u
@@ -212,21 +206,19 @@ def _l2_seconds(
     )
 
 
-def _cramer_seconds(
-    shift: FloatArray, variance: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _cramer_seconds(shift: FloatArray, variance: FloatArray) -> _Three:
     bell, u, w = _bell(shift, variance)
     return -2 * bell, bell * u, -0.5 * bell * (u * u - w)
 
 
-def _bell(shift: FloatArray, variance: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _bell(shift: FloatArray, variance: FloatArray) -> _Three:
     """Return ``N(δ; 0, v)``, ``δ/v`` and ``1/v``."""
     w = 1 / variance
     u = shift * w
     return np.exp(-0.5 * shift * u) * np.sqrt(w / (2 * np.pi)), u, w
 
 
-_KERNELS: dict[str, tuple[_Kernel, _Seconds]] = {
+_KERNELS: dict[str, tuple[_Kernel, _Kernel]] = {  # and their second derivatives
     "l2": (gaussian.kernel, _l2_seconds),
     "cramer": (_cramer, _cramer_seconds),
 }

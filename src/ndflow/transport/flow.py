@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike
 from ndflow.density import GaussianMixture, gaussian, stack
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, einsum, instance, points, whole
+from ndflow.values import FloatArray, einsum, points, whole
 
 _BLOCK = 4096  # points at a time, so that arrays over components stay in the cache
 _FARTHEST = 1e100  # beyond, squares overflow: points move along with the last one that is followed
@@ -83,14 +83,12 @@ class Flow(IntensityMap):
 
     def __post_init__(self) -> None:
         """Check that the two ends fit together."""
-        instance(self.source, "source", GaussianMixture)
-        instance(self.target, "target", GaussianMixture)
         alike = np.array_equal(self.source.weights, self.target.weights)
         if not alike or self.source.channels != self.target.channels:
             raise InvalidValueError(
                 "source and target must have the same weights and channels; match them first"
             )
-        object.__setattr__(self, "steps", whole(self.steps, "steps", 1, _MAX_STEPS))
+        self._set(steps=whole(self.steps, "steps", 1, _MAX_STEPS))
 
     def __repr__(self) -> str:
         """Return the number of components and the number of steps."""
@@ -187,9 +185,11 @@ class Flow(IntensityMap):
         """Integrate states (n, …) from time 0 to 1, block by block."""
         end = np.empty_like(start)
         h = 1 / self.steps
-        for block in _blocks(len(start)):
+        stages = self._stages
+        for place in range(0, len(start), _BLOCK):
+            block = slice(place, place + _BLOCK)
             y = start[block]
-            for first, middle, last in self._steps():
+            for first, middle, last in zip(stages[:-1:2], stages[1::2], stages[2::2], strict=True):
                 k1 = field(first, y)
                 k2 = field(middle, y + 0.5 * h * k1)
                 k3 = field(middle, y + 0.5 * h * k2)
@@ -197,10 +197,6 @@ class Flow(IntensityMap):
                 y = y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
             end[block] = y
         return end
-
-    def _steps(self) -> list[tuple[_Stage, _Stage, _Stage]]:
-        stages = self._stages
-        return list(zip(stages[:-1:2], stages[1::2], stages[2::2], strict=True))
 
 
 def _velocity(stage: _Stage, x: FloatArray) -> FloatArray:
@@ -224,10 +220,6 @@ def _linear(r: FloatArray, fields: FloatArray, basis: FloatArray) -> FloatArray:
     """Return the average under r of fields ``b_k + A_k x``, (n, d)."""
     mean = einsum("kn,kij->ijn", r, fields)
     return einsum("ijn,jn->ni", mean, basis[: fields.shape[2]])
-
-
-def _blocks(count: int) -> list[slice]:
-    return [slice(start, start + _BLOCK) for start in range(0, count, _BLOCK)]
 
 
 # ── far from all voxels ───────────────────────────────────────────────────────────────────────────

@@ -20,8 +20,6 @@ from ndflow.density import GaussianMixture, gaussian
 from ndflow.errors import InvalidValueError
 from ndflow.values import FloatArray, Value, einsum, instance, points, real_array
 
-_SHOWN = 6  # maps of a chain in its repr
-
 
 class IntensityMap(Value, ABC):
     """An invertible map of intensities: ``f(x)`` maps, ``~f`` undoes it, ``g @ f`` is f, then g.
@@ -74,8 +72,7 @@ class IntensityMap(Value, ABC):
 
     def log_det_jacobian(self, x: ArrayLike) -> FloatArray:
         """Return ``ln |det Df|``, one number per point; positive where the map expands."""
-        flat, shape = points(x, self.channels)
-        return self._with_log_det(flat)[1].reshape(shape)
+        return self.with_log_det_jacobian(x)[1]
 
     def with_log_det_jacobian(self, x: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """Return the mapped intensities and ``ln |det Df|``, for less than the cost of both."""
@@ -110,7 +107,6 @@ class Chain(IntensityMap):
 
     def __post_init__(self) -> None:
         """Unroll chains, and check that the maps fit together."""
-        instance(self.maps, "maps", tuple | list)
         unrolled: list[IntensityMap] = []
         for part in self.maps:
             instance(part, "each of maps", IntensityMap)
@@ -119,13 +115,11 @@ class Chain(IntensityMap):
             raise InvalidValueError("maps must hold at least one map")
         if len({part.channels for part in unrolled}) > 1:
             raise InvalidValueError("maps must all have the same number of channels")
-        object.__setattr__(self, "maps", tuple(unrolled))
+        self._set(maps=tuple(unrolled))
 
     def __repr__(self) -> str:
-        """Return the types of the maps in order; the first few and the last of a long chain."""
-        names = [type(part).__name__ for part in self.maps]
-        shown = names if len(names) <= _SHOWN else [*names[: _SHOWN - 1], "...", names[-1]]
-        return f"Chain({', '.join(shown)})"
+        """Return the types of the maps in order."""
+        return f"Chain({', '.join(type(part).__name__ for part in self.maps)})"
 
     @property
     def channels(self) -> int:
@@ -196,8 +190,7 @@ class Affine(IntensityMap):
             or not np.linalg.cond(matrix / rows[:, np.newaxis]) < _SINGULAR
         ):
             raise InvalidValueError("matrix must be invertible")
-        object.__setattr__(self, "offset", offset)
-        object.__setattr__(self, "matrix", matrix)
+        self._set(matrix=matrix, offset=offset)
 
     def __repr__(self) -> str:
         """Return the two numbers for one channel, and the number of channels for several."""
@@ -254,18 +247,18 @@ def align(source: GaussianMixture, target: GaussianMixture | None = None) -> Aff
 
 # ── piecewise linear maps ─────────────────────────────────────────────────────────────────────────
 
-_LARGEST = 1e150  # bound of knots and values, so that products of them are finite
+LARGEST = 1e150  # bound of knots and values, so that products of them are finite
 _STEEPEST = 1e100  # largest slope, and inverse of the smallest
-_MAX_POINTS = 1 << 16
+MAX_POINTS = 1 << 16
 
 
 def rising(value: ArrayLike, name: str, length: int | None = None) -> FloatArray:
     """Return the knots of a map, or their values, which must rise; messages call it `name`."""
     array = real_array(value, name, length)
-    if not 2 <= array.size <= _MAX_POINTS:
-        raise InvalidValueError(f"{name} must number between 2 and {_MAX_POINTS}, not {array.size}")
-    if not (array[1:] > array[:-1]).all() or np.abs(array).max() > _LARGEST:
-        raise InvalidValueError(f"{name} must be strictly increasing, within ±{_LARGEST:g}")
+    if not 2 <= array.size <= MAX_POINTS:
+        raise InvalidValueError(f"{name} must number between 2 and {MAX_POINTS}, not {array.size}")
+    if not (array[1:] > array[:-1]).all() or np.abs(array).max() > LARGEST:
+        raise InvalidValueError(f"{name} must be strictly increasing, within ±{LARGEST:g}")
     return array
 
 
@@ -298,8 +291,7 @@ class PiecewiseLinear(IntensityMap):
         """Validate."""
         knots = rising(self.knots, "knots")
         values = rising(self.values, "values", knots.size)
-        object.__setattr__(self, "knots", knots)
-        object.__setattr__(self, "values", values)
+        self._set(knots=knots, values=values)
         with np.errstate(over="ignore", under="ignore", divide="ignore"):
             slopes = np.diff(values) / np.diff(knots)
         if slopes.max() > _STEEPEST or slopes.min() < 1 / _STEEPEST:
@@ -320,16 +312,14 @@ class PiecewiseLinear(IntensityMap):
 
     @cached_property
     def _slopes(self) -> FloatArray:
-        slopes: FloatArray = np.diff(self.values) / np.diff(self.knots)
-        return slopes
+        return np.diff(self.values) / np.diff(self.knots)
 
     def _cell(self, x: FloatArray) -> NDArray[np.intp]:
         return np.clip(np.searchsorted(self.knots, x, side="right") - 1, 0, self.knots.size - 2)
 
     def _mapped(self, x: FloatArray) -> FloatArray:
         cell = self._cell(x)
-        y: FloatArray = self.values[cell] + self._slopes[cell] * (x - self.knots[cell])
-        return y
+        return self.values[cell] + self._slopes[cell] * (x - self.knots[cell])
 
     def _with_log_det(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         return self._mapped(x), np.log(self._slopes[self._cell(x)])[:, 0]
@@ -362,12 +352,9 @@ class Channelwise(IntensityMap):
 
     def __post_init__(self) -> None:
         """Check that each map has one channel."""
-        instance(self.maps, "maps", tuple | list)
-        for part in self.maps:
-            instance(part, "each of maps", IntensityMap)
         if not self.maps or any(part.channels != 1 for part in self.maps):
             raise InvalidValueError("maps must hold one map of one channel for each channel")
-        object.__setattr__(self, "maps", tuple(self.maps))
+        self._set(maps=tuple(self.maps))
 
     def __repr__(self) -> str:
         """Return the types of the maps in order."""

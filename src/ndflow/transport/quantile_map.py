@@ -23,13 +23,13 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture, stack
 from ndflow.errors import InvalidValueError
 from ndflow.transport.maps import IntensityMap
-from ndflow.values import FloatArray, instance, real
+from ndflow.values import FloatArray, real
 
 _TRACE = 1e-6  # share of the mass that bridges gaps: a voxel or two of a brain
 _GRID = 257  # places at which gaps are looked for, besides those between components
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class QuantileMap(IntensityMap):
     """The increasing map that takes the density `source` to the density `target`, in one channel.
 
@@ -54,11 +54,8 @@ class QuantileMap(IntensityMap):
 
     def __post_init__(self) -> None:
         """Check that both densities have one channel."""
-        for name in ("source", "target"):
-            instance(getattr(self, name), name, GaussianMixture)
-            channels = getattr(self, name).channels
-            if channels != 1:
-                raise InvalidValueError(f"{name} must have one channel, not {channels}; use a Flow")
+        if not self.source.channels == self.target.channels == 1:
+            raise InvalidValueError("source and target must have one channel; use a Flow")
 
     channels = 1
 
@@ -124,7 +121,7 @@ def _has_gap(mixture: GaussianMixture, low: float, high: float) -> bool:
     return bool((mixture.logpdf(places) < np.log(_TRACE / (high - low))).any())
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class LinearTails(IntensityMap):
     """An increasing map of one channel, continued in straight lines outside a range.
 
@@ -148,9 +145,7 @@ class LinearTails(IntensityMap):
 
     def __post_init__(self) -> None:
         """Validate the range."""
-        instance(self.inner, "inner", IntensityMap)
-        for name in ("low", "high"):
-            object.__setattr__(self, name, real(getattr(self, name), name))
+        self._set(low=real(self.low, "low"), high=real(self.high, "high"))
         if self.inner.channels != 1:
             raise InvalidValueError(f"inner must have one channel, not {self.inner.channels}")
         if not self.low < self.high:

@@ -21,16 +21,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ndflow.errors import InvalidValueError
-from ndflow.transport.maps import IntensityMap, rising
-from ndflow.values import FloatArray, instance, positive, real_array, whole
+from ndflow.transport.maps import LARGEST, MAX_POINTS, IntensityMap, rising
+from ndflow.values import FloatArray, positive, real_array, whole
 
-_MAX_POINTS = 1 << 16
-_LARGEST = 1e150  # bound of knots and values, so that products of them are finite
 _NARROWEST = 1e-14  # width of an interval, relative to its knots, below which it is not halved
 _NOISE = 1e-12  # relative rounding error of a value
 _ROUND = 1e-9  # relative tolerance of the condition on slopes, for rounding
@@ -75,12 +74,11 @@ class Tabulated(IntensityMap):
             raise InvalidValueError("slopes must be positive")
         with np.errstate(over="ignore", divide="ignore"):
             secants = np.diff(values) / np.diff(knots)
-        if (secants > _LARGEST).any():
+        if (secants > LARGEST).any():
             raise InvalidValueError("knots must not be so close together that slopes overflow")
         if (np.hypot(slopes[:-1], slopes[1:]) > 3 * secants * (1 + _ROUND)).any():
             raise InvalidValueError("slopes must not be so steep that the cubic falls in between")
-        for name, array in (("knots", knots), ("values", values), ("slopes", slopes)):
-            object.__setattr__(self, name, array)
+        self._set(knots=knots, values=values, slopes=slopes)
 
     def __repr__(self) -> str:
         """Return the number and range of the knots."""
@@ -119,8 +117,7 @@ class Tabulated(IntensityMap):
         step = self.values[cell + 1] - self.values[cell]
         bend = h * t * (1 - t) * (left[cell] * (1 - t) - right[cell] * t)
         outside = np.where(share < 0, self.slopes[0], self.slopes[-1]) * h * (share - t)
-        result: FloatArray = self.values[cell] + (t * step + bend) + outside
-        return result
+        return self.values[cell] + (t * step + bend) + outside
 
     def _slope(self, cell: NDArray[np.intp], share: FloatArray) -> FloatArray:
         _, left, right = self._cells
@@ -128,8 +125,7 @@ class Tabulated(IntensityMap):
         m0, m1 = left[cell], right[cell]
         secant = self.slopes[cell] - m0
         bend = m0 * (1 - t) * (1 - 3 * t) + m1 * t * (3 * t - 2)
-        tiny: FloatArray = np.maximum(secant + bend, np.finfo(np.float64).tiny)
-        return tiny
+        return np.maximum(secant + bend, np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,10 +144,6 @@ class InverseTabulated(IntensityMap):
     """
 
     table: Tabulated
-
-    def __post_init__(self) -> None:
-        """Validate."""
-        instance(self.table, "table", Tabulated)
 
     def __repr__(self) -> str:
         """Return the number of points of the table, and the range that it maps to."""
@@ -223,7 +215,7 @@ def tabulate(
         raise InvalidValueError(f"imap must have one channel to be tabulated, not {imap.channels}")
     if not (np.isfinite([low, high]).all() and low < high):
         raise InvalidValueError(f"low must be less than high, not {low} and {high}")
-    whole(points, "points", 2, _MAX_POINTS)
+    whole(points, "points", 2, MAX_POINTS)
     positive(tolerance, "tolerance")
     knots = np.linspace(low, high, points)
     values, slopes = _values_and_slopes(imap, knots)
@@ -244,9 +236,9 @@ def tabulate(
         off &= widths > _NARROWEST * np.maximum(np.abs(knots[:-1]), np.abs(knots[1:]))
         if not off.any():
             return table
-        if knots.size + off.sum() > _MAX_POINTS:
+        if knots.size + off.sum() > MAX_POINTS:
             raise InvalidValueError(
-                f"more than {_MAX_POINTS} points would be needed between {low} and {high}; "
+                f"more than {MAX_POINTS} points would be needed between {low} and {high}; "
                 f"choose a larger tolerance or a smaller range"
             )
         where = np.flatnonzero(off) + 1
@@ -271,7 +263,13 @@ def smooth_table(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> T
     >>> smooth_table(np.arange(2.0), np.array([0.0, 1.0]), np.array([0.75, 10.0])).slopes.round(2)
     array([0.22, 2.99])
     """
-    return Tabulated(knots, values, _limited(knots, values, slopes))
+    secants = np.diff(values) / np.diff(knots)
+    limit = np.full(slopes.shape, np.inf)
+    excess = np.hypot(slopes[:-1], slopes[1:]) / (3 * secants)
+    factor = np.where(excess > 1, 1 / np.maximum(excess, 1), np.inf)
+    limit[:-1] = np.minimum(limit[:-1], factor)
+    limit[1:] = np.minimum(limit[1:], factor)
+    return Tabulated(knots, values, slopes * np.minimum(limit, 1.0))
 
 
 def _values_and_slopes(imap: IntensityMap, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -291,26 +289,13 @@ def _rising(
     return knots[rises], values[rises], slopes[rises]
 
 
-def _limited(knots: FloatArray, values: FloatArray, slopes: FloatArray) -> FloatArray:
-    """Reduce slopes until each neighbouring pair lies within the circle."""
-    secants = np.diff(values) / np.diff(knots)
-    limit = np.full(slopes.shape, np.inf)
-    excess = np.hypot(slopes[:-1], slopes[1:]) / (3 * secants)
-    factor = np.where(excess > 1, 1 / np.maximum(excess, 1), np.inf)
-    limit[:-1] = np.minimum(limit[:-1], factor)
-    limit[1:] = np.minimum(limit[1:], factor)
-    limited: FloatArray = slopes * np.minimum(limit, 1.0)
-    return limited
-
-
 # ── linear interpolants ───────────────────────────────────────────────────────────────────────────
 
 _FEWEST, _MOST = 1 << 12, 1 << 16  # intervals; more would no longer fit the processor's cache
 _TOLERANCE = 2.0**-25  # of the range of results: half the resolution of a 32-bit float there
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class LinearInterpolant:
+class LinearInterpolant(NamedTuple):
     """Straight lines over equal intervals, as returned by `linear_interpolant`.
 
     Attributes
@@ -321,8 +306,6 @@ class LinearInterpolant:
     Examples
     --------
     >>> line = LinearInterpolant(0.0, 2.0, np.array([1.0, 3.0]), np.array([0.0, -2.0]))
-    >>> line
-    LinearInterpolant(2 intervals from 0 to 2)
     >>> line(np.array([0.5, 1.5]))
     array([0.5, 2.5])
     """
@@ -331,11 +314,6 @@ class LinearInterpolant:
     high: float
     slopes: FloatArray
     starts: FloatArray
-
-    def __repr__(self) -> str:
-        """Return the number of intervals and their range."""
-        count = self.slopes.size
-        return f"LinearInterpolant({count} intervals from {self.low:g} to {self.high:g})"
 
     def __call__(self, x: FloatArray) -> FloatArray:
         """Map intensities, which must lie within the range."""
@@ -365,8 +343,8 @@ def linear_interpolant(imap: IntensityMap, low: float, high: float) -> LinearInt
     Examples
     --------
     >>> from ndflow.transport import Affine
-    >>> linear_interpolant(Affine(2.0, 1.0), 0.0, 1000.0)
-    LinearInterpolant(4096 intervals from 0 to 1000)
+    >>> linear_interpolant(Affine(2.0, 1.0), 0.0, 1000.0).slopes.size
+    4096
     """
     if not (np.isfinite([low, high]).all() and low < high):
         return None

@@ -9,7 +9,7 @@ from mixtures import regularised_match
 from ndflow import IntensityMap, InvalidValueError
 from ndflow.transport import Flow
 from ndflow.transport.flow import with_far_field
-from ndflow.transport.meshed import Meshed, meshed
+from ndflow.transport.joint import Meshed, meshed
 
 
 def flow_of(seed, d):
