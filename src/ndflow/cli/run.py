@@ -145,7 +145,7 @@ def print_rehearsed(steps: Sequence[Rehearsed], verbosity: Verbosity) -> int:
     missing = len(steps) - len(possible)
     if not verbosity.quiet:
         counts = [f"{number} to {action}" for action, number in sorted(actions.items())]
-        lacking = [f"{missing} with missing files"] if missing else []
+        lacking = [f"{missing} that would fail"] if missing else []
         print_line(f"{plural(len(steps), 'scan')}: {', '.join([*counts, *lacking])}")
     return 0 if not missing else 1 if missing < len(steps) else 2
 

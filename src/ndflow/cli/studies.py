@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,10 +16,15 @@ from ndflow.cli.report_page import PageOutcome, write_page
 from ndflow.cli.run import ProgressDisplay, command_line, print_rehearsed
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
-from ndflow.files.manifest import not_ours, relative_outputs
+from ndflow.files.manifest import (
+    list_outputs,
+    not_ours,
+    outputs_in,
+    relative_outputs,
+    write_pending,
+)
 from ndflow.files.model_files import kind_in
 from ndflow.files.outputs import make_folder, refuse_given_twice
-from ndflow.files.stream import sha256_of
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.study.assemble import Asked, assemble
 from ndflow.study.finished import StudiesRecord
@@ -184,7 +190,7 @@ def _write_shared(out: Path, studies: Mapping[str, Study], run: Run) -> int:
     """Write the references of all channels to one file, and the report about all of them."""
     code, lines = 0, []
     try:
-        outputs = {}
+        references = {}
         for name in _shared_names([*studies.values()]):
             known = {
                 channel: ReferenceModel.read(study.folder / name)
@@ -192,16 +198,18 @@ def _write_shared(out: Path, studies: Mapping[str, Study], run: Run) -> int:
                 if (study.folder / name).exists()
             }
             if len(known) == len(studies):
-                ReferenceModels(tuple(known), known).write_if_changed(out / name)
-                outputs[out / name] = sha256_of(out / name)
-            else:
-                (out / name).unlink(missing_ok=True)
+                references[out / name] = ReferenceModels(tuple(known), known).content()
         done = tuple(
             n for n, s in studies.items() if kind_in(s.folder / PROVENANCE) == StudyRecord.kind
         )
         record = out / PROVENANCE
-        StudiesRecord(done, relative_outputs(record, outputs)).write(record, force=True)
-        if out / reference_name(None) in outputs:
+        with ExitStack() as pending:
+            written = {p: write_pending(pending, p, part) for p, part in references.items()}
+            earlier = outputs_in(record)
+            page = {p: sha256 for p, sha256 in earlier.items() if p.name == REPORT}
+            full = StudiesRecord(done, relative_outputs(record, page | written))
+            list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
+        if out / reference_name(None) in references:
             path = shown_path(out / reference_name(None))
             lines.append(f"wrote {path}, the references of {listed([*studies])}")
         if run.report and done and find_spec("jinja2") is not None:

@@ -9,6 +9,7 @@ have edited it, and is never replaced without being asked.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
@@ -29,26 +30,45 @@ def relative_outputs(record: AnyPath, written: Mapping[Path, str]) -> dict[str, 
     }
 
 
+def write_pending(
+    pending: ExitStack,
+    path: Path,
+    content: bytes,
+    *,
+    force: bool = True,
+    inputs: Iterable[AnyPath] = (),
+) -> str:
+    """Write a file that gets its name when `pending` is closed; return its hash.
+
+    It is on the disc at once: when the first of several files has its name, none can fail for want
+    of room.
+    """
+    file = pending.enter_context(new_file(path, force=force, inputs=inputs))
+    file.write(content)
+    sync(file)
+    return hashlib.sha256(content).hexdigest()
+
+
 def list_outputs(
     pending: ExitStack, record: Path, content: bytes, outputs: Iterable[Path], *, force: bool = True
 ) -> None:
     """Write a record whose files are complete, but have not got their names yet.
 
-    Files of the same names that an earlier record lists are removed once all is on the disc. Then
-    the record gets its name, and after it the files.
+    Those that an earlier record lists are removed once all is on the disc. Then the record gets its
+    name, and after it the files.
 
     Parameters
     ----------
     pending : gives the files their names when it is closed.
     record, content : where the record goes, and what it says.
-    outputs : the files that it lists.
+    outputs : the files that it lists, and those that an earlier one may have listed.
     force : whether a record that is there already may be replaced.
     """
-    file = pending.enter_context(new_file(record, force=force))  # the last, so named first
-    file.write(content)
-    sync(file)
+    earlier = outputs_in(record)
+    write_pending(pending, record, content, force=force)  # the last, so named first
     for path in outputs:
-        path.unlink(missing_ok=True)
+        if _full(path) in earlier:
+            path.unlink(missing_ok=True)
 
 
 def outputs_in(record: Path) -> dict[Path, str]:
@@ -59,7 +79,7 @@ def outputs_in(record: Path) -> dict[Path, str]:
         return {}
     folder = record.absolute().parent
     pairs = listed.items() if isinstance(listed, dict) else ()
-    return {Path(os.path.normpath(folder / name)): str(sha256) for name, sha256 in pairs}
+    return {_full(folder / name): str(sha256) for name, sha256 in pairs}
 
 
 def not_ours(record: Path, paths: Iterable[Path]) -> list[Path]:
@@ -69,8 +89,18 @@ def not_ours(record: Path, paths: Iterable[Path]) -> list[Path]:
     return [path for path in there if not _is_listed(path, listed)]
 
 
+def unlisted(records: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
+    """Return those of some files that are there, but that no record lists."""
+    listed = {path for record in records for path in outputs_in(record)}
+    return [path for path in paths if os.path.lexists(path) and _full(path) not in listed]
+
+
+def _full(path: Path) -> Path:
+    return Path(os.path.normpath(path.absolute()))
+
+
 def _is_listed(path: Path, listed: Mapping[Path, str]) -> bool:
-    known = listed.get(Path(os.path.normpath(path.absolute())))
+    known = listed.get(_full(path))
     try:
         return known is not None and sha256_of(path) == known
     except FileError:

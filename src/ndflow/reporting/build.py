@@ -138,20 +138,19 @@ def report(
     folder, follow = Path(out), progress or Silent()
     path = folder / REPORT
     _check_place(path, force)
-    if not studies_in(folder) and read_record(folder).is_preparation:
-        with reading([folder]):
+    with reading([folder] if (folder / PROVENANCE).exists() else []):
+        if not studies_in(folder) and read_record(folder).is_preparation:
             page = _prepared_page(folder, sample, follow)
-            fingerprint = page_fingerprint(folder)
-    else:
-        with unchanging([out]) as (run,):
-            several = len(run.record.channels) > 1
-            page = (
-                _channels_page(run, sample, follow)
-                if several
-                else _study_page(run, sample, viewer, max_bytes, follow)
-            )
-            fingerprint = page_fingerprint(folder)
-    return _write(path, replace(page, title=title or page.title), fingerprint, force)
+        else:
+            with unchanging([out]) as (run,):
+                several = len(run.record.channels) > 1
+                page = (
+                    _channels_page(run, sample, follow)
+                    if several
+                    else _study_page(run, sample, viewer, max_bytes, follow)
+                )
+        fingerprint = page_fingerprint(folder)
+        return _write(path, replace(page, title=title or page.title), fingerprint, force)
 
 
 def write_channel_index(out: Path, channels: Sequence[str]) -> Path:

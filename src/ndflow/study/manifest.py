@@ -72,7 +72,8 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
     for source in (study.table, study.given):
         if source is not None and os.path.realpath(source) in map(os.path.realpath, tops):
             raise FileError(source, "lies where the study writes a file of that name", _ELSEWHERE)
-    foreign = [path for path in tops if before is None and not study.partial and path.is_file()]
+    ours = {PROVENANCE, *before.outputs} if before is not None else set()
+    foreign = [p for p in tops if p.name not in ours and not study.partial and os.path.lexists(p)]
     for scan in study.scans:
         for step in steps:
             records = step.records(scan)
@@ -188,11 +189,20 @@ def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Fail
     for scan in scans:
         if scan.name in failed:
             for record in step.records(scan):
-                files = outputs_in(record)
-                with suppress(OSError):
-                    if kind_in(record) is not None and not not_ours(record, files):
-                        for path in (record, *({*step.outputs(scan)} & {*files})):
+                with suppress(OSError, FileError):
+                    read_model(record)  # not one that is damaged: that may be somebody's work
+                    files = outputs_in(record)
+                    if not not_ours(record, files):
+                        for path in (*({*step.outputs(scan)} & {*files}), record):  # that at last
                             path.unlink(missing_ok=True)
+
+
+def remove_stale(folder: Path, names: Iterable[str]) -> None:
+    """Remove tables and references of an earlier run, unless somebody has changed them."""
+    for path in (folder / name for name in names if "/" not in name and name != REPORT):
+        with suppress(OSError):
+            if not not_ours(folder / PROVENANCE, [path]):
+                path.unlink(missing_ok=True)
 
 
 # ── the report ────────────────────────────────────────────────────────────────────────────────────
@@ -347,11 +357,11 @@ def _check_record(
 ) -> tuple[set[str], list[Finding]]:
     """Hash again all that a record lists."""
     try:
-        payload = read_model(record).payload
+        kind, payload, _ = read_model(record)
     except FileError as error:
         return {str(record.absolute())}, [_broken(record, error)]
     written = [FileHash(str(path), sha256) for path, sha256 in outputs_in(record).items() if sha256]
-    listed = payload.get("sha256") if payload.get("kind") == "evaluation" else None
+    listed = payload.get("sha256") if kind == "evaluation" else None
     for name, sha256 in (listed or {}).items():
         written.append(FileHash(str(record.absolute().with_name(name)), sha256))
     found = [*_compared(written, "not what ndflow wrote")]

@@ -21,7 +21,6 @@ work is never overwritten without being asked.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import time
@@ -38,9 +37,9 @@ from numpy.typing import NDArray
 from ndflow._version import PREPARATIONS, versions
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import new_file
 from ndflow.files.fingerprints import FileHash, Hashes, contents
-from ndflow.files.manifest import list_outputs, relative_outputs
+from ndflow.files.manifest import list_outputs, outputs_in, relative_outputs, write_pending
+from ndflow.files.outputs import sidecar_of
 from ndflow.image.headers import new_nifti, nifti_header
 from ndflow.image.mask import BRAIN, BoolArray, mark_found_brain, misalignment_warnings
 from ndflow.image.read import Grid, read_grid, read_volume
@@ -140,6 +139,13 @@ class PreparedPaths(NamedTuple):
     def tissues(self) -> tuple[Path, Path, Path]:
         """The tissue probability maps."""
         return self.csf, self.gm, self.wm
+
+    @property
+    def texts(self) -> tuple[Path, ...]:
+        """The sidecars of the images; and of masks and maps, in the space of the template."""
+        start = self.mask.name.partition("_desc-")[0]
+        shared = [self.mask.with_name(f"{start}_{kind}.json") for kind in ("mask", "probseg")]
+        return (*(sidecar_of(image) for image in self.images.values()), *shared)
 
     def at(self, resolution: float) -> PreparedPaths:
         """Return the same for a copy in the space of the template.
@@ -265,8 +271,8 @@ class PrepareStep(Step):
         """Return where all other files go."""
         paths, resolution = self.paths(scan), self.preparing.resolution
         places = [paths] if resolution is None else [paths, paths.at(resolution)]
-        files = [path for own in places for path in (*own.images.values(), *own[2:])]
-        return [*files, self.picture(scan)]
+        files = [path for own in places for path in (*own.images.values(), *own[2:], *own.texts)]
+        return [*(path for path in files if path != paths.record), self.picture(scan)]
 
     def files(self, scan: Subject) -> Mapping[str, Sequence[str]]:
         """Return the files that are read."""
@@ -318,9 +324,9 @@ class PrepareStep(Step):
                 doubts=preparation_doubts(anchor.measures),
                 fingerprint=key.fingerprint,
             )
-            unused = {*self.outputs(scan)} - {*write.written}  # of an earlier run, otherwise chosen
-            content = record.content(about)
-            list_outputs(pending, paths.record, content, (*write.written, *unused))
+            start = f"{paths.record.name.partition('_')[0]}_"  # others are not of this subject
+            earlier = [path for path in outputs_in(paths.record) if path.name.startswith(start)]
+            list_outputs(pending, paths.record, record.content(about), (*write.written, *earlier))
         seconds = sum(record.seconds.values())
         same = content_of(scan, key.inputs)
         return Done(False, record.warnings, record.doubts, same, seconds=seconds)
@@ -366,17 +372,17 @@ class PrepareStep(Step):
                 **geometry,
                 "Sources": [f"bids::{scan.outputs[channel].image}"],
             }
-            write.json(path.with_name(f"{path.name.partition('.')[0]}.json"), about)
+            write.json(sidecar_of(path), about)
             if channel != _anchor(scan):
                 continue
             write.mask(paths.mask, like, copy.brain, marked)
-            start = paths.mask.name.partition("_desc-")[0]
-            write.json(paths.mask.with_name(f"{start}_mask.json"), geometry)
+            of_mask, of_maps = paths.texts[-2:]
+            write.json(of_mask, geometry)
             if copy.tissues is not None:
                 parts = in_steps(copy.tissues) if ours else copy.tissues
                 for file, part in zip(paths.tissues, parts, strict=True):
                     (write.probabilities if ours else write.volume)(file, like, part)
-                write.json(paths.mask.with_name(f"{start}_probseg.json"), geometry)
+                write.json(of_maps, geometry)
             if copy.lesion is not None:
                 write.mask(paths.lesion, like, copy.lesion)
 
@@ -532,9 +538,7 @@ class _Writer:
 
     def bytes(self, path: Path, content: bytes) -> None:
         """Write any other file."""
-        file = self._pending.enter_context(new_file(path, force=True, inputs=self._keep))
-        file.write(content)
-        self.written[path] = hashlib.sha256(content).hexdigest()
+        self.written[path] = write_pending(self._pending, path, content, inputs=self._keep)
 
 
 def _write_all(
@@ -551,7 +555,7 @@ def _write_all(
     for path, volume, one in zip(paths.images.values(), volumes, found, strict=True):
         write.volume(path, volume, one.corrected)
         if path != next(iter(paths.images.values())):
-            write.json(path.with_name(f"{path.name.partition('.')[0]}.json"), about)
+            write.json(sidecar_of(path), about)
     write.mask(paths.mask, volumes[0], anchor.brain, marked)
     if given.maps:
         for path, own in zip(paths.tissues, given.maps, strict=True):

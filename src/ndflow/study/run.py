@@ -29,9 +29,16 @@ from ndflow.study import bids_derivative
 from ndflow.study.checks import doubt_counts
 from ndflow.study.distances import SiteDistances
 from ndflow.study.fit_step import FitStep, lacks_tissue_maps
-from ndflow.study.manifest import check_place, record_in, remove_page, remove_results, top_files
+from ndflow.study.manifest import (
+    check_place,
+    record_in,
+    remove_page,
+    remove_results,
+    remove_stale,
+    top_files,
+)
 from ndflow.study.normalise_step import NormaliseStep
-from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
+from ndflow.study.plan import PREPARED, PROVENANCE, SCANS, Study
 from ndflow.study.prepare_step import PACKAGES, PreparationRecord, PrepareStep, check_requirements
 from ndflow.study.prepare_tables import ALIGNED, STUDY, write_tables
 from ndflow.study.references import (
@@ -41,7 +48,7 @@ from ndflow.study.references import (
     make_references,
     write_references,
 )
-from ndflow.study.steps import NEW, Pass, Step, look, run_step, unreadable
+from ndflow.study.steps import NEW, Pass, Step, look, refuse_changed, run_step, unreadable
 from ndflow.study.table import refuse_almost_equal_sites, refuse_repeats, write_study_scans
 from ndflow.study.tasks import (
     Failure,
@@ -357,8 +364,10 @@ class _Run:
         """Write what is run; at the end, with what came of it."""
         folder = self.study.folder
         known = {} if self._before is None else self._before.outputs
-        if REPORT in known and (folder / REPORT).exists():
-            outputs = {**outputs, REPORT: known[REPORT]}
+        if outcome["finished"] and not study.partial:
+            remove_stale(folder, {name for name in known if name not in outputs})
+        there = {n: known[n] for n in known if "/" not in n and (folder / n).exists()}
+        outputs = {**there, **outputs}  # there is the report, or what somebody has changed
         preparing = study.preparing is not None
         packages = PACKAGES if preparing else ()
         found = {"deepbet": deepbet_version()} if any(s.finds_brain for s in study.scans) else {}
@@ -443,7 +452,18 @@ def _rehearsed(step: Step, scan: Subject, action: str) -> Rehearsed:
     if (error := unreadable(step, scan)) is not None:
         return Rehearsed(scan, action, NEW, error)
     why = look(step, scan).why
-    return Rehearsed(scan, action if why else KEEP, why or UP_TO_DATE)
+    if why is None:
+        return Rehearsed(scan, KEEP, UP_TO_DATE)
+    return Rehearsed(scan, action, why, _refused(step, scan))
+
+
+def _refused(step: Step, scan: Subject) -> FileError | None:
+    """Return why the results of a scan may not be replaced; None if they may."""
+    try:
+        refuse_changed(step, scan)
+    except FileError as error:
+        return error
+    return None
 
 
 def _then(fitted: Rehearsed, references: References | None) -> Rehearsed:
@@ -457,5 +477,6 @@ def _then(fitted: Rehearsed, references: References | None) -> Rehearsed:
     for step in (normalise_step(references, scan), *(kind.of(study) for kind in MORE)):
         stale = look(step, scan).why
         if stale is not None:
-            return fitted._replace(action="write", why="fitted already" if stale == NEW else stale)
+            why = "fitted already" if stale == NEW else stale
+            return fitted._replace(action="write", why=why, error=_refused(step, scan))
     return fitted

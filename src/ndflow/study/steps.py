@@ -23,7 +23,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
-from ndflow.files.manifest import not_ours, outputs_in
+from ndflow.files.manifest import not_ours, outputs_in, unlisted
 from ndflow.files.model_files import read_model
 from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.subject import Subject
@@ -153,9 +153,8 @@ def look(step: Step, scan: Subject) -> Look:
     records = step.records(scan)
     if not all(record.exists() for record in records):
         return Look(NEW)
-    try:
-        payloads = [read_model(record).payload for record in records]
-    except FileError:
+    payloads = [payload for record in records if (payload := _read(record)) is not None]
+    if len(payloads) < len(records):
         return Look(_DAMAGED)
     key = step.key(scan, contents(hashes(step.files(scan))))
     for record, payload in zip(records, payloads, strict=True):
@@ -167,6 +166,14 @@ def look(step: Step, scan: Subject) -> Look:
             if sha256_of(path) != sha256:
                 return Look(f"changed: {path.name}")
     return Look(None, step.kept(scan, key, payloads))
+
+
+def _read(record: Path) -> Payload | None:
+    """Return what the file of a record holds; None if it is damaged."""
+    try:
+        return read_model(record).payload
+    except FileError:
+        return None
 
 
 def _changed(payload: Payload, key: Key) -> str | None:
@@ -198,14 +205,24 @@ def do(step: Step, scan: Subject) -> Done:
 
 
 def refuse_changed(step: Step, scan: Subject) -> None:
-    """Refuse to replace a result that somebody has changed, unless it is now given as an input."""
+    """Refuse to replace a file that we did not write; or a result that somebody has changed.
+
+    The latter is replaced by force, or if it is now given as an input.
+    """
+    records = step.records(scan)
+    damaged = [record for record in records if record.exists() and _read(record) is None]
+    if damaged and not step.force:
+        hint = "to keep it, copy it elsewhere; --force replaces it, and what was made with it"
+        raise FileError(damaged[0], "changed since ndflow wrote it", hint)
+    if not damaged:
+        for path in unlisted(records, step.outputs(scan)):
+            hint = "move it, or choose another folder for the results"
+            raise FileError(path, "exists, and was not written by ndflow", hint)
     if step.force:
         return
-    listed = {path for record in step.records(scan) for path in outputs_in(record)}
     given: set[str] | None = None
-    for record in step.records(scan):
-        own = listed & {*outputs_in(record)}
-        for path in not_ours(record, own):
+    for record in records:
+        for path in not_ours(record, outputs_in(record)):
             if given is None:
                 read = contents(hashes(step.files(scan)))
                 given = {sha256 for part in read.values() for sha256 in part}

@@ -52,7 +52,7 @@ class Executor(Protocol):
         """What a future raises whose worker was killed."""
 
     def error(self, error: Exception) -> Exception:
-        """Return what to raise where a future failed for any other reason."""
+        """Return what to raise where the workers failed for any other reason."""
 
     def submit(self, function: Callable[[T], R], task: T) -> Future[R]:
         """Hand out a task."""
@@ -86,7 +86,8 @@ def run_in_workers(
     ------
     index, result : of each task, as they are finished.
     """
-    workers: Executor = _Processes(jobs) if scheduler is None else _Cluster(scheduler)
+    workers: Executor
+    workers = _Cluster(scheduler) if scheduler is not None else _Processes(jobs, len(tasks))
     waiting, suspects = iter(enumerate(tasks)), []
     futures: dict[Future[R], int] = {}
     try:
@@ -101,12 +102,12 @@ def run_in_workers(
                     yield index, future.result()
                 except workers.lost:
                     suspects.append(index)
-                except Exception as error:
-                    raise workers.error(error) from error
         for index in suspects:
             yield index, _alone(workers, function, tasks[index], killed)
-    except BaseException:  # we are asked to stop, or somebody has closed this generator
+    except BaseException as error:  # we are asked to stop, or somebody has closed this generator
         workers.end(kill=True)
+        if isinstance(error, Exception):
+            raise workers.error(error) from error
         raise
     workers.end(kill=False)
 
@@ -127,22 +128,24 @@ class _Processes:
 
     lost: type[Exception] = BrokenProcessPool
 
-    def __init__(self, jobs: int) -> None:
-        self._jobs: int = effective_n_jobs(jobs)
+    def __init__(self, jobs: int, tasks: int) -> None:
+        self._jobs: int = max(1, min(effective_n_jobs(jobs), tasks))
         self._pool: Any = None
         _start_trackers()
 
     def submit(self, function: Callable[[T], R], task: T) -> Future[R]:
         """Hand out a task; where a worker was killed, to new ones."""
-        with _signals_blocked():
-            self._pool = get_reusable_executor(
-                max_workers=self._jobs,
-                timeout=_IDLE_SECONDS,
-                initializer=_end_with_parent,
-                initargs=(os.getpid(),),
-            )
-            found: Future[R] = self._pool.submit(function, task)
-        return found
+        while True:
+            # A worker may be killed in just this moment; then the pool takes no more tasks.
+            with _signals_blocked(), suppress(BrokenProcessPool):
+                self._pool = get_reusable_executor(
+                    max_workers=self._jobs,
+                    timeout=_IDLE_SECONDS,
+                    initializer=_end_with_parent,
+                    initargs=(os.getpid(),),
+                )
+                found: Future[R] = self._pool.submit(function, task)
+                return found
 
     def capacity(self) -> int:
         """Return twice the number of processes, so that none has to wait."""

@@ -7,7 +7,6 @@ are complete.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -22,9 +21,9 @@ from numpy.typing import NDArray
 from ndflow.density import GaussianMixture, Histogram
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath, new_file
+from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import FileHash, Hashes
-from ndflow.files.manifest import list_outputs, not_ours, relative_outputs
+from ndflow.files.manifest import list_outputs, not_ours, relative_outputs, write_pending
 from ndflow.files.model_files import check_new_model
 from ndflow.files.outputs import sidecar_of
 from ndflow.files.stream import sha256_of
@@ -224,8 +223,7 @@ def deliver(
         )
         outputs = {**written.sha256}
         for path, content in (also or {}).items():
-            pending.enter_context(new_file(path, force=True, inputs=protected)).write(content)
-            outputs[path] = hashlib.sha256(content).hexdigest()
+            outputs[path] = write_pending(pending, path, content, inputs=protected)
         full = _completed(record, written.clipped, os.fspath(output), options)
         full = replace(full, outputs=relative_outputs(place, outputs))
         list_outputs(pending, place, full.content(metadata), outputs, force=options.force)
