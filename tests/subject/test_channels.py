@@ -145,7 +145,7 @@ def test_a_study_of_channels_together_is_run_from_python(tmp_path: Path) -> None
     reference = ndflow.load(out / "reference.json")
     assert reference.channel_names == NAMES
     assert len([*(out / "images").iterdir()]) == 6
-    with pytest.raises(ndflow.FileError, match="effective_count .*--force"):
+    with pytest.raises(ndflow.FileError, match=r"effective_count .*--force"):
         ndflow.cohort(table, out, effective_count=500, **how)
     for wrong in ({"channels": NAMES}, {"channels": "T1w", "joint": True}):
         with pytest.raises(ndflow.InvalidValueError, match="joint"):
