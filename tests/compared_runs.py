@@ -16,9 +16,10 @@ from ndflow.evaluation.comparison import Comparison, compare
 from ndflow.evaluation.tables import tables
 from ndflow.options import DType, Options
 from ndflow.study.finished import read_finished
+from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import Study
-from ndflow.study.run import run_cohort
-from ndflow.study.table import named_scans, read_scans
+from ndflow.study.run import run_study
+from ndflow.study.table import read_table
 
 NAMES = [f"s{number:02}" for number in range(12)]
 SITE = [site for site in SITES for _ in range(4)]
@@ -58,11 +59,11 @@ class Desk:
         **how: Any,
     ) -> Path:
         out = self.folder / name
-        scans = named_scans(read_scans(self.table))
+        scans = named(read_table(self.table).subjects, PlainNames())
         options = Options(mode=mode, dtype=dtype, **how)
         reference = None if given is None else str(given)
         study = Study(out, scans, options, given=reference)
-        assert not run_cohort(study, Silent(), force=False).failures
+        assert not run_study(study, Silent()).failures
         return out
 
     def voxels(self, image: Path, number: int) -> Array:

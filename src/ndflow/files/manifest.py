@@ -68,7 +68,7 @@ def list_outputs(
     write_pending(pending, record, content, force=force)  # the last, so named first
     for path in outputs:
         if path.absolute() in earlier:
-            path.unlink(missing_ok=True)
+            Path(os.path.realpath(path)).unlink(missing_ok=True)  # links are kept
 
 
 def outputs_in(record: Path) -> dict[Path, str]:

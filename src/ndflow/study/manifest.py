@@ -42,7 +42,7 @@ from ndflow.study.prepare_tables import ALIGNED, MEASURES, STUDY
 from ndflow.study.steps import Step
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks
-from ndflow.subject.records import StudyRecord
+from ndflow.subject.records import StudiesRecord, StudyRecord
 from ndflow.subject.target import builtin_file, is_builtin
 from ndflow.values import plural
 
@@ -342,6 +342,11 @@ _LISTS = (FAILURES, *DATASET_FILES)  # which are not hashed
 
 def read_record(folder: Path) -> StudyRecord:
     """Read the record of a finished study or preparation."""
+    if kind_in(folder / PROVENANCE) == StudiesRecord.kind:
+        inside = StudiesRecord.read(folder / PROVENANCE).channels
+        cause = f"holds a study of each channel: {', '.join(inside)}"
+        hint = f"give one of them, such as {folder / inside[0]}" if inside else "run it again"
+        raise FileError(folder, cause, hint)
     if not (folder / PROVENANCE).exists():
         raise FileError(
             folder, "holds no study", "give the OUT of 'ndflow cohort' or 'ndflow bids'"
