@@ -28,7 +28,7 @@ from ndflow.files.tables import read_delimited
 from ndflow.image.mask import to_be_found
 from ndflow.image.subject import Subject
 from ndflow.study.bids_derivative import DATASET_FILES
-from ndflow.study.bids_query import DESCRIPTION
+from ndflow.study.bids_names import DESCRIPTION
 from ndflow.study.plan import (
     EVALUATION_RECORD,
     PREPARED,

@@ -154,7 +154,7 @@ def check_study(study: Study) -> None:
     refuse_almost_equal_sites(study.scans)
     check_folder(study.within or study.folder)
     if study.dataset or study.preparing is not None:
-        bids_derivative.check_dataset(study.folder, **_source(study))
+        bids_derivative.described(study.folder, **_source(study))
     check_place(study, _steps(study))
     if study.preparing is not None:
         check_requirements(study)
@@ -251,15 +251,12 @@ class _Run:
         study, folder = self.study, self.study.folder
         if study.dataset or study.preparing is not None:
             links = {} if study.raw is None else {PREPARED: study.raw.folder}
-            texts = bids_derivative.NORMALISED
-            if study.preparing is not None:
-                texts = bids_derivative.PREPARED
             with folder_lock(folder, name=_DATASET_LOCK, wait=True):
                 bids_derivative.write_dataset_files(
                     folder,
                     version=__version__,
                     derivatives={**study.derivatives, **links},
-                    texts=texts,
+                    kind="normalised" if study.preparing is None else "prepared",
                     **_source(study),
                 )
         if study.partial and study.preparing is None:
