@@ -50,16 +50,16 @@ def changed(run: Run, study: Path, *words: object) -> set[str]:
 
 @pytest.mark.parametrize("mode", ["individual", "site", "two-level"])
 def test_what_is_up_to_date_is_kept(run: Run, study: Path, mode: str) -> None:
-    assert run("cohort", study / "all.tsv", study / "out", "--mode", mode).code == 0
+    assert run("cohort", study / "all.tsv", study / "out", "--mode", mode, "--force").code == 0
     assert rehearsed(run, study, "--mode", mode) == [("keep", "up to date")] * 4
     assert changed(run, study, "--mode", mode) == set()
 
 
 def test_a_change_of_settings_is_named(run: Run, study: Path) -> None:
-    words = ("--set", "effective-count=5000")
+    words = ("--set", "effective-count=5000", "--force")
     assert rehearsed(run, study, *words) == [("fit and write", "changed: effective_count")] * 4
-    words = ("--range", 0, 1000, "--dtype", "int16")
-    assert rehearsed(run, study, *words) == [("write", "changed: dtype, range, scale")] * 4
+    words = ("--range", 0, 1000, "--dtype", "int16", "--force")
+    assert rehearsed(run, study, *words) == [("write", "changed: scale, range, dtype")] * 4
     folders = {name.split("/")[0] for name in changed(run, study, *words)}
     assert folders == {"images", "maps", "figures"}
     assert rehearsed(run, study, *words) == [("keep", "up to date")] * 4
@@ -77,7 +77,7 @@ def test_a_change_of_inputs_is_named_and_the_rest_depends_on_the_reference(
 
 def test_with_a_reference_the_others_do_not_depend_on_a_new_scan(run: Run, study: Path) -> None:
     shutil.move(study / "out" / "reference.json", study / "r.json")
-    words = ("--reference", study / "r.json")
+    words = ("--reference", study / "r.json", "--force")
     assert run("cohort", study / "all.tsv", study / "out", *words).code == 0
     for path in study.glob("out/*/s2*"):
         path.unlink()
@@ -89,15 +89,20 @@ def test_with_a_reference_the_others_do_not_depend_on_a_new_scan(run: Run, study
     }
 
 
-def test_results_that_were_lost_or_damaged_are_made_again(run: Run, study: Path) -> None:
-    (study / "out" / "images" / "s0.nii.gz").unlink()
-    (study / "out" / "images" / "s1.nii.gz").write_bytes(b"damaged")
-    (study / "out" / "maps" / "s2.json").write_bytes(b"damaged")
-    assert rehearsed(run, study) == [
-        ("write", "fitted already"),
-        ("write", "its result was changed"),
-        ("write", "its sidecar is damaged"),
-        ("keep", "up to date"),
-    ]
-    written = {name.partition(".")[0] for name in changed(run, study)}
-    assert written == {f"{kind}/s{n}" for kind in ("images", "maps", "figures") for n in range(3)}
+def test_results_that_were_lost_are_made_again_and_those_of_others_are_named(
+    run: Run, study: Path
+) -> None:
+    out = study / "out"
+    (out / "images" / "s0.nii.gz").unlink()
+    assert rehearsed(run, study)[0] == ("write", "missing: s0.nii.gz")
+    edited = out / "images" / "s1.nii.gz"
+    edited.write_bytes(b"edited")
+    before = snapshot(study)
+    ran = run("cohort", study / "all.tsv", out, "--dry-run")
+    assert ran.code == 1
+    assert f"{edited}: changed since ndflow wrote it" in ran.err
+    assert len(ran.out.splitlines()) == 3
+    assert snapshot(study) == before
+    assert rehearsed(run, study, "--force")[1] == ("write", "changed: s1.nii.gz")
+    written = {name.partition(".")[0] for name in changed(run, study, "--force")}
+    assert written == {f"{kind}/s{n}" for kind in ("images", "maps", "figures") for n in range(2)}

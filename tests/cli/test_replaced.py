@@ -52,10 +52,10 @@ def test_a_scan_replaced_between_the_fit_and_the_write_is_refused(
     words = ("cohort", study.table("all"), tmp_path / "out", "--no-report", "-q")
     if again:
         assert run(*words).code == 0
-        words = (*words, "--set", "effective-count=5000")
+        words = (*words, "--set", "effective-count=5000", "--force")
     other = head(9, shape=SMALL, gain=7.0)
     with monkeypatch.context() as patch:
-        meanwhile(patch, running, "build_references", lambda: save(tmp_path / "s1.nii.gz", other))
+        meanwhile(patch, running, "compare_scans", lambda: save(tmp_path / "s1.nii.gz", other))
         done = run(*words)
     assert done.code == 1
     assert f"{tmp_path / 's1.nii.gz'}: replaced after its density was estimated (row 3)" in done.err

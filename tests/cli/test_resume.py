@@ -1,5 +1,6 @@
 """Studies that are stopped, killed, changed or run twice, and resume where they left off."""
 
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ import numpy as np
 import pytest
 from commands import Run, in_the_background, typed, wait_for_output
 from phantoms import head, save
-from studies import SMALL, results_of
+from studies import SMALL, read_json, results_of
 
 import ndflow
 
@@ -137,7 +138,7 @@ def test_with_a_given_reference_only_the_changed_scan_is_done_again(run: Run, de
     models = [ndflow.fit(desk.folder / f"{name}.nii.gz").mixture for name in SCANS[:3]]
     ndflow.save(reference, ndflow.reference(models))
     options = ("--reference", reference)
-    assert run(*desk.words(*options)).code == 0
+    assert run(*desk.words(*options, "--force")).code == 0
     save(desk.folder / "s2.nii.gz", image(2, seed=99))
     assert redone(run, desk, *options) == results("s2") | {"reference_Bonn.json"}
     ndflow.save(reference, ndflow.reference(models[:2]), force=True)
@@ -163,10 +164,16 @@ def test_a_mask_that_has_changed_changes_its_scan(run: Run, desk: Desk) -> None:
     ],
     ids=lambda part: part[0] if isinstance(part, tuple) else "",
 )
-def test_an_option_changes_what_depends_on_it(
+def test_an_option_changes_what_depends_on_it_by_force_only(
     run: Run, desk: Desk, options: tuple[object, ...], expected: set[str]
 ) -> None:
-    assert redone(run, desk, *options) == expected
+    before = times(desk.out)
+    ran = run(*desk.words(*options))
+    assert ran.code == 2
+    assert "5 images would be replaced" in ran.err
+    assert "--force" in ran.err
+    assert times(desk.out) == before
+    assert redone(run, desk, *options, "--force") == expected
 
 
 def test_rows_added_to_a_table_leave_other_models_untouched(run: Run, desk: Desk) -> None:
@@ -187,7 +194,7 @@ def test_a_corrected_site_is_corrected_everywhere(run: Run, desk: Desk) -> None:
         assert (name, results_of(desk.out)[name]) == (name, expected[name])
 
 
-@pytest.mark.parametrize("what", sorted(results("s2")))
+@pytest.mark.parametrize("what", ["figures/s2.png", "images/s2.nii.gz", "models/s2.json"])
 def test_a_missing_result_is_made_again(run: Run, desk: Desk, what: str) -> None:
     first = results_of(desk.out)
     (desk.out / what).unlink()
@@ -196,10 +203,42 @@ def test_a_missing_result_is_made_again(run: Run, desk: Desk, what: str) -> None
     assert results_of(desk.out) == first
 
 
-def flip(path: Path, place: int) -> None:
+def test_what_no_record_lists_is_kept_until_it_is_moved(run: Run, desk: Desk) -> None:
+    first = results_of(desk.out)
+    (desk.out / "maps" / "s2.json").unlink()
+    before = results_of(desk.out)
+    for options in ((), ("--force",)):
+        ran = run(*desk.words(*options))
+        assert ran.code == 2
+        assert f"{desk.out / 'images' / 's2.nii.gz'}: exists" in ran.err
+        assert results_of(desk.out) == before
+    (desk.out / "images" / "s2.nii.gz").unlink()
+    (desk.out / "figures" / "s2.png").unlink()
+    assert run(*desk.words()).code == 0
+    assert results_of(desk.out) == first
+
+
+@pytest.mark.parametrize("what", ["images/s2.nii.gz", "figures/s2.png"])
+def test_a_file_that_its_record_does_not_list_is_never_replaced(
+    run: Run, desk: Desk, what: str
+) -> None:
+    path, sidecar = desk.out / what, desk.out / "maps" / "s2.json"
+    content = read_json(sidecar)
+    content["outputs"] = {n: h for n, h in content["outputs"].items() if path.name not in n}
+    content.pop("checksum")  # as of another program
+    sidecar.write_text(json.dumps(content))
+    path.write_bytes(b"somebody's work")
+    ran = run(*desk.words("--range", 0, 1, "--force"))
+    assert ran.code == 1
+    assert f"{path}: exists, and was not written by ndflow" in ran.err
+    assert path.read_bytes() == b"somebody's work"
+
+
+def flip(path: Path, place: int) -> bytes:
     content = bytearray(path.read_bytes())
     content[place] ^= 1
     path.write_bytes(content)
+    return bytes(content)
 
 
 def places(path: Path) -> list[int]:
@@ -208,33 +247,53 @@ def places(path: Path) -> list[int]:
     if path.suffix in (".gz", ".png"):
         return [0, len(content) // 2, len(content) - 1]
     digits = [match.end() - 3 for match in re.finditer(rb"\d\.\d{6,}", content)]
-    return [
-        0,
-        content.index(b'"fingerprint"') + 20,
-        digits[0],
-        digits[len(digits) // 2],
-        digits[-1],
-    ]
+    return [content.index(b'"fingerprint"') + 20, digits[0], digits[-1]]
 
 
 @pytest.mark.parametrize("what", sorted(results("s2")))
-def test_a_damaged_result_is_made_again(run: Run, desk: Desk, what: str) -> None:
-    first = results_of(desk.out)
-    expected = {what} if "models" in what else results("s2", kinds="images maps figures")
-    for place in places(desk.out / what):
-        flip(desk.out / what, place)
-        assert redone(run, desk) >= expected, f"byte {place}"
+def test_a_result_that_was_changed_is_replaced_by_force_only(
+    run: Run, desk: Desk, what: str
+) -> None:
+    first, path = results_of(desk.out), desk.out / what
+    for place in places(path):
+        changed = flip(path, place)
+        ran = run(*desk.words())
+        assert ran.code == 1, f"byte {place}"
+        assert f"{path}: changed since ndflow wrote it" in ran.err
+        assert path.read_bytes() == changed
+        assert run(*desk.words("--force")).code == 0, f"byte {place}"
         assert results_of(desk.out) == first
 
 
 @pytest.mark.parametrize("content", [b"", b'{"format": "ndflow"'])
-def test_an_empty_or_truncated_result_is_made_again(run: Run, desk: Desk, content: bytes) -> None:
+def test_an_empty_or_truncated_record_is_no_crash(run: Run, desk: Desk, content: bytes) -> None:
     first = results_of(desk.out)
-    for what in ("models/s2.json", "maps/s3.json", "images/s4.nii.gz", "reference_Bonn.json"):
+    for what in ("models/s2.json", "maps/s3.json"):
         (desk.out / what).write_bytes(content)
-    expected = results("s3", "s4", kinds="images maps figures")
-    assert redone(run, desk) == {"models/s2.json", "reference_Bonn.json"} | expected
+        ran = run(*desk.words())
+        assert ran.code == 2
+        assert f"{desk.out / what}: exists, and was not written by ndflow" in ran.err
+        (desk.out / what).write_bytes(first[what])
+    (desk.out / "reference_Bonn.json").write_bytes(content)
+    assert redone(run, desk) == {"reference_Bonn.json"}
     assert results_of(desk.out) == first
+
+
+def test_a_reference_of_somebody_else_is_never_replaced(run: Run, desk: Desk) -> None:
+    """Be it of a site that is new, or a map of a site that the study does not need."""
+    for name in ("reference_Dresden.json", "map_Dresden.json"):
+        path = desk.out / name
+        path.write_text("somebody's work")
+        with desk.table.open("a") as table:
+            table.write("s5.nii.gz\tDresden\tn/a\n")
+        save(desk.folder / "s5.nii.gz", image(0, seed=55))
+        for options in ((), ("--force",)):
+            ran = run(*desk.words(*options))
+            assert ran.code == 2
+            assert f"{path}: exists, and was not written by ndflow" in ran.err
+            assert path.read_text() == "somebody's work"
+        path.unlink()
+        desk.table.write_text("".join(desk.table.read_text().splitlines(keepends=True)[:-1]))
 
 
 # ── runs that end before their time ──────────────────────────────────────────────────────────────
@@ -343,7 +402,7 @@ def test_a_run_that_is_stopped_says_how_to_resume(
     reason="workers are looked for in /proc",
 )
 def test_workers_interrupted_at_start_print_nothing(desk: Desk) -> None:
-    with started(desk.words("-j", 2, "--set", "effective-count=999")) as child:
+    with started(desk.words("-j", 2, "--set", "effective-count=999", "--force")) as child:
         while not any("popen_loky" in words for words in children(child.pid)):
             assert child.poll() is None
             time.sleep(0.001)

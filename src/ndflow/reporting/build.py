@@ -136,9 +136,10 @@ def report(
     whole(viewer, "viewer", 0, 1 << 31)
     folder, follow = Path(out), progress or Silent()
     path = folder / REPORT
-    _check_place(path, force)
     with reading([folder] if (folder / PROVENANCE).exists() else []):
-        if read_record(folder).is_preparation:
+        prepared = read_record(folder).is_preparation
+        _check_place(path, force)
+        if prepared:
             page = _prepared_page(folder, sample, follow)
         else:
             with unchanging([out]) as (run,):

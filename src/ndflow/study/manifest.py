@@ -24,6 +24,7 @@ from ndflow.files.fingerprints import FileHash
 from ndflow.files.manifest import not_ours, outputs_in
 from ndflow.files.model_files import kind_in, read_model
 from ndflow.files.stream import sha256_of
+from ndflow.files.tables import read_delimited
 from ndflow.image.mask import to_be_found
 from ndflow.image.subject import Subject
 from ndflow.study.bids_derivative import DATASET_FILES
@@ -37,6 +38,7 @@ from ndflow.study.plan import (
     Study,
     reference_name,
 )
+from ndflow.study.prepare_tables import ALIGNED, MEASURES, STUDY
 from ndflow.study.steps import Step
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks
@@ -88,7 +90,7 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
 def top_files(study: Study) -> list[str]:
     """Return the files that a run writes at the top of the folder, but its record."""
     if study.preparing is not None:
-        return ["study.tsv", "study_space-MNI.tsv", "preparation.tsv"]
+        return [STUDY, ALIGNED, MEASURES]
     sites = [
         reference_name(site, what) for site in study.site_counts for what in ("reference", "map")
     ]
@@ -119,14 +121,24 @@ def _refuse_foreign_folder(study: Study, before: StudyRecord | None) -> None:
 
 def _refuse_other_scans(study: Study) -> None:
     """Refuse a folder with results of other scans, which were brought to another reference."""
-    if study.preparing is not None or not (study.folder / SCANS).exists():
-        return
     names = {scan.name for scan in study.scans}
-    others = [
-        scan.name
-        for scan in read_study_scans(study.folder / SCANS, study.channels)
-        if scan.name not in names and any(map(os.path.lexists, study.paths(scan)))
-    ]
+    table = study.folder / (SCANS if study.preparing is None else MEASURES)
+    if not table.exists():
+        return
+    if study.preparing is None:
+        others = [
+            scan.name
+            for scan in read_study_scans(table, study.channels)
+            if scan.name not in names and any(map(os.path.lexists, study.paths(scan)))
+        ]
+    else:
+        columns, lines = read_delimited(table)
+        rows = [dict(zip(columns, cells, strict=True)) for _, cells in lines]
+        others = [
+            str(row.get("name"))
+            for row in rows
+            if row.get("name") not in names and (study.folder / str(row.get("image"))).exists()
+        ]
     if others:
         count = plural(len(others), "scan")
         cause = f"holds {count} not listed in this study, such as {others[0]}"
@@ -190,11 +202,12 @@ def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Fail
     for scan in scans:
         if scan.name in failed:
             for record in step.records(scan):
-                files = outputs_in(record)
-                with suppress(OSError):
-                    if kind_in(record) is not None and not not_ours(record, files):
+                with suppress(OSError, FileError):
+                    read_model(record)  # not one that is damaged: that may be somebody's work
+                    files = outputs_in(record)
+                    if not not_ours(record, files):
                         own = {path.absolute() for path in step.outputs(scan)}
-                        for path in (record, *(own & {*files})):
+                        for path in (*(own & {*files}), record):  # that at last
                             path.unlink(missing_ok=True)
 
 
