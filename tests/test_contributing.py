@@ -1,4 +1,4 @@
-"""A method that is added as CONTRIBUTING.md says works everywhere, and nothing else is touched."""
+"""A method or a step that is added as CONTRIBUTING.md says works, and nothing else is touched."""
 
 import json
 import os
@@ -15,24 +15,32 @@ from studies import SITES, SMALL, positive, write_tsv
 
 import ndflow
 from ndflow.options import METHODS
+from ndflow.study.run import MORE
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 NAME = "percentile"
 
 
+def blocks(heading: str) -> list[str]:
+    """Return the Python in a section of CONTRIBUTING.md."""
+    section = TEXT.partition(heading)[2].partition("\n## ")[0]
+    return re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+
+
+def copied(folder: Path) -> Path:
+    """Return a copy of the package."""
+    ignored = shutil.ignore_patterns("__pycache__", ".mypy_cache")
+    return Path(shutil.copytree(ndflow.__path__[0], folder / "ndflow", ignore=ignored))
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package with the module and the line that CONTRIBUTING.md shows."""
-    _, _, section = TEXT.partition("## Add a method\n")
-    section, _, _ = section.partition("\n## ")
-    module, line = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    module, line = blocks("## Add a method\n")
     assert len(module.splitlines()) <= 50
     folder = tmp_path_factory.mktemp("package")
-    copy = folder / "ndflow"
-    shutil.copytree(
-        ndflow.__path__[0], copy, ignore=shutil.ignore_patterns("__pycache__", ".mypy_cache")
-    )
+    copy = copied(folder)
     (copy / "methods" / f"{NAME}.py").write_text(module, encoding="utf-8")
     registry = copy / "options.py"
     table = "METHODS = {  # name: module\n"
@@ -132,8 +140,69 @@ def test_the_new_method_keeps_the_contract_without_a_test_of_its_own(package: Pa
     plain = ("-q", "-p", "no:xdist", "-p", "no:cacheprovider")
     done = in_the_copy(package, "-m", "pytest", *plain, "-k", NAME, contract)
     assert done.returncode == 0, done.stdout
-    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 15
+    assert int(re.findall(r"(\d+) passed", done.stdout)[0]) > 10
 
 
 def test_the_method_is_not_part_of_the_package() -> None:
     assert NAME not in METHODS
+
+
+# ── a step ───────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def with_a_step(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package with the step that CONTRIBUTING.md shows."""
+    module, line = blocks("## Add a step\n")
+    folder = tmp_path_factory.mktemp("with_a_step")
+    copy = copied(folder)
+    (copy / "study" / "deface_step.py").write_text(module, encoding="utf-8")
+    run = copy / "study" / "run.py"
+    before = run.read_text(encoding="utf-8")
+    empty = "MORE: tuple[type[Step], ...] = ()\n"
+    assert empty in before
+    added = f"from ndflow.study.deface_step import DefaceStep\n\n{line}"
+    run.write_text(before.replace(empty, added), encoding="utf-8")
+    return folder
+
+
+def test_the_new_step_runs_resumes_is_rehearsed_and_verified(
+    with_a_step: Path, tmp_path: Path
+) -> None:
+    rows, five_mm = [], np.diag([5.0, 5.0, 5.0, 1.0])
+    for number in range(3):
+        brain = np.zeros(SMALL, np.uint8)
+        brain[4:10, 5:11, 3:9] = 1
+        save(tmp_path / f"s{number}.nii.gz", head(number, shape=SMALL), five_mm)
+        save(tmp_path / f"m{number}.nii.gz", brain, five_mm)
+        rows.append({"image": f"s{number}.nii.gz", "mask": f"m{number}.nii.gz"})
+    table, out = write_tsv(tmp_path / "table.tsv", rows), tmp_path / "out"
+    cohort = ("cohort", table, out, "--no-report")
+    typed(with_a_step, *cohort)
+    made = [out / "defaced" / f"s{number}.nii.gz" for number in range(3)]
+    for number, path in enumerate(made):
+        shown, whole = voxels_of(path), voxels_of(out / "images" / f"s{number}.nii.gz")
+        np.testing.assert_array_equal(shown[3:11, 4:12, 2:10], whole[3:11, 4:12, 2:10])
+        assert whole[:2].any()
+        assert not shown[:2].any()
+    typed(with_a_step, "verify", out)
+    # What is up to date is kept; what is missing is made again, and what somebody edited is not.
+    times = [path.stat().st_mtime_ns for path in made]
+    made[1].unlink()
+    assert "write" in typed(with_a_step, *cohort, "--dry-run")
+    typed(with_a_step, *cohort)
+    again = [path.stat().st_mtime_ns for path in made]
+    assert (again[0], again[2]) == (times[0], times[2])
+    assert made[1].exists()
+    made[2].write_bytes(b"edited")
+    refused = in_the_copy(with_a_step, "-m", "ndflow", *cohort)
+    assert refused.returncode == 1
+    assert "s2.nii.gz: changed since ndflow wrote it" in refused.stderr
+    assert made[2].read_bytes() == b"edited"
+    typed(with_a_step, *cohort, "--force")
+    assert made[2].read_bytes() != b"edited"
+    typed(with_a_step, "verify", out)
+
+
+def test_the_step_is_not_part_of_the_package() -> None:
+    assert MORE == ()

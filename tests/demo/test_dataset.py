@@ -14,7 +14,7 @@ from ndflow.demo.run import DemoStudy, write_demo_study
 from ndflow.demo.simulate import MEANS, grid_over
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.preparation.registration import load_anatomy
-from ndflow.study.table import read_scans
+from ndflow.study.table import read_table
 
 SUBJECTS = 3
 
@@ -31,9 +31,9 @@ def load(study: DemoStudy, name: str, kind: str) -> NDArray[np.float64]:
 
 
 def test_the_table_lists_all_scans_of_three_sites(study: DemoStudy) -> None:
-    scans = read_scans(study.table)
+    scans = read_table(study.table).subjects
     assert [scan.site for scan in scans] == ["Ashford"] * 3 + ["Brindle"] * 3 + ["Corley"] * 3
-    assert len({scan.subject for scan in scans}) == len(scans)
+    assert len({scan.person for scan in scans}) == len(scans)
     for scan in scans:
         for file in (scan.image, scan.mask, *scan.tissues):
             assert file is not None
@@ -109,16 +109,18 @@ def test_sites_differ_by_more_than_gain(study: DemoStudy) -> None:
 
 
 def test_one_subject_has_a_lesion(study: DemoStudy) -> None:
-    listed = [scan for scan in read_scans(study.table) if scan.covariates["has_lesion"] == "yes"]
-    assert [scan.subject for scan in listed] == ["Brindle-02"]
+    listed = [
+        scan for scan in read_table(study.table).subjects if scan.covariates["has_lesion"] == "yes"
+    ]
+    assert [scan.person for scan in listed] == ["Brindle-02"]
 
 
 def test_the_share_of_csf_grows_with_age(study: DemoStudy) -> None:
-    scans = read_scans(study.table)
+    scans = read_table(study.table).subjects
     ages = [float(scan.covariates["age"]) for scan in scans]
     shares = [
-        load(study, f"{scan.subject}_T1w", "csf").sum()
-        / load(study, f"{scan.subject}_T1w", "mask").sum()
+        load(study, f"{scan.person}_T1w", "csf").sum()
+        / load(study, f"{scan.person}_T1w", "mask").sum()
         for scan in scans
     ]
     assert 18 <= min(ages) < 40 < 60 < max(ages) <= 90

@@ -17,9 +17,9 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.study.distances import SiteDistances
-from ndflow.study.passes import Summary
 from ndflow.study.plan import Study
-from ndflow.study.table import read_scans
+from ndflow.study.run import Summary
+from ndflow.study.table import read_table
 from ndflow.study.tasks import Failure
 
 FIRST = "auto"
@@ -61,7 +61,7 @@ def test_the_demonstration_has_the_documented_layout(
 ) -> None:
     folder, progress, made = done
     assert {path.name for path in folder.iterdir()} == {"data", *RUNS}
-    scans = read_scans(folder / "data" / "scans.tsv")
+    scans = read_table(folder / "data" / "scans.tsv").subjects
     assert made.summary.done == len(made.study.scans) == len(scans) == 6
     names = {Path(scan.path).name for scan in scans}
     for run in RUNS:
@@ -132,7 +132,7 @@ def test_distances_are_those_of_the_voxels(
 ) -> None:
     folder, _, made = done
     scans: dict[str, list[Any]] = {}
-    for scan in read_scans(folder / "data" / "scans.tsv"):
+    for scan in read_table(folder / "data" / "scans.tsv").subjects:
         image = scan.path
         if condition != "unnormalised":
             image = str(folder / condition / "images" / Path(scan.path).name)
@@ -179,7 +179,7 @@ def test_a_scan_that_fails_stops_the_demonstration(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failure = Failure("Ashford-01_T1w", "no", "", "Ashford-01_T1w: the disc is on fire", "")
-    monkeypatch.setattr(demonstration, "run_cohort", lambda *_, **__: Summary(0, 0, [failure]))
+    monkeypatch.setattr(demonstration, "run_study", lambda *_, **__: Summary(0, 0, [failure]))
     with pytest.raises(InvalidValueError, match="the disc is on fire"):
         run_demo(tmp_path / "out", Recorded(), jobs=1, command=[], resolution=8.0, subjects=1)
 

@@ -8,7 +8,7 @@ import pytest
 from commands import typed
 
 from ndflow.demo import run as raw_scans
-from ndflow.study.table import read_scans
+from ndflow.study.table import read_table
 
 SITES = ["Ashford", "Brindle", "Corley"]
 
@@ -33,10 +33,10 @@ def shading(path: str) -> float:
 
 
 def test_two_tables_list_scans_without_masks_and_tissues(folder: Path) -> None:
-    study, later = (read_scans(folder / name) for name in ("study.tsv", "later.tsv"))
+    study, later = (read_table(folder / name).subjects for name in ("study.tsv", "later.tsv"))
     assert [scan.site for scan in study] == [site for site in SITES for _ in range(2)]
     assert [scan.site for scan in later] == SITES
-    assert len({scan.subject for scan in (*study, *later)}) == 9
+    assert len({scan.person for scan in (*study, *later)}) == 9
     for scan in (*study, *later):
         assert scan.mask is None
         assert not any(scan.tissues)
@@ -47,7 +47,7 @@ def test_two_tables_list_scans_without_masks_and_tissues(folder: Path) -> None:
 
 def test_they_are_shaded(folder: Path) -> None:
     # Those of the demonstration have 1.04 at most, at this resolution.
-    assert max(shading(scan.path) for scan in read_scans(folder / "study.tsv")) > 1.15
+    assert max(shading(scan.path) for scan in read_table(folder / "study.tsv").subjects) > 1.15
 
 
 def test_a_folder_that_is_not_empty_is_refused(

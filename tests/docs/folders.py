@@ -152,7 +152,7 @@ def tutorial(folder: Path) -> None:
     """``raw/study.tsv``, five small scans of each of three sites; ``prepared`` and ``later``.
 
     ``prepared`` is that study after its preparation, ``later`` one more scan of each site. Masks
-    and tissue maps were given, and bias fields left, so that this takes seconds.
+    and tissue maps were given, so that this takes seconds.
     """
     sites = {"Ashford": (280.0, 660.0, 1.0), "Brindle": (380.0, 750.0, 0.5)}
     sites |= {"Corley": (140.0, 470.0, 2.0)}
@@ -176,7 +176,7 @@ def tutorial(folder: Path) -> None:
         write_tsv(folder / "raw" / f"{name}.tsv", listed)
         table = folder / "raw" / f"{name}.tsv"
         with captured() as said:
-            code = execute("prepare", table, folder / name, "-q", "--no-bias-field")
+            code = execute("prepare", table, folder / name, "-q", "--mask", "nonzero")
         assert code == 0, said.getvalue()
     plain = ("subject", "site", "image", "age")
     write_tsv(folder / "raw" / "study.tsv", [{key: row[key] for key in plain} for row in rows[:15]])

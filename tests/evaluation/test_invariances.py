@@ -9,9 +9,10 @@ from phantoms import head, save
 from studies import SMALL, Silent
 
 from ndflow.image.mask import foreground
+from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import Study
-from ndflow.study.run import run_cohort
-from ndflow.study.table import named_scans, read_scans
+from ndflow.study.run import run_study
+from ndflow.study.table import read_table
 
 
 def test_units_do_not_matter(desk: Desk) -> None:
@@ -60,8 +61,8 @@ def test_an_automatic_mask_counts_like_the_same_mask_given(tmp_path: Path) -> No
             mask = save(tmp_path / f"m{number}.nii", foreground(data).astype(np.uint8))
             rows.append(f"{image}\t{mask if kind == 'given' else 'n/a'}")
         (tmp_path / "n.tsv").write_text("\n".join(rows))
-        scans = named_scans(read_scans(tmp_path / "n.tsv"), unmasked="auto")
-        run_cohort(Study(tmp_path / kind, scans), Silent(), force=False)
+        scans = named(read_table(tmp_path / "n.tsv").subjects, PlainNames(), "auto")
+        run_study(Study(tmp_path / kind, scans), Silent())
         runs.append(numbers(compared(tmp_path / kind)))
     alike(*runs, {"unnormalised": "unnormalised", "affine": "affine", "found": "given"}, rel=1e-12)
     assert "repeats" not in runs[0]  # no subject is known to be scanned twice

@@ -68,7 +68,7 @@ def test_without_repeats_sites_or_tissue_maps_the_rest_is_still_measured(desk: D
     comparison = compared(desk.run("flow"))
     bare = [replace(condition, tissues=None) for condition in comparison.conditions]
     alone = [
-        replace(one, scan=replace(one.scan, subject=None, site=None)) for one in comparison.shared
+        replace(one, scan=replace(one.scan, person=None, site=None)) for one in comparison.shared
     ]
     less = replace(comparison, conditions=bare, shared=alone, classified={})
     made = tables(less)

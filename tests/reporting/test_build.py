@@ -12,8 +12,8 @@ from studies import SMALL, SiteStudy
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.study.page_fingerprint import page_is_current
-from ndflow.study.prepare_records import PreparedRecord
+from ndflow.study.finished import page_is_current
+from ndflow.subject.records import StudyRecord
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -132,7 +132,7 @@ def test_a_page_is_made_again_when_scans_were_prepared_again(out: Path) -> None:
     ndflow.report(out)
     assert page_is_current(out)
     (out / "prepared").mkdir()
-    PreparedRecord(settings={}).write(out / "prepared/provenance.json")
+    StudyRecord(settings={}).write(out / "prepared/provenance.json")
     assert not page_is_current(out)
     shutil.rmtree(out / "prepared")
     assert page_is_current(out)

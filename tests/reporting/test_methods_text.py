@@ -11,11 +11,14 @@ from ndflow.options import Options
 from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.methods_text import cited, facts, methods_paragraph
 from ndflow.study.finished import FinishedStudy
+from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import Study
-from ndflow.study.table import named_scans
 from ndflow.subject.records import StudyRecord
 
-SCANS = named_scans([Subject(f"/s{number}.nii", site="AB"[number % 2]) for number in range(4)])
+SCANS = named(
+    [Subject({"T1w": f"/s{number}.nii"}, site="AB"[number % 2]) for number in range(4)],
+    PlainNames(),
+)
 
 
 def run(scans: Any = SCANS, fitted: int | None = None, **settings: Any) -> FinishedStudy:
@@ -24,7 +27,7 @@ def run(scans: Any = SCANS, fitted: int | None = None, **settings: Any) -> Finis
         settings=study.settings,
         command=("ndflow", "cohort", "a table.tsv", "out"),
         versions={"ndflow": "9.8.7", "numpy": "2.0"},
-        fitted=len(scans) if fitted is None else fitted,
+        done={"fit": len(scans) if fitted is None else fitted},
     )
     return FinishedStudy("out", study, record, "fingerprint")
 
@@ -37,7 +40,7 @@ def paragraph(masks: tuple[str, ...] = ("given",), **settings: Any) -> str:
 
 
 def test_facts_say_what_was_run_on_what() -> None:
-    found = dict(facts(run(channel="T1w"), 2))
+    found = dict(facts(run(), 2))
     assert list(found) == [
         *("Command", "Scans", "Sites", "Images", "Settings", "Reference", "Versions")
     ]
@@ -52,7 +55,7 @@ def test_facts_say_what_was_run_on_what() -> None:
 
 
 def test_facts_that_are_not_known_say_so() -> None:
-    found = dict(facts(run(named_scans([Subject("/a.nii")]), given="r.json"), 0))
+    found = dict(facts(run(named([Subject("/a.nii")], PlainNames()), given="r.json"), 0))
     assert (found["Sites"], found["Images"], found["Reference"]) == (
         *("not named", "not named"),
         "given",
@@ -72,7 +75,7 @@ def test_settings_are_those_that_matter() -> None:
 
 
 def test_the_paragraph_describes_the_density_flow() -> None:
-    text = paragraph(channel="T1w")
+    text = paragraph()
     assert text.startswith("Intensities of 4 T1w images from 2 sites were normalised with ndflow 9")
     for words in (
         "The histogram of each scan inside its mask was modelled as a Dirichlet-process",

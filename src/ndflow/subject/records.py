@@ -3,24 +3,15 @@
 | kind         | file                                      | record             |
 |--------------|-------------------------------------------|--------------------|
 | `mixture`    | the density of a scan                     | `ScanModel`        |
+| `mixtures`   | those of its channels, each by itself     | `ScanModels`       |
 | `reference`  | the average of many                       | `ReferenceModel`   |
+| `references` | one for each of several channels          | `ReferenceModels`  |
 | `map`        | an intensity map; the sidecar of a result | `MapRecord`        |
 | `study`      | ``provenance.json``                       | `StudyRecord`      |
 | `evaluation` | ``evaluation.json``                       | `EvaluationRecord` |
 
 Each file carries a checksum of its content, so damage is noticed. Records hold mixtures and maps,
-so they live here and not in `ndflow.files`. For files of several channels, see
-`ndflow.subject.channels`.
-
-What the files of several channels hold, as typed records.
-
-| kind         | file                                                    | record            |
-|--------------|---------------------------------------------------------|-------------------|
-| `mixture`    | the joint density of the channels of a subject          | `JointModel`      |
-| `mixtures`   | the densities of the channels, each by itself           | `ScanModels`      |
-| `reference`  | the average of many joint densities                     | `ReferenceModel`  |
-| `references` | for each channel, the average of many densities         | `ReferenceModels` |
-| `map`        | a joint intensity map; the sidecar of one channel       | `JointMapRecord`  |
+so they live here and not in `ndflow.files`.
 """
 
 from __future__ import annotations

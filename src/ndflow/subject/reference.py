@@ -165,10 +165,12 @@ def read_source(subject: Subject, *, options: Options) -> SourceModel:
     if not is_model(subject.image):
         tissues = subject.tissues.check_complete().complete
         made = fit_subject(subject, options=options, tissues=tissues)
-        image = (made.sha256 or {}).get("image", ())
-        return SourceModel(
-            {"": made.model}, made.settings or {}, image, {"": image}, made.warnings, made.doubts
-        )
+        names = made.channel_names or ()
+        known = made.sha256 or {}
+        image = tuple(one for what in names or ("image",) for one in known.get(what, ()))
+        models, images = {"": made.model}, {"": image}
+        settings = made.settings or {}
+        return SourceModel(models, settings, image, images, made.warnings, made.doubts, names)
     path = os.fspath(subject.image)
     kind, payload, file = read_model(path, "mixture", "mixtures", "reference", "references")
     if kind in ("reference", "references"):
