@@ -437,7 +437,7 @@ def test_an_interrupted_run_says_how_to_resume_and_leaves_nothing_half_done(desk
 # ── failures ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def test_an_obstacle_keeps_what_was_made_before(run: Run, desk: Desk) -> None:
+def test_an_obstacle_is_named_and_once_it_is_gone_the_run_goes_on(run: Run, desk: Desk) -> None:
     place = desk.out / "sub-01/ses-1/anat"
     obstacle = place / "sub-01_ses-1_label-WM_probseg.nii.gz"
     obstacle.mkdir()
@@ -524,7 +524,7 @@ def test_a_file_of_others_beside_results_is_never_removed(run: Run, desk: Desk, 
     save(desk.folder / "mask0.nii.gz", (head(0) > 600).astype(np.uint8))
     for options in ((), ("--force",)):
         ran = run(*desk.words("-q", *options))
-        assert ran.code == 1
+        assert ran.code in (1, 2)
         assert f"{foreign}: exists, and was not written by ndflow" in ran.err
         assert foreign.read_bytes() == b"mine"
 
