@@ -1,26 +1,17 @@
 """What the files of ndflow hold, as typed records: the only place that writes and reads them.
 
-| kind         | file                                      | record             |
-|--------------|-------------------------------------------|--------------------|
-| `mixture`    | the density of a scan                     | `ScanModel`        |
-| `reference`  | the average of many                       | `ReferenceModel`   |
-| `map`        | an intensity map; the sidecar of a result | `MapRecord`        |
-| `study`      | ``provenance.json``                       | `StudyRecord`      |
-| `evaluation` | ``evaluation.json``                       | `EvaluationRecord` |
+| kind         | file                                                   | record             |
+|--------------|--------------------------------------------------------|--------------------|
+| `mixture`    | the density of a scan, of several channels the joint   | `ScanModel`        |
+| `mixtures`   | the densities of several channels, each by itself      | `ScanModels`       |
+| `reference`  | the average of many densities                          | `ReferenceModel`   |
+| `references` | that of each of several channels                       | `ReferenceModels`  |
+| `map`        | an intensity map; the sidecar of a result              | `MapRecord`        |
+| `study`      | ``provenance.json``                                    | `StudyRecord`      |
+| `evaluation` | ``evaluation.json``                                    | `EvaluationRecord` |
 
 Each file carries a checksum of its content, so damage is noticed. Records hold mixtures and maps,
-so they live here and not in `ndflow.files`. For files of several channels, see
-`ndflow.subject.channels`.
-
-What the files of several channels hold, as typed records.
-
-| kind         | file                                                    | record            |
-|--------------|---------------------------------------------------------|-------------------|
-| `mixture`    | the joint density of the channels of a subject          | `JointModel`      |
-| `mixtures`   | the densities of the channels, each by itself           | `ScanModels`      |
-| `reference`  | the average of many joint densities                     | `ReferenceModel`  |
-| `references` | for each channel, the average of many densities         | `ReferenceModels` |
-| `map`        | a joint intensity map; the sidecar of one channel       | `JointMapRecord`  |
+so they live here and not in `ndflow.files`.
 """
 
 from __future__ import annotations
