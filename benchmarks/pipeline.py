@@ -25,7 +25,7 @@ from isal import igzip
 from measuring import Table
 
 from ndflow.demo.run import write_demo_study
-from ndflow.density import fit
+from ndflow.density import Histogram, fit
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel, method_of
@@ -33,7 +33,7 @@ from ndflow.methods.solution import Solution
 from ndflow.options import Options
 from ndflow.population import reference as reference_of
 from ndflow.subject.map_voxels import mapped
-from ndflow.subject.voxels import ScanVoxels, read_scan
+from ndflow.subject.voxels import Voxels, count_voxels, read_voxels
 
 MATHEMATICS = ("fit", "match and map")
 AIM = 25.0  # milliseconds for the mathematics
@@ -53,12 +53,14 @@ class Stopwatch:
         return result
 
 
-def read(file: Path) -> ScanVoxels:
-    return read_scan(Subject(str(file)), Options())
+def read(file: Path) -> tuple[Voxels, Histogram]:
+    subject = Subject(str(file))
+    voxels = read_voxels(subject, max_bytes=Options().max_bytes)
+    return voxels, count_voxels(subject, voxels).histogram
 
 
-def model_of(voxels: ScanVoxels) -> DensityModel:
-    return DensityModel(fit(voxels.histogram, effective_count=EFFECTIVE_COUNT).mixture)
+def model_of(histogram: Histogram) -> DensityModel:
+    return DensityModel(fit(histogram, effective_count=EFFECTIVE_COUNT).mixture)
 
 
 def solve(model: DensityModel, reference: DensityModel) -> Solution:
@@ -71,8 +73,8 @@ def scan_of(file: Path, reference: DensityModel, watch: Stopwatch) -> None:
     packed = file.read_bytes()
     watch("hash the input", lambda: hashlib.sha256(packed).digest())
     watch("decompress", lambda: read_volume(file))
-    scan: ScanVoxels = watch("decompress and count", lambda: read(file))
-    model = watch("fit", lambda: model_of(scan))
+    scan, histogram = watch("decompress and count", lambda: read(file))
+    model = watch("fit", lambda: model_of(histogram))
     solution = watch("match and map", lambda: solve(model, reference))
     pieces = mapped(scan.volume, solution.imap, scan.inside, None, "float32")
     voxels = watch("look voxels up", lambda: np.concatenate(list(pieces)))
@@ -80,18 +82,18 @@ def scan_of(file: Path, reference: DensityModel, watch: Stopwatch) -> None:
     watch("hash the output", lambda: hashlib.sha256(packed).digest())
 
 
-def profile(scans: list[ScanVoxels], reference: DensityModel) -> list[str]:
+def profile(histograms: list[Histogram], reference: DensityModel) -> list[str]:
     """Return the functions in which the mathematics spends its time, without what they call."""
     profiler = cProfile.Profile()
     profiler.enable()
-    for scan in scans:
-        solve(model_of(scan), reference)
+    for histogram in histograms:
+        solve(model_of(histogram), reference)
     profiler.disable()
     stats: dict[Any, Any] = pstats.Stats(profiler).stats  # type: ignore[attr-defined]
     total = sum(own for _, _, own, _, _ in stats.values())
     rows = sorted(((own, calls, where) for where, (_, calls, own, _, _) in stats.items()))[::-1]
     return [
-        f"{_name(where)}|{calls / len(scans):.0f}|{100 * own / total:.0f}"
+        f"{_name(where)}|{calls / len(histograms):.0f}|{100 * own / total:.0f}"
         for own, calls, where in rows[:12]
     ]
 
@@ -111,7 +113,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         write_demo_study(Path(scratch), resolution=given.resolution, subjects=2)
         files = sorted((Path(scratch) / "scans").glob("*_T1w.nii.gz"))
-        scans = [read(file) for file in files]
+        scans = [read(file)[1] for file in files]
         reference = DensityModel(reference_of([model_of(s).mixture for s in scans]).mixture)
         scan_of(files[0], reference, Stopwatch())  # the first one has cold caches
         watch = Stopwatch()

@@ -36,8 +36,9 @@ from ndflow.population import balancing
 from ndflow.preparation.registration import load_anatomy
 from ndflow.study.finished import read_finished
 from ndflow.study.plan import Study
-from ndflow.study.references import make_references, read_models
+from ndflow.study.references import make_references
 from ndflow.study.weights import age_doubts
+from ndflow.subject.records import ScanModel
 from ndflow.transport import PiecewiseLinear, align
 
 PEOPLE, PER_SITE = 140, 20
@@ -196,7 +197,7 @@ def halves(out: str, draws: int) -> None:
     print("\nhalves of real sites: apart in age, difference of their maps, effective scans")
     for site, count in study.site_counts.items():
         own = [scan for scan in study.scans if scan.site == site]
-        models = read_models(study, own)
+        models = {scan.name: ScanModel.read(study.model(scan)).model for scan in own}
         ages = np.array([float(scan.covariates["age"]) for scan in own])
         for label, slope, balance in (
             *(("by chance", 0.0, ()), ("by chance, balanced", 0.0, ("age",))),

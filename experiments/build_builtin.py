@@ -50,9 +50,8 @@ def made_from(cohort: Path) -> tuple[Reference, dict[str, Any]]:
     """Return the reference, and its card."""
     chosen = people(cohort)
     counts = {site: sum(row["site"] == site for row in chosen) for site in SITES}
-    models = [
-        read_source(scan_of(cohort, row["participant_id"]), options=OPTIONS).model for row in chosen
-    ]
+    scans = (scan_of(cohort, row["participant_id"]) for row in chosen)
+    models = [read_source(scan, options=OPTIONS).models[""] for scan in scans]
     reference = average_models(
         models,
         OPTIONS,

@@ -26,8 +26,9 @@ import nibabel as nib
 import numpy as np
 
 import ndflow
-from ndflow import GaussianMixture, divergence, divergence_gradient
+from ndflow import GaussianMixture
 from ndflow.transport import QuantileMap, match, tabulate
+from ndflow.transport.divergence import divergence, divergence_gradient
 from ndflow.transport.normalising_map import flow_map
 
 LEVELS = (np.arange(199) + 0.5) / 199

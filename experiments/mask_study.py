@@ -23,7 +23,7 @@ from ndflow.options import Options
 from ndflow.population import reference
 from ndflow.population.plausibility import density_distance, unlike_reference
 from ndflow.study.checks import odd_scans
-from ndflow.subject.fit import fit_scan
+from ndflow.subject.fit import fit_subject
 from ndflow.subject.records import ScanModel
 
 CHANGES = {"two smaller": -2, "one smaller": -1, "as it is": 0, "one wider": 1, "two wider": 2}
@@ -32,7 +32,7 @@ Models = dict[str, ScanModel]  # by the name of the scan
 
 
 def fitted(scan: Subject) -> ScanModel:
-    return fit_scan(scan, options=Options())
+    return fit_subject(scan, options=Options())
 
 
 def changed_mask(path: Path, voxels: int) -> nibabel.Nifti1Image:

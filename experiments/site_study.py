@@ -25,7 +25,7 @@ import ndflow
 from ndflow.density import GaussianMixture
 from ndflow.image.subject import Subject
 from ndflow.options import Options
-from ndflow.subject.fit import fit_scan
+from ndflow.subject.fit import fit_subject
 from ndflow.transport import IntensityMap, align
 
 LEVELS = (np.arange(199) + 0.5) / 199
@@ -51,7 +51,7 @@ def read_members(cohort: Path) -> dict[str, list[Member]]:
         name = row["participant_id"]
         stem = cohort / name / "anat" / name
         scan = Subject(f"{stem}_T1w.nii.gz", f"{stem}_desc-brain_mask.nii.gz")
-        model = fit_scan(scan, options=Options())
+        model = fit_subject(scan, options=Options())
         mixture = model.mixture
         aligned = align(mixture)(mixture.quantile(LEVELS))
         members.setdefault(row["site"], []).append(Member(mixture, aligned, float(row["age"])))

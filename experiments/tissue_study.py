@@ -21,9 +21,10 @@ from ndflow.image.subject import Subject
 from ndflow.options import Options
 from ndflow.population import TISSUES
 from ndflow.study.finished import FinishedStudy, read_finished
-from ndflow.study.references import make_references, read_models
+from ndflow.study.references import make_references
+from ndflow.subject.records import ScanModel
 from ndflow.subject.tissue_maps import probabilities
-from ndflow.subject.voxels import read_masked
+from ndflow.subject.voxels import read_voxels
 from ndflow.transport import IntensityMap
 
 FOLDS, REPEATS = 5, 5
@@ -67,7 +68,7 @@ def seen(folder: Path) -> Seen:
     scans = sorted(run.study.scans, key=lambda scan: scan.name)
     cells, brains, voxels = [], [], []
     for scan in scans:
-        masked = read_masked(scan.image, scan.mask, max_bytes=MAX_BYTES)
+        masked = read_voxels(scan, max_bytes=MAX_BYTES)
         volume, inside = masked.volume, masked.inside[:]
         values = np.asarray(volume.values(volume.flat[inside]), np.float64)
         maps = [probabilities(file, volume, inside, MAX_BYTES)[0] for file in scan.tissues]
@@ -115,7 +116,7 @@ def _through(known: Seen, maps: Sequence[IntensityMap]) -> Moved:
 def _crossed(run: FinishedStudy, known: Seen, generator: np.random.Generator) -> list[IntensityMap]:
     """Return the map of each scan to references of scans of other folds."""
     own = [run.scans[scan.name] for scan in known.scans]
-    models = read_models(run.study, own)
+    models = {scan.name: ScanModel.read(run.study.model(scan)).model for scan in own}
     fold = np.empty(len(own), dtype=int)
     for site in sorted(set(known.sites)):
         of_site = np.flatnonzero(np.array(known.sites) == site)

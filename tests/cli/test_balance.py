@@ -11,7 +11,8 @@ from studies import SiteStudy, contents, read_json, results_of
 
 import ndflow
 from ndflow.study.finished import read_finished
-from ndflow.study.references import make_references, read_models
+from ndflow.study.references import make_references
+from ndflow.subject.records import ScanModel
 
 AGES = {"Aachen": (30, 40, 50, 60, 35, 70), "Bonn": (50, 60, 70, 80, 35, 75)}
 SITES = {"Aachen": (300.0, 700.0, 1.0), "Bonn": (250.0, 820.0, 2.5)}
@@ -179,7 +180,8 @@ def test_the_references_of_an_evaluation_are_weighted_too(
 ) -> None:
     (finished,) = read_finished([balanced])
     scans = [scan for scan in finished.study.scans if scan.name not in ("s0", "s11")]
-    made = make_references(finished.study, scans, read_models(finished.study, scans), nested=True)
+    models = {scan.name: ScanModel.read(finished.study.model(scan)).model for scan in scans}
+    made = make_references(finished.study, scans, models, nested=True)
     assert len(made.weights.of) == 10
     after = [own.after["age"] for own in made.weights.sites.values()]
     assert after[0] == pytest.approx(after[1])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ndflow.cli.arguments import typed_scans
+from ndflow.cli.arguments import typed_subjects
 from ndflow.errors import InvalidValueError
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject, TissueMaps
@@ -13,11 +13,11 @@ TWO, THREE = ["a", "b"], ["a", "b", "c"]
 
 
 def masks(given: Any, images: Any) -> list[Any]:
-    return [scan.mask for scan in typed_scans(images, mask=given)]
+    return [scan.mask for scan in typed_subjects(images, mask=given)]
 
 
 def test_images_alone_are_scans_without_masks() -> None:
-    assert typed_scans(TWO) == [Subject("a"), Subject("b")]
+    assert typed_subjects(TWO) == [Subject("a"), Subject("b")]
 
 
 def test_there_is_one_mask_for_each_image() -> None:
@@ -33,7 +33,7 @@ def test_there_is_one_mask_for_each_image() -> None:
 
 def test_what_belongs_to_an_image_becomes_part_of_its_scan() -> None:
     maps = ["csf=c", "gm=g", "wm=w", "wm=x", "csf=d", "gm=h"]
-    scans = typed_scans(TWO, mask=["m", "n"], exclude=["none", "e"], tissue_maps=maps)
+    scans = typed_subjects(TWO, mask=["m", "n"], exclude=["none", "e"], tissue_maps=maps)
     assert scans == [
         Subject("a", "m", None, TissueMaps("c", "g", "w")),
         Subject("b", "n", "e", TissueMaps("d", "h", "x")),
@@ -55,4 +55,4 @@ def test_what_does_not_fit_the_images_is_refused(
     images: list[str], given: Any, message: str
 ) -> None:
     with pytest.raises(InvalidValueError, match=message):
-        typed_scans(images, **given)
+        typed_subjects(images, **given)

@@ -34,10 +34,6 @@ every_method = pytest.mark.parametrize("method", OF_EACH)
 seeds = st.integers(0, 10**6)
 
 
-def test_the_examples_are_of_methods_that_exist() -> None:
-    assert set(OF_EACH) <= set(LANDMARK_METHODS)  # others keep the contract of test_registry.py
-
-
 # ── what they are ────────────────────────────────────────────────────────────────────────────────
 
 

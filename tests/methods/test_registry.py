@@ -12,7 +12,7 @@ import ndflow
 from ndflow import Histogram, IntensityMap, InvalidValueError, Reference
 from ndflow.methods.base import DensityModel, Method, build_reference, method_of
 from ndflow.methods.solution import Solution
-from ndflow.options import METHODS, Options, options_of
+from ndflow.options import METHODS, Options
 
 every_method = pytest.mark.parametrize("name", METHODS)
 
@@ -31,7 +31,6 @@ OTHER: dict[str, Any] = {  # an option of each kind that is not the default
     "solver": "rk4",
     "landmarks": 7,
 }
-OF_ALL = {"method", "scale", "range"}
 
 
 @cache
@@ -72,12 +71,6 @@ def solved(method: Method, options: Options) -> Solution:
 def test_every_method_is_where_the_registry_says() -> None:
     assert set(EVERY_METHOD) == set(METHODS)
     assert all(name == method.name for name, method in EVERY_METHOD.items())
-
-
-@every_method
-def test_a_method_is_found_by_its_name(name: str) -> None:
-    assert method_of(Options(method=name)).name == name
-    assert isinstance(method_of(Options(method=name)), Method)
 
 
 @every_method
@@ -176,11 +169,6 @@ def test_options_that_a_method_does_not_use_are_refused(name: str, option: str) 
         return
     with pytest.raises(InvalidValueError, match=f"{option} is not an option of the method '{name}"):
         method_of(options)
-
-
-def test_an_option_of_each_kind_is_tried() -> None:
-    assert set(OTHER) | OF_ALL == {field.name for field in options_of("match")}
-    assert all(method.uses <= set(OTHER) for method in EVERY_METHOD.values())
 
 
 @every_method

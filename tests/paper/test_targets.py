@@ -13,7 +13,7 @@ from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import TISSUES, tissues_from_components
-from ndflow.subject.fit import fit_scan
+from ndflow.subject.fit import fit_subject
 
 SUBJECTS = [f"{site}{n:03d}" for site in ("HH", "NSK", "UCLA") for n in (1, 2, 3, 4)]
 
@@ -33,7 +33,7 @@ def known(cohort_folder: Path) -> list[Known]:
         mask = folder / f"{stem}_desc-brain_mask.nii.gz"
         image = folder / f"{stem}_T1w.nii.gz"
         maps = TissueMaps(*(folder / f"{stem}_label-{t}_probseg.nii.gz" for t in TISSUES))
-        made = fit_scan(Subject(image, mask, tissues=maps), tissues=True, options=Options())
+        made = fit_subject(Subject(image, mask, tissues=maps), tissues=True, options=Options())
         inside = values(mask) > 0
         own = [quartiles(values(image)[inside], values(name)[inside]) for name in maps]
         assert made.tissues is not None

@@ -16,10 +16,9 @@ from studies import Silent
 import ndflow
 from ndflow.image.subject import Subject
 from ndflow.options import Options
-from ndflow.study.passes import Summary
+from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import Study
-from ndflow.study.run import run_cohort
-from ndflow.study.table import named_scans
+from ndflow.study.run import Summary, run_study
 
 SITES = {  # contrasts that no affine map makes equal, and a gain
     "Aachen": (((300.0, 60.0), (700.0, 50.0), (1000.0, 40.0)), 1.0),
@@ -64,8 +63,8 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
         data = head(number, tissues=tissues, gain=gain * (1 + 0.05 * number))
         path = save(folder / f"scan{number}.nii.gz", data)
         origin = f"row {number + 2}"
-        made.append(Subject(str(path), site=site, subject=f"{number:02}", origin=origin))
-    return named_scans(made)
+        made.append(Subject({"T1w": str(path)}, site=site, person=f"{number:02}", origin=origin))
+    return named(made, PlainNames())
 
 
 @pytest.fixture(scope="package")
@@ -86,9 +85,8 @@ def study(scans: list[Subject], tmp_path_factory: pytest.TempPathFactory) -> Cal
             chosen,
             options=replace(options, mode=mode),  # type: ignore[arg-type]
             given=given,
-            channel="T1w",
         )
-        summary = run_cohort(plan, Silent(), command=["test"], force=False)
+        summary = run_study(plan, Silent(), command=["test"])
         assert summary[:3] == (len(chosen), 0, [])
         return Done(chosen, folder, summary)
 

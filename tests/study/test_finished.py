@@ -12,7 +12,6 @@ import pytest
 from studies import read_json
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.study.finished import (
@@ -20,7 +19,6 @@ from ndflow.study.finished import (
     check_covariates,
     covariate_of,
     covariate_values,
-    mask_used,
     read_finished,
     results_fingerprint,
     shared_scans,
@@ -45,7 +43,7 @@ def test_a_study_is_read_back_as_it_was_run(study: Runs) -> None:
     assert run.study.folder == done.folder
     assert run.study.options == replace(options, mode="site")
     assert (run.study.channel, run.study.given) == ("T1w", None)
-    assert (run.record.finished, run.record.normalised, run.record.failed) == (True, 8, 0)
+    assert (run.record.finished, run.record.done["normalise"], run.record.failed) == (True, 8, 0)
     assert run.record.sites == {"Aachen": 3, "Bonn": 3, "Celle": 2}
     for one, other in zip(done.scans, run.study.scans, strict=True):
         assert replace(one, origin="") == replace(other, origin="")
@@ -117,19 +115,13 @@ def test_the_fingerprint_of_results_changes_with_any_of_them(study: Runs, copied
     assert results_fingerprint(copy.study) == results_fingerprint(first.study)
     assert results_fingerprint(other.study) != results_fingerprint(first.study)
     record = MapRecord.read(copied / "maps" / "scan0.json")
-    replace(record, outputs=("0" * 64,)).write(copied / "maps" / "scan0.json", force=True)
+    replace(record, outputs={"../images/scan0.nii.gz": "0" * 64}).write(
+        copied / "maps" / "scan0.json", force=True
+    )
     changed = results_fingerprint(copy.study)
     assert changed != results_fingerprint(first.study)
     (copied / "maps" / "scan0.json").write_text("{")
     assert results_fingerprint(copy.study) not in (changed, results_fingerprint(first.study))
-
-
-def test_an_automatic_mask_is_known_from_the_sidecar(study: Runs) -> None:
-    record = MapRecord.read(study().folder / "maps" / "scan0.json")
-    auto = replace(record, settings={**(record.settings or {}), "mask": AUTO})
-    scan = Subject("/a.nii", "/m.nii")
-    assert mask_used(scan, record) == "/m.nii"
-    assert mask_used(scan, auto) == AUTO
 
 
 # ── the same scans in several studies ────────────────────────────────────────────────────────────
@@ -155,10 +147,14 @@ def test_shared_scans_are_those_of_all_studies_in_the_order_of_the_first(study: 
 
 @pytest.mark.parametrize(
     ("change", "what"),
-    [({"image": "/x.nii"}, "image"), ({"mask": "/m.nii"}, "mask"), ({"site": "Ulm"}, "site")],
+    [
+        ({"images": {"T1w": "/x.nii"}}, "image"),
+        ({"mask": "/m.nii"}, "mask"),
+        ({"site": "Ulm"}, "site"),
+    ],
 )
 def test_studies_that_disagree_about_a_scan_are_refused(
-    study: Runs, change: dict[str, str], what: str
+    study: Runs, change: dict[str, Any], what: str
 ) -> None:
     one, two = read_finished([study().folder, study("site").folder])
     odd = with_scans(two, [replace(two.study.scans[0], **change), *two.study.scans[1:]])

@@ -7,7 +7,8 @@ import pytest
 
 import ndflow
 from ndflow.errors import FileError
-from ndflow.study.image_folder import scans_in_folder
+from ndflow.study.image_folder import read_folder
+from ndflow.study.listing import Listing
 from ndflow.subject.records import StudyRecord
 
 
@@ -18,16 +19,20 @@ def touched(folder: Path, *names: str) -> Path:
     return folder
 
 
+def scans_in_folder(folder: Path, out: Path, pattern: str | None = None) -> Listing:
+    return read_folder(str(folder), out, pattern, "T1w")
+
+
 def names(folder: Path, pattern: str | None = None) -> list[str]:
     found = scans_in_folder(folder, folder / "out", pattern)
-    return [Path(scan.path).relative_to(folder).as_posix() for scan in found.scans]
+    return [Path(scan.path).relative_to(folder).as_posix() for scan in found.subjects]
 
 
 def test_the_images_in_a_folder_are_found_with_their_sites(tmp_path: Path) -> None:
     images = ["b/2.nii.gz", "a/1.nii", "a/deep/3.mgz", "top.mgh", "a/.hidden.nii", "a/notes.txt"]
     touched(tmp_path, *images, "out/images/4.nii.gz", ".git/5.nii")
     found = scans_in_folder(tmp_path, tmp_path / "out")
-    assert [(Path(scan.path).name, scan.site, scan.origin) for scan in found.scans] == [
+    assert [(Path(scan.path).name, scan.site, scan.origin) for scan in found.subjects] == [
         ("1.nii", "a", "image 1"),
         ("3.mgz", "deep", "image 2"),
         ("2.nii.gz", "b", "image 3"),
@@ -38,8 +43,6 @@ def test_the_images_in_a_folder_are_found_with_their_sites(tmp_path: Path) -> No
     with pytest.raises(FileError, match="no image in it is called x") as caught:
         scans_in_folder(tmp_path, tmp_path / "out", "x")
     assert "--pattern" in caught.value.hint
-    with pytest.raises(FileError, match="not a folder"):
-        scans_in_folder(tmp_path / "top.mgh", tmp_path / "out")
 
 
 def test_results_of_ours_are_no_scans(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The three passes of a study: densities, references, and normalised scans."""
+"""What a study makes of its scans: densities, references, and normalised images."""
 
 import itertools
 from collections.abc import Callable
@@ -10,15 +10,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.stats import wasserstein_distance
-from studies import Silent, positive
+from studies import positive
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
-from ndflow.study.passes import Pass, build_references, check_study, fit_scans, normalise_scans
 from ndflow.study.plan import Study
-from ndflow.study.tasks import Outcome
+from ndflow.study.run import check_study
 from ndflow.transport import Chain, align
 
 Runs = Callable[..., Any]
@@ -119,61 +118,7 @@ def test_a_range_changes_the_units_and_nothing_else(study: Runs, mode: str) -> N
         np.testing.assert_allclose(scaled.after(name)[inside], expected, atol=0.5)
 
 
-# ── each pass by itself ──────────────────────────────────────────────────────────────────────────
-
-
-class Recorded:
-    """Progress that is recorded instead of shown."""
-
-    def __init__(self) -> None:
-        self.begun: list[tuple[str, int]] = []
-        self.steps: list[tuple[str, str]] = []
-
-    def begin(self, stage: str, total: int) -> None:
-        self.begun.append((stage, total))
-
-    def step(self, stage: str, outcome: Outcome) -> None:
-        self.steps.append((stage, outcome.scan))
-
-
-def ended(done: Pass) -> tuple[object, ...]:
-    return done.done, done.kept, done.failures
-
-
-def test_a_pass_reports_each_scan_and_what_was_done_before(
-    scans: list[Subject], tmp_path: Path
-) -> None:
-    plan, seen = Study(tmp_path, scans[:2]), Recorded()
-    names = {scan.name for scan in scans[:2]}
-    assert ended(fit_scans(plan, seen)) == (names, 0, [])
-    references = build_references(plan, names, seen)
-    assert ended(normalise_scans(names, references, seen)) == (names, 0, [])
-    sites = {scan.site for scan in scans[:2]}
-    assert seen.begun == [("fit", 2), ("references", 3 + len(sites)), ("normalise", 2)]
-    own = [step for step in seen.steps if step[0] != "references"]
-    assert own == [(s, n) for s in ("fit", "normalise") for n in ("scan0", "scan1")]
-    assert len(seen.steps) == sum(total for _, total in seen.begun)
-    assert ended(fit_scans(plan, Silent())) == (names, 2, [])
-    assert ended(normalise_scans(names, references, Silent())) == (names, 2, [])
-
-
-def test_later_passes_are_over_the_scans_that_did_not_fail(
-    scans: list[Subject], tmp_path: Path
-) -> None:
-    gone = replace(scans[1], image=str(tmp_path / "gone.nii.gz"))
-    plan = Study(tmp_path, [scans[0], gone, scans[2]])
-    fitted = fit_scans(plan, Recorded())
-    assert fitted.done == {"scan0", "scan2"}
-    assert [failure.scan for failure in fitted.failures] == ["scan1"]
-    assert sorted(fitted.tried) == ["scan0", "scan1", "scan2"]
-    references = build_references(plan, fitted.done, Silent())
-    assert ndflow.load(tmp_path / "reference.json").scans == 2
-    normalised = normalise_scans(fitted.done, references, Silent())
-    assert ended(normalised) == ({"scan0", "scan2"}, 0, [])
-    assert sorted(path.name for path in (tmp_path / "images").iterdir()) == [
-        "scan0.nii.gz",
-        "scan2.nii.gz",
-    ]
+# ── before any work ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.parametrize(

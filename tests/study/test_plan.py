@@ -7,11 +7,12 @@ import pytest
 from ndflow.errors import InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.options import Options
+from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import ResultPaths, Study
-from ndflow.study.table import named_scans
 
-SCANS = named_scans(
-    [Subject("/in/a.nii", site="B"), Subject("/in/b.nii", site="A"), Subject("/in/c.nii", site="B")]
+SCANS = named(
+    [Subject(f"/in/{name}.nii", site=site) for name, site in zip("abc", "BAB", strict=True)],
+    PlainNames(),
 )
 
 
@@ -28,22 +29,6 @@ def test_results_go_to_folders_of_the_study() -> None:
 def test_sites_are_counted_in_the_order_of_their_names() -> None:
     study = Study(Path("/out"), [*SCANS, Subject("/in/d.nii")])
     assert list(study.site_counts.items()) == [("A", 1), ("B", 2)]
-
-
-def test_settings_name_everything_that_may_change_a_result() -> None:
-    study = Study(Path("/out"), SCANS, Options(mode="two-level", objective="cramer"))
-    assert study.settings["mode"] == "two-level"
-    assert study.settings["objective"] == "cramer"
-    for name in (
-        "average",
-        "effective_count",
-        "method",
-        "proportions",
-        "range",
-        "outside",
-        "dtype",
-    ):
-        assert name in study.settings
 
 
 def test_choices_are_looked_up_by_their_names() -> None:

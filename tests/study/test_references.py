@@ -20,10 +20,11 @@ from ndflow.methods import baselines as nyul
 from ndflow.methods import modes
 from ndflow.methods.ndflow import DensityFlow
 from ndflow.options import Options
-from ndflow.study.plan import Study
-from ndflow.study.references import make_references, read_models, read_reference, reference_name
-from ndflow.study.run import run_cohort
-from ndflow.study.table import named_scans, read_scans
+from ndflow.study.listing import PlainNames, named
+from ndflow.study.plan import Study, reference_name
+from ndflow.study.references import compare_scans
+from ndflow.study.run import run_study
+from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import Outcome
 from ndflow.subject.records import ScanModel
 from ndflow.transport import align
@@ -46,14 +47,13 @@ def test_references_are_those_of_the_models(study: Runs, average: Any) -> None:
 
 def test_references_do_not_depend_on_the_order_of_the_scans(study: Runs, scans: Any) -> None:
     folder = study(options=Options(method="nyul")).folder
-    plan = Study(folder, scans, options=Options(method="nyul"), channel="T1w")
-    models = read_models(plan, scans)
-    one, other = (make_references(plan, some, models) for some in (scans, scans[::-1]))
+    plan = Study(folder, scans, options=Options(method="nyul"))
+    one, other = (compare_scans(plan, some) for some in (scans, scans[::-1]))
     assert one.common.to_dict() == other.common.to_dict()
     assert {site: own.to_dict() for site, own in one.sites.items()} == {
         site: own.to_dict() for site, own in other.sites.items()
     }
-    assert one.common.to_dict() == read_reference(str(folder / "reference.json")).to_dict()
+    assert one.common.to_dict() == ndflow.load(folder / "reference.json").to_dict()
     assert one.common.landmarks is not None
     assert one.common.landmarks.method == nyul.Nyul.name
 
@@ -66,14 +66,14 @@ def test_whatever_a_site_is_called_its_reference_stays_in_the_folder(
     folder = tmp_path / "deep" / "out"
     folder.parent.mkdir()
     plan = Study(folder, pair, Options(mode="site", effective_count=500))
-    assert run_cohort(plan, Silent(), force=False).done == 2
+    assert run_study(plan, Silent()).done == 2
     assert [path.name for path in tmp_path.iterdir()] == ["deep"]
     assert [path.name for path in folder.parent.iterdir()] == ["out"]
     assert (folder / reference_name(odd)).parent == folder
     assert len(list(folder.glob("reference_*.json"))) == 2
     assert len(list(folder.glob("map_*.json"))) == 2
     assert len((folder / "scans.tsv").read_bytes().splitlines()) == 3
-    assert len(read_scans(folder / "scans.tsv")) == 2
+    assert len(read_study_scans(folder / "scans.tsv")) == 2
 
 
 # ── a reference that is given ────────────────────────────────────────────────────────────────────
@@ -111,11 +111,11 @@ def test_a_known_site_keeps_its_map_and_a_new_one_gets_its_own(study: Runs) -> N
 def test_one_new_scan_of_a_known_site_goes_the_way_of_the_site(study: Runs, tmp_path: Path) -> None:
     first = study("site")
     image = save(tmp_path / "new.nii.gz", head(77, gain=3))
-    scan = replace(first.scans[0], image=str(image))
+    scan = replace(first.scans[0], images={"T1w": str(image)})
     folder = tmp_path / "out"
     given = str(first.folder / "reference.json")
-    plan = Study(folder, named_scans([scan]), Options(mode="site"), given=given)
-    run_cohort(plan, Silent(), force=False)
+    plan = Study(folder, named([scan], PlainNames()), Options(mode="site"), given=given)
+    run_study(plan, Silent())
     imap = ndflow.load(folder / "maps" / "new.json")
     assert imap.maps[1] == first.load("map_Aachen")
     assert imap.maps[0] == align(ndflow.load(folder / "models" / "new.json"))
@@ -125,7 +125,7 @@ def test_a_mixture_given_as_the_reference_is_refused(scans: list[Subject], tmp_p
     ndflow.save(tmp_path / "mixture.json", ndflow.fit(scans[0].image))
     plan = Study(tmp_path / "out", scans, given=str(tmp_path / "mixture.json"))
     with pytest.raises(FileError, match="a mixture, not a reference"):
-        run_cohort(plan, Silent(), force=False)
+        run_study(plan, Silent())
 
 
 # ── nothing is read or computed twice ────────────────────────────────────────────────────────────
@@ -208,16 +208,3 @@ def test_each_model_is_read_once_per_pass_and_each_site_is_matched_once(
     # with two levels no scan's own match is part of.
     assert counts.solved["references"] == len(counts.sites)
     assert counts.solved["normalise"] == (0 if mode == "site" else 6)
-
-
-def test_a_study_done_before_reads_each_model_once_per_pass_too(
-    table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ndflow.cohort(table, tmp_path / "out", mode="site", report=False)
-    counts = Counts(monkeypatch)
-    again = ndflow.cohort(table, tmp_path / "out", mode="site", progress=counts, report=False)
-    assert (again.done, again.kept) == (6, 6)
-    once = Counter({f"s{number}": 1 for number in range(6)})
-    assert counts.read == {"references": once, "normalise": once}
-    assert list(counts.sites.values()) == [1, 1]
-    assert counts.solved == {"references": 2}

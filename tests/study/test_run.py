@@ -21,7 +21,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> SiteStudy:
 CHOICES: dict[str, tuple[dict[str, Any], tuple[object, ...]]] = {
     "defaults": ({}, ()),
     "by-site": (
-        {"mode": "site", "average": "quantile", "channel": "T1w", "jobs": 2},
+        {"mode": "site", "average": "quantile", "channels": "T1w", "jobs": 2},
         ("--mode", "site", "--set", "average=quantile", "--channels", "T1w", "-j", 2),
     ),
     "matching": (
@@ -72,7 +72,8 @@ def test_a_second_call_keeps_what_is_there(desk: SiteStudy) -> None:
     out = desk.folder / "twice"
     assert ndflow.cohort(str(desk.table("all")), str(out), report=False).kept == 0
     assert ndflow.cohort(desk.table("all"), out, report=False)[:3] == (6, 6, [])
-    assert ndflow.cohort(desk.table("all"), out, objective="l2", report=False).kept == 0
+    again = {"objective": "l2", "force": True}
+    assert ndflow.cohort(desk.table("all"), out, report=False, **again).kept == 0
 
 
 class Stages:
@@ -106,7 +107,7 @@ def test_failures_are_returned_listed_and_reported(desk: SiteStudy, tmp_path: Pa
         *([None] * (references + 3)),
     ]
     record = read_json(tmp_path / "out" / "provenance.json")
-    assert (record["fitted"], record["normalised"], record["failed"]) == (3, 3, 1)
+    assert (record["done"], record["failed"]) == ({"fit": 3, "normalise": 3}, 1)
     assert record["finished"]
 
 
@@ -156,7 +157,7 @@ def test_wrong_choices_are_refused_before_anything_is_made(
 
 def test_other_results_are_replaced_only_by_force(desk: SiteStudy, tmp_path: Path) -> None:
     (tmp_path / "mine.txt").write_text("precious")
-    with pytest.raises(FileError, match="not the result of a study"):
+    with pytest.raises(FileError, match="not the result of such a study"):
         ndflow.cohort(desk.table("all"), tmp_path, report=False)
     assert ndflow.cohort(desk.table("all"), tmp_path, force=True, report=False).done == 6
     assert (tmp_path / "mine.txt").read_text() == "precious"

@@ -19,10 +19,9 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import TISSUES
-from ndflow.study.passes import Summary
+from ndflow.study.listing import PlainNames, named
 from ndflow.study.plan import Study
-from ndflow.study.run import run_cohort
-from ndflow.study.table import named_scans
+from ndflow.study.run import Summary, run_study
 from ndflow.transport import align
 
 SHAPE = (16, 18, 14)
@@ -48,8 +47,10 @@ def scans(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
             for k, name in enumerate(("csf", "gm", "wm"), 1)
         }
         origin = f"row {number}"
-        made.append(Subject(str(image), site=site, tissues=TissueMaps(**maps), origin=origin))
-    return named_scans(made)
+        made.append(
+            Subject({"T1w": str(image)}, site=site, tissues=TissueMaps(**maps), origin=origin)
+        )
+    return named(made, PlainNames())
 
 
 def without(scan: Subject, tissue: str) -> Subject:
@@ -61,8 +62,7 @@ def run(
     scans: Sequence[Subject], folder: Path, mode: Any, target: Any = "average", **more: Any
 ) -> Summary:
     options = replace(more.pop("options", Options()), mode=mode, proportions=target)
-    study = Study(folder, scans, options, channel="T1w", **more)
-    return run_cohort(study, Silent(), command=["test"], force=False)
+    return run_study(Study(folder, scans, options, **more), Silent(), command=["test"])
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +189,8 @@ def test_another_mode_or_target_is_done_again_and_leaves_no_trace(
         ("two-level", "average"),
         ("site", "average"),
     ):
-        assert run(scans, out, mode, target)[:3] == (6, 0, [])
+        again = Options(force=True)
+        assert run(scans, out, mode, target, options=again)[:3] == (6, 0, [])
         assert contents(out) == contents(done(mode, target))
 
 

@@ -16,7 +16,7 @@ from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import mark_found_brain
 from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
-from ndflow.subject.fit import fit_scan, fit_to_file
+from ndflow.subject.fit import fit_subject, fit_to_file
 from ndflow.subject.records import ScanModel
 
 INSIDE = SCAN != 0
@@ -78,7 +78,7 @@ def test_an_image_without_a_density_is_named(tmp_path: Path) -> None:
 
 
 def model_of(scan: Subject, options: Options | None = None, **how: Any) -> ScanModel:
-    return fit_scan(scan, options=options or Options(), **how)
+    return fit_subject(scan, options=options or Options(), **how)
 
 
 def test_a_model_says_how_well_the_density_fits() -> None:
@@ -138,7 +138,9 @@ def test_a_mask_that_deepbet_found_may_hold_more_csf_than_another(tmp_path: Path
     nibabel.save(mask, tmp_path / "given.nii.gz")
     mark_found_brain(mask.header, "1.0.2")
     nibabel.save(mask, tmp_path / "found.nii.gz")
-    given, found = (model_of(Subject(image, tmp_path / f"{one}.nii.gz")) for one in ("given", "found"))
+    given, found = (
+        model_of(Subject(image, tmp_path / f"{one}.nii.gz")) for one in ("given", "found")
+    )
     assert given.mask == found.mask
     assert 0.4 < given.mask.rim < 0.5
     assert "mask too wide" in [doubt.kind for doubt in given.doubts]

@@ -1,7 +1,8 @@
-"""What is doubtful about the fit and the match of a scan, and in which words."""
+"""What is doubtful about the fit and the match of a scan."""
 
 import re
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from ndflow.density import GaussianMixture
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
+from ndflow.doubt import Doubt
 from ndflow.methods.base import DensityModel
 from ndflow.methods.modes import Goal, SiteMap
 from ndflow.methods.solution import Solution
@@ -21,7 +23,8 @@ from ndflow.transport import Affine, PiecewiseLinear
 MEAN, SD = 500.0, 100.0
 MIXTURE = GaussianMixture([1.0], [[MEAN]], [[[SD**-2]]])
 STANDARD = GaussianMixture([1.0], [[0.0]], [[[1.0]]])
-VOXELS = VoxelQuantiles.of_model(ScanModel(MIXTURE))
+MODEL = ScanModel(MIXTURE)
+VOXELS = VoxelQuantiles.of_model(MODEL)
 ALIGNMENT = Affine(np.array([[1 / SD]]), np.array([-MEAN / SD]))
 ENDS = np.array([0.0, 1000.0])
 PLAIN = Solution(PiecewiseLinear(ENDS, ALIGNMENT(ENDS)), ALIGNMENT, "converged")
@@ -31,8 +34,13 @@ def to(target: GaussianMixture, **options: object) -> Goal:
     return Goal(DensityModel(target), Options(**options))  # type: ignore[arg-type]
 
 
-def kinds(solution: Solution, goal: Goal | None = None) -> list[str]:
-    return [doubt.kind for doubt in match_doubts(VOXELS, solution, goal or to(STANDARD))]
+def doubts(solution: Solution, goal: Goal | None = None, model: ScanModel = MODEL) -> list[Doubt]:
+    (found,) = match_doubts(model, solution, goal or to(STANDARD))
+    return [*found]
+
+
+def kinds(*given: Any) -> list[str]:
+    return [doubt.kind for doubt in doubts(*given)]
 
 
 def bent(low: float, high: float, slope: float) -> Solution:
@@ -67,11 +75,7 @@ def test_a_poor_fit_is_doubtful() -> None:
 def test_slopes_count_by_the_voxels_affected_wherever_they_are(
     low: float, high: float, slope: float, kind: str
 ) -> None:
-    (doubt,) = (
-        one
-        for one in match_doubts(VOXELS, bent(low, high, slope), to(STANDARD))
-        if "map" in one.kind
-    )
+    (doubt,) = (one for one in doubts(bent(low, high, slope)) if "map" in one.kind)
     assert doubt.kind == kind
     assert f"{slope:g}" in doubt.text
     share, first, last = map(
@@ -96,14 +100,14 @@ def test_few_voxels_or_mild_slopes_are_not_doubtful(low: float, high: float, slo
 
 
 def test_outliers_count_among_the_voxels() -> None:
-    far = VoxelQuantiles(VOXELS.inner, np.where(TAIL_LEVELS > 0.997, 5000.0, VOXELS.tails))
+    tails = np.where(TAIL_LEVELS > 0.997, 5000.0, VOXELS.tails)
+    far = ScanModel(MIXTURE, quantiles=tuple(VOXELS.inner), tails=tuple(tails))
     solution = bent(0.9999, 0.99999, 1.0)
     knots = solution.imap.knots  # type: ignore[attr-defined]
     stretched = PiecewiseLinear(
         np.append(knots, 6000.0), np.append(solution.imap(knots), solution.imap(knots[-1:]) + 500)
     )
-    found = match_doubts(far, replace(solution, imap=stretched), to(STANDARD))
-    assert [doubt.kind for doubt in found] == ["steep map"]
+    assert kinds(replace(solution, imap=stretched), to(STANDARD), far) == ["steep map"]
 
 
 @given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3))
@@ -123,7 +127,7 @@ TWO = GaussianMixture([0.5, 0.5], [[-0.99], [0.99]], [[[50.0]], [[50.0]]])
 
 
 def test_what_is_left_between_result_and_target_is_told_in_standard_deviations() -> None:
-    (doubt,) = match_doubts(VOXELS, PLAIN, to(TWO))
+    (doubt,) = doubts(PLAIN, to(TWO))
     left = np.abs(ALIGNMENT(VOXELS.inner) - TWO.quantile(QUANTILE_LEVELS)).mean()
     assert doubt.kind == "far from target"
     assert f"{left / np.sqrt(TWO.covariance()[0, 0]):.2f} standard deviations" in doubt.text
@@ -139,7 +143,7 @@ def test_what_is_left_between_result_and_target_is_told_in_standard_deviations()
 )
 def test_a_result_worse_than_alignment_says_why(options: dict[str, str], why: str) -> None:
     solution = replace(PLAIN, imap=PiecewiseLinear(ENDS, 1.1 * ALIGNMENT(ENDS)))
-    (doubt,) = match_doubts(VOXELS, solution, to(STANDARD, **options))
+    (doubt,) = doubts(solution, to(STANDARD, **options))
     assert doubt.kind == "worse than alignment"
     assert "0.079 standard deviations) than after alignment alone (0.000)" in doubt.text
     assert why in doubt.hint
@@ -161,8 +165,19 @@ def test_a_result_that_need_not_reach_its_target_may_be_far_from_it(
     assert kinds(PLAIN, replace(goal, options=Options(), site=None)) == ["far from target"]
 
 
-def test_quantiles_that_were_saved_are_used() -> None:
-    saved = ScanModel(MIXTURE, quantiles=tuple(VOXELS.inner + 7), tails=tuple(VOXELS.tails + 7))
-    voxels = VoxelQuantiles.of_model(saved)
-    np.testing.assert_array_equal(voxels.inner, VOXELS.inner + 7)
-    np.testing.assert_array_equal(voxels.tails, VOXELS.tails + 7)
+# ── several channels ──────────────────────────────────────────────────────────────────────────────
+
+
+def test_each_channel_of_a_joint_map_is_judged_by_itself() -> None:
+    rows = np.random.default_rng(0).normal(size=(4000, 2)) * [10.0, 2.0] + [100.0, 30.0]
+    target = GaussianMixture([1.0], [[0.0, 0.0]], [np.eye(2)])
+
+    def found(*slopes: float) -> list[list[str]]:
+        matrix = np.diag(slopes) * [0.1, 0.5]
+        solution = Solution(Affine(matrix, -matrix @ [100.0, 30.0]), None, "converged")
+        parts = match_doubts(ScanModel(target), solution, to(target), rows)
+        return [[doubt.kind for doubt in part] for part in parts]
+
+    assert found(1, 1) == [[], []]
+    assert found(-1, 1) == [["reversed contrast"], []]
+    assert found(1, 5) == [[], ["far from target", "worse than alignment", "steep map"]]

@@ -1,7 +1,6 @@
 """Model files: loaded identical to the bit, and refused where damaged."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from studies import edit
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.model_files import is_model
 from ndflow.subject.records import MapRecord, ReferenceModel, ScanModel
 
 ONE, OTHER = (random_mixture(np.random.default_rng(seed), 4) for seed in range(2))
@@ -91,21 +89,6 @@ def test_metadata_cannot_take_the_place_of_the_model(tmp_path: Path) -> None:
     assert not (tmp_path / "b.json").exists()
 
 
-def test_a_reference_has_its_parts_in_its_file(tmp_path: Path) -> None:
-    landmarks = ndflow.population.Landmarks("nyul", [-1.0, 0.0, 1.5])
-    tissues = ndflow.population.tissue_model(
-        [ndflow.population.Tissues((ONE, OTHER, ONE), [0.2, 0.5, 0.3])]
-    )
-    plain = ndflow.reference([ONE, OTHER])
-    whole = replace(plain, landmarks=landmarks, tissues=tissues)
-    ndflow.save(tmp_path / "reference.json", whole)
-    assert ndflow.load(tmp_path / "reference.json") == whole
-    for part in ("landmarks", "tissues"):
-        lacking = replace(whole, **{part: None})
-        ndflow.save(tmp_path / f"without_{part}.json", lacking)
-        assert ndflow.load(tmp_path / f"without_{part}.json") == lacking != whole
-
-
 def test_nothing_is_replaced_without_force_and_inputs_never(tmp_path: Path) -> None:
     path = tmp_path / "model.json"
     ndflow.save(path, ONE)
@@ -118,22 +101,6 @@ def test_nothing_is_replaced_without_force_and_inputs_never(tmp_path: Path) -> N
     ndflow.save(path, OTHER, force=True)
     assert ndflow.load(path) == OTHER
     assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("name", ["model", "model.txt", "model.nii.gz", "model.json.gz"])
-def test_the_name_of_a_model_ends_with_json(tmp_path: Path, name: str) -> None:
-    assert not is_model(tmp_path / name)
-    with pytest.raises(FileError, match=r"\.json"):
-        ndflow.save(tmp_path / name, ONE)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_model_is_recognised_by_its_file_name() -> None:
-    assert is_model("a.json")
-    assert is_model(Path("a.JSON"))
-    assert not is_model("a.nii")
-    assert not is_model(np.zeros(3))
-    assert not is_model(None)
 
 
 @pytest.mark.parametrize("model", [None, "mixture", {"type": "Affine"}, np.zeros(3)])

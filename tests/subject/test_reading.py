@@ -13,13 +13,23 @@ from ndflow.density import trimmed
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
 from ndflow.image.subject import Subject
 from ndflow.options import Options
-from ndflow.subject.voxels import VoxelCounts, error_about, read_scan, selection
+from ndflow.subject.voxels import (
+    Counted,
+    VoxelCounts,
+    Voxels,
+    count_voxels,
+    error_about,
+    read_voxels,
+    selection,
+)
 
 INNER, LESION = radii() < 0.8, radii() < 0.3
 
 
-def read(*parts: Any) -> Any:
-    return read_scan(Subject(*parts), Options())
+def read(*parts: Any) -> tuple[Voxels, Counted]:
+    subject = Subject(*parts)
+    voxels = read_voxels(subject, max_bytes=Options().max_bytes)
+    return voxels, count_voxels(subject, voxels)
 
 
 @pytest.mark.parametrize(
@@ -34,29 +44,29 @@ def read(*parts: Any) -> Any:
 def test_voxels_inside_the_mask_and_not_excluded_count(
     mask: Any, lesion: Any, counted: NDArray[np.bool_]
 ) -> None:
-    voxels = read(SCAN, mask, lesion)
-    assert voxels.histogram == ndflow.histogram(SCAN, counted)
+    voxels, found = read(SCAN, mask, lesion)
+    assert found.histogram == ndflow.histogram(SCAN, counted)
     inside = SCAN != 0 if mask is None else mask
     assert np.array_equal(voxels.inside[:], inside.reshape(-1, order="F"))
     left_out = 0 if lesion is None else np.count_nonzero(inside & lesion)
-    assert voxels.counts == VoxelCounts(np.count_nonzero(counted), left_out, 0, 0)
-    assert voxels.warnings == ()
+    assert found.counts == VoxelCounts(np.count_nonzero(counted), left_out, 0, 0)
+    assert voxels.warnings == found.warnings == ()
 
 
 def test_voxels_far_out_and_not_finite_are_counted_apart() -> None:
     image = SCAN.astype(np.float64)
     image[12, 14, 8:12] = [np.nan, np.inf, 1e7, 1e7]
-    voxels = read(image)
-    used = int(trimmed(voxels.histogram).total)
-    assert voxels.counts == VoxelCounts(used, 0, 2, 2)
+    _, found = read(image)
+    used = int(trimmed(found.histogram).total)
+    assert found.counts == VoxelCounts(used, 0, 2, 2)
     assert used == np.count_nonzero(SCAN) - 4
-    assert len(voxels.warnings) == 1
-    assert "2 voxels NaN or infinite, left out of the fit" in voxels.warnings[0]
+    (warning,) = found.warnings
+    assert "2 voxels NaN or infinite" in warning
 
 
 def test_the_foreground_is_found_where_that_is_asked_for() -> None:
     image = SCAN + np.random.default_rng(0).integers(1, 9, SCAN.shape).astype(np.int16)
-    voxels = read(image, "auto")
+    voxels, _ = read(image, "auto")
     inside = voxels.inside[:].reshape(SCAN.shape, order="F")
     assert np.mean(inside == (radii() < 1)) > 0.97
 
@@ -88,7 +98,7 @@ def test_what_cannot_be_a_scan_is_refused(what: str) -> None:
 
 def test_labels_are_read_with_a_warning() -> None:
     labels = np.random.default_rng(0).integers(1, 9, (12, 12, 12)).astype(np.uint8)
-    (warning,) = read(labels).warnings
+    (warning,) = read(labels)[1].warnings
     assert "holds 8 different values only; is it a map of labels?" in warning
 
 

@@ -74,18 +74,6 @@ def test_weights_and_landmarks_belong_together() -> None:
         ndflow.reference(SCANS, weights=[1.0, 2.0])
 
 
-def test_a_mixture_has_the_landmarks_that_its_density_determines() -> None:
-    made = ndflow.reference(MIXTURES, method="nyul", landmarks=5)
-    assert made.landmarks is not None
-    rows = [
-        ndflow.transport.align(mixture)(mixture.quantile([0.01, 0.1, 0.5, 0.9, 0.99]))
-        for mixture in MIXTURES
-    ]
-    np.testing.assert_allclose(made.landmarks.values, np.mean(rows, axis=0), atol=1e-12)
-    with pytest.raises(InvalidValueError, match="holds no landmarks of hellier"):
-        ndflow.reference(MIXTURES, method="hellier")
-
-
 def source(image: Any, **parts: Any) -> Any:
     scan = Subject(image, **parts)
     return read_source(scan, options=Options())
@@ -95,12 +83,12 @@ def test_a_reference_knows_tissues_if_those_of_all_scans_are_known() -> None:
     shares = tissue_shares()
     maps = TissueMaps(shares["csf"], shares["gm"], shares["wm"])
     known = [source(scan, tissues=maps) for scan in SCANS]
-    models = [one.model for one in known]
+    models = [one.models[""] for one in known]
     made = average_models(models, Options())
     assert made.tissues is not None
     assert made.tissues == average_models(models[::-1], Options()).tissues
     some = [*known[:2], source(SCANS[2])]
-    assert average_models([one.model for one in some], Options()).tissues is None
+    assert average_models([one.models[""] for one in some], Options()).tissues is None
     assert lacking_tissues(["a", "b", "c"], some) == "c"
     assert lacking_tissues(["a", "b", "c"], known) is None
 

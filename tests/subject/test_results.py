@@ -73,7 +73,9 @@ def test_a_saved_result_is_the_one_that_would_be_written(
     result = ndflow.normalise(path, TARGET, mask=mask, **options)
     saved = result.save(tmp_path / "saved.nii.gz")
     assert (tmp_path / "saved.nii.gz").read_bytes() == (tmp_path / "out.nii.gz").read_bytes()
-    assert replace(saved.record, warnings=()) == replace(written.record, warnings=())
+    own, other = (replace(one.record, warnings=(), outputs=None) for one in (saved, written))
+    assert own == other
+    assert [*saved.record.outputs.values()] == [*written.record.outputs.values()]
     assert len(saved.warnings) == len(written.warnings)
     assert MapRecord.read(tmp_path / "saved.json").to_dict() == saved.record.to_dict()
     assert saved.image is None

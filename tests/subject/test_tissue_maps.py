@@ -16,7 +16,7 @@ from ndflow.image.subject import Subject, TissueMaps
 from ndflow.options import Options
 from ndflow.population import Reference
 from ndflow.subject.tissue_maps import ScanTissues, check_maps, tissues_of
-from ndflow.subject.voxels import read_scan
+from ndflow.subject.voxels import read_voxels
 
 SCAN = head(1)
 KINDS = head(1, tissues=((1, 0), (2, 0), (3, 0)))  # the same head: 1 is CSF, 2 GM, 3 WM
@@ -32,7 +32,7 @@ HARDLY_ANY = 0.3 * (INSIDE & (np.cumsum(INSIDE).reshape(SCAN.shape) <= 4))
 
 def read(maps: TissueMaps = MAPS, image: Any = SCAN, **how: Any) -> ScanTissues:
     scan = Subject(image, tissues=maps, **how)
-    return tissues_of(scan, read_scan(scan, Options()), Options())
+    return tissues_of(scan, read_voxels(scan, max_bytes=Options().max_bytes), Options())
 
 
 def amounts(where: NDArray[np.bool_] = INSIDE) -> NDArray[np.float64]:

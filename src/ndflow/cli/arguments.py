@@ -109,10 +109,10 @@ def _one_each(given: Sequence[str], images: Sequence[Any], option: str) -> list[
 
 def _check_count(option: str, given: Sequence[str], images: Sequence[Any]) -> None:
     if len(given) != len(images):
-        scans = plural(len(images), "image")
-        raise InvalidValueError(
-            f"{option}: {len(given)} given for {scans}; give one for each, in the same order"
-        )
+        scans, hint = plural(len(images), "image"), "give one for each, in the same order"
+        if isinstance(images[0], dict):
+            scans, hint = "one subject", "its channels share one"
+        raise InvalidValueError(f"{option}: {len(given)} given for {scans}; {hint}")
 
 
 # ── channels ──────────────────────────────────────────────────────────────────────────────────────

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ndflow.cli.console import bars, print_error, print_line, print_result, print_warning, progress
 from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
+from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.atomic import remove_abandoned
 from ndflow.files.outputs import make_folder, sidecar_of
@@ -91,12 +92,17 @@ def _print_outcome(outcome: Outcome, verbosity: Verbosity, printed: set[str]) ->
         print_error(outcome.failure.message, outcome.failure.details if verbosity.verbose else "")
     elif not verbosity.quiet:
         found = outcome.result
-        for result in found.values() if isinstance(found, dict) else (found,):
-            doubts = (f"{outcome.scan}: {doubt}" for doubt in getattr(result, "doubts", ()))
-            for warning in (*getattr(result, "warnings", ()), *doubts):
-                if warning not in printed:
-                    print_warning(warning)
-                    printed.add(warning)
+        doubts: dict[Doubt, str] = {}  # what channels share is said of the first
+        warnings: list[str] = []
+        for name, result in found.items() if isinstance(found, dict) else [("", found)]:
+            files = result.record.inputs.get(name) if name else None
+            path = files[0].file if files else outcome.scan
+            doubts = dict.fromkeys(getattr(result, "doubts", ()), path) | doubts
+            warnings += getattr(result, "warnings", ())
+        for line in (*warnings, *(f"{path}: {doubt}" for doubt, path in doubts.items())):
+            if line not in printed:
+                print_warning(line)
+                printed.add(line)
 
 
 def print_written(

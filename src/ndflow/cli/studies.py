@@ -27,14 +27,13 @@ from ndflow.files.model_files import kind_in
 from ndflow.files.outputs import make_folder, refuse_given_twice
 from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.study.assemble import Asked, assemble
-from ndflow.study.finished import StudiesRecord
 from ndflow.study.image_folder import read_folder
 from ndflow.study.listing import Listing
 from ndflow.study.overview import overview
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
 from ndflow.study.run import check_study, rehearse, run_study
 from ndflow.study.table import is_image, read_table
-from ndflow.subject.records import ReferenceModel, ReferenceModels, StudyRecord
+from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord, StudyRecord
 from ndflow.values import listed, plural
 
 _COLUMN, _WIDTH = 14, 100

@@ -67,8 +67,8 @@ def list_outputs(
     earlier = outputs_in(record)
     write_pending(pending, record, content, force=force)  # the last, so named first
     for path in outputs:
-        if _full(path) in earlier:
-            path.unlink(missing_ok=True)
+        if path.absolute() in earlier:
+            Path(os.path.realpath(path)).unlink(missing_ok=True)  # links are kept
 
 
 def outputs_in(record: Path) -> dict[Path, str]:
@@ -79,7 +79,14 @@ def outputs_in(record: Path) -> dict[Path, str]:
         return {}
     folder = record.absolute().parent
     pairs = listed.items() if isinstance(listed, dict) else ()
-    return {_full(folder / name): str(sha256) for name, sha256 in pairs}
+    return {_beside(folder, name): str(sha256) for name, sha256 in pairs}
+
+
+def _beside(folder: Path, name: str) -> Path:
+    """Return a file by its path relative to a folder, which may itself be a link or have ``..``."""
+    for part in Path(name).parts:
+        folder = folder.parent if part == ".." else folder / part
+    return folder
 
 
 def not_ours(record: Path, paths: Iterable[Path]) -> list[Path]:
@@ -92,15 +99,11 @@ def not_ours(record: Path, paths: Iterable[Path]) -> list[Path]:
 def unlisted(records: Iterable[Path], paths: Iterable[Path]) -> list[Path]:
     """Return those of some files that are there, but that no record lists."""
     listed = {path for record in records for path in outputs_in(record)}
-    return [path for path in paths if os.path.lexists(path) and _full(path) not in listed]
-
-
-def _full(path: Path) -> Path:
-    return Path(os.path.normpath(path.absolute()))
+    return [path for path in paths if os.path.lexists(path) and path.absolute() not in listed]
 
 
 def _is_listed(path: Path, listed: Mapping[Path, str]) -> bool:
-    known = listed.get(_full(path))
+    known = listed.get(path.absolute())
     try:
         return known is not None and sha256_of(path) == known
     except FileError:

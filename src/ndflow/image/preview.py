@@ -394,15 +394,6 @@ def encode_png(
     )
 
 
-def is_ours(path: AnyPath) -> bool:
-    """Tell whether a file is a picture that we wrote, and complete."""
-    try:
-        chunks = _chunks(path)
-    except (FileError, ValueError, struct.error):
-        return False
-    return chunks.get(b"tEXt", b"").startswith(_KEYWORD) and b"IEND" in chunks
-
-
 def _chunks(path: AnyPath) -> dict[bytes, bytes]:
     """Return the chunks of a file; those of a kind that occurs repeatedly are joined."""
     with open_file(path) as file:

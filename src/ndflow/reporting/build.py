@@ -64,7 +64,6 @@ from ndflow.study.finished import (
     page_fingerprint,
     preparation_of,
     results_fingerprint,
-    studies_in,
     unchanging,
 )
 from ndflow.study.manifest import read_record, refuse_foreign_page
@@ -137,9 +136,10 @@ def report(
     whole(viewer, "viewer", 0, 1 << 31)
     folder, follow = Path(out), progress or Silent()
     path = folder / REPORT
-    _check_place(path, force)
     with reading([folder] if (folder / PROVENANCE).exists() else []):
-        if not studies_in(folder) and read_record(folder).is_preparation:
+        prepared = read_record(folder).is_preparation
+        _check_place(path, force)
+        if prepared:
             page = _prepared_page(folder, sample, follow)
         else:
             with unchanging([out]) as (run,):

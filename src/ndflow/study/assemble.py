@@ -105,7 +105,7 @@ def assemble(listing: Listing, folder: Path, asked: Asked, *, within: Path | Non
             preparing=asked.preparing,
             given=None,
             table=None,
-            within=folder,
+            within=within or folder,
         )
         step = PrepareStep.of(raw)
         pairs = zip(raw.scans, study.scans, strict=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from ndflow._version import __version__
 from ndflow.density import GaussianMixture
@@ -46,28 +46,12 @@ from ndflow.study.plan import (
 from ndflow.study.prepare_step import PreparationRecord
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES
-from ndflow.subject.records import FileRecord, MapRecord, ScanModel, StudyRecord
+from ndflow.subject.records import MapRecord, ScanModel, StudiesRecord, StudyRecord
 from ndflow.subject.voxels import Voxels, read_voxels
 from ndflow.values import JSON
 
 _NO_STUDY = "give the OUT of 'ndflow cohort' or 'ndflow bids'"
 _AGAIN = "run the study again; 'ndflow verify' finds everything that has changed"
-
-
-@dataclass(frozen=True)
-class StudiesRecord(FileRecord):
-    """What lies at the top of a folder with a study of each of several channels.
-
-    Attributes
-    ----------
-    channels : whose studies are in folders of these names.
-    outputs : the files beside these folders, see `ndflow.files.manifest`.
-    """
-
-    kind: ClassVar[str] = "studies"
-
-    channels: tuple[str, ...]
-    outputs: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -115,7 +99,7 @@ class SharedScan:
 def together_in(folder: AnyPath) -> tuple[str, ...]:
     """Return the channels of a finished study that were normalised together; none of a single."""
     path = Path(folder)
-    record = None if studies_in(path) or not path.is_dir() else read_record(path)
+    record = read_record(path) if path.is_dir() else None
     return record.channels if record is not None and len(record.channels) > 1 else ()
 
 
@@ -143,9 +127,6 @@ def read_finished(folders: Sequence[AnyPath], channel: str | None = None) -> lis
 def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
     if not folder.is_dir():
         raise FileError(folder, "not a folder", _NO_STUDY)
-    if inside := studies_in(folder):
-        cause = f"holds a study of each channel: {', '.join(inside)}"
-        raise FileError(folder, cause, f"give one of them, such as {folder / inside[0]}")
     record = read_record(folder)
     if record.is_preparation:
         raise FileError(folder, "holds a preparation, not a study", _NO_STUDY)
@@ -175,13 +156,6 @@ def _read(folder: Path, name: str, channel: str | None) -> FinishedStudy:
         given=None if record.reference is None else str(folder / reference_name(None)),
     )
     return FinishedStudy(name, study, record, results_fingerprint(study))
-
-
-def studies_in(folder: Path) -> tuple[str, ...]:
-    """Return the channels whose studies lie in a folder, if that is what it is for."""
-    if kind_in(folder / PROVENANCE) != StudiesRecord.kind:
-        return ()
-    return StudiesRecord.read(folder / PROVENANCE).channels
 
 
 def results_fingerprint(study: Study) -> str:

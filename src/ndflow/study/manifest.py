@@ -24,6 +24,7 @@ from ndflow.files.fingerprints import FileHash
 from ndflow.files.manifest import not_ours, outputs_in
 from ndflow.files.model_files import kind_in, read_model
 from ndflow.files.stream import sha256_of
+from ndflow.files.tables import read_delimited
 from ndflow.image.mask import to_be_found
 from ndflow.image.subject import Subject
 from ndflow.study.bids_derivative import DATASET_FILES
@@ -37,10 +38,11 @@ from ndflow.study.plan import (
     Study,
     reference_name,
 )
+from ndflow.study.prepare_tables import ALIGNED, MEASURES, STUDY
 from ndflow.study.steps import Step
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES, Failure, Progress, Silent, Task, run_tasks
-from ndflow.subject.records import StudyRecord
+from ndflow.subject.records import StudiesRecord, StudyRecord
 from ndflow.subject.target import builtin_file, is_builtin
 from ndflow.values import plural
 
@@ -77,8 +79,9 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
     for scan in study.scans:
         for step in steps:
             records = step.records(scan)
-            foreign += [one for one in records if one.is_file() and kind_in(one) is None]
-            if not any(one.is_file() for one in records):
+            names = {one: one.relative_to(folder).as_posix() for one in records if one.is_file()}
+            foreign += [p for p, name in names.items() if name not in ours and kind_in(p) is None]
+            if not names:
                 foreign += [path for path in step.outputs(scan) if os.path.lexists(path)]
     for path in foreign:
         raise FileError(path, "exists, and was not written by ndflow", _ELSEWHERE)
@@ -87,7 +90,7 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
 def top_files(study: Study) -> list[str]:
     """Return the files that a run writes at the top of the folder, but its record."""
     if study.preparing is not None:
-        return ["study.tsv", "study_space-MNI.tsv", "preparation.tsv"]
+        return [STUDY, ALIGNED, MEASURES]
     sites = [
         reference_name(site, what) for site in study.site_counts for what in ("reference", "map")
     ]
@@ -118,14 +121,24 @@ def _refuse_foreign_folder(study: Study, before: StudyRecord | None) -> None:
 
 def _refuse_other_scans(study: Study) -> None:
     """Refuse a folder with results of other scans, which were brought to another reference."""
-    if study.preparing is not None or not (study.folder / SCANS).exists():
-        return
     names = {scan.name for scan in study.scans}
-    others = [
-        scan.name
-        for scan in read_study_scans(study.folder / SCANS, study.channels)
-        if scan.name not in names and any(map(os.path.lexists, study.paths(scan)))
-    ]
+    table = study.folder / (SCANS if study.preparing is None else MEASURES)
+    if not table.exists():
+        return
+    if study.preparing is None:
+        others = [
+            scan.name
+            for scan in read_study_scans(table, study.channels)
+            if scan.name not in names and any(map(os.path.lexists, study.paths(scan)))
+        ]
+    else:
+        columns, lines = read_delimited(table)
+        rows = [dict(zip(columns, cells, strict=True)) for _, cells in lines]
+        others = [
+            str(row.get("name"))
+            for row in rows
+            if row.get("name") not in names and (study.folder / str(row.get("image"))).exists()
+        ]
     if others:
         count = plural(len(others), "scan")
         cause = f"holds {count} not listed in this study, such as {others[0]}"
@@ -193,7 +206,8 @@ def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Fail
                     read_model(record)  # not one that is damaged: that may be somebody's work
                     files = outputs_in(record)
                     if not not_ours(record, files):
-                        for path in (*({*step.outputs(scan)} & {*files}), record):  # that at last
+                        own = {path.absolute() for path in step.outputs(scan)}
+                        for path in (*(own & {*files}), record):  # that at last
                             path.unlink(missing_ok=True)
 
 
@@ -326,6 +340,11 @@ _LISTS = (FAILURES, *DATASET_FILES)  # which are not hashed
 
 def read_record(folder: Path) -> StudyRecord:
     """Read the record of a finished study or preparation."""
+    if kind_in(folder / PROVENANCE) == StudiesRecord.kind:
+        inside = StudiesRecord.read(folder / PROVENANCE).channels
+        cause = f"holds a study of each channel: {', '.join(inside)}"
+        hint = f"give one of them, such as {folder / inside[0]}" if inside else "run it again"
+        raise FileError(folder, cause, hint)
     if not (folder / PROVENANCE).exists():
         raise FileError(
             folder, "holds no study", "give the OUT of 'ndflow cohort' or 'ndflow bids'"

@@ -298,7 +298,7 @@ class PrepareStep(Step):
         choices, paths, clock = self.choices(scan), self.paths(scan), _Clock()
         clock.begin("read")
         given = _read_raw(scan, choices, self.study.options.max_bytes)
-        found = _prepare(scan, given, choices, clock)
+        found, warnings = _prepare(scan, given, choices, clock)
         clock.begin("write")
         keep = all_files(scan.files(tissues=True))
         anchor = found[scan.channels.index(_anchor(scan))]
@@ -320,7 +320,7 @@ class PrepareStep(Step):
                 measures=anchor.measures,
                 outputs=relative_outputs(paths.record, write.written),
                 seconds=clock.seconds,
-                warnings=given.warnings,
+                warnings=(*given.warnings, *warnings),
                 doubts=preparation_doubts(anchor.measures),
                 fingerprint=key.fingerprint,
             )
@@ -371,6 +371,8 @@ class PrepareStep(Step):
                 **self._metadata(scan, choices),
                 **geometry,
                 "Sources": [f"bids::{scan.outputs[channel].image}"],
+                "matrix": copy.matrix.tolist(),  # from mm of the template to mm of the scan
+                "overlap": copy.overlap,
             }
             write.json(sidecar_of(path), about)
             if channel != _anchor(scan):
@@ -470,9 +472,12 @@ def _refuse_unplaced(volume: Grid) -> None:
         raise FileError(volume.path, cause, "correct its sform or qform, or convert it again")
 
 
-def _prepare(scan: Subject, given: _Raw, choices: Choices, clock: _Clock) -> list[PreparedVolume]:
-    """Prepare all channels; tissues are found in one of them."""
-    results = []
+def _prepare(
+    scan: Subject, given: _Raw, choices: Choices, clock: _Clock
+) -> tuple[list[PreparedVolume], tuple[str, ...]]:
+    """Prepare all channels; tissues are found in one of them. Return warnings, too."""
+    results: list[PreparedVolume] = []
+    warnings: tuple[str, ...] = ()
     for channel, volume in zip(scan.channels, given.voxels.volumes, strict=True):
         first = channel == _anchor(scan)
         found = prepare_volume(
@@ -483,20 +488,30 @@ def _prepare(scan: Subject, given: _Raw, choices: Choices, clock: _Clock) -> lis
             tissues=first and choices.tissues == "found",
             step=clock.begin,
         )
-        results.append(_with_given_maps(found, given, volume) if first and given.maps else found)
-    return results
+        if first and given.maps:
+            found, warnings = _with_given_maps(found, given, volume)
+        results.append(found)
+    return results, warnings
 
 
-def _with_given_maps(found: PreparedVolume, given: _Raw, volume: Volume) -> PreparedVolume:
+def _with_given_maps(
+    found: PreparedVolume, given: _Raw, volume: Volume
+) -> tuple[PreparedVolume, tuple[str, ...]]:
     """Return a prepared scan with the tissues that it came with, divided by their sum."""
     tissues: Map = np.stack([np.asarray(one.spatial_values, np.float32) for one in given.maps])
     tissues = np.nan_to_num(tissues, posinf=0, neginf=0)
     seen = found.brain if given.lesion is None else found.brain & ~given.lesion
     sums = tissues[:, seen].sum(axis=0)
+    warnings: tuple[str, ...] = ()
     if tissues.max() > 1 + _ROUNDING and (sums > 0).any():
-        tissues /= np.float32(np.median(sums[sums > 0]))
+        whole = float(np.median(sums[sums > 0]))
+        tissues /= np.float32(whole)
+        if abs(whole - 1) > _NEARLY:
+            cause = f"the tissue probability maps add up to {whole:.4g} in the brain, not to 1"
+            path = given.maps[0].path
+            warnings = (f"{path}: {cause}; for volumes and picture, they were divided by it",)
     measures = replace(found.measures, tissues_ml=tissue_volumes(tissues, seen, volume))
-    return found._replace(tissues=tissues, measures=measures)
+    return found._replace(tissues=tissues, measures=measures), warnings
 
 
 def _picture(scan: Subject, given: _Raw, anchor: PreparedVolume) -> bytes:
@@ -608,9 +623,16 @@ def check_requirements(study: Study) -> None:
     """Raise an error, before any work, where a package or something of a scan is missing."""
     step = PrepareStep.of(study)
     needed: set[str] = set()
+    copies: dict[Path, Subject] = {}
     for scan in study.scans:
         choices = step.choices(scan)
         needed |= {*choices.packages}
+        if choices.resolution is not None:
+            copy = step.paths(scan).at(choices.resolution).record
+            other = copies.setdefault(copy, scan)
+            if other is not scan:
+                cause = f"{scan.origin}: its aligned copy would be that of {other.path}"
+                raise FileError(scan.path, cause, "list one of them only")
         given = [tissue for tissue, source in scan.tissues._asdict().items() if source is not None]
         if given and not scan.tissues.complete and step.preparing.tissues != "find":
             cause = f"{scan.origin}: has a tissue map of {listed(given)} only"

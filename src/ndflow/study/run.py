@@ -202,7 +202,10 @@ def _source(study: Study) -> dict[str, Any]:
 
 @contextmanager
 def _tidied(study: Study) -> Iterator[None]:
-    """Remove the temporary files of runs that were killed; and of ours, if it is stopped."""
+    """Remove the temporary files of runs that were killed, and of ours.
+
+    At the end, because a worker of a run that was killed may have gone on for a while.
+    """
 
     def tidy() -> None:
         steps = _steps(study)
@@ -216,9 +219,8 @@ def _tidied(study: Study) -> Iterator[None]:
     tidy()
     try:
         yield
-    except BaseException:
+    finally:
         tidy()
-        raise
 
 
 @dataclass

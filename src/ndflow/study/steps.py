@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -316,10 +316,32 @@ def run_step(
     stage = step_for(scans[0]).name
     tasks = _Tasks(scans, step_for)
     progress.begin(stage, len(tasks))
-    with closing(_outcomes(tasks, study, apart=apart)) as outcomes:
-        for scan, outcome in _without_repeats(scans, outcomes):
-            progress.step(stage, outcome)
-            result.add(scan, outcome)
+    seen: dict[tuple[str, ...], Subject] = {}
+    left = iter(scans)
+
+    def note(outcome: Outcome) -> None:
+        scan = next(left)
+        content = outcome.result.content if outcome.failure is None else ()
+        other = seen.setdefault(content, scan) if content else scan
+        found = outcome if other is scan else _repeated(scan, other)
+        progress.step(stage, found)
+        result.add(scan, found)
+
+    first = 0
+    for outcome in _up_to_date(tasks, study, apart=apart):
+        note(outcome)
+        first += 1
+    rest = run_tasks(
+        do,
+        tasks[first:],
+        jobs=study.jobs,
+        scheduler=study.scheduler,
+        fewest=2 if len(tasks) < 2 else 1,  # the last scan of several has a process of its own, too
+        apart=apart,
+    )
+    with closing(rest):
+        for outcome in rest:
+            note(outcome)
     return result
 
 
@@ -339,54 +361,31 @@ class _Tasks(Sequence[Task]):
         return Task(scan.name, {"step": self._step_for(scan), "scan": scan}, scan.origin)
 
 
-def _outcomes(tasks: _Tasks, study: Study, *, apart: bool) -> Generator[Outcome, None, None]:
+def _up_to_date(tasks: _Tasks, study: Study, *, apart: bool) -> Iterator[Outcome]:
+    """Yield what became of the first scans, up to one that is not up to date."""
+    if study.scheduler is not None:
+        return
+    until = time.monotonic() + (_ALONE if study.jobs != 1 or apart else math.inf)
     first = 0
-    if study.scheduler is None:
-        alone = _ALONE if study.jobs != 1 or apart else math.inf
-        until = time.monotonic() + alone
-        with ThreadPoolExecutor(_THREADS) as pool:
-            while first < len(tasks) and time.monotonic() < until:
-                some = [*pool.map(partial(run_task, _kept), tasks[first : first + _THREADS])]
-                fresh = _leading(some)
-                yield from some[:fresh]
-                first += fresh
-                if fresh < len(some):
-                    break
-    yield from run_tasks(
-        do,
-        tasks[first:],
-        jobs=study.jobs,
-        scheduler=study.scheduler,
-        fewest=2 if len(tasks) < 2 else 1,  # the last scan of several has a process of its own, too
-        apart=apart,
-    )
+    with ThreadPoolExecutor(_THREADS) as pool:
+        while first < len(tasks) and time.monotonic() < until:
+            for outcome in pool.map(partial(run_task, _kept), tasks[first : first + _THREADS]):
+                if outcome.failure is not None or outcome.result is None:
+                    return
+                yield outcome
+                first += 1
 
 
 def _kept(step: Step, scan: Subject) -> Done | None:
     return look(step, scan).done
 
 
-def _leading(outcomes: Sequence[Outcome]) -> int:
-    """Return how many of the first outcomes are of scans that are up to date."""
-    stale = (p for p, one in enumerate(outcomes) if one.failure is not None or one.result is None)
-    return next(stale, len(outcomes))
-
-
-def _without_repeats(
-    scans: Sequence[Subject], outcomes: Iterator[Outcome]
-) -> Iterator[tuple[Subject, Outcome]]:
-    """Yield each scan with its outcome; that of one with the content of an earlier is a failure."""
-    seen: dict[tuple[str, ...], Subject] = {}
-    for scan, outcome in zip(scans, outcomes, strict=True):
-        content = outcome.result.content if outcome.failure is None else ()
-        other = seen.setdefault(content, scan) if content else scan
-        if other is scan:
-            yield scan, outcome
-            continue
-        cause = f"the same image as {other.path} ({scan.origin} and {other.origin})"
-        error = FileError(scan.path, cause, "remove one of them")
-        failure = Failure(scan.name, f"{scan.path}: {cause}", error.hint, str(error), "")
-        yield scan, Outcome(scan.name, None, failure)
+def _repeated(scan: Subject, other: Subject) -> Outcome:
+    """Return the failure of a scan that has the content of an earlier one."""
+    cause = f"the same image as {other.path} ({scan.origin} and {other.origin})"
+    error = FileError(scan.path, cause, "remove one of them")
+    failure = Failure(scan.name, f"{scan.path}: {cause}", error.hint, str(error), "")
+    return Outcome(scan.name, None, failure)
 
 
 def unreadable(step: Step, scan: Subject) -> FileError | None:

@@ -136,7 +136,8 @@ def read_map(imap: IntensityMap | AnyPath, channels: Sequence[str]) -> SavedMap:
         cause = f"a map of one channel, but {listed(channels)} were given"
         raise FileError(found.name, cause, "apply it to its own image alone, without a name")
     if d != len(channels):
-        raise FileError(found.name, f"a map of {d} channels, but {listed(channels)} were given")
+        cause = f"a map of {d} channels, but {listed(channels)} were given"
+        raise FileError(found.name, cause, "give the channels that it was made for")
     if d > 1 and record is not None and record.channel_names:
         check_channels(channels, record.channel_names, found.name)
     return found

@@ -7,11 +7,10 @@ Everything is judged by the scan's own voxels and its target:
   where the scan has the quantiles Q and the target T, in standard deviations of the target;
 - *slopes*: how many voxels lie where the map is much steeper or flatter than the alignment.
 
-What is doubtful about a joint map, channel by channel.
-
-The slope of a channel is ``∂y_i/∂x_i``, with the other channels as they are. Where voxels have to
-change places with others so that channels depend on each other as in the target, it may even be
-negative: of two voxels that differ in this channel only, the brighter one becomes the darker one.
+A joint map is judged channel by channel. The slope of a channel is ``∂y_i/∂x_i``, with the other
+channels as they are. Where voxels have to change places with others so that channels depend on each
+other as in the target, it may even be negative: of two voxels that differ in this channel only, the
+brighter one becomes the darker one.
 """
 
 from __future__ import annotations

@@ -35,6 +35,7 @@ from ndflow.subject.tissue_maps import tissues_of
 from ndflow.subject.voxels import (
     Counted,
     Voxels,
+    check_grids,
     count_channels,
     count_together,
     count_voxels,
@@ -316,8 +317,11 @@ def check_fit(subject: Subject, *, joint: bool) -> None:
 
 
 def check_separate(subject: Subject) -> None:
-    """Refuse a brain mask that would have to be found in every channel by itself."""
-    if subject.finds_brain and len(subject.images) > 1:
+    """Refuse channels on different grids, or a brain mask to be found in each of them."""
+    if len(subject.images) == 1:
+        return
+    check_grids(subject)
+    if subject.finds_brain:
         others = [name for name in subject.channels if name != subject.mask_channel]
         raise InvalidValueError(
             f"--mask brain finds brains in T1w images, not in {listed(others)}; give one mask for "

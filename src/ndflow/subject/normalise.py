@@ -148,6 +148,8 @@ def normalise(
     several = isinstance(image, list)
     images: list[Any] = image if isinstance(image, list) else [image]
     subjects = _subjects(images, given, several=several)
+    if not subjects:
+        return []
     if output is not None:
         path_like(output, "output")
     matches = find_matches(subjects, to, to_mask, choices, joint=joint)
@@ -179,6 +181,8 @@ def _subjects(images: list[Any], given: Mapping[str, Any], *, several: bool) -> 
         columns[name] = [one] * len(images) if for_all else one
         if not isinstance(columns[name], list) or len(columns[name]) != len(images):
             raise InvalidValueError(f"{name}: give a list with one for each of the images")
+    if several and any(isinstance(image, Mapping) for image in images):
+        raise InvalidValueError("image: give the channels of one subject at a time, not a list")
     return [
         Subject(image, mask, exclude, TissueMaps(*tissues))
         for image, mask, exclude, *tissues in zip(images, *columns.values(), strict=True)
@@ -192,7 +196,7 @@ def outputs_of(
     images = []
     for subject in subjects:
         for name, image in subject.images.items():
-            if len(subject.images) == 1:
+            if len(subjects) > 1:  # an image in memory has no name for its result in a folder
                 path_like(image, "with an output, each image")
             images.append(next(iter(files_of(image)), f"{name}.nii.gz"))
     folder, files = outputs_for(images, output, lambda name: Path(name).name)

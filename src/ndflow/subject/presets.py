@@ -338,9 +338,11 @@ def settled_together(choices: Choices) -> Settled:
             f"--joint with --method {method}: it looks at one channel at a time; leave out one of "
             f"them"
         )
+    expert = {one.name for one in fields(Options) if one.metadata.get("expert")}
     for name, (only, why) in _TOGETHER.items():
         if given.get(name, only) != only:
-            raise InvalidValueError(f"--joint with {name} {given[name]}: {why}; leave out one")
+            option = f"--set {name}" if name in expert else f"--{name}"
+            raise InvalidValueError(f"--joint with {option}: {why}; leave out one of them")
     options = Options(**{"regularisation": REGULARISATION, **choices.options})
     method_called(method).check(replace(options, regularisation=Options.regularisation))
     return Settled(options, PresetRecord("auto", "individual, joint target, averaged densities"))

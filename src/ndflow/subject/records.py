@@ -1,14 +1,14 @@
 """What the files of ndflow hold, as typed records: the only place that writes and reads them.
 
-| kind         | file                                                   | record             |
-|--------------|--------------------------------------------------------|--------------------|
-| `mixture`    | the density of a scan, of several channels the joint   | `ScanModel`        |
-| `mixtures`   | the densities of several channels, each by itself      | `ScanModels`       |
-| `reference`  | the average of many densities                          | `ReferenceModel`   |
-| `references` | that of each of several channels                       | `ReferenceModels`  |
-| `map`        | an intensity map; the sidecar of a result              | `MapRecord`        |
-| `study`      | ``provenance.json``                                    | `StudyRecord`      |
-| `evaluation` | ``evaluation.json``                                    | `EvaluationRecord` |
+| kind         | file                                      | record             |
+|--------------|-------------------------------------------|--------------------|
+| `mixture`    | the density of a scan                     | `ScanModel`        |
+| `mixtures`   | those of its channels, each by itself     | `ScanModels`       |
+| `reference`  | the average of many                       | `ReferenceModel`   |
+| `references` | one for each of several channels          | `ReferenceModels`  |
+| `map`        | an intensity map; the sidecar of a result | `MapRecord`        |
+| `study`      | ``provenance.json``                       | `StudyRecord`      |
+| `evaluation` | ``evaluation.json``                       | `EvaluationRecord` |
 
 Each file carries a checksum of its content, so damage is noticed. Records hold mixtures and maps,
 so they live here and not in `ndflow.files`.
@@ -294,6 +294,22 @@ class StudyRecord(FileRecord):
     def is_preparation(self) -> bool:
         """Whether scans were prepared, and nothing else."""
         return not self.channels
+
+
+@dataclass(frozen=True)
+class StudiesRecord(FileRecord):
+    """What lies at the top of a folder with a study of each of several channels.
+
+    Attributes
+    ----------
+    channels : whose studies are in folders of these names.
+    outputs : the files beside these folders, see `ndflow.files.manifest`.
+    """
+
+    kind: ClassVar[str] = "studies"
+
+    channels: tuple[str, ...]
+    outputs: dict[str, str]
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from ndflow.subject.records import (
 )
 from ndflow.subject.target import check_channels
 from ndflow.subject.voxels import error_about
-from ndflow.values import JSON, short
+from ndflow.values import JSON, listed, short
 
 
 class SourceModel(NamedTuple):
@@ -165,10 +165,12 @@ def read_source(subject: Subject, *, options: Options) -> SourceModel:
     if not is_model(subject.image):
         tissues = subject.tissues.check_complete().complete
         made = fit_subject(subject, options=options, tissues=tissues)
-        image = (made.sha256 or {}).get("image", ())
-        return SourceModel(
-            {"": made.model}, made.settings or {}, image, {"": image}, made.warnings, made.doubts
-        )
+        names = made.channel_names or ()
+        known = made.sha256 or {}
+        image = tuple(one for what in names or ("image",) for one in known.get(what, ()))
+        models, images = {"": made.model}, {"": image}
+        settings = made.settings or {}
+        return SourceModel(models, settings, image, images, made.warnings, made.doubts, names)
     path = os.fspath(subject.image)
     kind, payload, file = read_model(path, "mixture", "mixtures", "reference", "references")
     if kind in ("reference", "references"):
@@ -294,17 +296,18 @@ def check_alike(sources: Sequence[str], models: Sequence[SourceModel]) -> None:
     first = models[0]
     for source, one in zip(sources, models, strict=True):
         if one.joint != first.joint or len(one.channel_names) != len(first.channel_names):
-            kinds = [
-                "a joint density" if model.joint else "densities of single channels"
-                for model in (one, first)
-            ]
-            cause = (
-                f"holds {kinds[0]} of {len(one.channel_names) or 1}, but {sources[0]} {kinds[1]}"
-            )
-            cause = f"{cause} of {len(first.channel_names) or 1}"
+            cause = f"{_kind(one)}, but {sources[0]} {_kind(first)}"
             raise FileError(source, cause, "give files of the same channels, of one kind")
         if one.channel_names != first.channel_names:
             check_channels(one.channel_names, first.channel_names, sources[0])
+
+
+def _kind(model: SourceModel) -> str:
+    """Say what a file holds."""
+    if len(model.channel_names) < 2:
+        return "holds one channel"
+    names = listed(model.channel_names)
+    return f"holds a joint density of {names}" if model.joint else f"holds {names} by themselves"
 
 
 def _refuse_together(options: Options, average: Average | None) -> None:

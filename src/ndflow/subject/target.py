@@ -220,8 +220,8 @@ def known_target(to: AnyTarget) -> KnownTarget | None:
     if known is None:
         return None
     if len(known.channels) > 1:
-        words = " ".join(f"{one}=FILE" for one in known.channels)
-        cause = f"of several channels ({', '.join(known.channels)}), but an image has one"
+        words = " ".join("NAME=FILE" if n == ANY_CHANNEL else f"{n}=FILE" for n in known.channels)
+        cause = f"of {len(known.channels)} channels, but an image has one"
         hint = f"give all of them: {words}{' --joint' if known.joint else ''}"
         raise FileError(known.name, cause, hint)
     return next(iter(known.by_channel.values()))
@@ -256,7 +256,7 @@ def known_targets(
         hint = f"fit the channels of the target first: ndflow fit {words}{flag} -o target.json"
         raise FileError(_called(to), cause, hint)
     if len(known.channels) == 1:
-        cause = f"of one channel ({known.channels[0]}), but there are several"
+        cause = f"of one channel, but there are {listed(channels)}"
         raise FileError(known.name, cause, f"make one of all channels: {way}")
     if joint and not known.joint:
         cause = "holds a density of each channel by itself, not a joint one"
@@ -321,6 +321,9 @@ def check_channels(names: Sequence[str], known: Sequence[str], path: object) -> 
     """
     if tuple(names) == tuple(known) or (len(names) == len(known) and {*known} == {ANY_CHANNEL}):
         return
+    if len(names) == len(known) == 1:
+        cause = f"made of {known[0]} images, but these are {names[0]}"
+        raise FileError(path, cause, f"use one of {names[0]}")
     missing = [name for name in known if name not in names]
     extra = [name for name in names if name not in known]
     order = " ".join(f"{name}=FILE" for name in known)

@@ -109,7 +109,8 @@ def test_sidecars_say_which_channel_they_describe(desk: Desk, out: Path) -> None
         assert payload["channel_names"] == [*NAMES]
         assert payload["settings"]["joint"] is True
         assert payload["settings"]["scale"] == "positive"
-        assert payload["outputs"] == [sha256_of(out / f"0_{name}.nii.gz")]
+        image = f"0_{name}.nii.gz"
+        assert payload["outputs"] == {image: sha256_of(out / image)}
         read = {what: files[0]["sha256"] for what, files in payload["inputs"].items()}
         assert read == {
             **{one: sha256_of(file) for one, file in desk.files.items()},

@@ -56,7 +56,7 @@ def test_a_covariate_needs_tissue_maps(run: Run, studies: SiteStudy) -> None:
     [
         (
             {"finished": False},
-            "holds a study that was stopped; run the same command again to finish it",
+            "was stopped; run the same command again to finish it",
         ),
         ({"settings": {"mode": "sideways"}}, "the file is damaged"),
         ({"settings": None}, "the file is damaged"),

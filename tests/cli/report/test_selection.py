@@ -109,7 +109,7 @@ def test_a_folder_that_holds_no_finished_study_is_named_in_one_line(
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").write_text("x")
     edit(flow / "provenance.json", finished=False)
-    said = {"nowhere": "not a folder", "file": "not a folder", "empty": "holds no study"}
+    said = dict.fromkeys(("nowhere", "file", "empty"), "holds no study")
     for name, words in {**said, "flow": "was stopped; run the same command again"}.items():
         before = set(tmp_path.rglob("*"))
         ran = run("report", tmp_path / name)
@@ -141,6 +141,6 @@ def test_an_evaluation_of_other_results_is_not_shown(
     assert run("evaluate", tmp_path / "out", *words).code == 0
     assert run("report", tmp_path / "out").code == 0
     assert "Evaluation" in report_of(tmp_path / "out").texts("h2")
-    typed("cohort", table, tmp_path / "out", "-q", "--method", "affine")
+    typed("cohort", table, tmp_path / "out", "-q", "--force", "--method", "affine")
     assert run("report", tmp_path / "out").code == 0
     assert "Evaluation" not in report_of(tmp_path / "out").texts("h2")

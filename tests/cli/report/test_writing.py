@@ -58,7 +58,7 @@ def test_a_report_is_removed_with_the_results_it_describes(
     assert len(list(out.glob("map_*.json"))) == len(SITES)
     assert run("cohort", table, out, "--mode", "site", "-q", "--no-report").code == 0
     assert (out / "report.html").read_bytes() == before  # nothing has changed
-    assert run("cohort", table, out, "-q", "--no-report").code == 0
+    assert run("cohort", table, out, "-q", "--no-report", "--force").code == 0
     assert not (out / "report.html").exists()
     assert not list(out.glob("map_*.json"))  # the maps of sites are gone
     assert len(list(out.glob("reference_*.json"))) == len(SITES)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from studies import results_of
 
 from ndflow.errors import FileError
 from ndflow.study.tasks import Task, run_tasks
+from ndflow.study.workers import connect
 
 pytest.importorskip("distributed")
 
@@ -55,7 +56,8 @@ def cluster(folder: Path, protocol: str, *, workers: int, **environment: str) ->
             wait(file.exists)
         yield file
         for process in reversed(processes):
-            os.killpg(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
@@ -100,6 +102,27 @@ def test_a_worker_that_dies_costs_only_its_scan(scheduler: Path) -> None:
     failure = outcomes[1].failure
     assert failure is not None
     assert failure.message.startswith("scan1: its process was killed")
+
+
+def test_a_cluster_that_ends_is_reported(tmp_path: Path) -> None:
+    import dask
+
+    def work(seconds: int) -> int:
+        time.sleep(seconds)
+        return seconds
+
+    tasks = [Task("now", {"seconds": 0}), Task("later", {"seconds": 600})]
+    with (
+        cluster(tmp_path, "tcp", workers=1) as file,
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+    ):
+        outcomes = run_tasks(work, tasks, scheduler=str(file))
+        assert next(outcomes).result == 0
+        connect(str(file)).shutdown()
+        with pytest.raises(FileError, match="the cluster was lost") as caught:
+            next(outcomes)
+    assert caught.value.path == str(file)
+    assert "again" in caught.value.hint
 
 
 def test_a_missing_scheduler_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from phantoms import head, save
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Subject
+from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.options import Options
 from ndflow.study.tasks import Failure, Outcome, Task, record_failures, run_tasks
 from ndflow.subject.normalise import normalise_subject
@@ -102,12 +102,19 @@ def test_any_number_of_workers_gives_the_same_bytes(tmp_path: Path) -> None:
         folder.mkdir()
         shared = {"target": target, "options": Options()}
         work = [
-            Task(str(image), {"scan": Subject(image), "output": folder / image.name, **shared})
+            Task(
+                str(image),
+                {
+                    "subject": Subject(image),
+                    "outputs": {ANY_CHANNEL: folder / image.name},
+                    **shared,
+                },
+            )
             for image in images
         ]
-        outcomes = list(run_tasks(normalise_scan, work, jobs=jobs))
+        outcomes = list(run_tasks(normalise_subject, work, jobs=jobs))
         assert [outcome.failure for outcome in outcomes] == [None] * 3
-        assert [outcome.result.image for outcome in outcomes] == [None] * 3
+        assert [outcome.result[ANY_CHANNEL].image for outcome in outcomes] == [None] * 3
     names = sorted(path.name for path in (tmp_path / "1").iterdir())
     assert len(names) == 6
     for name in names:

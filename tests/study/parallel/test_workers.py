@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 from ndflow.errors import InvalidValueError
+from ndflow.study import workers
 from ndflow.study.tasks import Task, run_tasks
 from ndflow.study.workers import run_in_workers
 
@@ -84,8 +86,35 @@ def test_a_worker_that_is_killed_takes_no_other_scan_with_it() -> None:
     assert "jobs" in failure.hint
 
 
+def test_a_pool_that_breaks_while_a_task_is_handed_out_is_replaced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Broken:
+        def submit(self, *_: object) -> None:
+            raise BrokenProcessPool
+
+    pools, real = iter([Broken()]), workers.get_reusable_executor
+    monkeypatch.setattr(
+        workers, "get_reusable_executor", lambda **of: next(pools, None) or real(**of)
+    )
+    assert list(run_in_workers(abs, [-1], jobs=2, killed=nobody)) == [(0, 1)]
+
+
+def test_no_more_workers_are_started_than_there_are_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, real = set(), workers.get_reusable_executor
+
+    def noted(*, max_workers: int, **of: Any) -> Any:
+        asked.add(max_workers)
+        return real(max_workers=max_workers, **of)
+
+    monkeypatch.setattr(workers, "get_reusable_executor", noted)
+    assert sorted(run_in_workers(abs, [-1, -2], jobs=64, killed=nobody)) == [(0, 1), (1, 2)]
+    assert asked == {2}
+
+
 LEAKS = """
 from joblib.externals.loky.backend import resource_tracker
+from ndflow.study import workers
 from ndflow.study.tasks import Task, run_tasks
 assert [outcome.result for outcome in run_tasks(dict, [Task("scan", {"a": 1})] * 2, jobs=2)]
 resource_tracker.register("/loky-of-a-worker-that-was-killed", "semlock")

@@ -11,7 +11,7 @@ from channel_phantoms import NAMES, channels, save_channels
 from phantoms import AFFINE
 
 import ndflow
-from ndflow.subject import joint_normalise as joint_match
+from ndflow.methods import ndflow as method
 from ndflow.transport.joint import JointMap, joint_map
 
 ONE, TWO = channels(0), channels(1, gains=(1.3, 0.7), correlation=0.6)
@@ -26,6 +26,10 @@ def goal() -> ndflow.Reference:
 @pytest.fixture(scope="module")
 def results(goal: ndflow.Reference) -> dict[str, ndflow.Result]:
     return ndflow.normalise(ONE, to=goal, joint=True)
+
+
+def test_a_reference_of_images_names_their_channels(goal: ndflow.Reference) -> None:
+    assert ndflow.reference([TWO]) == goal
 
 
 def test_there_is_a_result_for_each_channel(results: dict[str, ndflow.Result]) -> None:
@@ -62,7 +66,7 @@ def test_a_map_that_was_only_applied_has_no_densities_to_draw(
     results: dict[str, ndflow.Result],
 ) -> None:
     applied = ndflow.apply(ONE, results["T1w"].imap)["T1w"]
-    with pytest.raises(ndflow.InvalidValueError, match="no histogram to draw"):
+    with pytest.raises(ndflow.InvalidValueError, match="density"):
         applied.plot()
     assert "<svg" not in applied._repr_html_()
 
@@ -93,7 +97,7 @@ def test_a_joint_flow_that_is_left_out_is_said(
         found = joint_map(*given, **options)
         return replace(found, figures=replace(found.figures, kept=False))
 
-    monkeypatch.setattr(joint_match, "joint_map", not_kept)
+    monkeypatch.setattr(method, "joint_map", not_kept)
     for result in ndflow.normalise(ONE, to=goal, joint=True).values():
         assert result.record.joint.kept is False
         assert [line for line in result.warnings if "a joint flow would not bring" in line]
@@ -129,30 +133,48 @@ def test_channels_that_are_functions_of_each_other_are_refused() -> None:
         ndflow.fit({"T1w": ONE["T1w"], "twice": 2 * ONE["T1w"]}, joint=True)
 
 
+def test_a_study_of_channels_together_is_run_from_python(tmp_path: Path) -> None:
+    scans = [save_channels(tmp_path, seed, correlation=0.1 * seed) for seed in range(3)]
+    rows = [NAMES, *([str(scan[name]) for name in NAMES] for scan in scans)]
+    table, out = tmp_path / "t.tsv", tmp_path / "out"
+    table.write_text("".join("\t".join(row) + "\n" for row in rows))
+    how: Any = {"channels": NAMES, "joint": True, "report": False}
+    assert ndflow.cohort(table, out, **how)[:3] == (3, 0, [])
+    assert ndflow.cohort(table, out, **how)[:3] == (3, 3, [])
+    assert ndflow.verify(out).findings == ()
+    reference = ndflow.load(out / "reference.json")
+    assert reference.channel_names == NAMES
+    assert len([*(out / "images").iterdir()]) == 6
+    with pytest.raises(ndflow.FileError, match=r"effective_count .*--force"):
+        ndflow.cohort(table, out, effective_count=500, **how)
+    for wrong in ({"channels": NAMES}, {"channels": "T1w", "joint": True}):
+        with pytest.raises(ndflow.InvalidValueError, match="joint"):
+            ndflow.cohort(table, tmp_path / "new", **wrong)
+
+
 WRONG = {
-    "joint: there is one image only": lambda goal: ndflow.normalise(ONE["T1w"], goal, joint=True),
+    "there is one image only": lambda goal: ndflow.normalise(ONE["T1w"], goal, joint=True),
     "joint is for several channels": lambda goal: ndflow.fit(ONE["T1w"], joint=True),
-    "a density of 2 channels, but an image has one": (
+    "2 channels, but an image has one; .*NAME=FILE NAME=FILE": (
         lambda goal: ndflow.normalise(ONE["T1w"], goal.mixture)
     ),
-    "to: one target for the channels T1w and FLAIR": lambda goal: ndflow.normalise(ONE, goal),
-    "to: a target for each channel by itself": (
+    "joint, of 2 channels": lambda goal: ndflow.normalise(ONE, goal),
+    "a target for each channel by itself": (
         lambda goal: ndflow.normalise(ONE, {"T1w": goal, "FLAIR": goal}, joint=True)
     ),
-    "to: a density of 1 channel": (
+    "of one channel, but there are T1w and FLAIR": (
         lambda goal: ndflow.normalise(ONE, ndflow.fit(ONE["T1w"]), joint=True)
     ),
-    "the Reference: its channels are T1w and FLAIR, in this order": (
+    "give T1w=FILE FLAIR=FILE, in this order": (
         lambda goal: ndflow.normalise(dict(reversed(ONE.items())), goal, joint=True)
     ),
     "a channel must have a name of letters": lambda goal: ndflow.fit({"a b": 1, "c": 2}),
     "the target of T1w is an image": lambda goal: ndflow.normalise(ONE, TWO),
-    "to: targets of several channels, but there is one image": (
+    "targets of several channels, but there is one image": (
         lambda goal: ndflow.normalise(ONE["T1w"], {"T1w": goal})
     ),
-    "to_mask: a target of several channels is not an image": (
-        lambda goal: ndflow.normalise(ONE, goal, to_mask="auto", joint=True)
-    ),
+    "is not an image": lambda goal: ndflow.normalise(ONE, goal, to_mask="auto", joint=True),
+    "one subject at a time": lambda goal: ndflow.normalise([ONE, TWO], goal, joint=True),
     "the image FLAIR: 2 × 2 × 2 voxels, but the image T1w has 24 × 28 × 20": (
         lambda goal: ndflow.fit({**ONE, "FLAIR": np.ones((2, 2, 2))})
     ),

@@ -1,23 +1,22 @@
-"""Tables of scans, as spreadsheets and people write them, and the names that scans get."""
+"""Tables of scans, as spreadsheets and people write them."""
 
-import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from names import ODD
 
-from ndflow.errors import FileError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.tables import write_table
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject, TissueMaps
-from ndflow.study.plan import Study
+from ndflow.study.listing import PlainNames, named
 from ndflow.study.table import (
-    named_scans,
-    read_scans,
+    misunderstood,
+    nearest,
     read_study_scans,
     read_table,
     write_study_scans,
@@ -28,6 +27,14 @@ def table(folder: Path, content: str | bytes, name: str = "scans.tsv") -> Path:
     path = folder / name
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
+
+
+def read_scans(path: Path | str) -> Sequence[Subject]:
+    return read_table(path).subjects
+
+
+def named_scans(subjects: Sequence[Subject], unmasked: Any = None) -> list[Subject]:
+    return named(subjects, PlainNames(), unmasked)
 
 
 def refused(path: Path) -> str:
@@ -70,12 +77,12 @@ def test_tabs_commas_and_semicolons_are_understood(
             f"{folder}/a.nii",
             f"{folder}/am.nii",
             tissues=TissueMaps(f"{folder}/c.nii", f"{folder}/g.nii", f"{folder}/w.nii"),
-            subject="01",
+            person="01",
             site="Köln",
             origin="row 2",
             covariates={"age": "31"},
         ),
-        Subject(f"{folder}/b.nii", subject="02", site="Bonn", origin="row 3"),
+        Subject(f"{folder}/b.nii", person="02", site="Bonn", origin="row 3"),
     ]
 
 
@@ -85,7 +92,7 @@ def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
 
 def test_known_columns_may_be_written_in_capitals(tmp_path: Path) -> None:
     (scan,) = read_scans(table(tmp_path, "Image,Mask,Subject,Age\na.nii,m.nii,01,31\n", "x.csv"))
-    assert (scan.mask, scan.subject) == (str(tmp_path / "m.nii"), "01")
+    assert (scan.mask, scan.person) == (str(tmp_path / "m.nii"), "01")
     assert scan.covariates == {"Age": "31"}  # unknown columns keep their names
 
 
@@ -229,72 +236,6 @@ def test_a_cell_with_quotation_marks_reads_back(tmp_path: Path) -> None:
     assert [scan.covariates["note"] for scan in read_scans(path)] == ['"quoted" note', '"open']
 
 
-# ── names ────────────────────────────────────────────────────────────────────────────────────────
-
-
-def named(*given: Sequence[str | None], folder: str = "/out") -> list[str]:
-    scans = [
-        Subject(f"/in/{image}", subject=subject, site=site, origin=f"row {number}")
-        for number, (image, subject, site) in enumerate(given, start=2)
-    ]
-    study = Study(Path(folder), named_scans(scans))
-    for scan in study.scans:
-        kinds = {"models": ".json", "images": ".nii.gz", "maps": ".json", "figures": ".png"}
-        expected = [Path(folder) / kind / (scan.name + end) for kind, end in kinds.items()]
-        assert list(study.paths(scan)) == expected
-        assert not {"/", "\\", "\0", "\n"} & set(scan.name)
-    return [scan.name for scan in study.scans]
-
-
-def test_a_scan_is_named_after_its_image() -> None:
-    scans = [("x/a.nii.gz", "01", "X"), ("b.NII", "01", "X"), ("c.v2.mgz", None, None)]
-    assert named(*scans) == ["a", "b", "c.v2"]
-
-
-def test_scans_of_the_same_name_are_told_apart_by_subject() -> None:
-    scans = [("1/t1.nii", "01", "X"), ("2/t1.nii.gz", "02", "X"), ("3/other.nii", "03", "X")]
-    assert named(*scans) == ["01_t1", "02_t1", "other"]
-
-
-@pytest.mark.parametrize(
-    "scans",
-    [
-        [("1/t1.nii", None, None), ("2/t1.nii", None, None)],
-        [("1/t1.nii", "01", "X"), ("2/t1.nii", "01", "X")],
-        [("1/t1.nii", "01", None), ("2/t1.nii", "02", None), ("01_t1.nii", None, None)],
-    ],
-)
-def test_scans_that_would_be_called_the_same_are_refused(scans: list[Any]) -> None:
-    with pytest.raises(FileError) as caught:
-        named(*scans)
-    assert caught.value.path == f"/in/{scans[-1][0]}"
-    assert f"row {len(scans) + 1}: " in caught.value.cause
-    assert "like that of row 2" in caught.value.cause
-    assert "subjects" in caught.value.hint
-
-
-@pytest.mark.parametrize("odd", ODD)
-def test_whatever_a_subject_is_called_files_stay_in_their_folder(odd: str) -> None:
-    one, two = named(("1/a.nii", odd, None), ("2/a.nii", "plain", None))
-    assert two == "plain_a"
-    assert one != two
-    assert one not in (".", "..")
-
-
-def test_odd_file_names_stay_different() -> None:
-    names = [f"{odd.replace('/', ':')}.nii" for odd in ODD] + [
-        "100%25.nii",
-        os.fsdecode(b"\xe9.nii"),
-    ]
-    assert len(set(named(*((name, None, None) for name in names)))) == len(names)
-
-
-def test_scans_without_a_mask_may_get_an_automatic_one() -> None:
-    scans = [Subject("/a.nii", "/m.nii"), Subject("/b.nii")]
-    assert [scan.mask for scan in named_scans(scans)] == ["/m.nii", None]
-    assert [scan.mask for scan in named_scans(scans, unmasked=AUTO)] == ["/m.nii", AUTO]
-
-
 # ── the list of a study's scans ──────────────────────────────────────────────────────────────────
 
 
@@ -302,7 +243,7 @@ def test_the_scans_of_a_study_read_back(tmp_path: Path) -> None:
     scans = named_scans(
         [
             Subject("/in/a.nii", "/in/m.nii", tissues=TissueMaps("/c.nii", "/g.nii", "/w.nii")),
-            Subject("/in/b.nii", subject="02", site="Köln", covariates={"age": "31"}),
+            Subject("/in/b.nii", person="02", site="Köln", covariates={"age": "31"}),
         ]
     )
     write_study_scans(tmp_path / "scans.tsv", scans)
@@ -338,10 +279,10 @@ def test_names_of_our_own_columns_are_reported_and_others_kept(tmp_path: Path) -
     text = "image\tname\toutput\tsidecar\trecord\tage\t\na.nii\tAnn\t1\t2\t3\t31\t0\n"
     found = read_table(table(tmp_path, text))
     assert list(found.unused) == ["name", "output", "sidecar", "a column without a name"]
-    assert found.scans[0].covariates == {"record": "3", "age": "31"}
-    write_study_scans(tmp_path / "list.tsv", named_scans(found.scans))
+    assert found.subjects[0].covariates == {"record": "3", "age": "31"}
+    write_study_scans(tmp_path / "list.tsv", named_scans(found.subjects))
     (scan,) = read_study_scans(tmp_path / "list.tsv")
-    assert (scan.name, scan.sidecar) == ("a", "maps/a.json")
+    assert (scan.name, scan.output.sidecar) == ("a", "maps/a.json")
     assert scan.covariates == {"record": "3", "age": "31"}
 
 
@@ -373,11 +314,73 @@ def test_names_that_end_in_a_blank_are_told_apart(tmp_path: Path) -> None:
     assert [scan.name for scan in read] == [scan.name for scan in scans]
 
 
-@pytest.mark.parametrize("other", ["KÖLN", "Ko\u0308ln"])
-def test_names_that_many_discs_take_for_one_are_told_apart_or_refused(other: str) -> None:
-    assert named(("1/Köln.nii", "01", None), (f"2/{other}.nii", "02", None)) == [
-        "01_Köln",
-        f"02_{other}",
-    ]
-    with pytest.raises(FileError, match=r"like that of row 2 \(Köln\)"):
-        named(("1/Köln.nii", None, None), (f"2/{other}.nii", None, None))
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("masks", "mask"),
+        ("Sites", "site"),
+        ("images", "image"),
+        ("subject_id", "subject"),
+        ("lesions", "lesion"),
+        *((name, None) for name in ("age", "sex", "gender", "side", "task", "size", "date", "")),
+        *((name, None) for name in ("diagnosis", "wmh", "has_lesion", "脳", "iq", "group")),
+    ],
+)
+def test_the_nearest_known_column(name: str, meant: str | None) -> None:
+    assert nearest(name) == meant
+
+
+def test_only_what_holds_images_or_names_sites_is_misunderstood() -> None:
+    assert misunderstood("brainmask", ["m.nii.gz"], ["image"])
+    assert misunderstood("T2", ["t2.mgz"], ["image"])
+    assert not misunderstood("masks", ["yes", "no"], ["image"])
+    assert misunderstood("Sites", ["Prisma"], ["image"])
+    assert not misunderstood("Sites", ["Prisma"], ["image", "site"])
+    assert not misunderstood("lesion_volume", ["3.4"], ["image"])
+
+
+def test_a_table_without_images_says_which_column_may_hold_them(tmp_path: Path) -> None:
+    for columns, hint in (("images", "'images'"), ("T1w\tFLAIR", "--channels")):
+        with pytest.raises(FileError) as caught:
+            read_table(table(tmp_path, f"subject\t{columns}\n"))
+        assert hint in caught.value.hint
+
+
+# ── several channels ─────────────────────────────────────────────────────────────────────────────
+
+
+def test_columns_of_several_channels_belong_together(tmp_path: Path) -> None:
+    text = "subject\tT1w\tFLAIR\tmask\timage\n01\ta.nii\tb.nii\tm.nii\tx.nii\n"
+    found = read_table(table(tmp_path, text), ["T1w", "FLAIR"])
+    (scan,) = found.subjects
+    assert scan.images == {"T1w": str(tmp_path / "a.nii"), "FLAIR": str(tmp_path / "b.nii")}
+    assert (scan.mask, scan.person) == (str(tmp_path / "m.nii"), "01")
+    assert "image" in found.unused
+    (whole,) = named_scans([scan])
+    write_study_scans(tmp_path / "list.tsv", [whole])
+    (read,) = read_study_scans(tmp_path / "list.tsv", ["T1w", "FLAIR"])
+    assert replace(read, origin="") == replace(whole, origin="")
+
+
+def test_one_channel_names_what_the_images_show(tmp_path: Path) -> None:
+    (scan,) = read_table(table(tmp_path, "image\na.nii\n"), ["FLAIR"]).subjects
+    assert scan.channels == ("FLAIR",)
+
+
+@pytest.mark.parametrize(
+    ("channels", "words"),
+    [
+        (["T1w", "t1w"], "twice"),
+        (["T1w", "mask"], "another meaning"),
+        (["T1w", "../x"], "letters"),
+    ],
+)
+def test_what_is_no_channel_is_refused(tmp_path: Path, channels: list[str], words: str) -> None:
+    with pytest.raises(InvalidValueError, match=words):
+        read_table(table(tmp_path, "T1w\ta\n"), channels)
+
+
+def test_a_row_that_lacks_a_channel_is_named(tmp_path: Path) -> None:
+    path = table(tmp_path, "T1w\tFLAIR\na.nii\tb.nii\nc.nii\tn/a\n")
+    with pytest.raises(FileError, match="row 3 names no FLAIR"):
+        read_table(path, ["T1w", "FLAIR"])

@@ -1,0 +1,305 @@
+"""The folder of a study: what it must not hold, what is removed from it, what has changed in it."""
+
+import shutil
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from studies import Silent, SiteStudy, contents, edit, read_json, sha256
+
+from ndflow.errors import FileError
+from ndflow.image.mask import AUTO
+from ndflow.image.subject import Subject, TissueMaps
+from ndflow.options import Options
+from ndflow.study import tasks
+from ndflow.study.assemble import Asked, assemble
+from ndflow.study.listing import PlainNames, named
+from ndflow.study.manifest import (
+    check_place,
+    refuse_foreign_page,
+    remove_page,
+    remove_results,
+    verify,
+)
+from ndflow.study.normalise_step import NormaliseStep
+from ndflow.study.plan import PROVENANCE, REPORT, SCANS, Study
+from ndflow.study.run import check_study, run_study
+from ndflow.study.table import read_table, write_study_scans
+from ndflow.study.tasks import Failure
+from ndflow.subject.presets import Choices
+from ndflow.subject.records import StudyRecord
+
+SETTINGS = Study(Path("/out"), []).settings
+
+
+def scans(*names: str, channel: str = "T1w") -> list[Subject]:
+    found = [
+        Subject({channel: f"/in/{name}.nii"}, origin=f"row {n}") for n, name in enumerate(names)
+    ]
+    return named(found, PlainNames())
+
+
+def refused(study: Study) -> str:
+    """Return why a folder is refused."""
+    with pytest.raises(FileError) as caught:
+        check_place(study, [])
+    return str(caught.value)
+
+
+# ── before a run ─────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_folder_that_holds_something_else_is_refused(tmp_path: Path) -> None:
+    study = Study(tmp_path, scans("a"))
+    check_place(replace(study, folder=tmp_path / "new"), [])
+    check_place(study, [])
+    (tmp_path / ".ndflow-lock").touch()  # another run may start at the same time
+    check_place(study, [])
+    (tmp_path / "mine.txt").touch()
+    assert "--force" in refused(study)
+    check_place(replace(study, options=Options(force=True)), [])
+    StudyRecord(settings=SETTINGS, channels=("T1w",)).write(tmp_path / PROVENANCE)
+    check_place(study, [])
+    assert "'T1w', not of 'T2w'" in refused(Study(tmp_path, scans("a", channel="T2w")))
+
+
+def test_densities_of_participants_may_be_there_before_a_study(tmp_path: Path) -> None:
+    (tmp_path / "dataset_description.json").touch()
+    (tmp_path / "models").mkdir()
+    study = Study(tmp_path, scans("a"))
+    check_place(replace(study, dataset=True), [])
+    assert "not empty" in refused(study)
+
+
+def test_a_folder_with_results_of_other_scans_is_refused(tmp_path: Path) -> None:
+    StudyRecord(settings=SETTINGS, channels=("T1w",), outputs={SCANS: ""}).write(
+        tmp_path / PROVENANCE
+    )
+    for scan in scans("b", "c"):
+        image = Study(tmp_path, [scan]).paths(scan).image
+        image.parent.mkdir(exist_ok=True)
+        image.touch()
+    write_study_scans(tmp_path / SCANS, scans("a", "b", "c"))
+    check_place(Study(tmp_path, scans("c", "b", "a", "d")), [])
+    check_place(Study(tmp_path, scans("c", "b")), [])  # the other has failed
+    assert "2 scans not listed in this study, such as b" in refused(Study(tmp_path, scans("a")))
+
+
+@pytest.mark.parametrize("part", ["images", "mask", "lesion", "wm"])
+def test_inputs_in_the_folder_for_results_are_refused(tmp_path: Path, part: str) -> None:
+    (scan,) = scans("a")
+    inside = str(tmp_path / "out" / "deep" / "x.nii")
+    check_place(Study(tmp_path / "out", [replace(scan, mask=AUTO)]), [])
+    check_place(Study(tmp_path / "ou", [replace(scan, images={"T1w": inside})]), [])
+    changes: dict[str, Any] = {
+        "images": {"images": {"T1w": inside}},
+        "wm": {"tissues": TissueMaps(wm=inside)},
+    }
+    changed = replace(scan, **changes.get(part, {part: inside}))
+    cause = refused(Study(tmp_path / "out", [changed]))
+    assert cause.startswith(inside)
+    assert "lies in the folder for the results (row 0)" in cause
+
+
+# ── a finished study ─────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished study, beside its scans and their table."""
+    desk = SiteStudy(tmp_path_factory.mktemp("scans"), per_site=2)
+    run_study(planned(desk.table("all").parent), Silent())
+    return desk.folder
+
+
+@pytest.fixture
+def place(made: Path, tmp_path: Path) -> Path:
+    """A copy that may be changed."""
+    return Path(shutil.copytree(made, tmp_path / "copy"))
+
+
+def planned(folder: Path, **options: Any) -> Study:
+    asked = Asked(Choices(options=options))
+    return assemble(read_table(folder / "all.tsv"), folder / "out", asked)
+
+
+def test_other_settings_need_force_and_it_says_what_would_be_replaced(place: Path) -> None:
+    check_study(planned(place))
+    check_study(planned(place, max_bytes=1 << 30))
+    before = contents(place)
+    with pytest.raises(FileError) as caught:
+        run_study(planned(place, mode="site", dtype="float64"), Silent())
+    for words in ("mode individual, now site", "dtype float32, now float64", "6 images"):
+        assert words in caught.value.cause
+    assert "--force" in caught.value.hint
+    assert contents(place) == before
+    assert run_study(planned(place, dtype="float64", force=True), Silent())[:2] == (6, 0)
+    assert verify(place / "out").findings == ()
+
+
+def test_a_run_that_was_stopped_may_be_continued_with_other_settings(place: Path) -> None:
+    edit(place / "out" / PROVENANCE, finished=False)
+    assert run_study(planned(place, dtype="float64"), Silent()).done == 6
+
+
+def test_more_scans_need_no_force(place: Path) -> None:
+    table = place / "all.tsv"
+    whole = table.read_text()
+    table.write_text("".join(whole.splitlines(keepends=True)[:-1]))
+    shutil.rmtree(place / "out")
+    assert run_study(planned(place), Silent()).done == 5
+    table.write_text(whole)
+    assert run_study(planned(place), Silent()).done == 6
+
+
+@pytest.mark.parametrize("where", ["reference.json", "maps/s0.json", "images/s1.nii.gz"])
+def test_a_file_of_somebody_else_is_refused_before_any_work(place: Path, where: str) -> None:
+    mine = place / "out" / where
+    shutil.rmtree(place / "out")
+    mine.parent.mkdir(parents=True)
+    mine.write_text("{}")
+    for force in (False, True):
+        with pytest.raises(FileError) as caught:
+            check_study(planned(place, force=force))
+        assert str(caught.value).startswith(str(mine if force else place / "out"))
+    assert mine.read_text() == "{}"
+
+
+def test_an_edited_result_stays_and_its_scan_fails(place: Path) -> None:
+    image = place / "out" / "images" / "s2.nii.gz"
+    image.write_bytes(b"precious")
+
+    (failure,) = run_study(planned(place), tasks.Silent()).failures
+    assert failure.scan == "s2"
+    assert "changed since ndflow wrote it" in failure.cause
+    assert image.read_bytes() == b"precious"
+    assert run_study(planned(place, force=True), Silent())[:2] == (6, 5)
+    assert verify(place / "out").findings == ()
+
+
+def test_a_damaged_record_of_a_finished_study_is_replaced_by_force(place: Path) -> None:
+    record = place / "out" / "maps" / "s0.json"
+    record.write_bytes(record.read_bytes()[:-20])
+    assert run_study(planned(place, force=True), Silent())[:2] == (6, 5)
+    assert verify(place / "out").findings == ()
+
+
+def failed(names: Iterable[str]) -> list[Failure]:
+    return [Failure(name, "a cause", "", "", "") for name in names]
+
+
+def test_results_of_scans_that_failed_are_removed_unless_somebody_changed_them(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    study = replace(planned(place), folder=Path("out"))
+    edited, mine = place / "out/images/s1.nii.gz", place / "out/figures/mine.png"
+    edited.write_bytes(b"precious")
+    mine.touch()
+    for _ in range(2):  # a second time does no harm
+        remove_results(NormaliseStep.of(study), study.scans, failed(["s0", "s1"]))
+    left = {p.relative_to(place / "out").as_posix() for p in (place / "out").rglob("s[01].*")}
+    assert left == {
+        *("models/s0.json", "models/s1.json"),
+        *("images/s1.nii.gz", "maps/s1.json", "figures/s1.png"),
+    }
+    assert mine.exists()
+
+
+def test_temporary_files_of_killed_runs_are_removed(place: Path) -> None:
+    before = {*contents(place)}
+    for folder in ("", "images/", "maps/", "models/", "figures/"):
+        (place / "out" / f"{folder}.ndflow-0123.tmp").touch()
+    assert run_study(planned(place), Silent()).kept == 6
+    assert {*contents(place)} == before
+
+
+# ── the report ───────────────────────────────────────────────────────────────────────────────────
+
+
+def test_only_a_report_of_ours_is_removed_or_replaced(tmp_path: Path) -> None:
+    page = tmp_path / REPORT
+    remove_page(tmp_path)
+    refuse_foreign_page(page)
+    page.write_text("mine")
+    for force in (False, True):
+        with pytest.raises(FileError, match="not written by ndflow"):
+            refuse_foreign_page(page, force=force)
+    remove_page(tmp_path)
+    assert page.exists()
+    StudyRecord(settings={}, outputs={REPORT: sha256(page)}).write(tmp_path / PROVENANCE)
+    refuse_foreign_page(page)
+    page.write_text("edited")
+    with pytest.raises(FileError, match=r"edited.*--force"):
+        refuse_foreign_page(page)
+    refuse_foreign_page(page, force=True)
+    remove_page(tmp_path)
+    assert page.exists()
+    page.write_text("mine")
+    remove_page(tmp_path)
+    assert not page.exists()
+
+
+# ── verify ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def problems(out: Path) -> list[tuple[str, str]]:
+    return sorted((one.problem, Path(one.path).name) for one in verify(out).findings)
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def change(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("out/images/s0.nii.gz", "out/figures/s0.png", "out/maps/s0.json", "out/models/s0.json"),
+        *("out/reference.json", "out/reference_Bonn.json", "out/scans.tsv", "s0.nii.gz"),
+    ],
+)
+@pytest.mark.parametrize(("problem", "damage"), [("missing", remove), ("changed", change)])
+def test_whatever_is_missing_or_changed_is_found(
+    place: Path, name: str, problem: str, damage: Callable[[Path], None]
+) -> None:
+    if name == "s0.nii.gz":  # the scan that was read; the list of scans knows where it is
+        table = place / "out" / "scans.tsv"
+        edit_listed(place / "out", table.read_text().splitlines()[1].split("\t")[5], place / name)
+    assert ("foreign", "mine") not in problems(place / "out")
+    damage(place / name)
+    assert (problem, Path(name).name) in problems(place / "out")
+
+
+def edit_listed(out: Path, old: str, new: Path) -> None:
+    """Let the list of scans name another file, as its owner may after moving it."""
+    table = out / "scans.tsv"
+    table.write_text(table.read_text().replace(old, str(new)))
+    record = read_json(out / PROVENANCE)
+    edit(out / PROVENANCE, outputs=record["outputs"] | {SCANS: sha256(table)})
+
+
+def test_what_no_record_lists_is_foreign(made: Path, place: Path) -> None:
+    assert problems(made / "out") == []
+    assert problems(made / "out" / ".." / "out") == []
+    for name in ("mine.txt", "images/s9.nii.gz"):
+        (place / "out" / name).touch()
+    (place / "out" / ".ndflow-x.tmp").touch()
+    assert problems(place / "out") == [("foreign", "mine.txt"), ("foreign", "s9.nii.gz")]
+    found = verify(place / "out", jobs=2)
+    assert found == verify(place / "out")
+    assert (found.scans, found.files > 25) == (6, True)
+
+
+def test_what_is_no_finished_study_is_not_verified(place: Path, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="holds no study"):
+        verify(tmp_path)
+    edit(place / "out" / PROVENANCE, finished=False)
+    with pytest.raises(FileError, match="stopped"):
+        verify(place / "out")
