@@ -366,7 +366,7 @@ class _Run:
         if outcome["finished"] and not study.partial:
             remove_stale(folder, {name for name in known if name not in outputs})
         there = {n: known[n] for n in known if "/" not in n and (folder / n).exists()}
-        outputs = {**there, **outputs}  # there is the report, or what somebody has changed
+        outputs = {**outputs, **there, **outputs}  # there is the report, or what was changed
         preparing = study.preparing is not None
         packages = PACKAGES if preparing else ()
         found = {"deepbet": deepbet_version()} if any(s.finds_brain for s in study.scans) else {}
