@@ -26,19 +26,17 @@ from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.brain import deepbet_version, is_other_contrast
 from ndflow.study import bids_derivative
-from ndflow.study.checks import doubt_counts
-from ndflow.study.distances import SiteDistances
+from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.fit_step import FitStep, lacks_tissue_maps
 from ndflow.study.manifest import (
     check_place,
     record_in,
-    remove_page,
     remove_results,
-    remove_stale,
+    remove_unchanged,
     top_files,
 )
 from ndflow.study.normalise_step import NormaliseStep
-from ndflow.study.plan import PREPARED, PROVENANCE, SCANS, Study
+from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
 from ndflow.study.prepare_step import PACKAGES, PreparationRecord, PrepareStep, check_requirements
 from ndflow.study.prepare_tables import ALIGNED, STUDY, write_tables
 from ndflow.study.references import (
@@ -278,7 +276,7 @@ class _Run:
             for scan in (scan for scan in study.scans if scan.name in last.done):
                 names += [path.relative_to(folder).as_posix() for path in step.records(scan)]
         if last.kept < len(last.done) or self._failed != {failure.scan for failure in failed}:
-            remove_page(folder)
+            remove_unchanged(folder, [REPORT])
         outcome: dict[str, Any] = {"doubts": last.all_doubts()}
         if found is not None:
             outcome |= {"of_study": found.of_study, "balance": dict(found.weights.sites)}
@@ -345,7 +343,8 @@ class _Run:
         folder = self.study.folder
         known = {} if self._before is None else self._before.outputs
         if outcome["finished"] and not study.partial:
-            remove_stale(folder, {name for name in known if name not in outputs})
+            stale = {name for name in known if "/" not in name and name not in outputs}
+            remove_unchanged(folder, stale - {REPORT})
         there = {n: known[n] for n in known if "/" not in n and (folder / n).exists()}
         outputs = {**outputs, **there, **outputs}  # there is the report, or what was changed
         preparing = study.preparing is not None
