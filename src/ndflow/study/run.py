@@ -46,7 +46,7 @@ from ndflow.study.references import (
     make_references,
     write_references,
 )
-from ndflow.study.steps import NEW, Pass, Step, look, refuse_changed, run_step, unreadable
+from ndflow.study.steps import NEW, Pass, Step, check_readable, look, refuse_changed, run_step
 from ndflow.study.table import refuse_almost_equal_sites, refuse_repeats, write_study_scans
 from ndflow.study.tasks import (
     Failure,
@@ -406,7 +406,7 @@ def rehearse(study: Study) -> list[Rehearsed]:
     if study.preparing is not None:
         step = PrepareStep.of(study)
         return [_rehearsed(step, scan, "prepare") for scan in study.scans]
-    if any(one.action != KEEP or one.error for one in prepared):
+    if any(one.action != KEEP for one in prepared):
         return [
             one._replace(action=f"prepare, fit{then}")
             if one.action != KEEP
@@ -419,45 +419,37 @@ def rehearse(study: Study) -> list[Rehearsed]:
     fits = [_rehearsed(fit, scan, f"fit{then}") for scan in study.scans]
     if study.partial:
         return fits
-    fresh = [one.scan for one in fits if one.action == KEEP and one.error is None]
-    complete = len(fresh) == len(fits)
     found = None
-    if complete:
-        found = compare_scans(study, fresh)
+    if all(one.action == KEEP for one in fits):
+        found = compare_scans(study, study.scans)
     elif study.given is not None and not study.mode.by_site:
         found = make_references(study, [], {})  # that was given, and does not depend on the scans
     return [_then(one, found) for one in fits]
 
 
 def _rehearsed(step: Step, scan: Subject, action: str) -> Rehearsed:
-    if (error := unreadable(step, scan)) is not None:
-        return Rehearsed(scan, action, NEW, error)
-    why = look(step, scan).why
-    if why is None:
-        return Rehearsed(scan, KEEP, UP_TO_DATE)
-    return Rehearsed(scan, action, why, _refused(step, scan))
-
-
-def _refused(step: Step, scan: Subject) -> FileError | None:
-    """Return why the results of a scan may not be replaced; None if they may."""
+    why: str | None = NEW
     try:
+        check_readable(step, scan)
+        why = look(step, scan).why
+        if why is None:
+            return Rehearsed(scan, KEEP, UP_TO_DATE)
         refuse_changed(step, scan)
     except FileError as error:
-        return error
-    return None
+        return Rehearsed(scan, action, why or "", error)
+    return Rehearsed(scan, action, why)
 
 
 def _then(fitted: Rehearsed, references: References | None) -> Rehearsed:
     """Return what becomes of the images of a scan."""
-    if fitted.action != KEEP or fitted.error is not None:
+    if fitted.action != KEEP:
         return fitted
     if references is None:
         why = "depends on the reference, which may change"
         return fitted._replace(action="keep or write", why=why)
     scan, study = fitted.scan, references.study
     for step in (normalise_step(references, scan), *(kind.of(study) for kind in MORE)):
-        stale = look(step, scan).why
-        if stale is not None:
-            why = "fitted already" if stale == NEW else stale
-            return fitted._replace(action="write", why=why, error=_refused(step, scan))
+        found = _rehearsed(step, scan, "write")
+        if found.action != KEEP:
+            return found._replace(why="fitted already") if found.why == NEW else found
     return fitted

@@ -366,13 +366,11 @@ def _repeated(scan: Subject, other: Subject) -> Outcome:
     return Outcome(scan.name, None, failure)
 
 
-def unreadable(step: Step, scan: Subject) -> FileError | None:
-    """Return why one of the files of a scan cannot be opened; None if all can."""
+def check_readable(step: Step, scan: Subject) -> None:
+    """Raise an error, before any work, if one of the files of a scan cannot be opened."""
     try:
-        for names in step.files(scan).values():
-            for name in names:
-                with open_file(name):
-                    pass
+        for name in (name for names in step.files(scan).values() for name in names):
+            with open_file(name):
+                pass
     except FileError as error:
-        return FileError(error.path, f"{error.cause} ({scan.origin})", error.hint)
-    return None
+        raise FileError(error.path, f"{error.cause} ({scan.origin})", error.hint) from None

@@ -31,8 +31,10 @@ from joblib.externals.loky import get_reusable_executor
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files.model_files import read_bounded
 
 _MIN_SUBMITTED = 64  # tasks on a cluster, which may only grow if it sees that work is waiting
+_MAX_BYTES = 1 << 20  # of a scheduler file
 _POLL_SECONDS = 5.0  # between two looks at the size of a cluster
 _ATTEMPTS = 2  # of a worker that does nothing else: that it died once may be by chance
 _IDLE_SECONDS = 300.0  # after which workers of this machine end by themselves
@@ -283,14 +285,10 @@ def _is_file(scheduler: str) -> bool:
 
 def _check_scheduler_file(file: str) -> None:
     """Refuse a file that Dask would wait for, or fail on without saying why."""
-    hint = "give the file that dask scheduler --scheduler-file wrote, or tcp://HOST:PORT"
     try:
-        content = json.loads(Path(file).read_text("utf-8"))
-    except FileNotFoundError:
-        raise FileError(file, "there is no such file", hint) from None
-    except OSError as error:
-        raise FileError(file, f"cannot be read ({error.strerror})", hint) from None
+        content = json.loads(read_bounded(file, max_bytes=_MAX_BYTES))
     except (ValueError, RecursionError):
         content = None
     if not isinstance(content, dict) or not isinstance(content.get("address"), str):
+        hint = "give the file that dask scheduler --scheduler-file wrote, or tcp://HOST:PORT"
         raise FileError(file, "not a scheduler file of Dask", hint)

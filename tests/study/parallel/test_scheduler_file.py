@@ -24,12 +24,12 @@ def test_a_missing_file_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(FileError, match=f"^{name}: there is no such file; give the file"):
+    with pytest.raises(FileError, match=f"^{name}: no such file; check"):
         connect(name)
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(FileError, match="cannot be read"):
+    with pytest.raises(FileError, match="a folder, not a file"):
         connect(str(tmp_path))
 
 
