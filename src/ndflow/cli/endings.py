@@ -17,6 +17,7 @@ import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -249,15 +250,17 @@ def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
     if page.path and summary.done < 2:  # nothing to compare with
         return "open the report in a browser"
     evaluate = shlex.join(["ndflow", "evaluate", shown_path(study.folder)])
-    path = study.folder / EVALUATION / EVALUATION_RECORD
+    several, place = len(study.channels) > 1, study.folder / EVALUATION
+    path = (place / study.channels[0] if several else place) / EVALUATION_RECORD
     if not path.exists():
         return evaluate
     known: list[str] = []
     with suppress(FileError):  # one that was not finished
         known = [*EvaluationRecord.read(path).results.values()]
-    if results_fingerprint(study) not in known:  # an evaluation of other results
+    first = replace(study, scans=[scan.alone(study.channels[0]) for scan in study.scans])
+    if results_fingerprint(first) not in known:  # an evaluation of other results
         return f"{evaluate} --force"
-    return "open the report in a browser" if page.path else f"see {study.folder / EVALUATION}"
+    return "open the report in a browser" if page.path else f"see {place}"
 
 
 def _failed(summary: Summary, study: Study) -> int:

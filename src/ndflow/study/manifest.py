@@ -376,13 +376,10 @@ def _check_record(
 ) -> tuple[set[str], list[Finding]]:
     """Hash again all that a record lists."""
     try:
-        kind, payload, _ = read_model(record)
+        payload = read_model(record).payload
     except FileError as error:
         return {str(record.absolute())}, [_broken(record, error)]
     written = [FileHash(str(path), sha256) for path, sha256 in outputs_in(record).items() if sha256]
-    listed = payload.get("sha256") if kind == "evaluation" else None
-    for name, sha256 in (listed or {}).items():
-        written.append(FileHash(str(record.absolute().with_name(name)), sha256))
     found = [*_compared(written, "not what ndflow wrote")]
     seen = {str(record.absolute()), *(file.file for file in written)}
     given = payload.get("inputs") or {}
