@@ -164,6 +164,8 @@ def changed_settings(study: Study, before: StudyRecord) -> str:
     """Return which settings of a finished study differ from these, in words."""
     now = {**study.settings, "reference": study.given}
     was = {**before.settings, "reference": before.reference}
+    if before.mask is not None and study.unmasked is not None:
+        now["mask"], was["mask"] = study.unmasked, before.mask
     if study.preset is not None and study.choices is not None and before.preset is not None:
         # What a preset decides may change with the scans; what the user chose may not.
         chosen = {*study.choices.options, *before.preset.chosen, "reference"}

@@ -260,6 +260,7 @@ class StudyRecord(FileRecord):
     command : what the user typed.
     versions : of ndflow and what it depends on.
     reference : the reference that was given, if any.
+    mask : of scans without one, where there are any.
     inputs : the files that belong to no single scan and were read: references that were given.
     outputs : the files at the top of the folder, see `ndflow.files.manifest`; those that a run has
         only begun to write have no hash yet.
@@ -277,6 +278,7 @@ class StudyRecord(FileRecord):
     command: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     reference: str | None = None
+    mask: str | None = None
     inputs: tuple[FileHash, ...] = ()
     outputs: dict[str, str] = field(default_factory=dict)
     channels: tuple[str, ...] = ()

@@ -62,6 +62,7 @@ def evaluate(
     seed
         The random seed of folds, forests and permutations.
     """
+    from ndflow.cli.console import print_result
     from ndflow.cli.endings import print_evaluation
     from ndflow.cli.report_page import page_of_evaluation
     from ndflow.cli.run import ProgressDisplay, command_line
@@ -86,7 +87,9 @@ def evaluate(
         if not no_report:
             page = page_of_evaluation(runs, output, progress, max_bytes, force=force)
     failed = False
-    for one in evaluation.values() if isinstance(evaluation, dict) else (evaluation,):
+    for channel, one in evaluation.items() if isinstance(evaluation, dict) else [("", evaluation)]:
+        if channel and not verbosity.quiet:
+            print_result(f"{channel}:")
         print_evaluation(one, verbosity, page)
         failed |= bool(one.comparison.failures)
     return 1 if failed or (page and page.code) else 0
