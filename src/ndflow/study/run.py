@@ -265,7 +265,9 @@ class _Run:
         if study.partial and study.preparing is None:
             return
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            self._record(study, dict.fromkeys(top_files(study), ""), finished=False)
+            known = {} if self._before is None else self._before.outputs
+            outputs = {name: known.get(name, "") for name in top_files(study)}
+            self._record(study, outputs, finished=False)
             if study.preparing is None:
                 write_study_scans(folder / SCANS, study.scans)
 
