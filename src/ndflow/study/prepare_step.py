@@ -476,7 +476,8 @@ def _prepare(
     scan: Subject, given: _Raw, choices: Choices, clock: _Clock
 ) -> tuple[list[PreparedVolume], tuple[str, ...]]:
     """Prepare all channels; tissues are found in one of them. Return warnings, too."""
-    results, warnings = [], ()
+    results: list[PreparedVolume] = []
+    warnings: tuple[str, ...] = ()
     for channel, volume in zip(scan.channels, given.voxels.volumes, strict=True):
         first = channel == _anchor(scan)
         found = prepare_volume(
