@@ -26,8 +26,7 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.report_page import PageOutcome
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
-from ndflow.study.checks import doubt_counts
-from ndflow.study.distances import NO_SITE, SiteDistances
+from ndflow.study.checks import NO_SITE, SiteDistances, doubt_counts
 from ndflow.study.finished import results_fingerprint
 from ndflow.study.plan import EVALUATION, EVALUATION_RECORD, FIGURES, Study
 from ndflow.study.run import Summary

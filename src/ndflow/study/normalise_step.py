@@ -15,8 +15,7 @@ from ndflow.image.preview import Preview, preview_bytes, preview_of
 from ndflow.image.subject import Subject
 from ndflow.image.write import cast_to
 from ndflow.methods.modes import Goal
-from ndflow.study.checks import Compared
-from ndflow.study.distances import scan_quantiles
+from ndflow.study.checks import Compared, scan_quantiles
 from ndflow.study.steps import Done, Key, Payload, Step
 from ndflow.subject.normalise import Mapped, map_subject
 from ndflow.subject.records import MapRecord, ScanModel

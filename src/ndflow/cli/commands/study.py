@@ -174,8 +174,7 @@ def bids(
     from ndflow.cli.studies import Run, carry_out
     from ndflow.errors import InvalidValueError
     from ndflow.study.assemble import Asked, preparing_for
-    from ndflow.study.bids_listing import Dataset, read_dataset
-    from ndflow.study.bids_masks import named_derivatives
+    from ndflow.study.bids_query import Dataset, named_derivatives, read_dataset
     from ndflow.subject.presets import Choices
 
     if joint and len(suffix) < 2:
