@@ -32,33 +32,19 @@ from cyclopts import (
 )
 
 from ndflow._version import __version__
-from ndflow.cli.commands.apply import apply
-from ndflow.cli.commands.demo import demo
-from ndflow.cli.commands.doctor import doctor
+from ndflow.cli.commands.demo import demo, doctor
 from ndflow.cli.commands.evaluate import evaluate, report, verify
-from ndflow.cli.commands.fit import fit
-from ndflow.cli.commands.normalise import normalise
-from ndflow.cli.commands.reference import reference
+from ndflow.cli.commands.fit import fit, reference
+from ndflow.cli.commands.normalise import apply, normalise
 from ndflow.cli.commands.study import bids, cohort, prepare
 from ndflow.cli.console import print_error, print_text
 from ndflow.cli.options import OPTIONS, explain_expert, shown_default
 from ndflow.cli.signals import Terminated, signals_raised
 from ndflow.errors import NdflowError
 
-COMMANDS: dict[str, Callable[..., int]] = {
-    "normalise": normalise,
-    "prepare": prepare,
-    "cohort": cohort,
-    "bids": bids,
-    "reference": reference,
-    "fit": fit,
-    "apply": apply,
-    "evaluate": evaluate,
-    "report": report,
-    "verify": verify,
-    "demo": demo,
-    "doctor": doctor,
-}
+_COMMANDS: list[Callable[..., int]] = [normalise, prepare, cohort, bids, reference, fit, apply]
+_COMMANDS += [evaluate, report, verify, demo, doctor]
+COMMANDS = {command.__name__: command for command in _COMMANDS}
 
 _ALIASES = {"normalise": "normalize"}
 _USAGE = {
@@ -75,10 +61,8 @@ app = App(
     group_parameters=OPTIONS,
     suppress_keyboard_interrupt=False,
 )
-for _position, (_name, _command) in enumerate(COMMANDS.items()):
-    app.command(
-        _command, name=_name, alias=_ALIASES.get(_name), sort_key=_position, usage=_USAGE.get(_name)
-    )
+for _place, (_name, _command) in enumerate(COMMANDS.items()):
+    app.command(_command, alias=_ALIASES.get(_name), sort_key=_place, usage=_USAGE.get(_name))
 
 
 def run() -> int:

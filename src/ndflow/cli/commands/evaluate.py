@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
-    Force,
+    OUTPUT,
     Jobs,
     NoReport,
     ReadSetting,
     Verbosity,
     VerbosityOptions,
-    chosen,
 )
-from ndflow.options import Options
+from ndflow.options import Options, expert_options
 
 
 def evaluate(
@@ -28,7 +26,7 @@ def evaluate(
     permutations: Annotated[int, Parameter(metavar="N")] = 50,
     trees: Annotated[int, Parameter(metavar="N")] = 200,
     seed: Annotated[int, Parameter(metavar="N")] = 0,
-    force: Force = False,
+    force: Annotated[bool, Parameter(group=OUTPUT)] = False,
     expert: ReadSetting = (),
     jobs: Jobs = 1,
     no_report: NoReport = False,
@@ -61,13 +59,15 @@ def evaluate(
         How many trees each random forest has.
     seed
         The random seed of folds, forests and permutations.
+    force
+        Replace results of ndflow that exist already, never other files.
     """
-    from ndflow.cli.endings import print_evaluation
-    from ndflow.cli.report_page import page_of_evaluation
-    from ndflow.cli.run import ProgressDisplay, command_line
+    from ndflow.cli.console import ProgressDisplay
+    from ndflow.cli.endings import page_of_evaluation, print_evaluation
+    from ndflow.cli.scans import command_line
     from ndflow.evaluation.save import evaluate as run_evaluation
 
-    max_bytes = Options(**chosen(None, expert, "read")).max_bytes
+    max_bytes = Options(**expert_options(expert, "read")).max_bytes
     with ProgressDisplay(verbosity) as progress:
         evaluation = run_evaluation(
             runs,
@@ -127,23 +127,20 @@ def report(
     force
         Replace a report that was edited since ndflow wrote it; never one that ndflow did not write.
     """
-    from ndflow.cli.console import print_result
-    from ndflow.cli.run import ProgressDisplay
+    from ndflow.cli.console import ProgressDisplay
     from ndflow.reporting.build import report as write_report
 
-    # The single step of a command need not be announced where no bar can be shown.
-    with ProgressDisplay(verbosity if sys.stderr.isatty() else Verbosity(quiet=True)) as progress:
+    with ProgressDisplay(verbosity, lines=False) as progress:
         path = write_report(
             out,
             title=title,
             sample=sample,
             viewer=viewer,
-            max_bytes=Options(**chosen(None, expert, "read")).max_bytes,
+            max_bytes=Options(**expert_options(expert, "read")).max_bytes,
             force=force,
             progress=progress,
         )
-    if not verbosity.quiet:
-        print_result(f"wrote {path}")
+    verbosity.say(f"wrote {path}")
     return 0
 
 
@@ -170,8 +167,7 @@ def verify(
     out
         The folder of the study, or of `ndflow prepare`.
     """
-    from ndflow.cli.console import print_error, print_result
-    from ndflow.cli.run import ProgressDisplay
+    from ndflow.cli.console import ProgressDisplay, print_error, print_result
     from ndflow.study.manifest import verify as verify_study
     from ndflow.values import plural
 
@@ -184,6 +180,5 @@ def verify(
         count = plural(len(found.findings), "file")
         print_error(f"{out}: {count} missing, changed or foreign; {checked} checked")
         return 1
-    if not verbosity.quiet:
-        print_result(f"{out}: {checked}, all as they were")
+    verbosity.say(f"{out}: {checked}, all as they were")
     return 0

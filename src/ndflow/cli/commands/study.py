@@ -8,33 +8,22 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from ndflow.cli.options import (
+    FLAT,
     INPUT,
     OUTPUT,
-    CopySpace,
-    DryRun,
-    Expert,
+    PREPARATION,
     FindTissues,
-    GivenReference,
-    Jobs,
     Joint,
+    Names,
     NoBiasField,
-    NoReport,
     Pattern,
-    Prepare,
-    PreparedMask,
-    Preset,
     ReadSetting,
-    Resolution,
-    Scheduler,
+    RunOptions,
     StudyOptions,
-    UnmaskedScans,
-    Verbosity,
-    VerbosityOptions,
-    chosen,
 )
+from ndflow.options import NoMask, Space, expert_options
 
 Labels = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1, group=INPUT)]
-Names = Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1, group=INPUT)]
 
 
 def cohort(
@@ -45,19 +34,7 @@ def cohort(
     pattern: Pattern = None,
     channels: Names = (),
     joint: Joint = False,
-    mask: UnmaskedScans = None,
-    prepare: Prepare = False,
-    tissues: FindTissues = "given",
-    no_bias_field: NoBiasField = False,
-    reference: GivenReference = None,
-    preset: Preset = "auto",
-    options: StudyOptions = None,
-    expert: Expert = (),
-    no_report: NoReport = False,
-    jobs: Jobs = 1,
-    scheduler: Scheduler = None,
-    dry_run: DryRun = False,
-    verbosity: VerbosityOptions = Verbosity(),
+    study: Annotated[StudyOptions, FLAT] = StudyOptions(),
 ) -> int:
     """Normalise all scans of a study to a reference, made from them or given.
 
@@ -80,21 +57,17 @@ def cohort(
     joint
         With several --channels: bring those of a subject to a joint reference together.
     """
-    from ndflow.cli.studies import Run, carry_out, list_scans
+    from ndflow.cli.studies import asked_of, assemble_each, carry_out, list_scans
     from ndflow.errors import InvalidValueError
-    from ndflow.study.assemble import Asked, preparing_for
-    from ndflow.subject.presets import Choices
 
     if joint and len(channels) < 2:
         raise InvalidValueError("--joint: name the channels, for example --channels T1w FLAIR")
-    choices = Choices(preset, chosen(options, expert))
-    preparing, unmasked = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
+    asked = asked_of(study)
     place = Path(out).absolute()
     listing = list_scans(table, place, pattern, channels)
     apart = len(channels) > 1 and not joint
     listings = {name: listing.alone(name) for name in channels} if apart else {"": listing}
-    asked = Asked(choices, reference, preparing, unmasked, jobs, scheduler)
-    return carry_out(listings, place, asked, Run(not no_report, dry_run, verbosity))
+    return carry_out(assemble_each(listings, place, asked), listings, study.run)
 
 
 def bids(
@@ -117,20 +90,8 @@ def bids(
             group=INPUT,
         ),
     ] = (),
-    mask: UnmaskedScans = None,
     site_column: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
-    prepare: Prepare = False,
-    tissues: FindTissues = "given",
-    no_bias_field: NoBiasField = False,
-    reference: GivenReference = None,
-    preset: Preset = "auto",
-    options: StudyOptions = None,
-    expert: Expert = (),
-    no_report: NoReport = False,
-    jobs: Jobs = 1,
-    scheduler: Scheduler = None,
-    dry_run: DryRun = False,
-    verbosity: VerbosityOptions = Verbosity(),
+    study: Annotated[StudyOptions, FLAT] = StudyOptions(),
 ) -> int:
     """Normalise all scans of a BIDS dataset to a reference, as a BIDS App.
 
@@ -171,18 +132,15 @@ def bids(
         The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
         Default: site, centre, center or site_id.
     """
-    from ndflow.cli.studies import Run, carry_out
+    from ndflow.cli.studies import asked_of, assemble_each, carry_out
     from ndflow.errors import InvalidValueError
-    from ndflow.study.assemble import Asked, preparing_for
     from ndflow.study.bids_listing import Dataset, read_dataset
     from ndflow.study.bids_masks import named_derivatives
-    from ndflow.subject.presets import Choices
 
     if joint and len(suffix) < 2:
         raise InvalidValueError("--joint: name the channels, for example --suffix T1w FLAIR")
-    choices = Choices(preset, chosen(options, expert))
-    preparing, unmasked = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
     folders = named_derivatives(derivatives)
+    asked = asked_of(study, partial=level == "participant", derivatives=folders)
     dataset = Dataset(
         bids_dir,
         suffix,
@@ -192,12 +150,10 @@ def bids(
         site_column,
         folders,
     )
-    needed = unmasked is None and preparing is None
+    needed = asked.unmasked is None and asked.preparing is None
     listings = read_dataset(dataset, joint=joint, masks_needed=needed)
-    partial = level == "participant"
-    asked = Asked(choices, reference, preparing, unmasked, jobs, scheduler, partial, folders)
-    run = Run(not no_report, dry_run, verbosity)
-    return carry_out(listings, Path(out).absolute(), asked, run)
+    studies = assemble_each(listings, Path(out).absolute(), asked)
+    return carry_out(studies, listings, study.run)
 
 
 def prepare(
@@ -206,21 +162,17 @@ def prepare(
     *,
     pattern: Pattern = None,
     channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
-    mask: PreparedMask = "brain",
+    mask: Annotated[NoMask, Parameter(group=INPUT)] = "brain",
     tissues: FindTissues = "given",
     no_bias_field: NoBiasField = False,
-    space: CopySpace = "own",
-    resolution: Resolution = None,
+    space: Annotated[Space, Parameter(group=PREPARATION)] = "own",
+    resolution: Annotated[float | None, Parameter(metavar="MM", group=PREPARATION)] = None,
     output: Annotated[
         str | None, Parameter(name=("--output", "-o"), metavar="OUT", group=OUTPUT)
     ] = None,
     force: Annotated[bool, Parameter(group=OUTPUT)] = False,
-    no_report: NoReport = False,
-    jobs: Jobs = 1,
-    scheduler: Scheduler = None,
-    dry_run: DryRun = False,
     expert: ReadSetting = (),
-    verbosity: VerbosityOptions = Verbosity(),
+    run: Annotated[RunOptions, FLAT] = RunOptions(),
 ) -> int:
     """Prepare raw scans for a study: brain masks, bias fields and tissue maps.
 
@@ -246,12 +198,20 @@ def prepare(
     channel
         The contrast of the images, such as T1w; scans of another contrast need masks. Default:
         what the name of each file ends with, if it is known, or else T1w.
+    mask
+        For scans without a mask: find the brain, in T1w images (brain); or take all nonzero voxels
+        of scans that are skull-stripped already (nonzero).
+    space
+        Leave scans where they are (own); or write copies in a common space beside them, aligned
+        with the ICBM152 template by rotation and shift alone (MNI).
+    resolution
+        With --space MNI: the size of the voxels of the copies, from 0.5 to 8. Default: 2.
     force
         Use a folder that holds something else, or prepared scans that are not listed now. Never
         replaces a file that ndflow did not write, or one that was changed by hand since: delete
         such a file to have it made again.
     """
-    from ndflow.cli.studies import Run, carry_out_study, list_images, list_scans
+    from ndflow.cli.studies import carry_out, list_images, list_scans
     from ndflow.errors import InvalidValueError
     from ndflow.image.subject import ANY_CHANNEL
     from ndflow.options import Options, Preparing
@@ -271,8 +231,8 @@ def prepare(
         listing,
         Path(out).absolute(),
         Preparing(mask, tissues, no_bias_field, space, resolution),
-        Options(**chosen(None, expert, "read"), force=force),
-        jobs=jobs,
-        scheduler=scheduler,
+        Options(**expert_options(expert, "read"), force=force),
+        jobs=run.jobs,
+        scheduler=run.scheduler,
     )
-    return carry_out_study(study, listing, Run(not no_report, dry_run, verbosity))
+    return carry_out({"": study}, {"": listing}, run)
