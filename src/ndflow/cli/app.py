@@ -124,32 +124,21 @@ def _details(typed: Sequence[str]) -> str:
 
 def _usage_error(error: CycloptsError, typed: Sequence[str]) -> str:
     """Return what is wrong with the command line, on one line, and where to find help."""
-    text = " ".join(str(error).split())
-    if isinstance(error, MissingArgumentError) and "Did you mean" not in text:
-        text = _missing(error, text)
-    elif isinstance(error, UnusedCliTokensError):
-        text = f"Unexpected argument: {shlex.join(error.unused_tokens or ())}"
-    if not text.endswith("..."):  # of a list that is cut short
-        text = text.removesuffix(".")
     command = f"{typed[0]} " if typed and typed[0] in [*app] else ""
+    text = " ".join(str(error).split()).removeprefix(f'Command "{command.strip()}" parameter ')
+    text = text.replace("requires an argument", "is missing or has no value")
+    if isinstance(error, UnusedCliTokensError):
+        text = f"Unexpected argument: {shlex.join(error.unused_tokens or ())}"
     see = f"see ndflow {command}--help"
     if text.endswith("?"):
         return f"{text} {see.capitalize()}"
-    return f"{text}; {_order_hint(error, typed)}{see}"
-
-
-def _missing(error: MissingArgumentError, text: str) -> str:
-    """Return which argument is missing, or lacks its value."""
-    argument = error.argument
-    if argument is not None and error.keyword is None and not argument.tokens:
-        return f"{argument.name} is missing"
-    return text.removeprefix(f'Command "{" ".join(error.command_chain or ())}" parameter ')
+    return f"{text.rstrip('., ')}; {_order_hint(error, typed) if command else ''}{see}"
 
 
 def _order_hint(error: CycloptsError, typed: Sequence[str]) -> str:
     """Return a hint if an option that takes several values may have swallowed the arguments too."""
     argument = error.argument if isinstance(error, MissingArgumentError) else None
-    if argument is None or argument.name.startswith("-") or typed[0] not in [*app]:
+    if argument is None or argument.name.startswith("-"):
         return ""
     given = {word.partition("=")[0] for word in typed}
     known = app[typed[0]].assemble_argument_collection()

@@ -18,18 +18,13 @@ if TYPE_CHECKING:
 
 def print_error(message: str, details: str = "") -> None:
     """Print an error on one line, and details below it."""
-    _print(f"error: {_line(message)}")
+    print_line(f"error: {message}")
     if details:
         _print(details.rstrip())
 
 
-def print_warning(message: str) -> None:
-    """Print a warning on one line."""
-    _print(f"warning: {_line(message)}")
-
-
 def print_line(message: str) -> None:
-    """Print a message, to a terminal or a log."""
+    """Print a message on one line, to a terminal or a log."""
     _print(_line(message))
 
 

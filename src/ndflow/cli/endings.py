@@ -13,9 +13,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
@@ -27,7 +25,7 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
 from ndflow.study.checks import doubt_counts
-from ndflow.study.distances import NO_SITE, SiteDistances
+from ndflow.study.distances import SiteDistances
 from ndflow.study.finished import page_is_current, results_fingerprint
 from ndflow.study.plan import EVALUATION, EVALUATION_RECORD, FIGURES, REPORT, Study
 from ndflow.study.run import Summary
@@ -38,8 +36,8 @@ from ndflow.values import plural
 if TYPE_CHECKING:
     from ndflow.evaluation.save import Evaluation
 
-_NAMED = 3  # scans in the line about a doubt
-_WIDTH, _COLUMN = 80, 11
+_COLUMN = 11  # of the text of a line
+_SITES, _KINDS, _SCANS = 4, 3, 3  # at most that many are named in a line
 _GROUP = "run the same command with the level group, for all participants"
 
 # ── the report ────────────────────────────────────────────────────────────────────────────────────
@@ -91,28 +89,6 @@ def write_page(
     return PageOutcome(folder / REPORT, renewed=True)
 
 
-def page_of_evaluation(
-    runs: Sequence[str],
-    output: str | None,
-    progress: ProgressDisplay,
-    max_bytes: int,
-    *,
-    force: bool = False,
-) -> PageOutcome | None:
-    """Write the report of the run that an evaluation lies in; return None if it lies in none.
-
-    Parameters
-    ----------
-    runs : the folders of the studies that were compared.
-    output : that of the evaluation, if the user says.
-    progress, max_bytes, force : as for `write_page`.
-    """
-    for run in runs:
-        if output is None or os.path.realpath(Path(run) / EVALUATION) == os.path.realpath(output):
-            return write_page(Path(run), progress, max_bytes, force=force)
-    return None
-
-
 # ── the last lines ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -150,7 +126,7 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
         table = "none" if summary.table is None else shown_path(summary.table)
         lines = {
             "scans": _scans(summary, "prepared"),
-            "sites": _sites(summary, study),
+            "sites": _sites(study),
             "took": _took(summary),
             "flagged": flagged,
             "pictures": shown_path(study.folder / FIGURES) if summary.done else "none",
@@ -163,7 +139,7 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
     else:
         lines = {
             "scans": _scans(summary, "done", renewed=page.renewed),
-            "sites": _sites(summary, study),
+            "sites": _sites(study),
             "preset": _preset(summary, study),
             "balance": _balance(summary, study),
             "distance": _distance(summary.distances, summary.done),
@@ -226,15 +202,9 @@ def _scans(summary: Summary, done: str, *, renewed: bool = False) -> str:
     return f"{text}: nothing to do" if idle else text
 
 
-def _sites(summary: Summary, study: Study) -> str:
-    failed = {failure.scan for failure in summary.failures}
-    counts = Counter(scan.site or NO_SITE for scan in study.scans if scan.name not in failed)
-    if not counts:
-        return "none"
-    if set(counts) == {NO_SITE}:
-        return "not known"
-    names = [f"{site} {count}" for site, count in sorted(counts.items())]
-    return f"{len(counts)}: {_fitting(names, _WIDTH - _COLUMN - len(f'{len(counts)}: '))}"
+def _sites(study: Study) -> str:
+    names = [f"{site} {count}" for site, count in study.site_counts.items()]
+    return f"{len(names)}: {_some(names, _SITES)}" if names else "not known"
 
 
 def _preset(summary: Summary, study: Study) -> str:
@@ -252,17 +222,13 @@ def _balance(summary: Summary, study: Study) -> str | None:
         return None
     begin = f"{', '.join(study.options.balance)}; effective scans "
     names = [f"{site} {own.effective:.1f}" for site, own in summary.balance.items()]
-    return begin + _fitting(names, _WIDTH - _COLUMN - len(begin))
+    return begin + _some(names, _SITES)
 
 
-def _fitting(names: Sequence[str], width: int, kind: str = "") -> str:
-    """Return names in a line, as many as fit, and how many more there are of this kind."""
-    for count in range(len(names), 0, -1):
-        more = f" and {len(names) - count} more{kind}" if count < len(names) else ""
-        text = ", ".join(names[:count]) + more
-        if len(text) <= width:
-            return text
-    return text
+def _some(names: Sequence[str], most: int, kind: str = "") -> str:
+    """Return the first of some names in a line, and how many more there are of this kind."""
+    more = f" and {len(names) - most} more{kind}" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _distance(distances: SiteDistances | None, scans: int) -> str:
@@ -281,9 +247,8 @@ def _flagged(summary: Summary, page: PageOutcome) -> str:
         return f"{study}{end}" if study else "none"
     begin = f"{study}; " if study else ""
     begin += f"{len(summary.doubts_of)} of {summary.done}: "
-    width = _WIDTH - _COLUMN - len(begin) - len(end)
     kinds = [f"{kind} {len(names)}" for kind, names, _ in counts]
-    return begin + _fitting(kinds, width, " kinds of doubt") + end
+    return begin + _some(kinds, _KINDS, " kinds of doubt") + end
 
 
 def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
@@ -315,7 +280,5 @@ def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
 def _warn_of_doubts(summary: Summary, verbosity: Verbosity) -> None:
     """Print one line for each kind of doubt, however many scans it is about."""
     for kind, names, hint in doubt_counts(summary.doubts_of):
-        more = len(names) - _NAMED
-        listed = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
         count = f"{len(names)} of {plural(summary.done, 'scan')}"
-        verbosity.warn(f"{kind}: {count} ({listed}): {hint}")
+        verbosity.warn(f"{kind}: {count} ({_some(names, _SCANS)}): {hint}")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from cyclopts import Group, Parameter
 
-from ndflow.cli.console import print_error, print_line, print_result, print_warning
+from ndflow.cli.console import print_error, print_line, print_result
 from ndflow.options import (
     Options,
     PresetName,
@@ -155,7 +155,7 @@ class Verbosity:
     def warn(self, message: str) -> None:
         """Print a warning, unless nothing is to be printed."""
         if not self.quiet:
-            print_warning(message)
+            print_line(f"warning: {message}")
 
     def error(self, message: str, traceback: str) -> None:
         """Print an error, with its traceback if that is wanted."""

@@ -15,6 +15,7 @@ from ndflow.cli.options import Verbosity
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import remove_abandoned
+from ndflow.files.model_files import is_model
 from ndflow.files.outputs import make_folder, refuse_given_twice, sidecar_of
 from ndflow.image.mask import to_be_found
 from ndflow.image.subject import CHANNEL, Subject, TissueMaps
@@ -157,12 +158,11 @@ def run_scans(
     stage: str,
     function: Callable[..., Any],
     tasks: Sequence[Task],
-    *,
     verbosity: Verbosity,
+    *,
     jobs: int = 1,
     folder: Path | None = None,
     files: Sequence[Path] = (),
-    what: str = "image",
 ) -> tuple[int, list[Outcome]]:
     """Run a function on each scan, and print on one line what was written.
 
@@ -173,8 +173,7 @@ def run_scans(
         doubts about the scan.
     verbosity : how much to print.
     folder : the folder for the results and the list of failures; created if it does not exist.
-    files : where results go; those of a single scan may have several channels.
-    what : what they are, in words; images have sidecars.
+    files : where results go, images or mixtures; a single scan may have several channels.
 
     Returns
     -------
@@ -210,12 +209,13 @@ def run_scans(
     done = [outcome.failure is None for outcome in outcomes]
     done = done * len(files) if len(done) == 1 else done
     written = [file for file, fine in zip(files, done, strict=False) if fine]
+    images = not any(map(is_model, written))
     if len(written) == 1:
-        beside = f" and its sidecar {sidecar_of(written[0]).name}" if what == "image" else ""
+        beside = f" and its sidecar {sidecar_of(written[0]).name}" if images else ""
         verbosity.say(f"wrote {written[0]}{beside}")
     elif written:
-        beside = " and their sidecars" if what == "image" else ""
-        verbosity.say(f"wrote {plural(len(written), what)}{beside} to {folder}")
+        what = plural(len(written), "image" if images else "mixture")
+        verbosity.say(f"wrote {what}{' and their sidecars' if images else ''} to {folder}")
     return (0 if not failures else 1 if len(failures) < len(tasks) else 2), outcomes
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from ndflow._version import __version__
-from ndflow.cli.options import Jobs, Verbosity, VerbosityOptions
+from ndflow._version import __version__, versions
+from ndflow.cli import options as shared
 from ndflow.errors import InvalidValueError
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def demo(
     /,
     *,
     raw: bool = False,
-    jobs: Jobs = -1,
-    verbosity: VerbosityOptions = Verbosity(),
+    jobs: shared.Jobs = -1,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Simulate a small study of three scanners, normalise it and show the results in a report.
 
@@ -106,7 +106,7 @@ _FIT = 0.02  # of the voxels
 _MAP, _INVERSE = 0.1, 1e-4  # standard deviations
 
 
-def doctor(*, verbosity: VerbosityOptions = Verbosity()) -> int:
+def doctor(*, verbosity: shared.VerbosityOptions = shared.Verbosity()) -> int:
     """Show what is installed, and test that ndflow works here.
 
     The self-test takes about a second. It names no users, hosts or folders, so it
@@ -118,9 +118,9 @@ def doctor(*, verbosity: VerbosityOptions = Verbosity()) -> int:
 
     from ndflow.cli.console import print_error
 
-    for line in _installed():
-        verbosity.say(line)
     try:
+        for line in _installed():
+            verbosity.say(line)
         for name, (error, most) in _self_test().items():
             if not error <= most:
                 print_error(f"self-test: {name}: error {error:.2g}, more than {most:g}")
@@ -134,36 +134,20 @@ def doctor(*, verbosity: VerbosityOptions = Verbosity()) -> int:
 
 def _installed() -> Iterator[str]:
     """Yield the versions of what ndflow needs, and which extras are installed."""
-    from importlib.metadata import PackageNotFoundError, requires
+    from importlib.metadata import requires
 
     yield f"ndflow {__version__}, Python {platform.python_version()}, {platform.platform()}"
-    try:
-        needed = requires("ndflow") or []
-    except PackageNotFoundError:
-        yield "ndflow runs from its source, without metadata: its dependencies are not known"
-        return
-    by_extra: dict[str, list[str]] = {}
-    for one in needed:
-        of_extra = _EXTRA.search(one)
-        if name := _NAME.match(one):
-            by_extra.setdefault(of_extra[1] if of_extra else "", []).append(name[0])
-    yield f"needs     {', '.join(f'{name} {_version(name)}' for name in by_extra.pop('', []))}"
-    for extra in _EXTRAS:
-        known = {name: _version(name) for name in by_extra.get(extra, [])}
-        missing = [name for name, found in known.items() if found == "missing"]
-        if missing:
-            yield f"[{extra}] lacks {', '.join(missing)}; pip install 'ndflow[{extra}]'"
+    by_extra: dict[str, list[str]] = {extra: [] for extra in ("", *_EXTRAS)}
+    for one in requires("ndflow") or []:
+        name, condition = _NAME.match(one), _EXTRA.search(one)
+        by_extra.get(condition[1] if condition else "", []).append(name[0] if name else one)
+    for extra, names in by_extra.items():
+        label, package = (f"[{extra}]", f"'ndflow[{extra}]'") if extra else ("needs    ", "ndflow")
+        found = versions(*names)
+        if missing := [name for name in names if name not in found]:
+            yield f"{label} lacks {', '.join(missing)}; pip install {package}"
         else:
-            yield f"[{extra}] {', '.join(f'{name} {found}' for name, found in known.items())}"
-
-
-def _version(name: str) -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "missing"
+            yield f"{label} {', '.join(f'{name} {found[name]}' for name in names)}"
 
 
 def _self_test() -> dict[str, tuple[float, float]]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import (
-    OUTPUT,
-    Jobs,
-    NoReport,
-    ReadSetting,
-    Verbosity,
-    VerbosityOptions,
-)
+from ndflow.cli import options as shared
+from ndflow.cli.options import OUTPUT
 from ndflow.options import Options, expert_options
 
 
@@ -27,10 +23,10 @@ def evaluate(
     trees: Annotated[int, Parameter(metavar="N")] = 200,
     seed: Annotated[int, Parameter(metavar="N")] = 0,
     force: Annotated[bool, Parameter(group=OUTPUT)] = False,
-    expert: ReadSetting = (),
-    jobs: Jobs = 1,
-    no_report: NoReport = False,
-    verbosity: VerbosityOptions = Verbosity(),
+    expert: shared.ReadSetting = (),
+    jobs: shared.Jobs = 1,
+    no_report: shared.NoReport = False,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Compare finished runs: how similar scans and sites have become, and at what cost.
 
@@ -63,9 +59,10 @@ def evaluate(
         Replace results of ndflow that exist already, never other files.
     """
     from ndflow.cli.console import ProgressDisplay
-    from ndflow.cli.endings import page_of_evaluation, print_evaluation
+    from ndflow.cli.endings import print_evaluation, write_page
     from ndflow.cli.scans import command_line
     from ndflow.evaluation.save import evaluate as run_evaluation
+    from ndflow.study.plan import EVALUATION
 
     max_bytes = Options(**expert_options(expert, "read")).max_bytes
     with ProgressDisplay(verbosity) as progress:
@@ -83,8 +80,11 @@ def evaluate(
             command=command_line(),
         )
         page = None
-        if not no_report:
-            page = page_of_evaluation(runs, output, progress, max_bytes, force=force)
+        for run in () if no_report else runs:
+            if output is None or os.path.realpath(Path(run) / EVALUATION) == os.path.realpath(
+                output
+            ):
+                page = write_page(Path(run), progress, max_bytes, force=force)
     failed = False
     for one in evaluation.values() if isinstance(evaluation, dict) else (evaluation,):
         print_evaluation(one, verbosity, page)
@@ -103,8 +103,8 @@ def report(
     sample: Annotated[int, Parameter(metavar="N")] = 20,
     viewer: Annotated[int, Parameter(metavar="N")] = 9,
     force: bool = False,
-    expert: ReadSetting = (),
-    verbosity: VerbosityOptions = Verbosity(),
+    expert: shared.ReadSetting = (),
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Regenerate the report of a finished study or preparation, OUT/report.html.
 
@@ -151,8 +151,8 @@ def verify(
     out: Annotated[str, Parameter(metavar="OUT")],
     /,
     *,
-    jobs: Jobs = 1,
-    verbosity: VerbosityOptions = Verbosity(),
+    jobs: shared.Jobs = 1,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Check that all files that a study read and wrote are still as they were.
 

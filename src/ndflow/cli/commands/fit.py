@@ -6,36 +6,23 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import (
-    INPUT,
-    MATCHING,
-    Excludes,
-    FitOptions,
-    Images,
-    Jobs,
-    Joint,
-    Masks,
-    Output,
-    TissueMapFiles,
-    Verbosity,
-    VerbosityOptions,
-    chosen,
-)
+from ndflow.cli import options as shared
+from ndflow.cli.options import INPUT, MATCHING
 from ndflow.options import MethodName, Options
 
 
 def fit(
-    images: Images,
+    images: shared.Images,
     /,
     *,
-    output: Output,
-    mask: Masks = (),
-    exclude: Excludes = (),
-    tissue_maps: TissueMapFiles = (),
-    joint: Joint = False,
-    options: FitOptions = None,
-    jobs: Jobs = 1,
-    verbosity: VerbosityOptions = Verbosity(),
+    output: shared.Output,
+    mask: shared.Masks = (),
+    exclude: shared.Excludes = (),
+    tissue_maps: shared.TissueMapFiles = (),
+    joint: shared.Joint = False,
+    options: shared.FitOptions = None,
+    jobs: shared.Jobs = 1,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Estimate the densities of scans, as Gaussian mixtures.
 
@@ -68,7 +55,7 @@ def fit(
     from ndflow.study.tasks import Task
     from ndflow.subject.fit import check_fit, fit_to_file
 
-    settings = Options(**chosen(options, "fit", "read"))
+    settings = Options(**shared.chosen(options, "fit", "read"))
     subjects = typed_subjects(
         images, mask=mask, exclude=exclude, tissue_maps=tissue_maps, joint=joint
     )
@@ -77,21 +64,12 @@ def fit(
     # All channels of a subject go to one file.
     paths = [subject.path for subject in subjects]
     folder, files = outputs_for(paths, output, lambda image: f"{stem(image)}.json")
-    shared = {"joint": joint, "force": settings.force, "options": settings}
+    same = {"joint": joint, "force": settings.force, "options": settings}
     tasks = [
-        Task(subject.path, {"subject": subject, "output": file, **shared})
+        Task(subject.path, {"subject": subject, "output": file, **same})
         for subject, file in zip(subjects, files, strict=True)
     ]
-    code, _ = run_scans(
-        "fit",
-        fit_to_file,
-        tasks,
-        verbosity=verbosity,
-        jobs=jobs,
-        folder=folder,
-        files=files,
-        what="mixture",
-    )
+    code, _ = run_scans("fit", fit_to_file, tasks, verbosity, jobs=jobs, folder=folder, files=files)
     return code
 
 
@@ -99,19 +77,19 @@ def reference(
     sources: Annotated[tuple[str, ...], Parameter(metavar="MODEL_OR_IMAGE...")],
     /,
     *,
-    output: Output,
-    mask: Masks = (),
-    exclude: Excludes = (),
-    tissue_maps: TissueMapFiles = (),
+    output: shared.Output,
+    mask: shared.Masks = (),
+    exclude: shared.Excludes = (),
+    tissue_maps: shared.TissueMapFiles = (),
     weights: Annotated[
         tuple[float, ...], Parameter(metavar="W...", consume_multiple=1, group=INPUT)
     ] = (),
-    joint: Joint = False,
+    joint: shared.Joint = False,
     channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
     method: Annotated[MethodName, Parameter(metavar="CHOICE", group=MATCHING)] = Options.method,
-    options: FitOptions = None,
-    jobs: Jobs = 1,
-    verbosity: VerbosityOptions = Verbosity(),
+    options: shared.FitOptions = None,
+    jobs: shared.Jobs = 1,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Average the densities of scans into a reference, to which others can be normalised.
 
@@ -152,12 +130,8 @@ def reference(
     from ndflow.subject.reference import lacking_tissues, read_source, write_reference
     from ndflow.values import listed, plural
 
-    if weights and len(weights) != len(sources):
-        raise InvalidValueError(
-            f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
-        )
     refuse_given_twice(sources)
-    typed = chosen(options, "average", "fit", "match", "read")
+    typed = shared.chosen(options, "average", "fit", "match", "read")
     settings = Options(method=method, **typed)
     method_of(settings)
     if word := next(filter(channel_file, sources), None):
@@ -177,7 +151,7 @@ def reference(
     ]
     check_model(output, sources, force=settings.force)
     tasks = [Task(scan.path, {"subject": scan, "options": settings}) for scan in scans]
-    code, outcomes = run_scans("fit", read_source, tasks, verbosity=verbosity, jobs=jobs)
+    code, outcomes = run_scans("fit", read_source, tasks, verbosity, jobs=jobs)
     if code:
         print_error(f"{output}: no reference was written, because some of its scans failed")
         return 2

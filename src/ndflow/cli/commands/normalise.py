@@ -6,40 +6,25 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import (
-    INPUT,
-    MATCHING,
-    ApplyOptions,
-    Excludes,
-    Images,
-    Jobs,
-    Joint,
-    Masks,
-    MatchOptions,
-    Output,
-    Preset,
-    TissueMapFiles,
-    Verbosity,
-    VerbosityOptions,
-    chosen,
-)
+from ndflow.cli import options as shared
+from ndflow.cli.options import INPUT, MATCHING
 
 
 def normalise(
-    images: Images,
+    images: shared.Images,
     /,
     *,
     to: Annotated[str, Parameter(metavar="TARGET", group=MATCHING)],
     to_mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain", group=MATCHING)] = None,
-    mask: Masks = (),
-    exclude: Excludes = (),
-    tissue_maps: TissueMapFiles = (),
-    joint: Joint = False,
-    preset: Preset = "auto",
-    output: Output,
-    options: MatchOptions = None,
-    jobs: Jobs = 1,
-    verbosity: VerbosityOptions = Verbosity(),
+    mask: shared.Masks = (),
+    exclude: shared.Excludes = (),
+    tissue_maps: shared.TissueMapFiles = (),
+    joint: shared.Joint = False,
+    preset: shared.Preset = "auto",
+    output: shared.Output,
+    options: shared.MatchOptions = None,
+    jobs: shared.Jobs = 1,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Normalise scans to a reference, or to another scan.
 
@@ -83,7 +68,7 @@ def normalise(
     from ndflow.subject.normalise import find_matches, normalise_subject, outputs_of
     from ndflow.subject.presets import Choices
 
-    choices = Choices(preset, chosen(options, "match", "fit", "write", "read"))
+    choices = Choices(preset, shared.chosen(options, "match", "fit", "write", "read"))
     subjects = typed_subjects(
         images, mask=mask, exclude=exclude, tissue_maps=tissue_maps, joint=joint
     )
@@ -101,13 +86,7 @@ def normalise(
         for one, own in zip(matches, files, strict=True)
     ]
     code, _ = run_scans(
-        "normalise",
-        normalise_subject,
-        tasks,
-        verbosity=verbosity,
-        jobs=jobs,
-        folder=folder,
-        files=outputs,
+        "normalise", normalise_subject, tasks, verbosity, jobs=jobs, folder=folder, files=outputs
     )
     return code
 
@@ -120,9 +99,9 @@ def apply(
     inverse: Annotated[bool, Parameter(group=INPUT)] = False,
     other_image: Annotated[bool, Parameter(group=INPUT)] = False,
     mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain", group=INPUT)] = None,
-    output: Output,
-    options: ApplyOptions = None,
-    verbosity: VerbosityOptions = Verbosity(),
+    output: shared.Output,
+    options: shared.ApplyOptions = None,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Apply a saved intensity map to an image, or undo it.
 
@@ -171,15 +150,9 @@ def apply(
         "inverse": inverse,
         "other_image": other_image,
         "outputs": files,
-        "options": Options(**chosen(options, "write", "read")),
+        "options": Options(**shared.chosen(options, "write", "read")),
         "command": command_line(),
     }
-    code, _ = run_scans(
-        "apply",
-        apply_map,
-        [Task(subject.path, arguments)],
-        verbosity=verbosity,
-        folder=folder,
-        files=[*files.values()],
-    )
+    tasks, outputs = [Task(subject.path, arguments)], [*files.values()]
+    code, _ = run_scans("apply", apply_map, tasks, verbosity, folder=folder, files=outputs)
     return code

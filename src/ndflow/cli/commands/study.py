@@ -7,20 +7,8 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import (
-    FLAT,
-    INPUT,
-    OUTPUT,
-    PREPARATION,
-    FindTissues,
-    Joint,
-    Names,
-    NoBiasField,
-    Pattern,
-    ReadSetting,
-    RunOptions,
-    StudyOptions,
-)
+from ndflow.cli import options as shared
+from ndflow.cli.options import INPUT, OUTPUT, PREPARATION
 from ndflow.options import NoMask, Space, expert_options
 
 Labels = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1, group=INPUT)]
@@ -31,10 +19,10 @@ def cohort(
     out: Annotated[str, Parameter(metavar="OUT")],
     /,
     *,
-    pattern: Pattern = None,
-    channels: Names = (),
-    joint: Joint = False,
-    study: Annotated[StudyOptions, FLAT] = StudyOptions(),
+    pattern: shared.Pattern = None,
+    channels: shared.Names = (),
+    joint: shared.Joint = False,
+    study: Annotated[shared.StudyOptions, shared.FLAT] = shared.StudyOptions(),
 ) -> int:
     """Normalise all scans of a study to a reference, made from them or given.
 
@@ -78,8 +66,8 @@ def bids(
     *,
     participant_label: Labels = (),
     session_label: Labels = (),
-    suffix: Names = ("T1w",),
-    joint: Joint = False,
+    suffix: shared.Names = ("T1w",),
+    joint: shared.Joint = False,
     bids_filter_file: Annotated[str | None, Parameter(metavar="FILE", group=INPUT)] = None,
     derivatives: Annotated[
         tuple[str, ...],
@@ -91,7 +79,7 @@ def bids(
         ),
     ] = (),
     site_column: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
-    study: Annotated[StudyOptions, FLAT] = StudyOptions(),
+    study: Annotated[shared.StudyOptions, shared.FLAT] = shared.StudyOptions(),
 ) -> int:
     """Normalise all scans of a BIDS dataset to a reference, as a BIDS App.
 
@@ -142,13 +130,7 @@ def bids(
     folders = named_derivatives(derivatives)
     asked = asked_of(study, partial=level == "participant", derivatives=folders)
     dataset = Dataset(
-        bids_dir,
-        suffix,
-        participant_label,
-        session_label,
-        bids_filter_file,
-        site_column,
-        folders,
+        bids_dir, suffix, participant_label, session_label, bids_filter_file, site_column, folders
     )
     needed = asked.unmasked is None and asked.preparing is None
     listings = read_dataset(dataset, joint=joint, masks_needed=needed)
@@ -160,19 +142,19 @@ def prepare(
     sources: Annotated[tuple[str, ...], Parameter(metavar="TABLE OUT|IMAGE...")],
     /,
     *,
-    pattern: Pattern = None,
+    pattern: shared.Pattern = None,
     channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
     mask: Annotated[NoMask, Parameter(group=INPUT)] = "brain",
-    tissues: FindTissues = "given",
-    no_bias_field: NoBiasField = False,
+    tissues: shared.FindTissues = "given",
+    no_bias_field: shared.NoBiasField = False,
     space: Annotated[Space, Parameter(group=PREPARATION)] = "own",
     resolution: Annotated[float | None, Parameter(metavar="MM", group=PREPARATION)] = None,
     output: Annotated[
         str | None, Parameter(name=("--output", "-o"), metavar="OUT", group=OUTPUT)
     ] = None,
     force: Annotated[bool, Parameter(group=OUTPUT)] = False,
-    expert: ReadSetting = (),
-    run: Annotated[RunOptions, FLAT] = RunOptions(),
+    expert: shared.ReadSetting = (),
+    run: Annotated[shared.RunOptions, shared.FLAT] = shared.RunOptions(),
 ) -> int:
     """Prepare raw scans for a study: brain masks, bias fields and tissue maps.
 
