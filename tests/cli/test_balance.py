@@ -95,7 +95,7 @@ def test_a_second_run_has_nothing_to_do_and_another_balance_has(
     assert ran.out.count(" keep ") == 12
     line = r"^balance    age, sex; effective scans Aachen \d\.\d, Bonn \d\.\d$"
     assert re.search(line, run(*words, "sex").out, re.MULTILINE)
-    assert run(*words, "--dry-run").out.count(" write ") == 12
+    assert run(*words, "--dry-run", "--force").out.count(" write ") == 12
 
 
 def test_python_does_the_same(listed: SiteStudy, balanced: Path) -> None:

@@ -98,7 +98,12 @@ def test_each_of_several_suffixes_is_a_study_of_its_own(
             assert found[name] == (expected / name).read_bytes()
         assert ndflow.load(out / suffix / "reference.json").channel_names == (suffix,)
     shared = ("reference.json", *(f"reference_{site}.json" for site in "AB"))
-    assert sorted(path.name for path in out.iterdir()) == ["FLAIR", "T1w", *shared]
+    assert sorted(path.name for path in out.iterdir()) == [
+        "FLAIR",
+        "T1w",
+        "provenance.json",
+        *shared,
+    ]
     assert ndflow.load(out / "reference.json").keys() == {"T1w", "FLAIR"}
     before = contents(out)
     assert run("bids", dataset, out, "group", *words) == (0, "", "")
@@ -121,7 +126,7 @@ def test_the_exit_code_of_several_studies_is_that_of_all(
     [
         (("--suffix", "T1w", "T2w"), "no scans sub-…_T2w"),
         (("--suffix", "T1w", "T1w"), "the same twice"),
-        (("--suffix", "T1w", "FLAIR", "--reference", "r.json"), "--reference is of one contrast"),
+        (("--suffix", "T1w", "FLAIR", "--reference", "builtin:T1w"), "made of T1w images"),
         (("--suffix", "T1w", "../x"), "suffix must be letters and digits"),
     ],
 )
@@ -138,7 +143,7 @@ def test_several_suffixes_do_not_go_into_the_folder_of_one(
 ) -> None:
     before = contents(done)
     ran = run("bids", dataset, done, "group", "--suffix", "T1w", "FLAIR")
-    assert (ran.code, f"{done}: holds a dataset" in ran.err) == (2, True)
+    assert (ran.code, f"{done}: holds a study" in ran.err) == (2, True)
     assert contents(done) == before
 
 

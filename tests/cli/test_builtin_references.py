@@ -93,7 +93,7 @@ def test_a_study_is_brought_to_it_and_can_be_verified(run: Run, tmp_path: Path) 
     ran = run(
         "cohort", study.table("all"), tmp_path / "t2", "--channels", "T2w", "--reference", NAME
     )
-    assert f"{NAME}: a reference of T1w, but the images show T2w" in ran.errors[0]
+    assert f"{NAME}: made of T1w images, but these are T2w" in ran.errors[0]
 
 
 def test_it_is_what_the_script_builds(cohort_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -167,7 +167,7 @@ def test_an_unchanged_study_has_nothing_to_do_and_starts_no_workers(
     with monkeypatch.context() as patch:
         patch.setattr("ndflow.study.workers.run_in_workers", refuse)
         # However slow the machine is:
-        patch.setattr("ndflow.study.scan_pass._ALONE", float("inf"))
+        patch.setattr("ndflow.study.steps._ALONE", float("inf"))
         ran = run("cohort", table, out, "-j", 2)
     assert lines_of(ran)["scans"] == (
         "9 done (9 kept from an earlier run), 0 failed: nothing to do"

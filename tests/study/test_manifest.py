@@ -139,6 +139,13 @@ def test_other_settings_need_force_and_it_says_what_would_be_replaced(place: Pat
     assert verify(place / "out").findings == ()
 
 
+def test_another_mask_needs_force(place: Path) -> None:
+    asked = Asked(unmasked=AUTO)
+    study = assemble(read_table(place / "all.tsv"), place / "out", asked)
+    with pytest.raises(FileError, match="mask nonzero, now auto"):
+        check_study(study)
+
+
 def test_a_run_that_was_stopped_may_be_continued_with_other_settings(place: Path) -> None:
     edit(place / "out" / PROVENANCE, finished=False)
     assert run_study(planned(place, dtype="float64"), Silent()).done == 6

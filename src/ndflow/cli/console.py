@@ -60,6 +60,7 @@ _UNITS = {
     "shuffle sites": "shuffle",
     "figures": "figure",
     "page": "",
+    "verify": "record",
 }
 _INTERVAL = 30.0  # seconds between two lines where there is no terminal
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -266,15 +267,17 @@ def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
     if page.path and summary.done < 2:  # nothing to compare with
         return "open the report in a browser"
     evaluate = shlex.join(["ndflow", "evaluate", folder])
-    path = study.folder / EVALUATION / EVALUATION_RECORD
+    several, place = len(study.channels) > 1, study.folder / EVALUATION
+    path = (place / study.channels[0] if several else place) / EVALUATION_RECORD
     if not path.exists():
         return evaluate
     known: list[str] = []
     with suppress(FileError):  # one that was not finished
         known = [*EvaluationRecord.read(path).results.values()]
-    if results_fingerprint(study) not in known:  # an evaluation of other results
+    first = replace(study, scans=[scan.alone(study.channels[0]) for scan in study.scans])
+    if results_fingerprint(first) not in known:  # an evaluation of other results
         return f"{evaluate} --force"
-    return "open the report in a browser" if page.path else f"see {study.folder / EVALUATION}"
+    return "open the report in a browser" if page.path else f"see {place}"
 
 
 def _warn_of_doubts(summary: Summary, verbosity: Verbosity) -> None:

@@ -75,12 +75,14 @@ def check_place(study: Study, steps: Sequence[Step]) -> None:
         if source is not None and os.path.realpath(source) in map(os.path.realpath, tops):
             raise FileError(source, "lies where the study writes a file of that name", _ELSEWHERE)
     ours = {PROVENANCE, *before.outputs} if before is not None else set()
+    begun = before is not None or study.dataset  # so that records may be those of a killed run
     foreign = [p for p in tops if p.name not in ours and not study.partial and os.path.lexists(p)]
     for scan in study.scans:
         for step in steps:
             records = step.records(scan)
             names = {one: one.relative_to(folder).as_posix() for one in records if one.is_file()}
-            foreign += [p for p, name in names.items() if name not in ours and kind_in(p) is None]
+            others = [path for path, name in names.items() if name not in ours]
+            foreign += [path for path in others if not begun or kind_in(path) is None]
             if not names:
                 foreign += [path for path in step.outputs(scan) if os.path.lexists(path)]
     for path in foreign:
@@ -162,6 +164,8 @@ def changed_settings(study: Study, before: StudyRecord) -> str:
     """Return which settings of a finished study differ from these, in words."""
     now = {**study.settings, "reference": study.given}
     was = {**before.settings, "reference": before.reference}
+    if before.mask is not None and study.unmasked is not None:
+        now["mask"], was["mask"] = study.unmasked, before.mask
     if study.preset is not None and study.choices is not None and before.preset is not None:
         # What a preset decides may change with the scans; what the user chose may not.
         chosen = {*study.choices.options, *before.preset.chosen, "reference"}
@@ -376,13 +380,10 @@ def _check_record(
 ) -> tuple[set[str], list[Finding]]:
     """Hash again all that a record lists."""
     try:
-        kind, payload, _ = read_model(record)
+        payload = read_model(record).payload
     except FileError as error:
         return {str(record.absolute())}, [_broken(record, error)]
     written = [FileHash(str(path), sha256) for path, sha256 in outputs_in(record).items() if sha256]
-    listed = payload.get("sha256") if kind == "evaluation" else None
-    for name, sha256 in (listed or {}).items():
-        written.append(FileHash(str(record.absolute().with_name(name)), sha256))
     found = [*_compared(written, "not what ndflow wrote")]
     seen = {str(record.absolute()), *(file.file for file in written)}
     given = payload.get("inputs") or {}

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ndflow.files.outputs import safe_name
+from ndflow.image.mask import to_be_found
 from ndflow.image.subject import ANY_CHANNEL, Subject, count_by_site
 from ndflow.methods.base import Method, method_of
 from ndflow.methods.modes import MODES, Mode
@@ -108,6 +109,13 @@ class Study:
             return asdict(self.preparing)
         chosen = self.options.of("average", "fit", "match", "write")
         return {name: part for name, part in chosen.items() if name != "force"}
+
+    @property
+    def unmasked(self) -> str | None:
+        """The mask of scans that came without one; None where all have one."""
+        masks = (scan.mask for scan in self.scans)
+        found = (mask or "nonzero" for mask in masks if mask is None or to_be_found(mask))
+        return next(found, None)
 
     @property
     def channels(self) -> tuple[str, ...]:

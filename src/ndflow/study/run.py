@@ -265,7 +265,9 @@ class _Run:
         if study.partial and study.preparing is None:
             return
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            self._record(study, dict.fromkeys(top_files(study), ""), finished=False)
+            known = {} if self._before is None else self._before.outputs
+            outputs = {name: known.get(name, "") for name in top_files(study)}
+            self._record(study, outputs, finished=False)
             if study.preparing is None:
                 write_study_scans(folder / SCANS, study.scans)
 
@@ -369,7 +371,7 @@ class _Run:
         if outcome["finished"] and not study.partial:
             remove_stale(folder, {name for name in known if name not in outputs})
         there = {n: known[n] for n in known if "/" not in n and (folder / n).exists()}
-        outputs = {**there, **outputs}  # there is the report, or what somebody has changed
+        outputs = {**outputs, **there, **outputs}  # there is the report, or what was changed
         preparing = study.preparing is not None
         packages = PACKAGES if preparing else ()
         found = {"deepbet": deepbet_version()} if any(s.finds_brain for s in study.scans) else {}
@@ -382,6 +384,7 @@ class _Run:
                 "command": tuple(self.command),
                 "versions": versions(*packages) | found,
                 "reference": study.given,
+                "mask": None if preparing else study.unmasked,
                 "outputs": dict(outputs),
                 "channels": () if preparing else study.channels,
                 "scans": len(study.scans),

@@ -227,7 +227,10 @@ def refuse_changed(step: Step, scan: Subject) -> None:
                 read = contents(hashes(step.files(scan)))
                 given = {sha256 for part in read.values() for sha256 in part}
             if sha256_of(path) not in given:
-                hint = "to keep it, copy it elsewhere; --force replaces it"
+                hint = (
+                    "to keep it, copy it elsewhere; a mask can then be named in the table; "
+                    "--force replaces it"
+                )
                 raise FileError(path, "changed since ndflow wrote it", hint)
 
 

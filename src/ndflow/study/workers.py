@@ -102,7 +102,7 @@ def run_in_workers(
                     yield index, future.result()
                 except workers.lost:
                     suspects.append(index)
-        for index in suspects:
+        for index in sorted(suspects):
             yield index, _alone(workers, function, tasks[index], killed)
     except BaseException as error:  # we are asked to stop, or somebody has closed this generator
         workers.end(kill=True)

@@ -260,6 +260,7 @@ class StudyRecord(FileRecord):
     command : what the user typed.
     versions : of ndflow and what it depends on.
     reference : the reference that was given, if any.
+    mask : of scans without one, where there are any.
     inputs : the files that belong to no single scan and were read: references that were given.
     outputs : the files at the top of the folder, see `ndflow.files.manifest`; those that a run has
         only begun to write have no hash yet.
@@ -277,6 +278,7 @@ class StudyRecord(FileRecord):
     command: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     reference: str | None = None
+    mask: str | None = None
     inputs: tuple[FileHash, ...] = ()
     outputs: dict[str, str] = field(default_factory=dict)
     channels: tuple[str, ...] = ()
@@ -319,7 +321,8 @@ class EvaluationRecord(FileRecord):
     Attributes
     ----------
     results : the fingerprint of the results of each study, by its name.
-    files, sha256 : what was written, and the hashes of these files.
+    outputs : the files that were written, see `ndflow.files.manifest`; those that have only begun
+        to be written have no hash yet.
     command, settings : what the user typed and chose.
     runs : the folder of each study.
     conditions, scans, failed, notes : what the comparison was about, and what was left out.
@@ -328,8 +331,7 @@ class EvaluationRecord(FileRecord):
     kind: ClassVar[str] = "evaluation"
 
     results: dict[str, str] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
-    sha256: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     settings: dict[str, JSON] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)

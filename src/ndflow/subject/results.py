@@ -163,7 +163,7 @@ def check_result(output: AnyPath, given: Sequence[str], *, options: Options) -> 
     """
     check_output(output, dtype=options.dtype, force=options.force, inputs=given)
     foreign = not_ours(sidecar_of(output), [Path(name) for name in files_of(output)])
-    if foreign and foreign[0].stat().st_size:
+    if foreign and foreign[0].exists() and foreign[0].stat().st_size:
         cause = "exists, and was not written by ndflow"
         raise FileError(foreign[0], cause, "choose another name for the output, or move it")
     try:

@@ -100,6 +100,16 @@ def test_refused(run: Run, table: Path, tmp_path: Path, words: tuple[str, ...], 
     assert not (tmp_path / "out").exists()
 
 
+def test_each_channel_is_prepared_in_a_study_of_its_own(
+    run: Run, table: Path, tmp_path: Path
+) -> None:
+    how = ("--prepare", "--mask", "nonzero", "--no-bias-field", "--tissues", "none")
+    ran = run("cohort", table, tmp_path / "out", "--channels", *NAMES, *how)
+    assert ran.code == 0, ran.err
+    for name in NAMES:
+        assert len(read_tsv(tmp_path / "out" / name / "prepared" / "study.tsv")) == len(GAINS)
+
+
 def test_rows_that_lack_a_channel_are_refused(run: Run, table: Path, tmp_path: Path) -> None:
     for cell, said in (
         ("n/a", "row 4 names no FLAIR"),
@@ -134,6 +144,8 @@ def test_the_page_leads_to_that_of_each_channel(
     for name in NAMES:
         assert f'href="{name}/report.html"' in page
         assert f"<h1>{name}</h1>" in (out / name / "report.html").read_text()
+    for more in (("--no-report",), ()):  # it is known to be ours
+        assert run("cohort", table, out, "--channels", *NAMES, *more).code == 0
     ran = run("report", out)
     assert ran.code == 2
     assert "holds a study of each channel: T1w, FLAIR" in ran.errors[0]

@@ -13,17 +13,18 @@ import pytest
 from phantoms import head, save
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.study.bids_derivative import derivative_path, source_uris, write_dataset_files
-from ndflow.study.bids_query import BidsImage, find_scans
+from ndflow.image.subject import Output, Subject
+from ndflow.study.bids_derivative import BidsNames, write_dataset_files
+from ndflow.study.bids_query import find_scans
 
 VALIDATOR = Path(sys.executable).with_name("bids-validator-deno")
 RAW = {"Name": "Three hospitals", "BIDSVersion": "1.8.0", "DatasetDOI": "doi:10.1/x"}
 
 
-def scan(relative: str) -> BidsImage:
-    *pairs, suffix = Path(relative).name.split(".")[0].split("_")
-    entities = dict(pair.split("-") for pair in pairs)
-    return BidsImage(f"/data/{relative}", relative, entities, suffix)
+def output(image: str, root: Path = Path("/data"), **more: Any) -> Output:
+    """Return where the result of an image goes."""
+    subject = Subject(str(root / image), **more)
+    return BidsNames(root, {"prep": Path("/prep")}).output(subject, str(root / image), "name")
 
 
 def described(folder: Path, **more: Any) -> Path:
@@ -70,20 +71,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     ],
 )
 def test_desc_comes_last_and_replaces_another(relative: str, expected: str) -> None:
-    assert derivative_path(scan(relative)) == expected
+    found = output(relative)
+    assert (found.image, found.sidecar) == (expected, expected.replace(".nii.gz", ".json"))
 
 
-def test_desc_may_be_another_label_but_not_a_path() -> None:
-    one = scan("sub-01/anat/sub-01_T1w.nii.gz")
-    assert derivative_path(one, desc="nyul").endswith("sub-01_desc-nyul_T1w.nii.gz")
-    for wrong in ("../x", "a_b", ""):
-        with pytest.raises(InvalidValueError, match="desc must be letters and digits"):
-            derivative_path(one, desc=wrong)
-
-
-def test_the_source_uri_is_relative_to_its_dataset() -> None:
-    one = scan("sub-01/anat/sub-01_T1w.nii.gz")
-    assert source_uris(one) == ["bids:raw:sub-01/anat/sub-01_T1w.nii.gz"]
+def test_sources_are_named_relative_to_their_datasets() -> None:
+    image, mask = "sub-01/anat/sub-01_T1w.nii.gz", "sub-01/anat/sub-01_desc-brain_mask.nii.gz"
+    assert output(image).metadata["Sources"] == [f"bids:raw:{image}"]
+    found = output(image, mask=f"/prep/{mask}", lesion="/elsewhere/l.nii").metadata["Sources"]
+    assert found == [f"bids:raw:{image}", f"bids:prep:{mask}"]
 
 
 # ── descriptions ─────────────────────────────────────────────────────────────────────────────────
@@ -247,7 +243,7 @@ def test_a_source_without_name_and_doi_is_recognised_by_its_location_only(tmp_pa
     ("content", "message"),
     [
         (b"{", "not JSON"),
-        (b"[]", "does not describe a dataset"),
+        (b"[]", "not a JSON object"),
         (b'{"Name": "\xff"}', "not text in UTF-8"),
         (b"[" * 100_000, "not JSON"),
         (None, "datalad get"),
@@ -292,10 +288,11 @@ def written(folder: Path, **sidecar: Any) -> Path:
         (raw / relative).parent.mkdir(parents=True, exist_ok=True)
         save(raw / relative, head(count))
     for one in find_scans(raw):
-        image = out / derivative_path(one)
+        own = output(one.relative, raw)
+        image = out / own.image
         image.parent.mkdir(parents=True, exist_ok=True)
         save(image, head().astype(np.float32))
-        side = {"Sources": source_uris(one), "SkullStripped": False, "format": "ndflow", **sidecar}
+        side = {**own.metadata, "format": "ndflow", **sidecar}
         if "res" in one.entities:
             side["Resolution"] = "2 mm"
         image.with_name(image.name.replace(".nii.gz", ".json")).write_text(json.dumps(side))

@@ -104,6 +104,22 @@ def test_a_worker_that_dies_costs_only_its_scan(scheduler: Path) -> None:
     assert failure.message.startswith("scan1: its process was killed")
 
 
+def test_what_is_stopped_is_not_begun_any_more(scheduler: Path, tmp_path: Path) -> None:
+    def work(number: int) -> int:
+        (tmp_path / f"{number}").touch()
+        time.sleep(0.5)
+        return number
+
+    tasks = [Task(f"scan{number}", {"number": number}) for number in range(40)]
+    outcomes = run_tasks(work, tasks, scheduler=str(scheduler))
+    assert next(outcomes).result == 0
+    outcomes.close()
+    time.sleep(2)
+    begun = len(list(tmp_path.iterdir()))
+    time.sleep(2)
+    assert len(list(tmp_path.iterdir())) == begun < 20
+
+
 def test_a_cluster_that_ends_is_reported(tmp_path: Path) -> None:
     import dask
 

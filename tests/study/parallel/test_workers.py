@@ -27,14 +27,18 @@ def nobody(task: Any) -> Any:
     pytest.fail(f"{task} was given up")
 
 
-def test_indices_and_results_come_as_they_are_finished() -> None:
-    def work(seconds: float) -> float:
-        time.sleep(seconds)
-        return seconds
+def test_indices_and_results_come_as_they_are_finished(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
 
-    found = list(run_in_workers(work, [1.0, 0.0, 0.0], jobs=2, killed=nobody))
-    assert sorted(found) == [(0, 1.0), (1, 0.0), (2, 0.0)]
-    assert found[-1] == (0, 1.0)
+    def work(number: int) -> int:
+        while not number and not seen.exists():
+            time.sleep(0.01)
+        return 10 * number
+
+    results = run_in_workers(work, [0, 1, 2], jobs=2, killed=nobody)
+    assert sorted((next(results), next(results))) == [(1, 10), (2, 20)]
+    seen.touch()
+    assert list(results) == [(0, 0)]
     assert list(run_in_workers(work, [], jobs=2, killed=nobody)) == []
 
 
@@ -194,7 +198,10 @@ folder, dies = Path(sys.argv[1]), sys.argv[2] == "alone"
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have it ignored
 
 def work(number):
-    if number == 0 and dies:
+    while number == 0 and dies:
+        if not list(folder.glob("*.pid")):  # so that the other worker is at work
+            time.sleep(0.01)
+            continue
         os.kill(os.getpid(), signal.SIGKILL)
     if number:
         (folder / f"{os.getpid()}.pid").touch()
@@ -204,7 +211,7 @@ def work(number):
 def interrupt():
     while len(list(folder.glob("*.pid"))) < 2:  # both workers; or the same task in pool and alone
         time.sleep(0.01)
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), signal.Signals[sys.argv[3]])
 
 threading.Thread(target=interrupt, daemon=True).start()
 try:
@@ -218,9 +225,17 @@ except KeyboardInterrupt:
 def test_an_interruption_kills_the_workers_and_prints_nothing(
     tmp_path: Path, processes: Callable[[], list[int]], when: str
 ) -> None:
-    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), when]
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), when, "SIGINT"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "stopped\n", "")
+    wait_for(lambda: processes() == [])
+
+
+def test_workers_end_with_a_process_that_is_killed(
+    tmp_path: Path, processes: Callable[[], list[int]]
+) -> None:
+    command = [sys.executable, "-c", INTERRUPTED, str(tmp_path), "together", "SIGKILL"]
+    assert subprocess.run(command, timeout=240, check=False).returncode == -signal.SIGKILL
     wait_for(lambda: processes() == [])
 
 

@@ -54,20 +54,23 @@ def test_the_network_runs_once_for_each_scan_and_again_where_something_changed(
     out = cohort(table)
     assert deepbet.calls == 2
     cohort(table)
-    cohort(table, "--set", "effective-count=500")
+    other = ("--set", "effective-count=500")
+    cohort(table, *other, "--force")
     assert deepbet.calls == 2
     (out / "masks" / "a_T1w.nii.gz").unlink()
-    cohort(table)
+    cohort(table, *other)
     assert deepbet.calls == 3
     mask = out / "masks" / "b_T1w.nii.gz"
     before = mask.read_bytes()
     (values := head(1))[:12] = 0
     save(mask, (values > 0).astype(np.uint8), LARGE)
-    cohort(table)
-    assert deepbet.calls == 4
-    assert mask.read_bytes() == before
+    edited = mask.read_bytes()
+    cohort(table, *other, code=1)
+    assert (deepbet.calls, mask.read_bytes()) == (3, edited)
+    cohort(table, *other, "--force")
+    assert (deepbet.calls, mask.read_bytes()) == (4, before)
     save(table.parent / "a_T1w.nii.gz", head(7), LARGE)
-    cohort(table)
+    cohort(table, *other)
     assert deepbet.calls == 5
 
 
@@ -107,7 +110,8 @@ def test_finished_studies_need_no_network(
 
 def test_masks_that_are_no_longer_to_be_found_are_removed(table: Path, deepbet: StandIn) -> None:
     out = cohort(table)
-    typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q")
+    typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q", code=2)
+    typed("cohort", table, out, "--mask", "nonzero", "--no-report", "-q", "--force")
     assert read_json(out / "maps" / "a_T1w.json")["settings"]["mask"] == "nonzero"
     assert not list((out / "masks").iterdir())
     typed("verify", out, "-q")
@@ -145,7 +149,7 @@ def test_a_rehearsal_says_what_would_be_found(
     assert capsys.readouterr().out.count("up to date") == 2
     (out / "masks" / "a_T1w.nii.gz").unlink()
     typed(*words)
-    assert "changed: mask" in capsys.readouterr().out
+    assert "missing: a_T1w.nii.gz" in capsys.readouterr().out
     assert deepbet.calls == 2
 
 

@@ -5,16 +5,21 @@ from pathlib import Path
 import pytest
 
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.image.subject import Subject
-from ndflow.study.prepared_study import contrast_of, scans_to_prepare
-from ndflow.study.table import named_scans
+from ndflow.image.subject import ANY_CHANNEL, Subject
+from ndflow.study.listing import PlainNames, named
+from ndflow.study.prepare_step import contrast_of
+from ndflow.study.prepare_tables import scans_to_prepare
 
 HERE = Path("/data")
 
 
-def outputs(*images: str, channel: str | None = None, **known: str) -> list[str]:
-    scans = named_scans([Subject(str(HERE / image), **known) for image in images])
-    return [scan.output for scan in scans_to_prepare(scans, HERE, channel)]
+def prepared(*scans: Subject) -> list[Subject]:
+    return scans_to_prepare(named(scans, PlainNames()), HERE)
+
+
+def outputs(*images: str, channel: str = ANY_CHANNEL) -> list[str]:
+    scans = [Subject({channel: str(HERE / image)}) for image in images]
+    return [scan.output.image for scan in prepared(*scans)]
 
 
 @pytest.mark.parametrize(
@@ -68,8 +73,8 @@ def test_two_versions_of_one_image_are_refused() -> None:
 
 
 def test_images_of_one_name_are_named_after_their_subjects_too() -> None:
-    images = [Subject(str(HERE / site / "sub-01_T1w.nii.gz"), subject=site) for site in "ab"]
-    found = [scan.output.split("/")[0] for scan in scans_to_prepare(named_scans(images), HERE)]
+    images = [Subject(str(HERE / site / "sub-01_T1w.nii.gz"), person=site) for site in "ab"]
+    found = [scan.output.image.split("/")[0] for scan in prepared(*images)]
     assert found == ["sub-asub01", "sub-bsub01"]
 
 
@@ -80,12 +85,13 @@ def test_two_contrasts_of_one_visit_would_share_a_mask_and_are_refused() -> None
 
 def test_the_user_knows_best_what_images_show() -> None:
     assert outputs("a.nii", channel="PDw") == ["sub-a/anat/sub-a_desc-preproc_PDw.nii.gz"]
-    assert contrast_of(Subject("x_flair.nii.gz")) == "FLAIR"
-    assert contrast_of(Subject("a.nii"), "T1") == "T1w"
-    with pytest.raises(InvalidValueError, match="channel must be letters and digits"):
-        outputs("a.nii", channel="../T1w")
+    assert contrast_of("x_flair.nii.gz", ANY_CHANNEL) == "FLAIR"
+    assert contrast_of("a.nii", "T1") == "T1w"
+    for wrong in ("../T1w", "T1_w"):
+        with pytest.raises(InvalidValueError, match="channel must"):
+            outputs("a.nii", channel=wrong)
 
 
 def test_the_sidecar_refers_to_the_scan() -> None:
-    (one,) = scans_to_prepare(named_scans([Subject("/data/a b/x.nii")]), HERE)
-    assert one.metadata["Sources"] == ["bids:raw:a%20b/x.nii"]
+    (one,) = prepared(Subject("/data/a b/x.nii"))
+    assert one.output.metadata["Sources"] == ["bids:raw:a%20b/x.nii"]

@@ -79,14 +79,14 @@ def evaluate(
             progress=progress,
             command=command_line(),
         )
-        page = None
+        place, page = None if output is None else os.path.realpath(output), None
         for run in () if no_report else runs:
-            if output is None or os.path.realpath(Path(run) / EVALUATION) == os.path.realpath(
-                output
-            ):
+            if place in (None, os.path.realpath(Path(run) / EVALUATION)):
                 page = write_page(Path(run), progress, max_bytes, force=force)
     failed = False
-    for one in evaluation.values() if isinstance(evaluation, dict) else (evaluation,):
+    for channel, one in evaluation.items() if isinstance(evaluation, dict) else [("", evaluation)]:
+        if channel:
+            verbosity.say(f"{channel}:")
         print_evaluation(one, verbosity, page)
         failed |= bool(one.comparison.failures)
     return 1 if failed or (page and page.code) else 0
