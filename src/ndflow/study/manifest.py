@@ -148,6 +148,7 @@ def _refuse_replacing(study: Study, before: StudyRecord) -> None:
     if changed:
         what = "scans" if study.preparing is not None else "images"
         count = before.done.get("prepare" if study.preparing is not None else "normalise", 0)
+        count *= len(before.channels) or 1
         cause = f"holds a finished study with other settings ({changed}): {count} {what} would be "
         hint = "--force to replace them, or choose another folder to keep both"
         raise FileError(study.folder, f"{cause}replaced", hint)
