@@ -375,9 +375,9 @@ def test_a_reference_of_other_images_is_refused(run: Run, desk: Desk) -> None:
 def test_progress_is_printed_in_a_line_now_and_then(
     run: Run, desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ndflow.cli.run._INTERVAL", -1.0)  # after every scan
+    monkeypatch.setattr("ndflow.cli.console._INTERVAL", -1.0)  # after every scan
     lines = run("cohort", desk.table, desk.out).err.splitlines()
     for stage in ("fit", "normalise"):
         said = [line for line in lines if line.startswith(f"{stage}: ")]
         assert len(said) == 6
-        assert re.fullmatch(rf"{stage}: 2 of 5 scans, \S+ per second, \d+ seconds left", said[2])
+        assert re.fullmatch(rf"{stage}: 2 of 5 scans, \S+ per second, \d:\d\d:\d\d left", said[2])

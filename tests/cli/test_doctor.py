@@ -6,7 +6,7 @@ import pytest
 from commands import Run
 
 import ndflow
-from ndflow.cli.commands import doctor as cmd_doctor
+from ndflow.cli.commands import demo as cmd_doctor
 
 
 def test_versions_extras_and_the_self_test_are_shown(run: Run) -> None:

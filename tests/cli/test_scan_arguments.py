@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ndflow.cli.arguments import typed_subjects
+from ndflow.cli.scans import typed_subjects
 from ndflow.errors import InvalidValueError
 from ndflow.image.mask import AUTO
 from ndflow.image.subject import Subject, TissueMaps
@@ -48,7 +48,7 @@ def test_what_belongs_to_an_image_becomes_part_of_its_scan() -> None:
         (TWO, {"exclude": [AUTO, AUTO]}, "--exclude: auto is for --mask only"),
         (["a"], {"tissue_maps": ["csf=c", "gm=g"]}, "--tissue-maps: 0 of wm for 1 scan; give csf"),
         (["a"], {"tissue_maps": ["csf=c", "gm"]}, "--tissue-maps gm: write csf=FILE gm=FILE wm=FI"),
-        ([], {"mask": ["m"]}, "--mask: there is no image to use it for; leave it out"),
+        ([], {"mask": ["m"]}, "--mask: 1 given for 0 images; give one for each"),
     ],
 )
 def test_what_does_not_fit_the_images_is_refused(

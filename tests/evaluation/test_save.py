@@ -60,9 +60,9 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     rows = read_tsv(tmp_path / "fitness.tsv")
     assert next(row["jump"] for row in rows if row["condition"] == "unnormalised") == "n/a"
     record = EvaluationRecord.read(tmp_path / "evaluation.json")
-    assert set(record.files) == contents(tmp_path).keys() - {"evaluation.json"}
-    assert set(record.files) <= set(save.FILES)
-    assert "covariate.tsv" in record.files
+    assert set(record.outputs) == contents(tmp_path).keys() - {"evaluation.json"}
+    assert set(record.outputs) <= set(save.FILES)
+    assert "covariate.tsv" in record.outputs
     assert record.runs == {"flow": str(flow)}
     assert record.conditions == ("unnormalised", "affine", "flow")
     assert len(record.scans) == 12
@@ -70,7 +70,7 @@ def test_numbers_are_written_with_all_their_digits_and_old_files_are_removed(
     ndflow.evaluate(flow, output=tmp_path, force=True, **QUICK)
     assert not (tmp_path / "covariate.tsv").exists()
     assert (tmp_path / "mine.txt").exists()
-    assert "covariate.tsv" not in read_json(tmp_path / "evaluation.json")["files"]
+    assert "covariate.tsv" not in read_json(tmp_path / "evaluation.json")["outputs"]
 
 
 def test_a_figure_that_cannot_be_drawn_is_named(

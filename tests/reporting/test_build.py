@@ -5,10 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from channel_phantoms import NAMES, save_channels
 from commands import typed
 from pages import ReportPage, report_of
-from phantoms import save
-from studies import SMALL, SiteStudy
+from phantoms import save, voxels_of
+from studies import SMALL, SiteStudy, read_tsv, write_tsv
 
 import ndflow
 from ndflow.errors import FileError, InvalidValueError
@@ -147,3 +148,32 @@ def test_ratings_are_kept_under_one_name_wherever_the_folder_is_named_from(
     monkeypatch.chdir(out)
     ndflow.report(".")
     assert report_of(out).data["study"] == name
+
+
+def test_the_evaluation_of_each_channel_of_a_joint_study_is_shown_by_its_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("sklearn")
+    monkeypatch.setattr("ndflow.evaluation.save.drawings", lambda _: [])  # which take seconds
+    scans = [save_channels(tmp_path, seed, gains=(1 + seed, 1.0)) for seed in range(3)]
+    table = write_tsv(
+        tmp_path / "t.tsv", [{name: path.name for name, path in one.items()} for one in scans]
+    )
+    out = tmp_path / "out"
+    ndflow.cohort(table, out, channels=NAMES, joint=True, report=False)
+    typed("evaluate", out, "--trees", 2, "--permutations", 0, "--no-report")
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line in ("T1w:", "FLAIR:")] == ["T1w:", "FLAIR:"]
+    voxels = voxels_of(out / "images" / "0_FLAIR.nii.gz")
+    row = read_tsv(out / "evaluation" / "FLAIR" / "features.tsv")[-3]
+    assert (row["condition"], row["scan"]) == ("out", "0_T1w")
+    inside = voxels[voxels != 0]
+    mean, sd = (float(row[name]) for name in ("mean", "sd"))
+    assert mean / sd == pytest.approx((inside.mean() - 500) / inside.std(), abs=0.02)
+    assert not page_is_current(out)
+    ndflow.report(out)
+    assert page_is_current(out)
+    titles = report_of(out).texts("h3")
+    for name in NAMES:
+        assert [title for title in titles if title.startswith(f"{name}: ")]
+    assert ndflow.verify(out).findings == ()

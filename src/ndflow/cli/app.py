@@ -32,33 +32,19 @@ from cyclopts import (
 )
 
 from ndflow._version import __version__
-from ndflow.cli.commands.apply import apply
-from ndflow.cli.commands.demo import demo
-from ndflow.cli.commands.doctor import doctor
+from ndflow.cli.commands.demo import demo, doctor
 from ndflow.cli.commands.evaluate import evaluate, report, verify
-from ndflow.cli.commands.fit import fit
-from ndflow.cli.commands.normalise import normalise
-from ndflow.cli.commands.reference import reference
+from ndflow.cli.commands.fit import fit, reference
+from ndflow.cli.commands.normalise import apply, normalise
 from ndflow.cli.commands.study import bids, cohort, prepare
 from ndflow.cli.console import print_error, print_text
 from ndflow.cli.options import OPTIONS, explain_expert, shown_default
 from ndflow.cli.signals import Terminated, signals_raised
 from ndflow.errors import NdflowError
 
-COMMANDS: dict[str, Callable[..., int]] = {
-    "normalise": normalise,
-    "prepare": prepare,
-    "cohort": cohort,
-    "bids": bids,
-    "reference": reference,
-    "fit": fit,
-    "apply": apply,
-    "evaluate": evaluate,
-    "report": report,
-    "verify": verify,
-    "demo": demo,
-    "doctor": doctor,
-}
+_COMMANDS: list[Callable[..., int]] = [normalise, prepare, cohort, bids, reference, fit, apply]
+_COMMANDS += [evaluate, report, verify, demo, doctor]
+COMMANDS = {command.__name__: command for command in _COMMANDS}
 
 _ALIASES = {"normalise": "normalize"}
 _USAGE = {
@@ -75,10 +61,8 @@ app = App(
     group_parameters=OPTIONS,
     suppress_keyboard_interrupt=False,
 )
-for _position, (_name, _command) in enumerate(COMMANDS.items()):
-    app.command(
-        _command, name=_name, alias=_ALIASES.get(_name), sort_key=_position, usage=_USAGE.get(_name)
-    )
+for _place, (_name, _command) in enumerate(COMMANDS.items()):
+    app.command(_command, alias=_ALIASES.get(_name), sort_key=_place, usage=_USAGE.get(_name))
 
 
 def run() -> int:
@@ -140,32 +124,21 @@ def _details(typed: Sequence[str]) -> str:
 
 def _usage_error(error: CycloptsError, typed: Sequence[str]) -> str:
     """Return what is wrong with the command line, on one line, and where to find help."""
-    text = " ".join(str(error).split())
-    if isinstance(error, MissingArgumentError) and "Did you mean" not in text:
-        text = _missing(error, text)
-    elif isinstance(error, UnusedCliTokensError):
-        text = f"Unexpected argument: {shlex.join(error.unused_tokens or ())}"
-    if not text.endswith("..."):  # of a list that is cut short
-        text = text.removesuffix(".")
     command = f"{typed[0]} " if typed and typed[0] in [*app] else ""
+    text = " ".join(str(error).split()).removeprefix(f'Command "{command.strip()}" parameter ')
+    text = text.replace("requires an argument", "is missing or has no value")
+    if isinstance(error, UnusedCliTokensError):
+        text = f"Unexpected argument: {shlex.join(error.unused_tokens or ())}"
     see = f"see ndflow {command}--help"
     if text.endswith("?"):
         return f"{text} {see.capitalize()}"
-    return f"{text}; {_order_hint(error, typed)}{see}"
-
-
-def _missing(error: MissingArgumentError, text: str) -> str:
-    """Return which argument is missing, or lacks its value."""
-    argument = error.argument
-    if argument is not None and error.keyword is None and not argument.tokens:
-        return f"{argument.name} is missing"
-    return text.removeprefix(f'Command "{" ".join(error.command_chain or ())}" parameter ')
+    return f"{text.rstrip('., ')}; {_order_hint(error, typed) if command else ''}{see}"
 
 
 def _order_hint(error: CycloptsError, typed: Sequence[str]) -> str:
     """Return a hint if an option that takes several values may have swallowed the arguments too."""
     argument = error.argument if isinstance(error, MissingArgumentError) else None
-    if argument is None or argument.name.startswith("-") or typed[0] not in [*app]:
+    if argument is None or argument.name.startswith("-"):
         return ""
     given = {word.partition("=")[0] for word in typed}
     known = app[typed[0]].assemble_argument_collection()

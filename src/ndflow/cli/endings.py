@@ -14,20 +14,20 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from ndflow.cli.console import print_error, print_result, print_text, print_warning
+from ndflow.cli.console import ProgressDisplay, print_error, print_text
 from ndflow.cli.options import Verbosity
-from ndflow.cli.report_page import PageOutcome
-from ndflow.doubt import Doubt
+from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
-from ndflow.study.checks import NO_SITE, SiteDistances, doubt_counts
-from ndflow.study.finished import results_fingerprint
-from ndflow.study.plan import EVALUATION, EVALUATION_RECORD, FIGURES, Study
+from ndflow.study.checks import SiteDistances, doubt_counts
+from ndflow.study.finished import page_is_current, results_fingerprint
+from ndflow.study.plan import EVALUATION, EVALUATION_RECORD, FIGURES, REPORT, Study
 from ndflow.study.run import Summary
 from ndflow.study.tasks import FAILURES
 from ndflow.subject.records import EvaluationRecord
@@ -36,13 +36,65 @@ from ndflow.values import plural
 if TYPE_CHECKING:
     from ndflow.evaluation.save import Evaluation
 
-
-_NAMED = 3  # scans in the line about a doubt
-_WIDTH, _COLUMN = 80, 11
+_COLUMN = 11  # of the text of a line
+_SITES, _KINDS, _SCANS = 4, 3, 3  # at most that many are named in a line
 _GROUP = "run the same command with the level group, for all participants"
 
+# ── the report ────────────────────────────────────────────────────────────────────────────────────
 
-def conclude(summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome) -> int:
+
+class PageOutcome(NamedTuple):
+    """What became of a page.
+
+    Attributes
+    ----------
+    path : the page; None if there is none.
+    why : if there is none, why.
+    code : the exit code: 1 if it could not be written, but 0 where the packages that it needs are
+        not installed.
+    renewed : whether it was written now.
+    """
+
+    path: Path | None
+    why: str = ""
+    code: int = 0
+    renewed: bool = False
+
+
+def write_page(
+    folder: Path, progress: ProgressDisplay, max_bytes: int, *, force: bool = False
+) -> PageOutcome:
+    """Write the report of a finished study, unless the one that is there shows the same.
+
+    Parameters
+    ----------
+    folder : of the study.
+    progress : shows how far it has come.
+    max_bytes : refuse files with more bytes than this when decompressed.
+    force : whether to replace a report that somebody has edited.
+    """
+    if page_is_current(folder):
+        return PageOutcome(folder / REPORT)
+    if any(find_spec(package) is None for package in ("jinja2", "matplotlib")):
+        return PageOutcome(None, "not written; for one, pip install 'ndflow[report]'")
+    from ndflow.reporting.build import report
+
+    try:
+        report(folder, max_bytes=max_bytes, force=force, progress=progress)
+    except Exception as error:  # of any kind: the study itself is done
+        raise_if_signalled()
+        cause = str(error).removeprefix(f"{folder / REPORT}: ")
+        print_error(f"{folder / REPORT}: could not be written: {cause}")
+        return PageOutcome(None, "could not be written", code=1)
+    return PageOutcome(folder / REPORT, renewed=True)
+
+
+# ── the last lines ────────────────────────────────────────────────────────────────────────────────
+
+
+def conclude(
+    summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, again: str = ""
+) -> int:
     """Print how a study, part of one, or a preparation ended, and return the exit code.
 
     Parameters
@@ -51,88 +103,61 @@ def conclude(summary: Summary, study: Study, verbosity: Verbosity, page: PageOut
     study : what was run.
     verbosity : how much to print.
     page : what became of the report.
+    again : what to do next, if that is known.
     """
     if page.path is None:
-        _print_doubts(summary.doubts_of, summary.done, verbosity)
-    for doubt in () if verbosity.quiet else summary.of_study:
-        print_warning(str(doubt))
-    code = _failed(summary, study)
-    print_summary(summary, study, verbosity, page)
-    return code or page.code
+        _warn_of_doubts(summary, verbosity)
+    for doubt in summary.of_study:
+        verbosity.warn(str(doubt))
+    failed = len(summary.failures)
+    if failed:
+        count = f"{failed} of {plural(len(study.scans), 'scan')}"
+        print_error(f"{count} failed; see {study.folder / FAILURES}")
+    _print_lines(_lines(summary, study, page, again), verbosity)
+    return (1 if summary.done else 2) if failed else page.code
 
 
-def print_summary(
-    summary: Summary, study: Study, verbosity: Verbosity, page: PageOutcome, *, again: str = ""
-) -> None:
-    """Print the lines about a study; `again` is what to do next, others as for `conclude`."""
+def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dict[str, str | None]:
+    """Return the lines about a study; None for one that there is nothing to say in."""
+    flagged = _flagged(summary, page)
     report = page.why if page.path is None else shown_path(page.path)
-    flagged = _flagged(summary, _see(page), summary.of_study)
+    lines: dict[str, str | None]
     if study.preparing is not None:
-        lines = _lines_of_preparation(summary, study, page, flagged, report)
-    elif study.partial:
+        table = "none" if summary.table is None else shown_path(summary.table)
         lines = {
-            "densities": _scans(summary, "estimated", idle=True),
+            "scans": _scans(summary, "prepared"),
+            "sites": _sites(study),
+            "took": _took(summary),
             "flagged": flagged,
-            "next": _again(study) if summary.failures else _GROUP,
+            "pictures": shown_path(study.folder / FIGURES) if summary.done else "none",
+            "report": report,
+            "table": f"{table}, without the scans that failed" if summary.failures else table,
+            "copies": shown_path(summary.aligned) if summary.aligned else None,
         }
+    elif study.partial:
+        lines = {"densities": _scans(summary, "estimated"), "flagged": flagged}
     else:
         lines = {
-            "scans": _scans(summary, "done", idle=not page.renewed),
-            "sites": _sites(summary, study),
+            "scans": _scans(summary, "done", renewed=page.renewed),
+            "sites": _sites(study),
             "preset": _preset(summary, study),
-            **_balance(summary, study),
+            "balance": _balance(summary, study),
             "distance": _distance(summary.distances, summary.done),
             "flagged": flagged,
             "report": report,
-            "next": again or _next(summary, study, page),
         }
-    _print_lines({**_prepared(summary), **lines}, verbosity)
+    prepared = None
+    if summary.prepared is not None:
+        cost = _took(summary.prepared)
+        prepared = _scans(summary.prepared, "done") + (f"; {cost}" if cost else "")
+    return {"prepared": prepared, **lines, "next": again or _next(summary, study, page)}
 
 
-def _lines_of_preparation(
-    summary: Summary, study: Study, page: PageOutcome, flagged: str, report: str
-) -> dict[str, str]:
-    table = "none" if summary.table is None else shown_path(summary.table)
-    cost = took(summary)
-    return {
-        "scans": _scans(summary, "prepared", idle=True),
-        "sites": _sites(summary, study),
-        **({} if cost is None else {"took": cost}),
-        "flagged": flagged,
-        "pictures": shown_path(study.folder / FIGURES) if summary.done else "none",
-        "report": report,
-        "table": f"{table}, without the scans that failed" if summary.failures else table,
-        **({} if summary.aligned is None else {"copies": shown_path(summary.aligned)}),
-        "next": _after_preparation(summary, study, page),
-    }
-
-
-def _again(study: Study) -> str:
-    return f"see {shown_path(study.folder / FAILURES)}, then run the same command again"
-
-
-def took(summary: Summary) -> str | None:
+def _took(summary: Summary) -> str | None:
     """Return how long a scan took; None if none was prepared now."""
     if summary.seconds is None:
         return None
     return f"{summary.seconds:.{0 if summary.seconds > 10 else 1}f} s per scan"
-
-
-def _prepared(summary: Summary) -> dict[str, str]:
-    """Return the line about the preparation of the scans, if it was part of the study."""
-    if summary.prepared is None:
-        return {}
-    counts, cost = _scans(summary.prepared, "done", idle=True), took(summary.prepared)
-    return {"prepared": counts if cost is None else f"{counts}; {cost}"}
-
-
-def _after_preparation(summary: Summary, study: Study, page: PageOutcome) -> str:
-    if summary.failures or summary.table is None:
-        return _again(study)
-    normalised = study.folder.with_name(f"{study.folder.name}-normalised")
-    words = ["ndflow", "cohort", shown_path(summary.table), shown_path(normalised)]
-    look = "report" if page.path else "pictures"
-    return f"look at the {look}, then {shlex.join(words)}"
 
 
 def print_evaluation(
@@ -151,9 +176,9 @@ def print_evaluation(
     print_text(f"{evaluation.verdict}\n{evaluation.overview}\n")
     if notes := evaluation.comparison.notes:
         print_text("\n".join(["Not done", *notes]) + "\n\n")
-    lines = {"tables": str(evaluation.folder / "summary.txt"), "figures": str(evaluation.folder)}
-    if page is not None:
-        lines["report"] = page.why if page.path is None else str(page.path)
+    folder = evaluation.folder
+    report = None if page is None else str(page.path or page.why)
+    lines = {"tables": str(folder / "summary.txt"), "figures": str(folder), "report": report}
     _print_lines(lines, verbosity)
 
 
@@ -163,29 +188,23 @@ def shown_path(path: Path) -> str:
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
 
 
-def _print_lines(lines: Mapping[str, str], verbosity: Verbosity) -> None:
-    if not verbosity.quiet:
-        for label, text in lines.items():
-            print_result(f"{label:<{_COLUMN}}{text}")
+def _print_lines(lines: Mapping[str, str | None], verbosity: Verbosity) -> None:
+    for label, text in lines.items():
+        if text is not None:
+            verbosity.say(f"{label:<{_COLUMN}}{text}")
 
 
-def _scans(summary: Summary, done: str, *, idle: bool) -> str:
-    """Return how many scans were done, were kept, and failed; `idle` if nothing else was done."""
+def _scans(summary: Summary, done: str, *, renewed: bool = False) -> str:
+    """Return how many scans were done, were kept, and failed; `renewed`: the report too."""
     kept = f"{summary.kept} kept from an earlier run"
     text = f"{summary.done} {done} ({kept}), {len(summary.failures)} failed"
-    idle &= summary.done == summary.kept and not summary.failures
+    idle = summary.done == summary.kept and not summary.failures and not renewed
     return f"{text}: nothing to do" if idle else text
 
 
-def _sites(summary: Summary, study: Study) -> str:
-    failed = {failure.scan for failure in summary.failures}
-    counts = Counter(scan.site or NO_SITE for scan in study.scans if scan.name not in failed)
-    if not counts:
-        return "none"
-    if set(counts) == {NO_SITE}:
-        return "not known"
-    names = [f"{site} {count}" for site, count in sorted(counts.items())]
-    return f"{len(counts)}: {_fitting(names, _WIDTH - _COLUMN - len(f'{len(counts)}: '))}"
+def _sites(study: Study) -> str:
+    names = [f"{site} {count}" for site, count in study.site_counts.items()]
+    return f"{len(names)}: {_some(names, _SITES)}" if names else "not known"
 
 
 def _preset(summary: Summary, study: Study) -> str:
@@ -197,23 +216,19 @@ def _preset(summary: Summary, study: Study) -> str:
     return "none, all settings were chosen"
 
 
-def _balance(summary: Summary, study: Study) -> dict[str, str]:
-    """Return the line about weighted scans, if they are."""
+def _balance(summary: Summary, study: Study) -> str | None:
+    """Return how many scans each site is worth, if they are weighted."""
     if not summary.balance:
-        return {}
+        return None
     begin = f"{', '.join(study.options.balance)}; effective scans "
     names = [f"{site} {own.effective:.1f}" for site, own in summary.balance.items()]
-    return {"balance": begin + _fitting(names, _WIDTH - _COLUMN - len(begin))}
+    return begin + _some(names, _SITES)
 
 
-def _fitting(names: Sequence[str], width: int, kind: str = "") -> str:
-    """Return names in a line, as many as fit, and how many more there are of this kind."""
-    for count in range(len(names), 0, -1):
-        more = f" and {len(names) - count} more{kind}" if count < len(names) else ""
-        text = ", ".join(names[:count]) + more
-        if len(text) <= width:
-            return text
-    return text
+def _some(names: Sequence[str], most: int, kind: str = "") -> str:
+    """Return the first of some names in a line, and how many more there are of this kind."""
+    more = f" and {len(names) - most} more{kind}" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _distance(distances: SiteDistances | None, scans: int) -> str:
@@ -224,62 +239,48 @@ def _distance(distances: SiteDistances | None, scans: int) -> str:
     return f"{raw:.3g} raw → {aligned:.3g} aligned → {normalised:.3g} normalised ({what}, in sd)"
 
 
-def _flagged(summary: Summary, where: str = "", of_study: Sequence[Doubt] = ()) -> str:
+def _flagged(summary: Summary, page: PageOutcome) -> str:
     counts = doubt_counts(summary.doubts_of)
-    study = ", ".join(dict.fromkeys(doubt.kind for doubt in of_study))
-    end = f"; {where}" if where else ""
+    study = ", ".join(dict.fromkeys(doubt.kind for doubt in summary.of_study))
+    end = "; see the report" if page.path else ""
     if not counts:
         return f"{study}{end}" if study else "none"
-    begin = f"{len(summary.doubts_of)} of {summary.done}: "
-    begin = f"{study}; {begin}" if study else begin
-    width = _WIDTH - _COLUMN - len(begin) - len(end)
+    begin = f"{study}; " if study else ""
+    begin += f"{len(summary.doubts_of)} of {summary.done}: "
     kinds = [f"{kind} {len(names)}" for kind, names, _ in counts]
-    return begin + _fitting(kinds, width, " kinds of doubt") + end
-
-
-def _see(page: PageOutcome) -> str:
-    return "see the report" if page.path else ""
+    return begin + _some(kinds, _KINDS, " kinds of doubt") + end
 
 
 def _next(summary: Summary, study: Study, page: PageOutcome) -> str:
     """Return what to do next, if possible a command."""
+    folder = shown_path(study.folder)
     if summary.failures:
-        return _again(study)
+        failures = shown_path(study.folder / FAILURES)
+        return f"see {failures}, then run the same command again"
+    if summary.table is not None:
+        look = "report" if page.path else "pictures"
+        words = ["ndflow", "cohort", shown_path(summary.table), f"{folder}-normalised"]
+        return f"look at the {look}, then {shlex.join(words)}"
+    if study.partial:
+        return _GROUP
     if page.path and summary.done < 2:  # nothing to compare with
         return "open the report in a browser"
-    evaluate = shlex.join(["ndflow", "evaluate", shown_path(study.folder)])
-    path = study.folder / EVALUATION / EVALUATION_RECORD
+    evaluate = shlex.join(["ndflow", "evaluate", folder])
+    several, place = len(study.channels) > 1, study.folder / EVALUATION
+    path = (place / study.channels[0] if several else place) / EVALUATION_RECORD
     if not path.exists():
         return evaluate
     known: list[str] = []
     with suppress(FileError):  # one that was not finished
         known = [*EvaluationRecord.read(path).results.values()]
-    if results_fingerprint(study) not in known:  # an evaluation of other results
+    first = replace(study, scans=[scan.alone(study.channels[0]) for scan in study.scans])
+    if results_fingerprint(first) not in known:  # an evaluation of other results
         return f"{evaluate} --force"
-    return "open the report in a browser" if page.path else f"see {study.folder / EVALUATION}"
+    return "open the report in a browser" if page.path else f"see {place}"
 
 
-def _failed(summary: Summary, study: Study) -> int:
-    """Print how many scans failed, if any did, and return the exit code."""
-    if not summary.failures:
-        return 0
-    count = f"{len(summary.failures)} of {plural(len(study.scans), 'scan')}"
-    print_error(f"{count} failed; see {study.folder / FAILURES}")
-    return 1 if summary.done else 2
-
-
-def _print_doubts(doubts: Mapping[str, Iterable[Doubt]], total: int, verbosity: Verbosity) -> None:
-    """Print one line for each kind of doubt, however many scans it is about.
-
-    Parameters
-    ----------
-    doubts : about scans, by their names.
-    total : how many scans there are, with those beyond doubt.
-    verbosity : how much to print.
-    """
-    if verbosity.quiet:
-        return
-    for kind, names, hint in doubt_counts(doubts):
-        more = len(names) - _NAMED
-        listed = ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")
-        print_warning(f"{kind}: {len(names)} of {plural(total, 'scan')} ({listed}): {hint}")
+def _warn_of_doubts(summary: Summary, verbosity: Verbosity) -> None:
+    """Print one line for each kind of doubt, however many scans it is about."""
+    for kind, names, hint in doubt_counts(summary.doubts_of):
+        count = f"{len(names)} of {plural(summary.done, 'scan')}"
+        verbosity.warn(f"{kind}: {count} ({_some(names, _SCANS)}): {hint}")

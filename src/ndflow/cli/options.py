@@ -1,6 +1,7 @@
 """Options that several commands share, each in its group of the help.
 
 Those that may change a result are made from `ndflow.options.Options`; the others are defined here.
+Commands that share many of them take a class of options, whose documentation is their help.
 """
 
 from __future__ import annotations
@@ -10,11 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
 from cyclopts import Group, Parameter
 
+from ndflow.cli.console import print_error, print_line, print_result
 from ndflow.options import (
-    NoMask,
     Options,
     PresetName,
-    Space,
     Step,
     TissueSource,
     choices_of,
@@ -31,7 +31,7 @@ OPTIONS, INPUT, PREPARATION, MATCHING, OUTPUT, RUN = (
 # ── input ─────────────────────────────────────────────────────────────────────────────────────────
 
 Images = Annotated[tuple[str, ...], Parameter(metavar="IMAGE...|NAME=IMAGE...")]
-Joint = Annotated[bool, Parameter(negative=(), group=INPUT)]
+Joint = Annotated[bool, Parameter(group=INPUT)]
 Masks = Annotated[
     tuple[str, ...], Parameter(metavar="FILE|auto|brain...", consume_multiple=1, group=INPUT)
 ]
@@ -48,14 +48,6 @@ TissueMapFiles = Annotated[
         "first, then all of the second, and so on.",
     ),
 ]
-UnmaskedScans = Annotated[
-    Literal["brain", "auto", "nonzero"] | None,
-    Parameter(
-        group=INPUT,
-        help="For scans without a mask: find the brain in T1w images (brain), find the foreground "
-        "(auto), or use all nonzero voxels (nonzero). Default: nonzero, or brain with --prepare.",
-    ),
-]
 Pattern = Annotated[
     str | None,
     Parameter(
@@ -64,17 +56,10 @@ Pattern = Annotated[
         help="With a folder: the names of the images, such as `*_T1w.nii.gz`. Default: all images.",
     ),
 ]
+Names = Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1, group=INPUT)]
 
 # ── preparation ───────────────────────────────────────────────────────────────────────────────────
 
-Prepare = Annotated[
-    bool,
-    Parameter(
-        group=PREPARATION,
-        help="First find brains, bias fields and tissues in raw scans, as `ndflow prepare` does "
-        "(requires pip install 'ndflow[prepare]').",
-    ),
-]
 NoBiasField = Annotated[
     bool, Parameter(group=PREPARATION, help="Do not correct the bias field of raw scans.")
 ]
@@ -86,30 +71,6 @@ FindTissues = Annotated[
         "(find), or never (none).",
     ),
 ]
-PreparedMask = Annotated[
-    NoMask,
-    Parameter(
-        group=INPUT,
-        help="For scans without a mask: find the brain, in T1w images (brain); or take all nonzero "
-        "voxels of scans that are skull-stripped already (nonzero).",
-    ),
-]
-CopySpace = Annotated[
-    Space,
-    Parameter(
-        group=PREPARATION,
-        help="Leave scans where they are (own); or write copies in a common space beside them, "
-        "aligned with the ICBM152 template by rotation and shift alone (MNI).",
-    ),
-]
-Resolution = Annotated[
-    float | None,
-    Parameter(
-        metavar="MM",
-        group=PREPARATION,
-        help="With --space MNI: the size of the voxels of the copies, from 0.5 to 8. Default: 2.",
-    ),
-]
 
 # ── matching ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -119,15 +80,6 @@ Preset = Annotated[
         group=MATCHING,
         help="How to set the options that you leave out: by the tissue maps, sites and scans there "
         "are (auto), or as in the paper (paper). What was decided, and why, is printed.",
-    ),
-]
-GivenReference = Annotated[
-    str | None,
-    Parameter(
-        metavar="REFERENCE",
-        group=MATCHING,
-        help="A reference (.json) to match scans to, or `builtin:T1w`; those of sites "
-        "(`reference_SITE.json`) are looked for beside it. Default: made from these scans.",
     ),
 ]
 Expert = Annotated[
@@ -152,12 +104,6 @@ NoReport = Annotated[
         help="Do not write the report, OUT/report.html.",
     ),
 ]
-Force = Annotated[
-    bool,
-    Parameter(
-        group=OUTPUT, help=next(o.metadata["text"] for o in fields(Options) if o.name == "force")
-    ),
-]
 
 # ── run ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -170,18 +116,6 @@ Jobs = Annotated[
         help="How many scans to process at a time, each on one core; -1 for one per core.",
     ),
 ]
-Scheduler = Annotated[
-    str | None,
-    Parameter(
-        metavar="ADDRESS",
-        group=RUN,
-        help="Run on a Dask cluster: the address of its scheduler, or its scheduler file.",
-    ),
-]
-DryRun = Annotated[
-    bool, Parameter(group=RUN, help="Only show what would be done; nothing is written.")
-]
-
 ReadSetting = Annotated[
     tuple[str, ...],
     Parameter(
@@ -208,8 +142,48 @@ class Verbosity:
     quiet: Annotated[bool, Parameter(name=("--quiet", "-q"), group=RUN)] = False
     verbose: Annotated[bool, Parameter(name=("--verbose", "-v"), group=RUN)] = False
 
+    def say(self, result: str) -> None:
+        """Print a result, unless nothing is to be printed."""
+        if not self.quiet:
+            print_result(result)
 
-VerbosityOptions = Annotated[Verbosity, Parameter(name="*")]
+    def note(self, message: str) -> None:
+        """Print a message to a terminal or a log, unless nothing is to be printed."""
+        if not self.quiet:
+            print_line(message)
+
+    def warn(self, message: str) -> None:
+        """Print a warning, unless nothing is to be printed."""
+        if not self.quiet:
+            print_line(f"warning: {message}")
+
+    def error(self, message: str, traceback: str) -> None:
+        """Print an error, with its traceback if that is wanted."""
+        print_error(message, traceback if self.verbose else "")
+
+
+FLAT = Parameter(name="*")  # a class of options, as if the command had them itself
+VerbosityOptions = Annotated[Verbosity, FLAT]
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """How a study is carried out.
+
+    Attributes
+    ----------
+    scheduler
+        Run on a Dask cluster: the address of its scheduler, or its scheduler file.
+    dry_run
+        Only show what would be done; nothing is written.
+    """
+
+    no_report: NoReport = False
+    jobs: Jobs = 1
+    scheduler: Annotated[str | None, Parameter(metavar="ADDRESS", group=RUN)] = None
+    dry_run: Annotated[bool, Parameter(group=RUN)] = False
+    verbosity: VerbosityOptions = Verbosity()
+
 
 # ── what may change a result ──────────────────────────────────────────────────────────────────────
 
@@ -224,51 +198,72 @@ def shown_default(value: Any) -> str | None:
 
 
 def _options(*names: str) -> Any:
-    """Return a class with some of the `Options`, for the command line; None is not chosen."""
+    """Return a class with some of the `Options`, and expert settings, for the command line."""
     hints, choices = get_type_hints(Options), choices_of(Options)
-    shown = []
+    shown: list[Any] = []
     for one in fields(Options):
         if one.name in names:
-            several = one.name == "balance"
+            in_output = one.metadata["step"] == "write" or one.name in ("scale", "range")
             parameter = Parameter(
                 help=sentence(one),
                 metavar=one.metadata["metavar"] or ("CHOICE" if one.name in choices else None),
-                group=OUTPUT if one.metadata["step"] == "write" or one.name in _UNITS else MATCHING,
-                negative=(),
-                consume_multiple=1 if several else None,
+                group=OUTPUT if in_output else MATCHING,
+                consume_multiple=1 if one.name == "balance" else None,
                 show_default=None if one.metadata["by_preset"] else shown_default(one.default),
             )
             kind: Any = Annotated[(hints[one.name] | None, parameter)]
             shown.append((one.name, kind, field(default=None)))
+    shown.append(("expert", Expert, field(default=())))
     made = make_dataclass("Chosen", shown, frozen=True, namespace={"__module__": __name__})
-    return Annotated[made, Parameter(name="*")]
+    return Annotated[made, FLAT]
 
 
-_UNITS = ("scale", "range")
 _MATCH = ("method", "proportions", "scale", "range", "dtype", "force")
 
 if TYPE_CHECKING:
-    StudyOptions = Any
+    StudyChoices = Any
     MatchOptions = Any
     ApplyOptions = Any
+    FitOptions = Any
 else:
-    StudyOptions = _options("mode", "balance", *_MATCH)
+    StudyChoices = _options("mode", "balance", *_MATCH)
     MatchOptions = _options(*_MATCH)
     ApplyOptions = _options("dtype", "force")
+    FitOptions = _options("force")
 
 
-def chosen(options: Any, expert: tuple[str, ...], *steps: Step) -> dict[str, Any]:
+@dataclass(frozen=True)
+class StudyOptions:
+    """What is asked of a study.
+
+    Attributes
+    ----------
+    mask
+        For scans without a mask: find the brain in T1w images (brain), find the foreground (auto),
+        or use all nonzero voxels (nonzero). Default: nonzero, or brain with --prepare.
+    prepare
+        First find brains, bias fields and tissues in raw scans, as `ndflow prepare` does (requires
+        pip install 'ndflow[prepare]').
+    reference
+        A reference (.json) to match scans to, or `builtin:T1w`; those of sites
+        (`reference_SITE.json`) are looked for beside it. Default: made from these scans.
+    """
+
+    mask: Annotated[Literal["brain", "auto", "nonzero"] | None, Parameter(group=INPUT)] = None
+    prepare: Annotated[bool, Parameter(group=PREPARATION)] = False
+    tissues: FindTissues = "given"
+    no_bias_field: NoBiasField = False
+    reference: Annotated[str | None, Parameter(metavar="REFERENCE", group=MATCHING)] = None
+    preset: Preset = "auto"
+    choices: StudyChoices = None
+    run: Annotated[RunOptions, FLAT] = RunOptions()
+
+
+def chosen(options: Any, *steps: Step) -> dict[str, Any]:
     """Return the options that the user typed, by name, of some steps of work."""
-    typed = (
-        {}
-        if options is None
-        else {
-            one.name: value
-            for one in fields(options)
-            if (value := getattr(options, one.name)) is not None
-        }
-    )
-    return typed | expert_options(expert, *steps)
+    typed = {} if options is None else {**vars(options)}
+    expert = expert_options(typed.pop("expert", ()), *steps)
+    return {name: value for name, value in typed.items() if value is not None} | expert
 
 
 def explain_expert() -> str:

@@ -2,57 +2,38 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from textwrap import wrap
+from typing import Any
 
-from ndflow.cli.console import print_error, print_line, print_result, print_warning
-from ndflow.cli.endings import conclude, shown_path
-from ndflow.cli.options import Verbosity
-from ndflow.cli.report_page import PageOutcome, write_page
-from ndflow.cli.run import ProgressDisplay, command_line, print_rehearsed
+from ndflow.cli.console import ProgressDisplay, print_error, print_result
+from ndflow.cli.endings import PageOutcome, conclude, shown_path, write_page
+from ndflow.cli.options import RunOptions, StudyOptions, Verbosity, chosen
+from ndflow.cli.scans import command_line
 from ndflow.errors import FileError, InvalidValueError
+from ndflow.files import manifest
 from ndflow.files.atomic import AnyPath
-from ndflow.files.manifest import (
-    list_outputs,
-    not_ours,
-    outputs_in,
-    relative_outputs,
-    write_pending,
-)
 from ndflow.files.model_files import kind_in
 from ndflow.files.outputs import make_folder, refuse_given_twice
 from ndflow.image.subject import ANY_CHANNEL, Subject
-from ndflow.study.assemble import Asked, assemble
+from ndflow.study.assemble import Asked, assemble, preparing_for
 from ndflow.study.image_folder import read_folder
 from ndflow.study.listing import Listing
 from ndflow.study.overview import overview
 from ndflow.study.plan import PROVENANCE, REPORT, Study, reference_name
 from ndflow.study.run import check_study, rehearse, run_study
 from ndflow.study.table import is_image, read_table
+from ndflow.subject.presets import Choices
 from ndflow.subject.records import ReferenceModel, ReferenceModels, StudiesRecord, StudyRecord
 from ndflow.values import listed, plural
 
 _COLUMN, _WIDTH = 14, 100
+_NAME_WIDTH = 40  # of the names of scans in a dry run
 _ELSEWHERE = "choose another folder for the results"
-
-
-@dataclass(frozen=True)
-class Run:
-    """How studies are carried out.
-
-    Attributes
-    ----------
-    report, dry_run : whether to write reports, and to write nothing at all.
-    verbosity : how much to print.
-    """
-
-    report: bool = True
-    dry_run: bool = False
-    verbosity: Verbosity = field(default_factory=Verbosity)
 
 
 # ── listings ──────────────────────────────────────────────────────────────────────────────────────
@@ -97,67 +78,92 @@ def list_images(images: Sequence[str], channel: str) -> Listing:
 # ── carrying out ──────────────────────────────────────────────────────────────────────────────────
 
 
-def carry_out(listings: Mapping[str, Listing], out: Path, asked: Asked, run: Run) -> int:
-    """Carry out the studies of a command, and return the exit code.
+def asked_of(typed: StudyOptions, **more: Any) -> Asked:
+    """Return what is asked of a study; `more` are parts of it that are not typed as options."""
+    choices = Choices(typed.preset, chosen(typed.choices))
+    preparing, unmasked = preparing_for(
+        typed.prepare, typed.mask, tissues=typed.tissues, no_bias_field=typed.no_bias_field
+    )
+    run = typed.run
+    return Asked(choices, typed.reference, preparing, unmasked, run.jobs, run.scheduler, **more)
 
-    Parameters
-    ----------
-    listings : the scans of each study, by channel; a single one goes to `out` itself.
-    out : the folder for the results.
-    asked : what is asked of each.
-    run : how.
-    """
+
+def assemble_each(listings: Mapping[str, Listing], out: Path, asked: Asked) -> dict[str, Study]:
+    """Return the study of each channel, in a folder of its own; a single one is in `out` itself."""
     if len(listings) == 1:
-        (listing,) = listings.values()
-        return carry_out_study(assemble(listing, out, asked), listing, run)
-    if (out / PROVENANCE).exists() and kind_in(out / PROVENANCE) != StudiesRecord.kind:
-        cause = "holds a study, but each of several channels needs a folder of its own in it"
-        raise FileError(out, cause, _ELSEWHERE)
+        return {name: assemble(listing, out, asked) for name, listing in listings.items()}
     studies = {
         name: assemble(listing, out / name, asked, within=out) for name, listing in listings.items()
     }
     _check_shared(out, [*studies.values()])
-    for study in studies.values():  # before any work on the first of them
-        check_study(study)
-    codes = []
-    for place, (name, study) in enumerate(studies.items()):
-        if place and not run.verbosity.quiet:
-            print_line("")
-        codes.append(carry_out_study(study, listings[name], run))
-    code = codes[0] if len({*codes}) == 1 else 1
-    if run.dry_run or asked.partial:
-        return code
-    return _write_shared(out, studies, run) or code
+    return studies
 
 
-def carry_out_study(study: Study, listing: Listing, run: Run) -> int:
-    """Carry out a study or a preparation, and return the exit code."""
+def carry_out(
+    studies: Mapping[str, Study], listings: Mapping[str, Listing], run: RunOptions
+) -> int:
+    """Carry out the studies of a command, or its preparation, and return the exit code.
+
+    Parameters
+    ----------
+    studies, listings : the study of each channel, and its scans as they were listed.
+    run : how.
+    """
     verbosity = run.verbosity
-    if not verbosity.quiet:
-        _print_understood(study, listing)
-    if run.dry_run:
-        check_study(study)
-        return print_rehearsed(rehearse(study), verbosity)
-    make_folder(study.within)
-    with ProgressDisplay(verbosity) as progress:
-        summary = run_study(study, progress, command=command_line())
-        page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
-        if summary.done and run.report and not study.partial:
-            options = study.options
-            page = write_page(study.folder, progress, options.max_bytes, force=options.force)
-    return conclude(summary, study, verbosity, page)
+    codes: list[int] = []
+    if len(studies) > 1 or run.dry_run:
+        for study in studies.values():  # before any work on the first of them
+            check_study(study)
+    for name, study in studies.items():
+        if codes:
+            verbosity.note("")
+        _print_understood(study, listings[name], verbosity)
+        if run.dry_run:
+            codes.append(_print_rehearsed(study, verbosity))
+            continue
+        make_folder(study.within)
+        with ProgressDisplay(verbosity) as progress:
+            summary = run_study(study, progress, command=command_line())
+            page = PageOutcome(None, "not written (--no-report)" if summary.done else "none")
+            if summary.done and not run.no_report and not study.partial:
+                options = study.options
+                page = write_page(study.folder, progress, options.max_bytes, force=options.force)
+        codes.append(conclude(summary, study, verbosity, page))
+    code = codes[0] if len({*codes}) == 1 else 1
+    if len(studies) == 1 or run.dry_run or study.partial:
+        return code
+    return _write_shared(studies, run) or code
 
 
-def _print_understood(study: Study, listing: Listing) -> None:
+def _print_understood(study: Study, listing: Listing, verbosity: Verbosity) -> None:
     """Print what is known about the scans of a study."""
-    print_line(f"{listing.source}: {plural(len(study.scans), 'scan')}")
+    verbosity.note(f"{listing.source}: {plural(len(study.scans), 'scan')}")
     for name, text in overview(study, listing.unused, listing.skipped).items():
         margin = f"  {name:<{_COLUMN}}"
         for line in wrap(text, _WIDTH - len(margin), break_on_hyphens=False) or [""]:
-            print_line(margin + line)
+            verbosity.note(margin + line)
             margin = " " * len(margin)
     for warning in listing.warnings:
-        print_warning(warning)
+        verbosity.warn(warning)
+
+
+def _print_rehearsed(study: Study, verbosity: Verbosity) -> int:
+    """Print what would be done for each scan, and what would prevent it; return the exit code."""
+    steps = rehearse(study)
+    possible = [step for step in steps if step.error is None]
+    width = min(max((len(step.scan.name) for step in possible), default=0), _NAME_WIDTH)
+    actions = Counter(step.action for step in possible)
+    column = max(map(len, actions), default=0)
+    for step in steps:
+        if step.error is not None:
+            print_error(str(step.error))
+        else:
+            print_result(f"{step.scan.name:<{width}}  {step.action:<{column}}  {step.why}")
+    missing = len(steps) - len(possible)
+    counts = [f"{number} to {action}" for action, number in sorted(actions.items())]
+    lacking = [f"{missing} that would fail"] if missing else []
+    verbosity.note(f"{plural(len(steps), 'scan')}: {', '.join([*counts, *lacking])}")
+    return 0 if not missing else 1 if possible else 2
 
 
 # ── several channels, each by itself ──────────────────────────────────────────────────────────────
@@ -169,14 +175,17 @@ def _print_understood(study: Study, listing: Listing) -> None:
 
 def _check_shared(out: Path, studies: Sequence[Study]) -> None:
     """Refuse, before any work, to replace a file that we did not write, or that is read."""
-    files = [out / name for name in (REPORT, *_shared_names(studies))]
-    for path in files:
-        if path.exists() and not_ours(out / PROVENANCE, [path]):
+    record = out / PROVENANCE
+    if record.exists() and kind_in(record) != StudiesRecord.kind:
+        cause = "holds a study, but each of several channels needs a folder of its own in it"
+        raise FileError(out, cause, _ELSEWHERE)
+    given: list[AnyPath | None] = [file for one in studies for file in (one.table, one.given)]
+    read = [Path(file).absolute() for file in given if file]
+    for path in (out / name for name in (REPORT, *_shared_names(studies))):
+        if path in read or (path.exists() and manifest.not_ours(record, [path])):
             cause = "exists, and was not written by ndflow"
-            raise FileError(path, cause, f"move it, or {_ELSEWHERE}")
-        given: list[AnyPath | None] = [s for one in studies for s in (one.table, one.given)]
-        if any(source and Path(source).absolute() == path for source in given):
-            cause = "lies where the study writes a file of that name"
+            if path in read:
+                cause = "lies where the study writes a file of that name"
             raise FileError(path, cause, f"move it, or {_ELSEWHERE}")
 
 
@@ -185,9 +194,10 @@ def _shared_names(studies: Sequence[Study]) -> list[str]:
     return [reference_name(site) for site in (None, *sites)]
 
 
-def _write_shared(out: Path, studies: Mapping[str, Study], run: Run) -> int:
+def _write_shared(studies: Mapping[str, Study], run: RunOptions) -> int:
     """Write the references of all channels to one file, and the report about all of them."""
-    code, lines = 0, []
+    out = next(iter(studies.values())).folder.parent
+    record = out / PROVENANCE
     try:
         references = {}
         for name in _shared_names([*studies.values()]):
@@ -201,23 +211,21 @@ def _write_shared(out: Path, studies: Mapping[str, Study], run: Run) -> int:
         done = tuple(
             n for n, s in studies.items() if kind_in(s.folder / PROVENANCE) == StudyRecord.kind
         )
-        record = out / PROVENANCE
         with ExitStack() as pending:
-            written = {p: write_pending(pending, p, part) for p, part in references.items()}
-            earlier = outputs_in(record)
+            written = {
+                p: manifest.write_pending(pending, p, part) for p, part in references.items()
+            }
+            earlier = manifest.outputs_in(record)
             page = {p: sha256 for p, sha256 in earlier.items() if p.name == REPORT}
-            full = StudiesRecord(done, relative_outputs(record, page | written))
-            list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
-        if out / reference_name(None) in references:
-            path = shown_path(out / reference_name(None))
-            lines.append(f"wrote {path}, the references of {listed([*studies])}")
-        if run.report and done and find_spec("jinja2") is not None:
+            full = StudiesRecord(done, manifest.relative_outputs(record, page | written))
+            manifest.list_outputs(pending, record, full.content(), earlier.keys() - page.keys())
+        if (common := out / reference_name(None)) in references:
+            run.verbosity.say(f"wrote {shown_path(common)}, the references of {listed([*studies])}")
+        if done and not run.no_report and find_spec("jinja2") is not None:
             from ndflow.reporting.build import write_channel_index
 
-            lines.append(f"wrote {shown_path(write_channel_index(out, done))}")
+            run.verbosity.say(f"wrote {shown_path(write_channel_index(out, done))}")
     except FileError as error:
         print_error(str(error))
-        code = 1
-    for line in () if run.verbosity.quiet else lines:
-        print_result(line)
-    return code
+        return 1
+    return 0

@@ -106,7 +106,7 @@ def _write(
     for name in _former(folder):
         (folder / name).unlink(missing_ok=True)
     # Should this process be killed, the next one knows whose files these are.
-    EvaluationRecord(files=FILES).write(folder / EVALUATION_RECORD, force=True)
+    EvaluationRecord(outputs=dict.fromkeys(FILES, "")).write(folder / EVALUATION_RECORD, force=True)
     for name, rows in made.items():
         cells = ([_cell(part) for part in row.values()] for row in rows)
         write_table(folder / f"{name}.tsv", list(rows[0]), cells)
@@ -116,12 +116,10 @@ def _write(
         with new_file(folder / name, force=True) as file:
             file.write(content)
         files.append(name)
-    files.sort()
     record_failures(folder, None, {"evaluate": comparison.failures})
     EvaluationRecord(
         results={run.name: run.results for run in comparison.runs},
-        files=tuple(files),
-        sha256={name: sha256_of(folder / name) for name in files},
+        outputs={name: sha256_of(folder / name) for name in sorted(files)},
         runs={run.name: str(run.study.folder) for run in comparison.runs},
         conditions=tuple(condition.name for condition in comparison.conditions),
         scans=tuple(scan.name for scan in comparison.scans),
@@ -151,11 +149,8 @@ def add_table(
     path = folder / name
     write_table(path, columns, rows)
     record = EvaluationRecord.read(folder / EVALUATION_RECORD)
-    replace(
-        record,
-        files=tuple(sorted({*record.files, name})),
-        sha256=record.sha256 | {name: sha256_of(path)},
-    ).write(folder / EVALUATION_RECORD, force=True)
+    outputs = record.outputs | {name: sha256_of(path)}
+    replace(record, outputs=outputs).write(folder / EVALUATION_RECORD, force=True)
 
 
 def _former(folder: Path) -> set[str]:
@@ -164,7 +159,7 @@ def _former(folder: Path) -> set[str]:
     if (folder / EVALUATION_RECORD).exists():
         try:
             read = EvaluationRecord.read(folder / EVALUATION_RECORD)
-            former = {Path(name).name for name in read.files}
+            former = {Path(name).name for name in read.outputs}
         except FileError as error:
             raise FileError(error.path, error.cause, _ELSEWHERE) from None
     for name in FILES:

@@ -343,7 +343,8 @@ def _evaluations(run: FinishedStudy) -> dict[str, Any]:
     parts: dict[str, list[Any]] = {}
     for name in run.record.channels:
         study = replace(run.study, scans=[scan.alone(name) for scan in run.study.scans])
-        found = evaluation_section(run.study.folder / EVALUATION / name, results_fingerprint(study))
+        place = run.study.folder / EVALUATION
+        found = evaluation_section(place, results_fingerprint(study), name)
         for what, own in found.items():
             parts.setdefault(what, []).extend(own)
     return dict(parts)

@@ -14,7 +14,7 @@ from ndflow.files.model_files import read_text
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
 from ndflow.reporting.content import Picture
-from ndflow.study.plan import EVALUATION_RECORD
+from ndflow.study.plan import EVALUATION, EVALUATION_RECORD
 from ndflow.subject.records import EvaluationRecord
 
 _ABOUT = {
@@ -52,33 +52,37 @@ _PICTURES = {
 }
 
 
-def evaluation_section(folder: Path, fingerprint: str) -> dict[str, Any]:
+def evaluation_section(folder: Path, fingerprint: str, channel: str = "") -> dict[str, Any]:
     """Return the verdicts, tables and pictures of an evaluation for a `Page`; none without one.
 
     Parameters
     ----------
-    folder : of the evaluation.
+    folder : of the evaluations of a study.
     fingerprint : of the results that are there now; an evaluation of others is not shown.
+    channel : that it is about, where each channel has an evaluation of its own.
     """
+    about, folder = f"{channel}: " if channel else "", folder / channel
     try:
         record = EvaluationRecord.read(folder / EVALUATION_RECORD)
     except FileError:
         return {}
     if fingerprint not in record.results.values():
         return {}
-    for name, sha256 in record.sha256.items():
+    for name, sha256 in record.outputs.items():
         if (folder / name).exists() and sha256_of(folder / name) != sha256:
             raise FileError(folder / name, "cut short, or edited", _AGAIN)
     pictures = [
-        Picture(path.read_bytes(), caption, caption)
+        Picture(path.read_bytes(), about + caption, about + caption)
         for name, caption in _PICTURES.items()
         if (path := folder / f"{name}.svg").exists()
     ]
     names = record.settings.get("covariate")
     covariate = " and ".join(map(str, names)) if isinstance(names, list) else ""
+    where = f"{EVALUATION}/{channel}" if channel else EVALUATION
+    tables = _tables(folder, where, covariate or "the covariate")
     return {
-        "verdicts": _verdicts(folder / VERDICT),
-        "tables": _tables(folder, covariate or "the covariate"),
+        "verdicts": [(about + title, parts) for title, parts in _verdicts(folder / VERDICT)],
+        "tables": [table._replace(title=about + table.title) for table in tables],
         "pictures": pictures,
     }
 
@@ -101,7 +105,7 @@ def _verdicts(path: Path) -> list[tuple[str, list[tuple[str, list[str]]]]]:
     return found
 
 
-def _tables(folder: Path, covariate: str) -> list[Section]:
+def _tables(folder: Path, where: str, covariate: str) -> list[Section]:
     found = []
     for name, (title, note) in _ABOUT.items():
         path = folder / f"{name}.tsv"
@@ -109,7 +113,7 @@ def _tables(folder: Path, covariate: str) -> list[Section]:
             columns, read = read_delimited(path, delimiter="\t")
             rows = [dict(zip(columns, cells, strict=True)) for _, cells in read]
             head, lines = _arranged(rows, *_LAYOUTS.get(name, (["condition"], _plain)))
-            note = f"{note} All digits: evaluation/{name}.tsv."
+            note = f"{note} All digits: {where}/{name}.tsv."
             found.append(Section(title.replace("the covariate", covariate), note, head, lines))
     return found
 

@@ -420,7 +420,9 @@ def page_fingerprint(folder: Path) -> str:
     }
     with suppress(FileError):  # there need be none, nor any of what follows
         shown[FAILURES] = sha256_of(folder / FAILURES)
-    for name in (PROVENANCE, f"{EVALUATION}/{EVALUATION_RECORD}", f"{PREPARED}/{PROVENANCE}"):
+    evaluations = sorted((folder / EVALUATION).rglob(EVALUATION_RECORD))  # of each channel
+    names = [str(path.relative_to(folder)) for path in evaluations]
+    for name in (PROVENANCE, *names, f"{PREPARED}/{PROVENANCE}"):
         with suppress(FileError):
             payload = dict(read_model(folder / name).payload)
             outputs = payload.get("outputs") or {}

@@ -148,6 +148,7 @@ def _refuse_replacing(study: Study, before: StudyRecord) -> None:
     if changed:
         what = "scans" if study.preparing is not None else "images"
         count = before.done.get("prepare" if study.preparing is not None else "normalise", 0)
+        count *= len(before.channels) or 1
         cause = f"holds a finished study with other settings ({changed}): {count} {what} would be "
         hint = "--force to replace them, or choose another folder to keep both"
         raise FileError(study.folder, f"{cause}replaced", hint)
@@ -366,13 +367,10 @@ def _check_record(
 ) -> tuple[set[str], list[Finding]]:
     """Hash again all that a record lists."""
     try:
-        kind, payload, _ = read_model(record)
+        payload = read_model(record).payload
     except FileError as error:
         return {str(record.absolute())}, [_broken(record, error)]
     written = [FileHash(str(path), sha256) for path, sha256 in outputs_in(record).items() if sha256]
-    listed = payload.get("sha256") if kind == "evaluation" else None
-    for name, sha256 in (listed or {}).items():
-        written.append(FileHash(str(record.absolute().with_name(name)), sha256))
     found = [*_compared(written, "not what ndflow wrote")]
     seen = {str(record.absolute()), *(file.file for file in written)}
     given = payload.get("inputs") or {}

@@ -79,6 +79,7 @@ class References(NamedTuple):
     weights : of the scans in the references.
     odd : what is doubtful about scans in comparison with others, by their names.
     of_study : doubts about the study as a whole.
+    fits : the densities that were compared, by the names of the scans.
     """
 
     common: Reference
@@ -89,6 +90,7 @@ class References(NamedTuple):
     weights: ScanWeights = EQUAL
     odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     of_study: tuple[Doubt, ...] = ()
+    fits: Mapping[str, ScanModel] = MappingProxyType({})
 
     def goal(self, scan: Subject) -> Goal:
         """Return what a scan is brought to."""
@@ -118,6 +120,7 @@ def compare_scans(
     return made._replace(
         odd=odd_scans(scans, fits, made.common.mixture),
         of_study=_doubts_of_study(made, scans, models),
+        fits=fits,
     )
 
 

@@ -113,6 +113,7 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
     check_study(study)
     make_folder(study.folder)
     with folder_lock(study.folder, shared=study.partial), _tidied(study):
+        check_place(study, _steps(study))  # again, now that no other run can change it
         run = _Run(study, command)
         run.begin()
         if study.raw is not None:
@@ -139,7 +140,8 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
 def normalise_step(references: References, scan: Subject) -> NormaliseStep:
     """Return the last step of a scan."""
     study = replace(references.study, scans=(), raw=None)  # which need not go to every worker
-    return NormaliseStep(study, references.goal(scan), references.odd.get(scan.name, ()))
+    odd, model = references.odd.get(scan.name, ()), references.fits.get(scan.name)
+    return NormaliseStep(study, references.goal(scan), odd, model)
 
 
 # ── before any work ───────────────────────────────────────────────────────────────────────────────
@@ -260,7 +262,9 @@ class _Run:
         if study.partial and study.preparing is None:
             return
         with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            self._record(study, dict.fromkeys(top_files(study), ""), finished=False)
+            known = {} if self._before is None else self._before.outputs
+            outputs = {name: known.get(name, "") for name in top_files(study)}
+            self._record(study, outputs, finished=False)
             if study.preparing is None:
                 write_study_scans(folder / SCANS, study.scans)
 

@@ -321,7 +321,8 @@ class EvaluationRecord(FileRecord):
     Attributes
     ----------
     results : the fingerprint of the results of each study, by its name.
-    files, sha256 : what was written, and the hashes of these files.
+    outputs : the files that were written, see `ndflow.files.manifest`; those that have only begun
+        to be written have no hash yet.
     command, settings : what the user typed and chose.
     runs : the folder of each study.
     conditions, scans, failed, notes : what the comparison was about, and what was left out.
@@ -330,8 +331,7 @@ class EvaluationRecord(FileRecord):
     kind: ClassVar[str] = "evaluation"
 
     results: dict[str, str] = field(default_factory=dict)
-    files: tuple[str, ...] = ()
-    sha256: dict[str, str] = field(default_factory=dict)
+    outputs: dict[str, str] = field(default_factory=dict)
     command: tuple[str, ...] = ()
     settings: dict[str, JSON] = field(default_factory=dict)
     runs: dict[str, str] = field(default_factory=dict)

@@ -18,7 +18,7 @@ def test_no_report_is_written_where_none_is_wanted(
     def refuse(*_: object) -> None:
         raise AssertionError("a page was asked for")
 
-    monkeypatch.setattr("ndflow.cli.report_page.write_page", refuse)
+    monkeypatch.setattr("ndflow.cli.endings.write_page", refuse)
     words: tuple[str, ...] = ()
     if how.startswith("--"):
         monkeypatch.delenv("NDFLOW_NO_REPORT")
@@ -160,7 +160,7 @@ def test_without_the_packages_for_reports_a_study_is_run_silently(
     run: Run, study: SiteStudy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NDFLOW_NO_REPORT")
-    monkeypatch.setattr("ndflow.cli.report_page.find_spec", lambda name: None)
+    monkeypatch.setattr("ndflow.cli.endings.find_spec", lambda name: None)
     ran = run("cohort", study.table("two", study.rows[:2]), tmp_path / "out", "-q")
     assert (ran.code, ran.err) == (0, "")
     assert not (tmp_path / "out" / "report.html").exists()

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sys
+import os
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import (
-    Force,
-    Jobs,
-    NoReport,
-    ReadSetting,
-    Verbosity,
-    VerbosityOptions,
-    chosen,
-)
-from ndflow.options import Options
+from ndflow.cli import options as shared
+from ndflow.cli.options import OUTPUT
+from ndflow.options import Options, expert_options
 
 
 def evaluate(
@@ -28,11 +22,11 @@ def evaluate(
     permutations: Annotated[int, Parameter(metavar="N")] = 50,
     trees: Annotated[int, Parameter(metavar="N")] = 200,
     seed: Annotated[int, Parameter(metavar="N")] = 0,
-    force: Force = False,
-    expert: ReadSetting = (),
-    jobs: Jobs = 1,
-    no_report: NoReport = False,
-    verbosity: VerbosityOptions = Verbosity(),
+    force: Annotated[bool, Parameter(group=OUTPUT)] = False,
+    expert: shared.ReadSetting = (),
+    jobs: shared.Jobs = 1,
+    no_report: shared.NoReport = False,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Compare finished runs: how similar scans and sites have become, and at what cost.
 
@@ -61,14 +55,16 @@ def evaluate(
         How many trees each random forest has.
     seed
         The random seed of folds, forests and permutations.
+    force
+        Replace results of ndflow that exist already, never other files.
     """
-    from ndflow.cli.console import print_result
-    from ndflow.cli.endings import print_evaluation
-    from ndflow.cli.report_page import page_of_evaluation
-    from ndflow.cli.run import ProgressDisplay, command_line
+    from ndflow.cli.console import ProgressDisplay
+    from ndflow.cli.endings import print_evaluation, write_page
+    from ndflow.cli.scans import command_line
     from ndflow.evaluation.save import evaluate as run_evaluation
+    from ndflow.study.plan import EVALUATION
 
-    max_bytes = Options(**chosen(None, expert, "read")).max_bytes
+    max_bytes = Options(**expert_options(expert, "read")).max_bytes
     with ProgressDisplay(verbosity) as progress:
         evaluation = run_evaluation(
             runs,
@@ -83,13 +79,14 @@ def evaluate(
             progress=progress,
             command=command_line(),
         )
-        page = None
-        if not no_report:
-            page = page_of_evaluation(runs, output, progress, max_bytes, force=force)
+        place, page = None if output is None else os.path.realpath(output), None
+        for run in () if no_report else runs:
+            if place in (None, os.path.realpath(Path(run) / EVALUATION)):
+                page = write_page(Path(run), progress, max_bytes, force=force)
     failed = False
     for channel, one in evaluation.items() if isinstance(evaluation, dict) else [("", evaluation)]:
-        if channel and not verbosity.quiet:
-            print_result(f"{channel}:")
+        if channel:
+            verbosity.say(f"{channel}:")
         print_evaluation(one, verbosity, page)
         failed |= bool(one.comparison.failures)
     return 1 if failed or (page and page.code) else 0
@@ -106,8 +103,8 @@ def report(
     sample: Annotated[int, Parameter(metavar="N")] = 20,
     viewer: Annotated[int, Parameter(metavar="N")] = 9,
     force: bool = False,
-    expert: ReadSetting = (),
-    verbosity: VerbosityOptions = Verbosity(),
+    expert: shared.ReadSetting = (),
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Regenerate the report of a finished study or preparation, OUT/report.html.
 
@@ -130,23 +127,20 @@ def report(
     force
         Replace a report that was edited since ndflow wrote it; never one that ndflow did not write.
     """
-    from ndflow.cli.console import print_result
-    from ndflow.cli.run import ProgressDisplay
+    from ndflow.cli.console import ProgressDisplay
     from ndflow.reporting.build import report as write_report
 
-    # The single step of a command need not be announced where no bar can be shown.
-    with ProgressDisplay(verbosity if sys.stderr.isatty() else Verbosity(quiet=True)) as progress:
+    with ProgressDisplay(verbosity, lines=False) as progress:
         path = write_report(
             out,
             title=title,
             sample=sample,
             viewer=viewer,
-            max_bytes=Options(**chosen(None, expert, "read")).max_bytes,
+            max_bytes=Options(**expert_options(expert, "read")).max_bytes,
             force=force,
             progress=progress,
         )
-    if not verbosity.quiet:
-        print_result(f"wrote {path}")
+    verbosity.say(f"wrote {path}")
     return 0
 
 
@@ -157,8 +151,8 @@ def verify(
     out: Annotated[str, Parameter(metavar="OUT")],
     /,
     *,
-    jobs: Jobs = 1,
-    verbosity: VerbosityOptions = Verbosity(),
+    jobs: shared.Jobs = 1,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Check that all files that a study read and wrote are still as they were.
 
@@ -173,8 +167,7 @@ def verify(
     out
         The folder of the study, or of `ndflow prepare`.
     """
-    from ndflow.cli.console import print_error, print_result
-    from ndflow.cli.run import ProgressDisplay
+    from ndflow.cli.console import ProgressDisplay, print_error, print_result
     from ndflow.study.manifest import verify as verify_study
     from ndflow.values import plural
 
@@ -187,6 +180,5 @@ def verify(
         count = plural(len(found.findings), "file")
         print_error(f"{out}: {count} missing, changed or foreign; {checked} checked")
         return 1
-    if not verbosity.quiet:
-        print_result(f"{out}: {checked}, all as they were")
+    verbosity.say(f"{out}: {checked}, all as they were")
     return 0

@@ -1,4 +1,4 @@
-"""``ndflow normalise``."""
+"""``ndflow normalise`` and ``ndflow apply``, from scans to images."""
 
 from __future__ import annotations
 
@@ -6,40 +6,25 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import (
-    MATCHING,
-    Excludes,
-    Expert,
-    Images,
-    Jobs,
-    Joint,
-    Masks,
-    MatchOptions,
-    Output,
-    Preset,
-    TissueMapFiles,
-    Verbosity,
-    VerbosityOptions,
-    chosen,
-)
+from ndflow.cli import options as shared
+from ndflow.cli.options import INPUT, MATCHING
 
 
 def normalise(
-    images: Images,
+    images: shared.Images,
     /,
     *,
     to: Annotated[str, Parameter(metavar="TARGET", group=MATCHING)],
     to_mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain", group=MATCHING)] = None,
-    mask: Masks = (),
-    exclude: Excludes = (),
-    tissue_maps: TissueMapFiles = (),
-    joint: Joint = False,
-    preset: Preset = "auto",
-    output: Output,
-    options: MatchOptions = None,
-    expert: Expert = (),
-    jobs: Jobs = 1,
-    verbosity: VerbosityOptions = Verbosity(),
+    mask: shared.Masks = (),
+    exclude: shared.Excludes = (),
+    tissue_maps: shared.TissueMapFiles = (),
+    joint: shared.Joint = False,
+    preset: shared.Preset = "auto",
+    output: shared.Output,
+    options: shared.MatchOptions = None,
+    jobs: shared.Jobs = 1,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
 ) -> int:
     """Normalise scans to a reference, or to another scan.
 
@@ -77,15 +62,13 @@ def normalise(
         Bring all channels to a joint reference together, so that their dependence on each other
         becomes that of the reference too. Default: each channel by itself.
     """
-    from ndflow.cli.arguments import typed_subjects
-    from ndflow.cli.console import print_warning
-    from ndflow.cli.run import command_line, print_written, run_scans
+    from ndflow.cli.scans import command_line, run_scans, typed_subjects
     from ndflow.files.outputs import refuse_images_of_others
     from ndflow.study.tasks import Task
     from ndflow.subject.normalise import find_matches, normalise_subject, outputs_of
     from ndflow.subject.presets import Choices
 
-    choices = Choices(preset, chosen(options, expert, "match", "fit", "write", "read"))
+    choices = Choices(preset, shared.chosen(options, "match", "fit", "write", "read"))
     subjects = typed_subjects(
         images, mask=mask, exclude=exclude, tissue_maps=tissue_maps, joint=joint
     )
@@ -95,15 +78,81 @@ def normalise(
     if choices.options.get("force") and folder is not None:
         refuse_images_of_others(outputs)
     doubts = [f"{one.target.name}: {doubt}" for one in matches for doubt in one.target.doubts]
-    for doubt in () if verbosity.quiet else dict.fromkeys(doubts):
-        print_warning(doubt)
+    for doubt in dict.fromkeys(doubts):
+        verbosity.warn(doubt)
     typed = command_line()
     tasks = [
         Task(one.subject.path, {**one._asdict(), "outputs": own, "command": typed})
         for one, own in zip(matches, files, strict=True)
     ]
-    code, outcomes = run_scans(
-        "normalise", normalise_subject, tasks, verbosity=verbosity, jobs=jobs, folder=folder
+    code, _ = run_scans(
+        "normalise", normalise_subject, tasks, verbosity, jobs=jobs, folder=folder, files=outputs
     )
-    print_written(outputs, folder, outcomes, verbosity)
+    return code
+
+
+def apply(
+    image: Annotated[tuple[str, ...], Parameter(metavar="IMAGE|NAME=IMAGE...")],
+    /,
+    *,
+    map: Annotated[str, Parameter(metavar="FILE", group=INPUT)],
+    inverse: Annotated[bool, Parameter(group=INPUT)] = False,
+    other_image: Annotated[bool, Parameter(group=INPUT)] = False,
+    mask: Annotated[str | None, Parameter(metavar="FILE|auto|brain", group=INPUT)] = None,
+    output: shared.Output,
+    options: shared.ApplyOptions = None,
+    verbosity: shared.VerbosityOptions = shared.Verbosity(),
+) -> int:
+    """Apply a saved intensity map to an image, or undo it.
+
+    Example: `ndflow apply out.nii.gz --map out.json --inverse -o back.nii.gz`
+
+    A joint map: `ndflow apply T1w=a.nii.gz FLAIR=b.nii.gz --map OUT/a.json --inverse -o BACK/`
+
+    Parameters
+    ----------
+    image
+        The image: .nii, .nii.gz, .hdr/.img, .mgz or .mgh; or, for a joint map, all its channels,
+        each as NAME=IMAGE.
+    map
+        The intensity map (.json), such as the sidecar of a normalised image.
+    output
+        The image to write; or a folder, for channels.
+    inverse
+        Undo the map. Default: apply it.
+    other_image
+        With --inverse: undo the map even in an image that it did not make, such as an edited copy.
+    mask
+        The brain mask that --set outside refers to; or `brain` or `auto` to find it. Default: all
+        nonzero voxels.
+    """
+    from ndflow.cli.scans import command_line, run_scans, typed_subjects
+    from ndflow.errors import InvalidValueError
+    from ndflow.options import Options
+    from ndflow.study.tasks import Task
+    from ndflow.subject.apply import apply_map, read_map
+    from ndflow.subject.normalise import outputs_of
+
+    if other_image and not inverse:
+        raise InvalidValueError("--other-image is for --inverse; a map may be applied to any image")
+    subjects = typed_subjects(image, mask=() if mask is None else (mask,))
+    if len(subjects) != 1:
+        raise InvalidValueError(
+            f"{len(image)} images: a map is applied to one at a time, or to the channels of one "
+            f"subject, each as NAME=IMAGE"
+        )
+    (subject,) = subjects
+    folder, (files,) = outputs_of(subjects, output)
+    read_map(map, subject.channels)  # refuses the wrong one before any work
+    arguments = {
+        "subject": subject,
+        "imap": map,
+        "inverse": inverse,
+        "other_image": other_image,
+        "outputs": files,
+        "options": Options(**shared.chosen(options, "write", "read")),
+        "command": command_line(),
+    }
+    tasks, outputs = [Task(subject.path, arguments)], [*files.values()]
+    code, _ = run_scans("apply", apply_map, tasks, verbosity, folder=folder, files=outputs)
     return code

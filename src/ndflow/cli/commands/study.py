@@ -7,34 +7,11 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from ndflow.cli.options import (
-    INPUT,
-    OUTPUT,
-    CopySpace,
-    DryRun,
-    Expert,
-    FindTissues,
-    GivenReference,
-    Jobs,
-    Joint,
-    NoBiasField,
-    NoReport,
-    Pattern,
-    Prepare,
-    PreparedMask,
-    Preset,
-    ReadSetting,
-    Resolution,
-    Scheduler,
-    StudyOptions,
-    UnmaskedScans,
-    Verbosity,
-    VerbosityOptions,
-    chosen,
-)
+from ndflow.cli import options as shared
+from ndflow.cli.options import INPUT, OUTPUT, PREPARATION
+from ndflow.options import NoMask, Space, expert_options
 
 Labels = Annotated[tuple[str, ...], Parameter(metavar="LABEL...", consume_multiple=1, group=INPUT)]
-Names = Annotated[tuple[str, ...], Parameter(metavar="NAME...", consume_multiple=1, group=INPUT)]
 
 
 def cohort(
@@ -42,22 +19,10 @@ def cohort(
     out: Annotated[str, Parameter(metavar="OUT")],
     /,
     *,
-    pattern: Pattern = None,
-    channels: Names = (),
-    joint: Joint = False,
-    mask: UnmaskedScans = None,
-    prepare: Prepare = False,
-    tissues: FindTissues = "given",
-    no_bias_field: NoBiasField = False,
-    reference: GivenReference = None,
-    preset: Preset = "auto",
-    options: StudyOptions = None,
-    expert: Expert = (),
-    no_report: NoReport = False,
-    jobs: Jobs = 1,
-    scheduler: Scheduler = None,
-    dry_run: DryRun = False,
-    verbosity: VerbosityOptions = Verbosity(),
+    pattern: shared.Pattern = None,
+    channels: shared.Names = (),
+    joint: shared.Joint = False,
+    study: Annotated[shared.StudyOptions, shared.FLAT] = shared.StudyOptions(),
 ) -> int:
     """Normalise all scans of a study to a reference, made from them or given.
 
@@ -80,21 +45,17 @@ def cohort(
     joint
         With several --channels: bring those of a subject to a joint reference together.
     """
-    from ndflow.cli.studies import Run, carry_out, list_scans
+    from ndflow.cli.studies import asked_of, assemble_each, carry_out, list_scans
     from ndflow.errors import InvalidValueError
-    from ndflow.study.assemble import Asked, preparing_for
-    from ndflow.subject.presets import Choices
 
     if joint and len(channels) < 2:
         raise InvalidValueError("--joint: name the channels, for example --channels T1w FLAIR")
-    choices = Choices(preset, chosen(options, expert))
-    preparing, unmasked = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
+    asked = asked_of(study)
     place = Path(out).absolute()
     listing = list_scans(table, place, pattern, channels)
     apart = len(channels) > 1 and not joint
     listings = {name: listing.alone(name) for name in channels} if apart else {"": listing}
-    asked = Asked(choices, reference, preparing, unmasked, jobs, scheduler)
-    return carry_out(listings, place, asked, Run(not no_report, dry_run, verbosity))
+    return carry_out(assemble_each(listings, place, asked), listings, study.run)
 
 
 def bids(
@@ -105,8 +66,8 @@ def bids(
     *,
     participant_label: Labels = (),
     session_label: Labels = (),
-    suffix: Names = ("T1w",),
-    joint: Joint = False,
+    suffix: shared.Names = ("T1w",),
+    joint: shared.Joint = False,
     bids_filter_file: Annotated[str | None, Parameter(metavar="FILE", group=INPUT)] = None,
     derivatives: Annotated[
         tuple[str, ...],
@@ -117,20 +78,8 @@ def bids(
             group=INPUT,
         ),
     ] = (),
-    mask: UnmaskedScans = None,
     site_column: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
-    prepare: Prepare = False,
-    tissues: FindTissues = "given",
-    no_bias_field: NoBiasField = False,
-    reference: GivenReference = None,
-    preset: Preset = "auto",
-    options: StudyOptions = None,
-    expert: Expert = (),
-    no_report: NoReport = False,
-    jobs: Jobs = 1,
-    scheduler: Scheduler = None,
-    dry_run: DryRun = False,
-    verbosity: VerbosityOptions = Verbosity(),
+    study: Annotated[shared.StudyOptions, shared.FLAT] = shared.StudyOptions(),
 ) -> int:
     """Normalise all scans of a BIDS dataset to a reference, as a BIDS App.
 
@@ -171,55 +120,40 @@ def bids(
         The column of participants.tsv, or of a participant's sessions.tsv, that names the site.
         Default: site, centre, center or site_id.
     """
-    from ndflow.cli.studies import Run, carry_out
+    from ndflow.cli.studies import asked_of, assemble_each, carry_out
     from ndflow.errors import InvalidValueError
-    from ndflow.study.assemble import Asked, preparing_for
     from ndflow.study.bids_query import Dataset, named_derivatives, read_dataset
-    from ndflow.subject.presets import Choices
 
     if joint and len(suffix) < 2:
         raise InvalidValueError("--joint: name the channels, for example --suffix T1w FLAIR")
-    choices = Choices(preset, chosen(options, expert))
-    preparing, unmasked = preparing_for(prepare, mask, tissues=tissues, no_bias_field=no_bias_field)
     folders = named_derivatives(derivatives)
+    asked = asked_of(study, partial=level == "participant", derivatives=folders)
     dataset = Dataset(
-        bids_dir,
-        suffix,
-        participant_label,
-        session_label,
-        bids_filter_file,
-        site_column,
-        folders,
+        bids_dir, suffix, participant_label, session_label, bids_filter_file, site_column, folders
     )
-    needed = unmasked is None and preparing is None
+    needed = asked.unmasked is None and asked.preparing is None
     listings = read_dataset(dataset, joint=joint, masks_needed=needed)
-    partial = level == "participant"
-    asked = Asked(choices, reference, preparing, unmasked, jobs, scheduler, partial, folders)
-    run = Run(not no_report, dry_run, verbosity)
-    return carry_out(listings, Path(out).absolute(), asked, run)
+    studies = assemble_each(listings, Path(out).absolute(), asked)
+    return carry_out(studies, listings, study.run)
 
 
 def prepare(
     sources: Annotated[tuple[str, ...], Parameter(metavar="TABLE OUT|IMAGE...")],
     /,
     *,
-    pattern: Pattern = None,
+    pattern: shared.Pattern = None,
     channel: Annotated[str | None, Parameter(metavar="NAME", group=INPUT)] = None,
-    mask: PreparedMask = "brain",
-    tissues: FindTissues = "given",
-    no_bias_field: NoBiasField = False,
-    space: CopySpace = "own",
-    resolution: Resolution = None,
+    mask: Annotated[NoMask, Parameter(group=INPUT)] = "brain",
+    tissues: shared.FindTissues = "given",
+    no_bias_field: shared.NoBiasField = False,
+    space: Annotated[Space, Parameter(group=PREPARATION)] = "own",
+    resolution: Annotated[float | None, Parameter(metavar="MM", group=PREPARATION)] = None,
     output: Annotated[
         str | None, Parameter(name=("--output", "-o"), metavar="OUT", group=OUTPUT)
     ] = None,
     force: Annotated[bool, Parameter(group=OUTPUT)] = False,
-    no_report: NoReport = False,
-    jobs: Jobs = 1,
-    scheduler: Scheduler = None,
-    dry_run: DryRun = False,
-    expert: ReadSetting = (),
-    verbosity: VerbosityOptions = Verbosity(),
+    expert: shared.ReadSetting = (),
+    run: Annotated[shared.RunOptions, shared.FLAT] = shared.RunOptions(),
 ) -> int:
     """Prepare raw scans for a study: brain masks, bias fields and tissue maps.
 
@@ -245,12 +179,20 @@ def prepare(
     channel
         The contrast of the images, such as T1w; scans of another contrast need masks. Default:
         what the name of each file ends with, if it is known, or else T1w.
+    mask
+        For scans without a mask: find the brain, in T1w images (brain); or take all nonzero voxels
+        of scans that are skull-stripped already (nonzero).
+    space
+        Leave scans where they are (own); or write copies in a common space beside them, aligned
+        with the ICBM152 template by rotation and shift alone (MNI).
+    resolution
+        With --space MNI: the size of the voxels of the copies, from 0.5 to 8. Default: 2.
     force
         Use a folder that holds something else, or prepared scans that are not listed now. Never
         replaces a file that ndflow did not write, or one that was changed by hand since: delete
         such a file to have it made again.
     """
-    from ndflow.cli.studies import Run, carry_out_study, list_images, list_scans
+    from ndflow.cli.studies import carry_out, list_images, list_scans
     from ndflow.errors import InvalidValueError
     from ndflow.image.subject import ANY_CHANNEL
     from ndflow.options import Options, Preparing
@@ -270,8 +212,8 @@ def prepare(
         listing,
         Path(out).absolute(),
         Preparing(mask, tissues, no_bias_field, space, resolution),
-        Options(**chosen(None, expert, "read"), force=force),
-        jobs=jobs,
-        scheduler=scheduler,
+        Options(**expert_options(expert, "read"), force=force),
+        jobs=run.jobs,
+        scheduler=run.scheduler,
     )
-    return carry_out_study(study, listing, Run(not no_report, dry_run, verbosity))
+    return carry_out({"": study}, {"": listing}, run)
