@@ -23,8 +23,7 @@ from ndflow.population import TISSUES
 from ndflow.study.finished import FinishedStudy, read_finished
 from ndflow.study.references import make_references
 from ndflow.subject.records import ScanModel
-from ndflow.subject.tissue_maps import probabilities
-from ndflow.subject.voxels import read_voxels
+from ndflow.subject.voxels import probabilities, read_voxels
 from ndflow.transport import IntensityMap
 
 FOLDS, REPEATS = 5, 5

@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from ndflow.study.run import Summary as Summary
     from ndflow.subject.apply import apply as apply
     from ndflow.subject.fit import fit as fit
-    from ndflow.subject.model_files import load as load
-    from ndflow.subject.model_files import save as save
     from ndflow.subject.normalise import normalise as normalise
     from ndflow.subject.normalise import normalize as normalize
+    from ndflow.subject.records import load as load
+    from ndflow.subject.records import save as save
     from ndflow.subject.reference import reference as reference
     from ndflow.subject.results import Result as Result
     from ndflow.subject.target import builtin_reference as builtin_reference
@@ -78,7 +78,7 @@ _HOMES = {
     "study.run": ("Summary",),
     "subject.apply": ("apply",),
     "subject.fit": ("fit",),
-    "subject.model_files": ("load", "save"),
+    "subject.records": ("load", "save"),
     "subject.normalise": ("normalise", "normalize"),
     "subject.reference": ("reference",),
     "subject.results": ("Result",),

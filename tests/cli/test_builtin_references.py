@@ -14,7 +14,7 @@ from studies import SiteStudy, read_json
 
 import ndflow
 from ndflow.errors import InvalidValueError
-from ndflow.subject.target import builtin_card, builtin_file, builtin_tissues, full_name
+from ndflow.subject.target import builtin_file, full_name, read_builtin
 
 NAME = "builtin:T1w@1"
 SHA256 = "77c130ed554ba78b060115cf4a438d9a0e552bba17903004475a272c2f387358"
@@ -29,7 +29,7 @@ def test_it_holds_what_every_method_needs() -> None:
     assert made.tissues.source == "maps"
     assert made.landmarks is not None
     assert made.landmarks.method == "nyul"
-    means = [float(density.mean()[0]) for density in builtin_tissues().densities]
+    means = [float(density.mean()[0]) for density in ndflow.builtin_reference().tissues.densities]
     assert means == sorted(means)  # CSF, GM, WM, as in T1w images
     assert builtin_file("T1w").stat().st_size < 10_000
 
@@ -39,7 +39,7 @@ def test_a_version_that_was_published_does_not_change() -> None:
 
 
 def test_its_card_says_who_and_what_it_is_not_for() -> None:
-    card = builtin_card()
+    card = read_builtin("T1w").payload["card"]
     assert card["name"] == full_name("T1w") == NAME
     assert card["scans"] == 35
     assert set(card["licence"]) == set(card["who"]) == {"NSK", "UCLA"}
@@ -103,13 +103,15 @@ def test_it_is_what_the_script_builds(cohort_folder: Path, monkeypatch: pytest.M
 
     rebuilt, card = build_builtin.made_from(cohort_folder)
     packaged = ndflow.builtin_reference()
-    assert json.loads(json.dumps(card)) == builtin_card()
+    assert json.loads(json.dumps(card)) == read_builtin("T1w").payload["card"]
     assert rebuilt.provenance == packaged.provenance
     x = np.linspace(-4, 3, 200)
     for one, two in (
         (rebuilt.mixture, packaged.mixture),
-        *zip(rebuilt.tissues.densities, builtin_tissues().densities, strict=True),
+        *zip(rebuilt.tissues.densities, packaged.tissues.densities, strict=True),
     ):
         np.testing.assert_allclose(one.cdf(x), two.cdf(x), atol=1e-6)
-    np.testing.assert_allclose(rebuilt.tissues.mean, builtin_tissues().mean, atol=1e-9)
+    np.testing.assert_allclose(
+        rebuilt.tissues.mean, ndflow.builtin_reference().tissues.mean, atol=1e-9
+    )
     np.testing.assert_allclose(rebuilt.landmarks.values, packaged.landmarks.values, atol=1e-9)

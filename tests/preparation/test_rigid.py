@@ -4,9 +4,13 @@ import numpy as np
 import pytest
 from nibabel.eulerangles import euler2mat
 
-from ndflow.preparation.aligned_copies import resampled, rigid_to_template, template_grid
 from ndflow.preparation.grid import interpolated, working_grid
-from ndflow.preparation.registration import halved_anatomy
+from ndflow.preparation.registration import (
+    halved_anatomy,
+    resampled,
+    rigid_to_template,
+    template_grid,
+)
 
 pytest.importorskip("ants")
 

@@ -162,7 +162,7 @@ WRONG = {
     "a target for each channel by itself": (
         lambda goal: ndflow.normalise(ONE, {"T1w": goal, "FLAIR": goal}, joint=True)
     ),
-    "of one channel, but there are T1w and FLAIR": (
+    "of intensity, each channel by itself; run ndflow fit T1w=FILE FLAIR=FILE --joint": (
         lambda goal: ndflow.normalise(ONE, ndflow.fit(ONE["T1w"]), joint=True)
     ),
     "give T1w=FILE FLAIR=FILE, in this order": (

@@ -95,7 +95,7 @@ def test_a_reference_knows_tissues_if_those_of_all_scans_are_known() -> None:
 
 def test_a_reference_is_no_source_of_another(tmp_path: Path) -> None:
     ndflow.save(tmp_path / "reference.json", EXPECTED)
-    with pytest.raises(FileError, match=r"cannot be averaged with scans.*ndflow fit"):
+    with pytest.raises(FileError, match="of the kind 'reference', where 'mixture'"):
         ndflow.reference([tmp_path / "reference.json"])
 
 

@@ -53,7 +53,7 @@ def test_a_target_comes_in_many_forms(
     assert target.has_units == has_units
     files = [file.file for files in target.files.values() for file in files]
     assert files == ([str(given)] if form.startswith("path") else [])
-    assert read(target) is target
+    assert read(target) == target
 
 
 def test_the_mask_and_the_settings_of_a_target_image_are_used(tmp_path: Path) -> None:

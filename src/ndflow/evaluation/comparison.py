@@ -55,8 +55,7 @@ from ndflow.study.finished import (
 from ndflow.study.plan import Study
 from ndflow.study.tasks import Failure, Progress, Task, check_jobs
 from ndflow.subject.records import MapRecord
-from ndflow.subject.tissue_maps import probabilities
-from ndflow.subject.voxels import Voxels
+from ndflow.subject.voxels import Voxels, probabilities
 from ndflow.transport import DETERMINED_RANGE, IntensityMap, align
 from ndflow.values import FloatArray
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeGuard
 
 from ndflow._version import __version__
 from ndflow.errors import FileError, InvalidValueError
-from ndflow.files.atomic import AnyPath, check_new, new_file
+from ndflow.files.atomic import AnyPath, check_new
 from ndflow.files.fingerprints import FileHash, is_intact
 from ndflow.files.stream import open_file
 
@@ -29,35 +29,6 @@ RIGHT_FILE = "check that it is the right file"
 _MAX_BYTES = 64 << 20
 _MAX_DEPTH = 64
 _ENVELOPE = ("format", "version", "kind", "ndflow")
-
-
-def write_model(
-    path: AnyPath,
-    kind: str,
-    payload: Mapping[str, Any],
-    *,
-    force: bool = False,
-    inputs: Sequence[AnyPath] = (),
-) -> None:
-    """Write a model file.
-
-    Parameters
-    ----------
-    path : the file to write.
-    kind : what kind of model it is.
-    payload : the model as plain numbers, strings, lists and dictionaries.
-    force : whether an existing file may be replaced.
-    inputs : files that must not be replaced, even with `force`.
-
-    Raises
-    ------
-    FileError : if the file may not or cannot be written.
-    InvalidValueError : if the model cannot be written as JSON.
-    """
-    check_new_model(path, force=force, inputs=inputs)
-    content = model_bytes(kind, payload)
-    with new_file(path, force=force, inputs=inputs) as file:
-        file.write(content)
 
 
 def check_new_model(
@@ -74,7 +45,9 @@ def check_new_model(
 
     Parameters
     ----------
-    path, force, inputs : as for `write_model`.
+    path : the file to write.
+    force : whether an existing file may be replaced.
+    inputs : files that must not be replaced, even with `force`.
     may_be_damaged : whether a file that is not JSON may be one of ours that was damaged, and so be
         replaced; an empty one may in any case.
     """
@@ -151,7 +124,7 @@ class ModelFile(NamedTuple):
     Attributes
     ----------
     kind : what kind of model it is.
-    payload : the model, as given to `write_model`.
+    payload : the model, as given to `model_bytes`.
     file : the file, and the hash of what was read.
     """
 

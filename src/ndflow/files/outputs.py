@@ -6,7 +6,6 @@ import hashlib
 import os
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote
 
 from ndflow.errors import FileError
@@ -17,19 +16,6 @@ from ndflow.files.model_files import is_model, kind_in
 _UNSAFE = '%/\\:*?"<>|'
 _LONGEST = 200  # bytes of a name; most discs allow 255, with prefix and extension
 _EXTENSIONS = (".gz", ".nii", ".hdr", ".img", ".mgh", ".mgz", ".json")
-
-
-class Outputs(NamedTuple):
-    """Where results go.
-
-    Attributes
-    ----------
-    folder : the folder for the results, if the user named one.
-    files : one per scan, in order.
-    """
-
-    folder: Path | None
-    files: list[Path]
 
 
 def stem(path: AnyPath) -> str:
@@ -44,21 +30,16 @@ def stem(path: AnyPath) -> str:
 def safe_name(text: str) -> str:
     """Return a text that can be part of a file name, different for different texts.
 
-    Blanks at its ends are encoded too, because tables and people overlook them.
+    Blanks at its ends are encoded too, because tables and people overlook them. A text that is too
+    long for a file ends with a hash of all of it.
     """
     start, end = len(text) - len(text.lstrip()), len(text.rstrip())
-    return _shortened(
-        "".join(
-            c
-            if c.isprintable() and c not in _UNSAFE and start <= place < end
-            else quote(os.fsencode(c), safe="")
-            for place, c in enumerate(text)
-        )
+    name = "".join(
+        c
+        if c.isprintable() and c not in _UNSAFE and start <= place < end
+        else quote(os.fsencode(c), safe="")
+        for place, c in enumerate(text)
     )
-
-
-def _shortened(name: str) -> str:
-    """Return a name that is not too long for a file: a long one ends with a hash of all of it."""
     content = name.encode()
     if len(content) <= _LONGEST:
         return name
@@ -74,8 +55,8 @@ def sidecar_of(output: AnyPath) -> Path:
 
 def outputs_for(
     images: Sequence[str], output: str | os.PathLike[str], name_of: Callable[[str], str]
-) -> Outputs:
-    """Return where the results of some images go.
+) -> tuple[Path | None, list[Path]]:
+    """Return the folder for the results of some images, if the user named one, and their files.
 
     Parameters
     ----------
@@ -88,7 +69,7 @@ def outputs_for(
     place = Path(output)
     as_folder = _is_folder(place) or os.fspath(output).endswith(("/", os.sep))
     if len(images) == 1 and not as_folder:
-        return Outputs(None, [place])
+        return None, [place]
     if not as_folder and (os.path.lexists(place) or stem(place) != place.name):
         raise FileError(output, f"one file for {len(images)} images", "name a folder as the output")
     refuse_given_twice(images)
@@ -99,7 +80,7 @@ def outputs_for(
         if other != image:
             cause = f"its result would be called {name}, like that of {other}"
             raise FileError(image, cause, "run them one by one, with an output name for each")
-    return Outputs(place, [place / name for name in names])
+    return place, [place / name for name in names]
 
 
 def refuse_given_twice(files: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ import warnings
 from collections.abc import Iterator
 from functools import cache
 from importlib import metadata, util
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -94,20 +94,8 @@ def is_other_contrast(word: str) -> bool:
 
 # ── brain masks ───────────────────────────────────────────────────────────────────────────────────
 
-BIBTEX = """@article{fisch2024,
-  author  = {Fisch, Lukas and Zumdick, Stefan and Barkhau, Carlotta and Emden, Daniel and Ernsting,
-             Jan and Leenings, Ramona and Sarink, Kelvin and Winter, Nils R. and Risse, Benjamin and
-             Dannlowski, Udo and Hahn, Tim},
-  title   = {deepbet: Fast Brain Extraction of {T1}-Weighted {MRI} Using Convolutional Neural
-             Networks},
-  journal = {Computers in Biology and Medicine},
-  volume  = {179},
-  pages   = {108845},
-  year    = {2024},
-  doi     = {10.1016/j.compbiomed.2024.108845},
-}"""
+BIBTEX = Path(__file__).with_name("deepbet.bib").read_text(encoding="utf-8").rstrip()
 
-_NEEDED = ("deepbet", "torch")
 _SMALLEST, _LARGEST = 500.0, 2200.0  # ml: brains of adults are 1000 to 2000 with all their CSF
 _CUT = 0.25  # of a face of the image: a brain that ends near its middle
 _TRY = "give a mask of the brain instead (--mask FILE, or the column mask of a table)"
@@ -141,9 +129,13 @@ def brain_mask(volume: Volume, *, threads: int = 1) -> BoolArray:
 
 def check_deepbet() -> None:
     """Raise an error if deepbet is not installed, without the second that importing it takes."""
-    missing = [name for name in _NEEDED if util.find_spec(name) is None]
+    missing = [name for name in ("deepbet", "torch") if util.find_spec(name) is None]
     if missing:
-        raise _not_installed(" and ".join(missing))
+        raise InvalidValueError(
+            f"finding brains needs deepbet, but {' and '.join(missing)} cannot be imported; try "
+            "pip install 'ndflow[prepare]' (the CPU build of torch is enough), or give masks "
+            "(--mask FILE)"
+        )
 
 
 def deepbet_version() -> str:
@@ -166,13 +158,6 @@ of a table)
     if is_other_contrast(suffix):
         cause = f"not a T1w image by its name ({suffix}), and deepbet finds brains in T1w images"
         raise FileError(path, f"{cause} only", _TRY)
-
-
-def _not_installed(what: str) -> InvalidValueError:
-    return InvalidValueError(
-        f"finding brains needs deepbet, but {what} cannot be imported; try pip install "
-        "'ndflow[prepare]' (the CPU build of torch is enough), or give masks (--mask FILE)"
-    )
 
 
 def _upright(volume: Volume) -> tuple[NDArray[np.float32], NDArray[Any]]:
@@ -216,20 +201,16 @@ def _run(path: str, upright: NDArray[np.float32], threads: int) -> NDArray[Any]:
 @cache
 def _network() -> Any:
     """Return deepbet with its weights, which are loaded once."""
-    try:
-        from deepbet.bet import BrainExtraction
-    except (ImportError, OSError) as error:
-        raise _not_installed(str(error)) from error
+    from deepbet.bet import BrainExtraction
+
     return BrainExtraction(no_gpu=True)
 
 
 @contextlib.contextmanager
 def _quietly(threads: int) -> Iterator[None]:
     """Let torch use some threads, without messages; leave everything else as it was."""
-    try:
-        import torch
-    except (ImportError, OSError) as error:
-        raise _not_installed(str(error)) from error
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
@@ -256,12 +237,12 @@ def _without_removed(volume: Volume, inside: BoolArray) -> BoolArray:
 
 def _refuse_implausible(path: str, figures: MaskFigures) -> None:
     """Raise an error for a mask that cannot be that of a whole brain."""
-    cause = None
+    hint = f"look at the image and at its voxel size, or {_TRY}"
     if figures.volume is not None and not _SMALLEST <= figures.volume <= _LARGEST:
-        cause = f"what deepbet takes for the brain holds {figures.volume:,.0f} ml"
-        cause += f", but brains have {_SMALLEST:,.0f} to {_LARGEST:,.0f} ml"
-    elif figures.faces > _CUT:
-        cause = f"what deepbet takes for the brain covers {figures.faces:.0%} of a face of the"
-        cause += " image, so that much of it would lie outside"
-    if cause:
-        raise FileError(path, cause, f"look at the image and at its voxel size, or {_TRY}")
+        cause = f"what deepbet takes for the brain holds {figures.volume:,.0f} ml, but brains have "
+        raise FileError(path, f"{cause}{_SMALLEST:,.0f} to {_LARGEST:,.0f} ml", hint)
+    if figures.faces > _CUT:
+        cause = (
+            f"what deepbet takes for the brain covers {figures.faces:.0%} of a face of the image"
+        )
+        raise FileError(path, f"{cause}, so that much of it would lie outside", hint)

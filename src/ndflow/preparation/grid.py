@@ -79,8 +79,9 @@ def working_grid(values: Map, affine: FloatArray, brain: Bools) -> WorkingGrid:
     brain : which of its voxels are inside the brain.
     """
     box = ndimage.find_objects(brain.astype(np.int8))[0]
-    first = np.array([part.start for part in box], float)
-    here = affine @ _shift(first)
+    first = np.eye(4)
+    first[:3, 3] = [part.start for part in box]
+    here = affine @ first
     inside = brain[box].astype(np.float32)
     known = np.where(brain[box], values[box], 0).astype(np.float32)
     size = voxel_sizes(affine)
@@ -92,11 +93,7 @@ def working_grid(values: Map, affine: FloatArray, brain: Bools) -> WorkingGrid:
     there = np.linalg.inv(here) @ grid
 
     def coarse(array: Map) -> Map:
-        smooth = widened(array, size, RESOLUTION, mode="constant")
-        found: Map = ndimage.affine_transform(
-            smooth, there[:3, :3], there[:3, 3], output_shape=shape, order=1
-        )
-        return found
+        return sampled(widened(array, size, RESOLUTION, mode="constant"), there, shape)
 
     share = coarse(inside)
     mean = coarse(known) / np.maximum(share, _LEAST)
@@ -113,13 +110,29 @@ def interpolated(array: Map, grid: FloatArray, shape: tuple[int, ...], affine: F
     shape, affine : of the scan.
     """
     there = np.linalg.inv(grid) @ affine
+    return sampled(array.astype(np.float32), there, shape, mode="nearest")
+
+
+def sampled(
+    array: Map,
+    there: FloatArray,
+    shape: tuple[int, ...],
+    *,
+    order: Literal[1, 3] = 1,
+    mode: Literal["constant", "nearest"] = "constant",
+) -> Map:
+    """Sample an image at the voxels of another grid.
+
+    Parameters
+    ----------
+    array : the image.
+    there : (4, 4), from the voxel indices of the other grid to those of the image.
+    shape : of the other grid.
+    order : of the spline.
+    mode : what is beyond the edges: 0 ("constant"), or the nearest voxel.
+    """
     found: Map = ndimage.affine_transform(
-        array.astype(np.float32),
-        there[:3, :3],
-        there[:3, 3],
-        output_shape=shape,
-        order=1,
-        mode="nearest",
+        array, there[:3, :3], there[:3, 3], output_shape=shape, order=order, mode=mode
     )
     return found
 
@@ -128,9 +141,3 @@ def lesion_on_grid(lesion: Bools, affine: FloatArray, coarse: WorkingGrid) -> Bo
     """Return which voxels of the working grid are part of a lesion of the scan."""
     share = interpolated(lesion.astype(np.float32), affine, coarse.brain.shape, coarse.affine)
     return share > DAMAGED
-
-
-def _shift(by: FloatArray) -> FloatArray:
-    moved = np.eye(4)
-    moved[:3, 3] = by
-    return moved

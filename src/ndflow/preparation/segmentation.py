@@ -48,7 +48,6 @@ over a tissue.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,20 +234,7 @@ _ENOUGH = 150_000  # voxels to estimate the intensities of tissues from
 _BRIGHTEST = 99.8  # percentile; what is brighter by a tenth, such as vessels, is limited
 
 
-class Segmentation(NamedTuple):
-    """The tissues of a scan.
-
-    Attributes
-    ----------
-    tissues : (3, ...), the probabilities of CSF, GM and WM; 0 outside the brain.
-    classes : their intensities.
-    """
-
-    tissues: Map
-    classes: TissueClasses
-
-
-def segment(values: Map, brain: Bools, template: Map, lesion: Bools | None = None) -> Segmentation:
+def segment(values: Map, brain: Bools, template: Map, lesion: Bools | None = None) -> Map:
     """Find the tissues of a scan.
 
     Parameters
@@ -258,6 +244,11 @@ def segment(values: Map, brain: Bools, template: Map, lesion: Bools | None = Non
     template : (3, ...), the probabilities of CSF, GM and WM in the deformed template.
     lesion : voxels that neither the estimate nor their neighbours see; they get probabilities like
         all others.
+
+    Returns
+    -------
+    Map
+        (3, ...), the probabilities of CSF, GM and WM; 0 outside the brain.
 
     Raises
     ------
@@ -292,7 +283,7 @@ def segment(values: Map, brain: Bools, template: Map, lesion: Bools | None = Non
     tissues[:, inside] = classes.tissues(posterior, mixing)
     whole = np.zeros((3, *brain.shape), np.float32)
     whole[(slice(None), *box)] = tissues
-    return Segmentation(whole, classes)
+    return whole
 
 
 def _of_classes(tissues: Map) -> Map:

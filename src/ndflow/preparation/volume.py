@@ -5,7 +5,7 @@ Each step can be left out, and each result that the user has already can be give
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -93,7 +93,7 @@ def prepare_volume(
     FileError
         Where the scan cannot be prepared.
     InvalidValueError
-        Where antspyx or nilearn is not installed.
+        Where nilearn is not installed.
     """
     raw: Map = np.asarray(volume.spatial_values, np.float32)
     brain = mask & np.isfinite(raw)
@@ -108,8 +108,11 @@ def prepare_volume(
     if not seen.any():
         cause = "the lesion covers the whole brain"
         raise FileError(volume.path, cause, "check the masks of lesion and brain")
-    if bias_field:
-        _refuse_negative(volume.path, raw[seen])
+    negative = float(np.mean(raw[seen] < 0))
+    if bias_field and negative > _NEGATIVE:  # no factor can correct what is below 0
+        cause = f"{negative:.0%} of the brain is negative, but a bias field is a factor, and needs"
+        hint = "give the raw scan and not one that is normalised already, or --no-bias-field"
+        raise FileError(volume.path, f"{cause} intensities above 0", hint)
     try:
         return _estimated(volume, found, seen, bias_field, tissues, step)
     except DegenerateDataError as error:
@@ -150,7 +153,7 @@ def _estimated(
     step("tissues")
     gm, wm = map(at_scan, (warped.gm, warped.wm))
     expected = np.stack([np.clip(1 - gm - wm, 0, 1), gm, wm])
-    shares = segment(found.corrected, brain, expected, lesion).tissues
+    shares = segment(found.corrected, brain, expected, lesion)
     likely = expected[:, seen].argmax(axis=0)
     measures = replace(
         found.measures,
@@ -175,18 +178,6 @@ def tissue_volumes(tissues: Map, where: Bools, volume: Volume) -> tuple[float, f
         float(part[where].sum(dtype=np.float64)) * volume.voxel_mm3 / 1000 for part in tissues
     )
     return csf, gm, wm
-
-
-def _refuse_negative(path: str, values: Map) -> None:
-    """Refuse intensities whose 0 is not that of the signal, which no factor can correct.
-
-    Voxels of the value 0 are no reason: a mask that is too wide for a skull-stripped scan has many.
-    """
-    share = float(np.mean(values < 0))
-    if share > _NEGATIVE:
-        cause = f"{share:.0%} of the brain is negative, but a bias field is a factor, and needs"
-        hint = "give the raw scan and not one that is normalised already, or --no-bias-field"
-        raise FileError(path, f"{cause} intensities above 0", hint)
 
 
 # ── doubts ────────────────────────────────────────────────────────────────────────────────────────
@@ -238,42 +229,33 @@ def preparation_doubts(measures: Measures) -> tuple[Doubt, ...]:
     >>> [doubt.kind for doubt in preparation_doubts(Measures(730.0, overlap=0.88))]
     ['template does not fit']
     """
-    return tuple(
-        Doubt(kind, f"{text}.", hint)
-        for (kind, hint), text in (*_of_mask(measures), *_of_template(measures), *_rest(measures))
-    )
-
-
-def _of_mask(measures: Measures) -> Iterator[tuple[tuple[str, str], str]]:
-    holds = f"The mask holds {measures.brain_ml:,.0f} ml"
-    if measures.brain_ml > LARGEST:
-        yield TOO_WIDE, f"{holds}, but a brain with all its CSF at most {LARGEST:,.0f} ml"
-    if measures.brain_ml < SMALLEST:
-        yield TOO_SMALL, f"{holds}, but a brain at least {SMALLEST:,.0f} ml"
-
-
-def _of_template(measures: Measures) -> Iterator[tuple[tuple[str, str], str]]:
-    overlap, likeness = measures.overlap, measures.likeness
+    brain, overlap, likeness = measures.brain_ml, measures.overlap, measures.likeness
+    found: list[tuple[tuple[str, str], str]] = []
+    holds = f"The mask holds {brain:,.0f} ml"
+    if brain > LARGEST:
+        found.append((TOO_WIDE, f"{holds}, but a brain with all its CSF at most {LARGEST:,.0f} ml"))
+    if brain < SMALLEST:
+        found.append((TOO_SMALL, f"{holds}, but a brain at least {SMALLEST:,.0f} ml"))
     if overlap is not None and overlap < _OVERLAP:
         text = f"The deformed template and the mask have a Dice coefficient of {overlap:.2f}"
-        yield _UNFIT, f"{text}, but brains at least {_OVERLAP:.2f}"
+        found.append((_UNFIT, f"{text}, but brains at least {_OVERLAP:.2f}"))
     if likeness is not None and likeness < _LIKENESS:
         text = f"The deformed template and the scan have a correlation of {likeness:.2f}"
-        yield _UNLIKE, f"{text}, but brains at least {_LIKENESS:.2f}"
+        found.append((_UNLIKE, f"{text}, but brains at least {_LIKENESS:.2f}"))
+    if odd := _odd_shares(measures.tissues_ml or ()):
+        found.append((_TISSUES, ", and ".join(odd)))
+    least, most = measures.field or (1.0, 1.0)
+    if most > _BIAS * least:
+        text = f"The bias in the brain goes from {least:.2f} to {most:.2f}"
+        found.append((_FIELD, f"{text}, by a factor of more than {_BIAS:.0f}"))
+    return tuple(Doubt(kind, f"{text}.", hint) for (kind, hint), text in found)
 
 
-def _rest(measures: Measures) -> Iterator[tuple[tuple[str, str], str]]:
-    if measures.tissues_ml is not None and sum(measures.tissues_ml) > 0:
-        shares = (ml / sum(measures.tissues_ml) for ml in measures.tissues_ml)
-        odd = [
-            f"{share:.0%} of the brain is {tissue}, where {low:.0%} to {high:.0%} would be usual"
-            for (tissue, (low, high)), share in zip(_SHARES.items(), shares, strict=True)
-            if not low <= share <= high
-        ]
-        if odd:
-            yield _TISSUES, ", and ".join(odd)
-    if measures.field is not None:
-        least, most = measures.field
-        if most > _BIAS * least:
-            text = f"The bias in the brain goes from {least:.2f} to {most:.2f}"
-            yield _FIELD, f"{text}, by a factor of more than {_BIAS:.0f}"
+def _odd_shares(tissues_ml: Sequence[float]) -> list[str]:
+    """Return which tissues have unusual shares of the brain; none where they are not known."""
+    total = sum(tissues_ml)
+    return [
+        f"{ml / total:.0%} of the brain is {tissue}, where {low:.0%} to {high:.0%} would be usual"
+        for (tissue, (low, high)), ml in zip(_SHARES.items(), tissues_ml, strict=False)
+        if total > 0 and not low <= ml / total <= high
+    ]

@@ -47,7 +47,6 @@ from ndflow.image.subject import ANY_CHANNEL, Subject, TissueMaps
 from ndflow.image.volume import Volume
 from ndflow.image.write import write_volume
 from ndflow.options import Preparing
-from ndflow.preparation.aligned_copies import TEMPLATE_SPACE, TemplateGrid, aligned_copy
 from ndflow.preparation.brain import (
     T1W,
     contrast_called,
@@ -57,6 +56,7 @@ from ndflow.preparation.brain import (
 )
 from ndflow.preparation.grid import Bools, Map
 from ndflow.preparation.picture import preparation_picture
+from ndflow.preparation.registration import TEMPLATE_SPACE, TemplateGrid, aligned_copy
 from ndflow.preparation.volume import (
     Measures,
     PreparedVolume,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Unpack, overload
@@ -18,11 +17,11 @@ from ndflow.options import Keywords, Options, chosen_options, documented
 from ndflow.subject.map_voxels import map_voxels
 from ndflow.subject.normalise import outputs_of
 from ndflow.subject.records import MapRecord
-from ndflow.subject.results import Result, all_files, check_result, deliver, names_of
+from ndflow.subject.results import Result, check_results, deliver, names_of
 from ndflow.subject.target import check_channels
 from ndflow.subject.voxels import Voxels, check_found_mask, read_voxels, selection
 from ndflow.transport import IntensityMap
-from ndflow.values import listed, path_like
+from ndflow.values import path_like, plural
 
 
 class ApplyOptions(Keywords, total=False):
@@ -97,14 +96,11 @@ def apply(
     chosen = Options(**chosen_options(options, "write", "read"))
     if not isinstance(imap, IntensityMap):
         path_like(imap, "imap, where it is not a map,")
-    if output is not None:
-        path_like(output, "output")
     subject = Subject(image, mask)  # type: ignore[arg-type]  # it takes a single image, too
-    outputs: dict[str, Path | None] = dict.fromkeys(subject.channels)
+    outputs: Mapping[str, Path | None] = dict.fromkeys(subject.channels)
     if output is not None:
-        folder, (files,) = outputs_of([subject], output)
+        folder, (outputs,) = outputs_of([subject], output)
         make_folder(folder)
-        outputs = {**files}
     results = apply_map(
         subject,
         imap,
@@ -117,36 +113,28 @@ def apply(
 
 
 class SavedMap(NamedTuple):
-    """A map that a user means, what messages call it, and what its file says about it."""
+    """The record of a map that a user means, what messages call it, and its file, if it has one."""
 
-    imap: IntensityMap
+    record: MapRecord
     name: str = "the map"
     files: Hashes = {}  # noqa: RUF012  (never changed)
-    record: MapRecord | None = None
 
 
 def read_map(imap: IntensityMap | AnyPath, channels: Sequence[str]) -> SavedMap:
     """Return the map that a user means; refuse one of other channels than were given."""
-    found = SavedMap(imap) if isinstance(imap, IntensityMap) else _read(os.fspath(imap))
-    d, record = found.imap.channels, found.record
-    if d > 1 and len(channels) == 1:
-        cause = f"a map of {d} channels, but an image has one"
-        raise FileError(found.name, cause, "give all channels, for example T1w=FILE FLAIR=FILE")
-    if d == 1 and len(channels) > 1:
-        cause = f"a map of one channel, but {listed(channels)} were given"
-        raise FileError(found.name, cause, "apply it to its own image alone, without a name")
+    if isinstance(imap, IntensityMap):
+        found = SavedMap(MapRecord(imap))
+    else:
+        _, payload, file = read_model(imap, MapRecord.kind)
+        found = SavedMap(MapRecord.of_payload(imap, payload), file.file, {"map": (file,)})
+    record, d = found.record, found.record.map.channels
     if d != len(channels):
-        cause = f"a map of {d} channels, but {listed(channels)} were given"
-        raise FileError(found.name, cause, "give the channels that it was made for")
-    if d > 1 and record is not None and record.channel_names:
+        cause = f"a map of {plural(d, 'channel')}, not of {len(channels)}"
+        hint = "give all channels that it was made for, T1w=FILE FLAIR=FILE, or its image alone"
+        raise FileError(found.name, cause, hint)
+    if d > 1 and record.channel_names:
         check_channels(channels, record.channel_names, found.name)
     return found
-
-
-def _read(name: str) -> SavedMap:
-    file = read_model(name, MapRecord.kind)
-    record = MapRecord.of_payload(name, file.payload)
-    return SavedMap(record.map, name, {"map": (file.file,)}, record)
 
 
 def apply_map(
@@ -171,16 +159,14 @@ def apply_map(
     saved = read_map(imap, subject.channels)
     check_found_mask(subject)
     inputs = subject.files() | names_of(saved.files)
-    for output in outputs.values():
-        if output is not None:
-            check_result(output, all_files(inputs), options=options)
+    check_results(outputs.values(), inputs, options=options)
     voxels = read_voxels(subject, max_bytes=options.max_bytes)
     warnings = [*voxels.warnings]
     if inverse:
         if not other_image:
             _refuse_other_image(saved, subject, voxels)
         warnings += _lossy(saved, subject, voxels, options)
-    chosen = saved.imap.inverse() if inverse else saved.imap
+    chosen = saved.record.map.inverse() if inverse else saved.record.map
     several = len(subject.images) > 1
     pieces = map_voxels(voxels, chosen, options)
     results = {}
@@ -213,7 +199,7 @@ def apply_map(
 def _refuse_other_image(saved: SavedMap, subject: Subject, voxels: Voxels) -> None:
     """Refuse to undo a map in an image that it did not make, as far as its file tells."""
     record = saved.record
-    if record is None or not record.image:
+    if not record.image:
         return
     volume = voxels.volumes[subject.channels.index(record.channel) if record.channel else 0]
     read = tuple(one.sha256 for one in volume.files)
@@ -228,7 +214,7 @@ def _lossy(saved: SavedMap, subject: Subject, voxels: Voxels, options: Options) 
     if subject.mask is not None:
         return []
     found = []
-    if saved.record is not None and saved.record.setting("outside") == "keep":
+    if saved.record.setting("outside") == "keep":
         found.append(
             f"{saved.name}: was made with --set outside=keep, so voxels outside its mask were not "
             f"mapped; to undo it, give the same --mask and --set outside"

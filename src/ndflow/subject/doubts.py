@@ -15,10 +15,10 @@ brighter one becomes the darker one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture, Histogram, trimmed
 from ndflow.density.binning import QUANTILE_LEVELS, TAIL_LEVELS
@@ -109,34 +109,32 @@ def match_doubts(
     rows : of several channels, the values of its voxels, (n, d).
     """
     if rows is not None:
-        target = goal.reference.mixture
-        ends = [marginal(target, place) for place in range(target.channels)]
-        return _doubts_of_channels(rows, solution.imap, ends)
-    voxels = VoxelQuantiles.of_model(model)
-    return [(*_distance_doubts(voxels, solution, goal), *_slope_doubts(voxels, solution))]
-
-
-def _distance_doubts(voxels: VoxelQuantiles, solution: Solution, goal: Goal) -> list[Doubt]:
+        return _doubts_of_channels(rows, solution.imap, goal.reference.mixture)
+    voxels, found = VoxelQuantiles.of_model(model), []
     target, affine = goal.matched_density(solution), solution.affine
-    if target is None or affine is None:
-        return []
-    wanted = target.quantile(QUANTILE_LEVELS)
-    sd = float(np.sqrt(target.covariance()[0, 0]))
-    left, aligned = (
-        float(np.abs(way(voxels.inner) - wanted).mean()) / sd for way in (solution.imap, affine)
-    )
-    return distance_doubts(left, aligned, goal.shortcoming)
+    if target is not None and affine is not None:
+        inner = voxels.inner
+        found += _distance_doubts(solution.imap(inner), affine(inner), target, goal.shortcoming)
+    at, shares = voxels.spread()
+    own = 1.0 if affine is None else abs(float(affine.matrix[0, 0]))
+    slopes = np.exp(solution.imap.log_det_jacobian(at)) / own
+    return [(*found, *_slope_doubts(at, slopes, shares))]
 
 
-def distance_doubts(left: float, aligned: float, shortcoming: str) -> list[Doubt]:
+def _distance_doubts(
+    result: NDArray[Any], plain: NDArray[Any], target: GaussianMixture, shortcoming: str
+) -> list[Doubt]:
     """Return what is doubtful about how far a result is from its target.
 
     Parameters
     ----------
-    left, aligned : the Wasserstein distance in standard deviations of the target, of the result and
-        after alignment alone.
-    shortcoming : why the former may be larger, and what to try.
+    result, plain : quantiles at `QUANTILE_LEVELS` of the result, and after alignment alone.
+    target : the density that they should have.
+    shortcoming : why the result may be further away, and what to try.
     """
+    wanted = target.quantile(QUANTILE_LEVELS)
+    sd = float(np.sqrt(target.covariance()[0, 0]))
+    left, aligned = (float(np.abs(one - wanted).mean()) / sd for one in (result, plain))
     found = []
     if left > _FAR:
         found.append(
@@ -160,13 +158,7 @@ def distance_doubts(left: float, aligned: float, shortcoming: str) -> list[Doubt
     return found
 
 
-def _slope_doubts(voxels: VoxelQuantiles, solution: Solution) -> list[Doubt]:
-    at, shares = voxels.spread()
-    own = 1.0 if solution.affine is None else abs(float(solution.affine.matrix[0, 0]))
-    return slope_doubts(at, np.exp(solution.imap.log_det_jacobian(at)) / own, shares)
-
-
-def slope_doubts(at: FloatArray, slopes: FloatArray, shares: FloatArray) -> list[Doubt]:
+def _slope_doubts(at: FloatArray, slopes: FloatArray, shares: FloatArray) -> list[Doubt]:
     """Return what is doubtful about how steep a map is.
 
     Parameters
@@ -212,7 +204,7 @@ _SHORTCOMING = f"a joint map may give up a little in one channel for the others:
 
 
 def _doubts_of_channels(
-    rows: FloatArray, imap: IntensityMap, targets: Sequence[GaussianMixture]
+    rows: FloatArray, imap: IntensityMap, target: GaussianMixture
 ) -> list[tuple[Doubt, ...]]:
     """Return what is doubtful about each channel: its distance from the target, and its slopes.
 
@@ -220,53 +212,28 @@ def _doubts_of_channels(
     ----------
     rows : the voxels that count, (n, d).
     imap : the joint map.
-    targets : the density of each channel of the target, in the units of the result.
+    target : the joint density, in the units of the result.
     """
-    sample = _thinned(rows, _SAMPLE)
-    mapped, slopes = imap(sample), _slopes(_thinned(rows, _SLOPES), imap)
-    found = []
-    for place, target in enumerate(targets):
-        before, after = sample[:, place], mapped[:, place]
-        wanted = target.quantile(QUANTILE_LEVELS)
-        mean, sd = float(target.mean()[0]), float(np.sqrt(target.covariance()[0, 0]))
-        stretch = sd / float(before.std())
-        aligned = mean + stretch * (before - before.mean())
-        left, plain = (
-            float(np.abs(np.quantile(one, QUANTILE_LEVELS) - wanted).mean()) / sd
-            for one in (after, aligned)
-        )
-        at = _thinned(rows, _SLOPES)[:, place]
-        found.append(
-            (
-                *distance_doubts(left, plain, _SHORTCOMING),
-                *_channel_slope_doubts(at, slopes[:, place] / stretch),
-            )
-        )
-    return found
-
-
-def _thinned(rows: FloatArray, most: int) -> FloatArray:
-    return rows[:: max(1, len(rows) // most)]
-
-
-def _slopes(x: FloatArray, imap: IntensityMap) -> FloatArray:
-    """Return the slope of each channel at some voxels, (n, d)."""
-    y = imap(x)
+    sample, x = (rows[:: max(1, len(rows) // most)] for most in (_SAMPLE, _SLOPES))
+    mapped, y = imap(sample), imap(x)
     steps = _STEP * x.std(axis=0)
-    columns = [
-        (imap(x + step * unit)[:, place] - y[:, place]) / step
-        for place, (step, unit) in enumerate(zip(steps, np.eye(x.shape[1]), strict=True))
-    ]
-    return np.stack(columns, axis=1)
-
-
-def _channel_slope_doubts(at: FloatArray, slopes: FloatArray) -> list[Doubt]:
-    found = slope_doubts(at, np.abs(slopes), np.full(len(at), 1 / len(at)))
-    share = float((slopes < 0).mean())
-    if share > _REVERSED:
-        text = (
-            f"The joint map reverses the contrast of {share:.1%} of the voxels: with the other "
-            f"channels the same, brighter ones become darker."
-        )
-        found.append(Doubt("reversed contrast", text, f"look at the result, and {_COMPARE}"))
+    found = []
+    for place, (step, unit) in enumerate(zip(steps, np.eye(x.shape[1]), strict=True)):
+        before, after, own = sample[:, place], mapped[:, place], marginal(target, place)
+        stretch = float(np.sqrt(own.covariance()[0, 0])) / float(before.std())
+        aligned = float(own.mean()[0]) + stretch * (before - before.mean())
+        result, plain = (np.quantile(one, QUANTILE_LEVELS) for one in (after, aligned))
+        slopes = (imap(x + step * unit)[:, place] - y[:, place]) / step / stretch
+        doubts = [
+            *_distance_doubts(result, plain, own, _SHORTCOMING),
+            *_slope_doubts(x[:, place], np.abs(slopes), np.full(len(x), 1 / len(x))),
+        ]
+        share = float((slopes < 0).mean())
+        if share > _REVERSED:
+            text = (
+                f"The joint map reverses the contrast of {share:.1%} of the voxels: with the other "
+                f"channels the same, brighter ones become darker."
+            )
+            doubts.append(Doubt("reversed contrast", text, f"look at the result, and {_COMPARE}"))
+        found.append(tuple(doubts))
     return found

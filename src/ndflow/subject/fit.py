@@ -18,7 +18,7 @@ import numpy as np
 
 from ndflow import density
 from ndflow.density import Fit, GaussianMixture, Histogram, trimmed
-from ndflow.errors import InvalidValueError
+from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath
 from ndflow.files.fingerprints import Hashes, contents
 from ndflow.files.model_files import check_model
@@ -28,18 +28,16 @@ from ndflow.image.subject import Subject
 from ndflow.methods.base import method_of
 from ndflow.methods.ndflow import EVIDENCE
 from ndflow.options import Options
+from ndflow.population import TISSUES, Tissues
 from ndflow.subject.doubts import VoxelQuantiles, fit_doubts
 from ndflow.subject.records import ScanModel, ScanModels
 from ndflow.subject.results import all_files
-from ndflow.subject.tissue_maps import tissues_of
 from ndflow.subject.voxels import (
-    Counted,
     Voxels,
     check_grids,
-    count_channels,
-    count_together,
     count_voxels,
     error_about,
+    probabilities,
     read_voxels,
     selection,
 )
@@ -166,20 +164,18 @@ def fit(
             raise InvalidValueError("a histogram has no voxels left to mask; leave out the mask")
         return density.fit(data, **chosen)
     subject = Subject(data, mask, exclude)  # type: ignore[arg-type]  # it takes a single image, too
+    parts = {"": subject}
     if joint:
-        counted = count_together(subject, read_voxels(subject, max_bytes=reading.max_bytes))
-        with error_about(subject.path, options=True):
-            return density.fit(
-                counted.histogram, **{**chosen, "effective_count": EVIDENCE * effective_count}
-            )
-    check_separate(subject)
+        chosen["effective_count"] = EVIDENCE * effective_count
+    else:
+        check_separate(subject)
+        parts = {name: subject.alone(name) for name in subject.channels}
     found = {}
-    for name in subject.channels:
-        own = subject.alone(name)
+    for name, own in parts.items():
         counted = count_voxels(own, read_voxels(own, max_bytes=reading.max_bytes))
         with error_about(own.path, options=True):
             found[name] = density.fit(counted.histogram, **chosen)
-    return found if isinstance(data, Mapping) else found[subject.channels[0]]
+    return found if isinstance(data, Mapping) and not joint else next(iter(found.values()))
 
 
 def fit_voxels(
@@ -195,14 +191,14 @@ def fit_voxels(
         estimated.
     """
     if len(subject.images) == 1:
-        return _fit_channel(subject, voxels, count_voxels(subject, voxels), options, tissues)
-    together = count_together(subject, voxels)
+        return _fit_channel(subject, voxels, options, tissues)
+    together = count_voxels(subject, voxels)
     with error_about(subject.path):
         fitted = density.fit(together.histogram, effective_count=EVIDENCE * options.effective_count)
-    parts = [
-        _fit_channel(subject.alone(name), own._replace(warnings=()), counted, options, False).model
-        for name, (own, counted) in count_channels(subject, voxels).items()
-    ]
+    counting, parts = voxels.counting(), []  # in each channel, the voxels that count in all
+    for name, volume in zip(subject.channels, voxels.volumes, strict=True):
+        own = voxels._replace(volumes=(volume,), inside=counting, warnings=())
+        parts.append(_fit_channel(subject.alone(name), own, options, False).model)
     model = replace(
         parts[0],
         mixture=fitted.mixture,
@@ -224,10 +220,9 @@ def fit_voxels(
     return Fitted(model, together.histogram, voxels.files)
 
 
-def _fit_channel(
-    subject: Subject, voxels: Voxels, counted: Counted, options: Options, tissues: bool
-) -> Fitted:
+def _fit_channel(subject: Subject, voxels: Voxels, options: Options, tissues: bool) -> Fitted:
     """Estimate the density of one channel, and what else its method needs to know."""
+    counted = count_voxels(subject, voxels)
     path, histogram = voxels.volume.path, counted.histogram
     with error_about(path):
         fitted = density.fit(histogram, effective_count=options.effective_count)
@@ -327,3 +322,57 @@ def check_separate(subject: Subject) -> None:
             f"--mask brain finds brains in T1w images, not in {listed(others)}; give one mask for "
             f"all channels as a file, or use --joint, which finds it in the channel T1w"
         )
+
+
+# ── tissues, from tissue probability maps ─────────────────────────────────────────────────────────
+
+_ALIKE = 10.0  # the largest values of the three maps may differ by this factor
+_LEAST = 1e-3  # of any tissue: less is a mistake, or no brain
+
+
+class ScanTissues(NamedTuple):
+    """What the tissue probability maps of a scan say about its tissues.
+
+    Attributes
+    ----------
+    tissues : their densities and proportions.
+    warnings : for the user.
+    files : that were read, with their hashes.
+    """
+
+    tissues: Tissues
+    warnings: list[str]
+    files: Hashes
+
+
+def tissues_of(scan: Subject, voxels: Voxels, options: Options) -> ScanTissues:
+    """Estimate the densities and proportions of a scan's tissues."""
+    volume, path = voxels.volume, voxels.volume.path
+    inside = voxels.counting()
+    if voxels.lesion is not None:
+        inside &= ~voxels.lesion
+    stored = volume.flat[inside]
+    densities, amounts, largest, warnings = [], [], [], []
+    files: Hashes = {}
+    for name, source in zip(TISSUES, scan.tissues, strict=True):
+        share, found, read = probabilities(source, volume, inside, options.max_bytes)  # type: ignore[arg-type]  # all three are there
+        warnings += found
+        files |= {name.lower(): read} if read else {}
+        amounts.append(float(share.sum()))
+        largest.append(float(share.max()))
+        with error_about(f"{path} ({name})"):
+            counted = density.histogram(
+                stored, weights=share, slope=volume.slope, inter=volume.inter
+            )
+            own = density.fit(counted, effective_count=options.effective_count)
+            densities.append(own.mixture)
+        del share  # before the next map is read
+    if max(largest) > _ALIKE * min(largest):
+        cause = f"its tissue maps reach {', '.join(f'{most:g}' for most in largest)}"
+        raise FileError(path, cause, "give probabilities of CSF, GM and WM in the same units")
+    proportions = np.array(amounts) / sum(amounts)
+    if proportions.min() < _LEAST:
+        lacking = TISSUES[int(np.argmin(proportions))]
+        cause = f"hardly any {lacking} ({proportions.min():.2g} of the tissues)"
+        raise FileError(path, cause, "check its tissue probability maps")
+    return ScanTissues(Tissues(tuple(densities), proportions), warnings, files)

@@ -17,6 +17,7 @@ from ndflow.image.subject import Subject, TissueMaps
 from ndflow.methods.base import method_of
 from ndflow.methods.modes import Goal
 from ndflow.methods.solution import Solution
+from ndflow.methods.targets import target_rule
 from ndflow.options import Keywords, Options, PresetName, Step, chosen_options, documented
 from ndflow.population.plausibility import unlike_reference
 from ndflow.subject.doubts import match_doubts
@@ -30,20 +31,17 @@ from ndflow.subject.presets import (
     settled_together,
 )
 from ndflow.subject.records import MapRecord, ScanModel, TargetRecord
-from ndflow.subject.results import Result, all_files, check_result, deliver, names_of
+from ndflow.subject.results import Result, check_results, deliver, names_of
 from ndflow.subject.target import (
     AnyTarget,
-    KnownTarget,
     Target,
     check_units,
     in_units,
     known_target,
     known_targets,
     read_target,
-    target_of,
     with_scale,
 )
-from ndflow.subject.tissue_maps import check_maps
 from ndflow.subject.voxels import Voxels, check_found_mask, read_voxels, selection
 from ndflow.values import path_like
 
@@ -150,14 +148,11 @@ def normalise(
     subjects = _subjects(images, given, several=several)
     if not subjects:
         return []
-    if output is not None:
-        path_like(output, "output")
     matches = find_matches(subjects, to, to_mask, choices, joint=joint)
-    outputs: list[dict[str, Path | None]] = [dict.fromkeys(m.subject.channels) for m in matches]
+    outputs: list[Any] = [dict.fromkeys(one.subject.channels) for one in matches]
     if output is not None:
-        folder, files = outputs_of([one.subject for one in matches], output)
+        folder, outputs = outputs_of([one.subject for one in matches], output)
         make_folder(folder)
-        outputs = [{**own} for own in files]
     results = [
         normalise_subject(
             one.subject, one.target, outputs=out, options=one.options, preset=one.preset
@@ -193,6 +188,7 @@ def outputs_of(
     subjects: Sequence[Subject], output: AnyPath
 ) -> tuple[Path | None, list[dict[str, Path]]]:
     """Return the folder for results, if there is one, and the file of each channel."""
+    path_like(output, "output")
     images = []
     for subject in subjects:
         for name, image in subject.images.items():
@@ -237,35 +233,33 @@ def find_matches(
             "joint: there is one image only; give several channels by their names, for example "
             "T1w and FLAIR"
         )
-    if named:
-        if to_mask is not None:
-            raise InvalidValueError("--to-mask: a target of several channels is not an image")
-        targets = known_targets(to, first.channels, joint=joint)
-        check_fit(first, joint=joint)
-        if joint:
-            (known,) = targets.values()
-            return [_match_together(first, known, choices)]
-        return [
-            _match([first.alone(name)], one, one, None, choices)[0] for name, one in targets.items()
-        ]
-    if isinstance(to, Mapping):
-        raise InvalidValueError("to: targets of several channels, but there is one image only")
-    return _match(
-        subjects, None if isinstance(to, Target) else known_target(to), to, to_mask, choices
-    )
+    if not named:
+        if isinstance(to, Mapping):
+            raise InvalidValueError("to: targets of several channels, but there is one image only")
+        return _match(subjects, to, to_mask, choices)
+    if to_mask is not None:
+        raise InvalidValueError("--to-mask: a target of several channels is not an image")
+    targets = known_targets(to, first.channels, joint=joint)
+    check_fit(first, joint=joint)
+    parts = [first] if joint else [first.alone(name) for name in targets]
+    return [
+        match
+        for part, target in zip(parts, targets.values(), strict=True)
+        for match in _match([part], target, None, choices)
+    ]
 
 
 def _match(
-    subjects: Sequence[Subject],
-    known: KnownTarget | None,
-    to: AnyTarget,
-    to_mask: Source | None,
-    choices: Choices,
+    subjects: Sequence[Subject], to: AnyTarget, to_mask: Source | None, choices: Choices
 ) -> list[Match]:
-    """Return how some images are brought to one target, each by itself."""
-    facts = TargetFacts() if known is None else known.facts
-    maps = all(subject.tissues.complete for subject in subjects)
-    options, preset = settled_match(choices, facts, maps=maps)
+    """Return how some subjects, or channels, are brought to one target, each by itself."""
+    known = known_target(to)
+    if len(subjects[0].images) > 1:
+        options, preset = settled_together(choices)
+    else:
+        facts = TargetFacts() if known is None else known.facts
+        maps = all(subject.tissues.complete for subject in subjects)
+        options, preset = settled_match(choices, facts, maps=maps)
     method_of(options)  # before the target is read, which takes longer than a wrong option should
     for subject in subjects:
         check_found_mask(subject)
@@ -277,16 +271,19 @@ def _match(
     return [Match(subject, target, options, preset) for subject in subjects]
 
 
-def _match_together(subject: Subject, known: KnownTarget, choices: Choices) -> Match:
-    """Return how the channels of a subject are brought to a target together."""
-    options, preset = settled_together(choices)
-    check_found_mask(subject)
-    options = with_scale(options, has_units=not known.averaged)
-    target = target_of(known.model, known.averaged, known.name, options, files=known.files)
-    target = target._replace(doubts=known.doubts)
-    model = in_units(target, options)
-    check_units(options, name=target.name, has_units=target.has_units, model=model)
-    return Match(subject, target, options, preset)
+def check_maps(scan: Subject, options: Options) -> None:
+    """Refuse maps that would be ignored, and a target that lacks them."""
+    rule = target_rule(options)
+    scan.tissues.check_complete()
+    if rule.needs_tissue_maps and not scan.tissues.complete:
+        raise InvalidValueError(
+            f"--proportions {options.proportions} needs tissue probability maps: --tissue-maps"
+        )
+    if scan.tissues.complete and not rule.needs_tissue_maps:
+        raise InvalidValueError(
+            "--tissue-maps are for --proportions tissue only, and that is for a reference of "
+            "scans with such maps; leave them out, or give such a reference"
+        )
 
 
 class Mapped(NamedTuple):
@@ -334,9 +331,7 @@ def normalise_subject(
     goal = in_units(target, options)
     tissues = subject.tissues.complete
     inputs = subject.files(tissues=tissues) | names_of(target.files)
-    for output in outputs.values():
-        if output is not None:
-            check_result(output, all_files(inputs), options=options)
+    check_results(outputs.values(), inputs, options=options)
     voxels = read_voxels(subject, max_bytes=options.max_bytes)
     model, histogram, files = fit_voxels(subject, voxels, options=options, tissues=tissues)
     solution, pieces, doubts = map_subject(voxels, model, Goal(goal, options), options)

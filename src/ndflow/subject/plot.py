@@ -38,15 +38,13 @@ def check_figures() -> None:
 
 
 def plot_result(
-    histogram: Histogram | None,
-    mixture: GaussianMixture | None,
+    histogram: Histogram,
+    mixture: GaussianMixture,
     imap: IntensityMap,
     target: GaussianMixture | None,
 ) -> Figure:
     """Draw a scan from its histogram alone: that of the result follows from the map."""
     check_figures()
-    if histogram is None or mixture is None:
-        raise InvalidValueError("there is no histogram to draw: no density was estimated")
     levels, counts = histogram.values[:, 0], histogram.counts
     before = empirical_distribution(levels, counts)
     after = empirical_distribution(imap(levels), counts)
@@ -79,9 +77,9 @@ _SAMPLE = 40_000
 
 
 def plot_channels(
-    own: Histogram | GaussianMixture | None,
+    own: Histogram | GaussianMixture,
     imap: IntensityMap,
-    target: GaussianMixture | None,
+    target: GaussianMixture,
     names: Sequence[str],
 ) -> Figure:
     """Draw the joint densities of all pairs of channels before and after.
@@ -94,8 +92,6 @@ def plot_channels(
     names : of the channels.
     """
     check_figures()
-    if own is None or target is None:
-        raise InvalidValueError("there is no histogram to draw: no density was estimated")
     generator = np.random.default_rng(0)
     if isinstance(own, Histogram):
         own = trimmed(own)

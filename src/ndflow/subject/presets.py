@@ -19,12 +19,12 @@ left open is decided here. Methods other than ndflow have no presets: they keep 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, NamedTuple, get_args
 
 from ndflow.errors import InvalidValueError
-from ndflow.methods.base import Method, method_called
+from ndflow.methods.base import method_called
 from ndflow.options import (
     Average,
     ModeName,
@@ -37,7 +37,7 @@ from ndflow.options import (
 from ndflow.population import TISSUES, Reference
 from ndflow.preparation.brain import is_other_contrast
 from ndflow.transport.joint import REGULARISATION
-from ndflow.values import Record, plural
+from ndflow.values import Record, listed, plural
 
 Known = Literal["maps", "components"]
 
@@ -57,13 +57,11 @@ class TargetFacts(NamedTuple):
     @classmethod
     def of_reference(cls, reference: Reference) -> TargetFacts:
         """Return what matters about a reference."""
-        if reference.tissues is not None:
-            return cls(
-                reference.scans, "maps" if reference.tissues.source == "maps" else "components"
-            )
-        mixture = reference.mixture
+        mixture, tissues = reference.mixture, reference.tissues
+        if tissues is not None and tissues.source == "maps":
+            return cls(reference.scans, "maps")
         split = mixture.channels == 1 and can_split(mixture.components, reference.channel_names[0])
-        return cls(reference.scans, "components" if split else None)
+        return cls(reference.scans, "components" if tissues is not None or split else None)
 
     @property
     def words(self) -> str:
@@ -110,11 +108,6 @@ class StudyFacts:
         return sum(self.sites.values()) == self.scans
 
     @property
-    def smallest_site(self) -> int:
-        """How many scans the smallest site has."""
-        return min(self.sites.values(), default=0)
-
-    @property
     def site_words(self) -> str:
         """How many sites there are, and how large they are."""
         if not self.sites:
@@ -123,7 +116,7 @@ class StudyFacts:
             return "scans without a site"
         if len(self.sites) == 1:
             return "one site"
-        least, most = self.smallest_site, max(self.sites.values())
+        least, most = min(self.sites.values()), max(self.sites.values())
         size = f"{least} to {most} scans" if least < most else f"{plural(most, 'scan')} each"
         return f"{len(self.sites)} sites with {size}"
 
@@ -175,6 +168,13 @@ GOVERNED = tuple(one.name for one in fields(Options) if one.metadata["by_preset"
 _SEVERAL = 2  # sites
 
 _AVERAGES: dict[Average, str] = {"density": "averaged densities", "quantile": "averaged quantiles"}
+_WORDS: Mapping[str, Callable[[Options], str]] = {  # what is used, where a record mentions it
+    "mode": lambda options: options.mode,
+    "proportions": lambda options: f"{options.proportions} proportions",
+    "average": lambda options: _AVERAGES[options.average],
+    "objective": lambda options: f"objective {options.objective}",
+    "regularisation": lambda options: f"regularisation {options.regularisation:g}",
+}
 
 
 @dataclass(frozen=True)
@@ -265,25 +265,12 @@ def settled_study(choices: Choices, facts: StudyFacts) -> Settled:
     """
     if facts.channels > 1:
         return settled_together(choices)
-    chosen, method = choices.options, _checked_method(choices)
-    if not method.matches_densities:
-        return Settled(Options(**chosen), None)
-    mode, target = _Decision(Options.mode), _Decision(Options.proportions)
+    decided = {}
     if choices.preset == "auto":
-        mode = _mode(facts, chosen)
-        alike = chosen.get("mode", mode.value) == "site"
-        target = _Decision("average") if alike else _target(facts)
-    options = _filled(choices, mode=mode, target=target)
-    words = {
-        "mode": options.mode,
-        "proportions": f"{options.proportions} proportions",
-        "average": _AVERAGES[options.average],
-    }
-    reasons = [
-        *(mode.because if "mode" not in chosen else ()),
-        *(target.because if "proportions" not in chosen else ()),
-    ]
-    return Settled(options, _record(choices, words, reasons))
+        mode = _mode(facts, choices.options)
+        alike = choices.options.get("mode", mode.value) == "site"
+        decided = {"mode": mode, "proportions": _Decision("average") if alike else _target(facts)}
+    return _settled(choices, decided, "mode", "proportions", "average")
 
 
 def settled_match(choices: Choices, facts: TargetFacts, *, maps: bool) -> Settled:
@@ -299,16 +286,47 @@ def settled_match(choices: Choices, facts: TargetFacts, *, maps: bool) -> Settle
     ------
     InvalidValueError : for choices that the method does not use.
     """
-    if not _checked_method(choices).matches_densities:
-        return Settled(Options(**choices.options), None)
-    target = _Decision(Options.proportions)
+    decided = {}
     if choices.preset == "auto":
         known = "tissue maps" if maps else "no tissue maps"
-        target = _target_of_given(facts, maps=maps, words=known)
-    options = _filled(choices, mode=_Decision(Options.mode), target=target)
-    reasons = () if "proportions" in choices.options else target.because
-    words = {"proportions": f"{options.proportions} proportions"}
-    return Settled(options, _record(choices, words, reasons))
+        decided = {"proportions": _target_of_given(facts, maps=maps, words=known)}
+    return _settled(choices, decided, "proportions")
+
+
+def _settled(choices: Choices, decided: Mapping[str, _Decision], *mentioned: str) -> Settled:
+    """Return what was chosen, and for what was not, what the preset says.
+
+    Parameters
+    ----------
+    choices : what the user chose.
+    decided : what the preset decided by what there is.
+    mentioned : the options that the record mentions, besides those that were chosen.
+    """
+    chosen, method = choices.options, method_called(choices.options.get("method", Options.method))
+    about_match = {one.name for one in options_of("match")}
+    ignored = [one for one in choices.governed if one in about_match - method.uses]
+    if choices.preset != Choices.preset and not method.matches_densities:
+        ignored.append("preset")
+    if ignored:
+        raise InvalidValueError(
+            f"{ignored[0]} is not an option of the method {method.name!r}; leave it out"
+        )
+    if not method.matches_densities:
+        return Settled(Options(**chosen), None)
+    usual = {name: one.value for name, one in decided.items()}
+    if choices.preset == "auto":
+        usual |= {name: getattr(AUTO, name) for name in ("average", "objective", "regularisation")}
+    options = Options(**{**usual, **chosen})
+    words = [
+        words(options) + (" (chosen)" if name in chosen else "")
+        for name, words in _WORDS.items()
+        if name in chosen or name in mentioned
+    ]
+    reasons = [why for name, one in decided.items() if name not in chosen for why in one.because]
+    reason = listed(reasons) if reasons else None
+    return Settled(
+        options, PresetRecord(choices.preset, ", ".join(words), reason, choices.governed)
+    )
 
 
 # The only choices that channels can have together, and why.
@@ -344,7 +362,7 @@ def settled_together(choices: Choices) -> Settled:
             option = f"--set {name}" if name in expert else f"--{name}"
             raise InvalidValueError(f"--joint with {option}: {why}; leave out one of them")
     options = Options(**{"regularisation": REGULARISATION, **choices.options})
-    method_called(method).check(replace(options, regularisation=Options.regularisation))
+    method_called(method).check(options)
     return Settled(options, PresetRecord("auto", "individual, joint target, averaged densities"))
 
 
@@ -355,19 +373,9 @@ def _mode(facts: StudyFacts, chosen: Mapping[str, Any]) -> _Decision:
     if not facts.sites_known or len(facts.sites) < 2:
         return _Decision(single, (facts.site_words,))
     if sum(size >= AUTO.per_site for size in facts.sites.values()) < _SEVERAL:
-        return _Decision(single, (_small_sites(facts),))
+        few = f"{facts.site_words} (fewer than {_SEVERAL} with {AUTO.per_site} or more)"
+        return _Decision(single, (few,))
     return _Decision("two-level", (facts.site_words,))
-
-
-def _small_sites(facts: StudyFacts) -> str:
-    """Say why there are not enough sites with enough scans."""
-    number, few = len(facts.sites), plural(facts.smallest_site, "scan")
-    if max(facts.sites.values()) >= AUTO.per_site:
-        enough = f"only one with {AUTO.per_site} scans or more"
-        return f"{number} sites ({f'one with only {few}' if number == _SEVERAL else enough})"
-    if len({*facts.sites.values()}) == 1:
-        return f"{number} sites with only {few} each"
-    return f"{number} sites with fewer than {AUTO.per_site} scans"
 
 
 def _target(facts: StudyFacts) -> _Decision:
@@ -390,39 +398,3 @@ def _target_of_given(facts: TargetFacts, *, maps: bool, words: str) -> _Decision
         known = "" if facts.tissues or facts.scans == 1 else " without tissues"
         return _Decision("average", (f"{facts.words}{known}",))
     return _Decision("adaptive", (words, facts.words))
-
-
-def _filled(choices: Choices, *, mode: _Decision, target: _Decision) -> Options:
-    """Return what was chosen, and for what was not, what the preset says."""
-    decided: dict[str, Any] = {"mode": mode.value, "proportions": target.value}
-    if choices.preset == "auto":
-        decided |= {name: getattr(AUTO, name) for name in GOVERNED if name not in decided}
-    return Options(**{**decided, **choices.options})
-
-
-def _checked_method(choices: Choices) -> Method:
-    """Return the method; refuse choices that it would ignore, whatever their values."""
-    method = method_called(choices.options.get("method", Options.method))
-    about_match = {one.name for one in options_of("match")}
-    ignored = [one for one in choices.governed if one in about_match - method.uses]
-    if choices.preset != Choices.preset and not method.matches_densities:
-        ignored.append("preset")
-    if ignored:
-        raise InvalidValueError(
-            f"{ignored[0]} is not an option of the method {method.name!r}; leave it out"
-        )
-    return method
-
-
-def _record(choices: Choices, words: Mapping[str, str], reasons: Sequence[str]) -> PresetRecord:
-    chosen = choices.options
-    said = [f"{text} (chosen)" if name in chosen else text for name, text in words.items()]
-    if "objective" in chosen:
-        said.append(f"objective {chosen['objective']} (chosen)")
-    if "regularisation" in chosen:
-        said.append(f"regularisation {chosen['regularisation']:g} (chosen)")
-    reason = None
-    if reasons:
-        *first, last = reasons
-        reason = f"{', '.join(first)} and {last}" if first else last
-    return PresetRecord(choices.preset, ", ".join(said), reason, choices.governed)

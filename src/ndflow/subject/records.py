@@ -16,16 +16,24 @@ so they live here and not in `ndflow.files`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
 
-from ndflow.density import GaussianMixture
+from ndflow.density import Fit, GaussianMixture
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.fingerprints import FileHash, with_checksum
-from ndflow.files.model_files import model_bytes, read_model, write_model
+from ndflow.files.model_files import (
+    ModelFile,
+    check_model,
+    check_new_model,
+    model_bytes,
+    read_model,
+)
 from ndflow.image.mask_doubts import MaskFigures
 from ndflow.image.read import IMAGE_KINDS, kind_of
 from ndflow.methods.base import DensityModel
@@ -36,7 +44,7 @@ from ndflow.subject.presets import PresetRecord
 from ndflow.subject.voxels import VoxelCounts
 from ndflow.transport import IntensityMap
 from ndflow.transport.joint import JointFigures
-from ndflow.values import JSON, Record
+from ndflow.values import JSON, Record, path_like, short
 
 
 class FileRecord(Record):
@@ -49,14 +57,11 @@ class FileRecord(Record):
 
     kind: ClassVar[str]
 
-    def write(
-        self,
-        path: AnyPath,
-        *,
-        force: bool = False,
-        inputs: Sequence[AnyPath] = (),
-        metadata: Mapping[str, JSON] | None = None,
-    ) -> None:
+    def content(self, metadata: Mapping[str, JSON] | None = None) -> bytes:
+        """Return what the file of the record holds; `metadata` is what else it should say."""
+        return model_bytes(self.kind, with_checksum({**(metadata or {}), **self.to_dict()}))
+
+    def write(self, path: AnyPath, *, force: bool = False, inputs: Sequence[AnyPath] = ()) -> None:
         """Write the record to a file.
 
         Parameters
@@ -64,24 +69,18 @@ class FileRecord(Record):
         path : where to.
         force : whether another file may be replaced.
         inputs : files that must not be replaced, not even then.
-        metadata : what else the file should say.
         """
-        content = with_checksum({**(metadata or {}), **self.to_dict()})
-        write_model(path, self.kind, content, force=force, inputs=inputs)
-
-    def content(self, metadata: Mapping[str, JSON] | None = None) -> bytes:
-        """Return what the file of the record holds; `metadata` as for `write`."""
-        return model_bytes(self.kind, with_checksum({**(metadata or {}), **self.to_dict()}))
+        check_new_model(path, force=force, inputs=inputs)
+        content = self.content()
+        with new_file(path, force=force, inputs=inputs) as file:
+            file.write(content)
 
     def write_if_changed(self, path: AnyPath) -> None:
         """Write the record to a file, unless it is there already."""
         content = self.content()
-        try:
-            with open(path, "rb") as file:  # noqa: PTH123
-                if file.read() == content:
-                    return
-        except OSError:
-            pass
+        with suppress(OSError):
+            if Path(path).read_bytes() == content:
+                return
         with new_file(path, force=True) as file:
             file.write(content)
 
@@ -157,6 +156,11 @@ class ScanModel(FileRecord):
             raise InvalidValueError(f"marginals must be {d} densities of one channel each")
 
     @property
+    def density(self) -> GaussianMixture:
+        """The density itself."""
+        return self.mixture
+
+    @property
     def model(self) -> DensityModel:
         """What a method knows about the scan."""
         marginals = self.marginals or ()
@@ -180,6 +184,11 @@ class ReferenceModel(FileRecord):
 
     reference: Reference
     inputs: tuple[InputRecord, ...] | None = None
+
+    @property
+    def density(self) -> Reference:
+        """The reference itself."""
+        return self.reference
 
 
 @dataclass(frozen=True)
@@ -361,8 +370,7 @@ class ScanModels(FileRecord):
 
     def __post_init__(self) -> None:
         """Check that there is one for each channel."""
-        _check_names(self.channel_names, self.mixtures)
-        _check_single([one.mixture for one in self.mixtures.values()])
+        _check_channels(self.channel_names, {n: o.mixture for n, o in self.mixtures.items()})
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -392,15 +400,121 @@ class ReferenceModels(FileRecord):
 
     def __post_init__(self) -> None:
         """Check that there is one for each channel."""
-        _check_names(self.channel_names, self.references)
-        _check_single([one.reference.mixture for one in self.references.values()])
+        known = {name: one.reference.mixture for name, one in self.references.items()}
+        _check_channels(self.channel_names, known)
 
 
-def _check_names(names: Sequence[str], models: Iterable[str]) -> None:
-    if len({*names}) != len(names) or {*names} != {*models}:
+def _check_channels(names: Sequence[str], mixtures: Mapping[str, GaussianMixture]) -> None:
+    if len({*names}) != len(names) or {*names} != {*mixtures}:
         raise InvalidValueError("channel_names must name each channel once, and no other")
-
-
-def _check_single(mixtures: Iterable[GaussianMixture]) -> None:
-    if any(mixture.channels != 1 for mixture in mixtures):
+    if any(mixture.channels != 1 for mixture in mixtures.values()):
         raise InvalidValueError("each must be a density of one channel")
+
+
+def densities_in(read: ModelFile) -> dict[str, ScanModel] | dict[str, ReferenceModel]:
+    """Return what a file knows about each channel by itself, or about all together under ``""``."""
+    path = read.file.file
+    if read.kind == ScanModels.kind:
+        scans = ScanModels.of_payload(path, read.payload)
+        return {name: scans.mixtures[name] for name in scans.channel_names}
+    if read.kind == ReferenceModels.kind:
+        references = ReferenceModels.of_payload(path, read.payload)
+        return {name: references.references[name] for name in references.channel_names}
+    if read.kind == ReferenceModel.kind:
+        return {"": ReferenceModel.of_payload(path, read.payload)}
+    scan = ScanModel.of_payload(path, read.payload)
+    if scan.mixture.channels > 1 and not scan.channel_names:
+        cause = f"a density of {scan.mixture.channels} channels without names"
+        hint = "make it with names: ndflow fit NAME=FILE NAME=FILE --joint -o FILE"
+        raise FileError(path, cause, hint)
+    return {"": scan}
+
+
+# ── from Python ───────────────────────────────────────────────────────────────────────────────────
+
+Model = GaussianMixture | Reference | IntensityMap
+Models = Mapping[str, GaussianMixture | Fit] | Mapping[str, Reference]
+
+
+def load(path: AnyPath) -> Model | dict[str, GaussianMixture] | dict[str, Reference]:
+    """Read a mixture, a reference or an intensity map from its file.
+
+    Parameters
+    ----------
+    path : written by `save` or by a command; the sidecar of a normalised image is a map.
+
+    Returns
+    -------
+    GaussianMixture, Reference or IntensityMap
+        A reference has its landmarks and tissues, if the file holds them. Of several
+        channels, each by itself, a dictionary of mixtures or references by the name of the channel.
+
+    Raises
+    ------
+    FileError
+        Where the file cannot be read, or holds something else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import ndflow
+    >>> mixture = ndflow.GaussianMixture([0.5, 0.5], [0.0, 3.0], [1.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ndflow.save(f"{folder}/mixture.json", mixture)
+    ...     ndflow.load(f"{folder}/mixture.json") == mixture
+    True
+    """
+    path_like(path, "path")
+    read = read_model(path, "mixture", "mixtures", "reference", "references", "map")
+    if read.kind == "map":
+        return MapRecord.of_payload(path, read.payload).map
+    if read.kind == "mixture":
+        return ScanModel.of_payload(path, read.payload).mixture
+    found: dict[str, Any] = {name: one.density for name, one in densities_in(read).items()}
+    return cast("Model", found.get("", found))
+
+
+def save(path: AnyPath, model: Model | Fit | Models, *, force: bool = False) -> None:
+    """Write a mixture, a reference or an intensity map to a file.
+
+    Parameters
+    ----------
+    path : where to; a name that ends with ``.json``.
+    model : what to write; of a fit, its mixture. A dictionary holds the mixtures or the references
+        of several channels, by their names.
+    force : whether another file may be replaced.
+
+    Raises
+    ------
+    FileError
+        Where the file exists, or cannot be written.
+
+    Examples
+    --------
+    See `load`.
+    """
+    path_like(path, "path")
+    check_model(path, force=force)
+    _record_of(model).write(path, force=force)
+
+
+def _record_of(model: Model | Fit | Models) -> FileRecord:
+    if isinstance(model, Mapping):
+        parts: dict[str, Any] = {str(name): _record_of(one) for name, one in model.items()}
+        kinds = {type(one) for one in parts.values()}
+        if kinds == {ScanModel}:
+            return ScanModels(tuple(parts), parts)
+        if kinds == {ReferenceModel}:
+            return ReferenceModels(tuple(parts), parts)
+        raise InvalidValueError(
+            "model must be mixtures or references by channel, not both, nor others"
+        )
+    if isinstance(model, Fit):
+        return ScanModel(model.mixture)
+    if isinstance(model, GaussianMixture):
+        return ScanModel(model)
+    if isinstance(model, Reference):
+        return ReferenceModel(model)
+    if isinstance(model, IntensityMap):
+        return MapRecord(model)
+    raise InvalidValueError(f"model must be a mixture, a reference or a map, not {short(model)}")

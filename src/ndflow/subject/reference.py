@@ -19,7 +19,7 @@ from ndflow.files.model_files import check_model, is_model, read_model
 from ndflow.files.outputs import stem
 from ndflow.image.read import Source
 from ndflow.image.subject import ANY_CHANNEL, Subject
-from ndflow.methods.base import DensityModel, build_reference, method_called, method_of
+from ndflow.methods.base import DensityModel, build_reference, method_of
 from ndflow.options import Average, MethodName, Options
 from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.subject.fit import fit_subject
@@ -28,9 +28,8 @@ from ndflow.subject.records import (
     ReferenceModel,
     ReferenceModels,
     ScanModel,
-    ScanModels,
+    densities_in,
 )
-from ndflow.subject.target import check_channels
 from ndflow.subject.voxels import error_about
 from ndflow.values import JSON, listed, short
 
@@ -162,43 +161,33 @@ def read_source(subject: Subject, *, options: Options) -> SourceModel:
     subject : the image with its masks; or the file of a mixture.
     options : what the user chose.
     """
-    if not is_model(subject.image):
-        tissues = subject.tissues.check_complete().complete
-        made = fit_subject(subject, options=options, tissues=tissues)
-        names = made.channel_names or ()
-        known = made.sha256 or {}
-        image = tuple(one for what in names or ("image",) for one in known.get(what, ()))
-        models, images = {"": made.model}, {"": image}
-        settings = made.settings or {}
-        return SourceModel(models, settings, image, images, made.warnings, made.doubts, names)
-    path = os.fspath(subject.image)
-    kind, payload, file = read_model(path, "mixture", "mixtures", "reference", "references")
-    if kind in ("reference", "references"):
-        hint = "give the mixtures that it was made of, from 'ndflow fit'"
-        raise FileError(path, "a reference, which cannot be averaged with scans", hint)
-    if kind == "mixtures":
-        several = ScanModels.of_payload(path, payload)
-        parts, names = several.mixtures, several.channel_names
+    if is_model(subject.image):
+        read = read_model(subject.image, "mixture", "mixtures")
+        parts: Mapping[str, ScanModel] = densities_in(read)  # type: ignore[assignment]
+        made = SourceModel({}, {}, (read.file.sha256,))
     else:
-        one = ScanModel.of_payload(path, payload)
-        parts, names = {"": one}, one.channel_names or ()
-        if one.mixture.channels > 1 and not names:
-            cause = f"a density of {one.mixture.channels} channels without names"
-            hint = "give the joint densities of ndflow fit NAME=FILE NAME=FILE --joint"
-            raise FileError(path, cause, hint)
-    with error_about(path):
+        tissues = subject.tissues.check_complete().complete
+        fitted = fit_subject(subject, options=options, tissues=tissues)
+        parts = {"": fitted}
+        made = SourceModel({}, fitted.settings or {}, _image(fitted), warnings=fitted.warnings)
+    with error_about(subject.path):
         models = {name: _with_landmarks(part.model, options) for name, part in parts.items()}
-    images = {}
-    for name, part in parts.items():
-        known = part.sha256 or {}
-        inside = part.channel_names or ("image",)
-        images[name] = tuple(one for what in inside for one in known.get(what, ()))
-    doubts = dict.fromkeys(doubt for part in parts.values() for doubt in part.doubts)
-    return SourceModel(models, {}, (file.sha256,), images, (), tuple(doubts), names)
+    return made._replace(
+        models=models,
+        images={name: _image(part) for name, part in parts.items()},
+        doubts=tuple(dict.fromkeys(doubt for part in parts.values() for doubt in part.doubts)),
+        channel_names=parts[""].channel_names or () if "" in parts else tuple(parts),
+    )
+
+
+def _image(part: ScanModel) -> tuple[str, ...]:
+    """Return the hashes of the images of a density, if they are known."""
+    known = part.sha256 or {}
+    return tuple(one for what in part.channel_names or ("image",) for one in known.get(what, ()))
 
 
 def _with_landmarks(model: DensityModel, options: Options) -> DensityModel:
-    """Return a saved model with the landmarks that the method of a reference needs."""
+    """Return a model with the landmarks that the method of a reference needs."""
     if model.mixture.channels > 1:
         return DensityModel(model.mixture)
     found = method_of(options).target_landmarks(
@@ -266,24 +255,26 @@ def write_reference(
     channel : what a single channel shows.
     force : whether a file that is there already may be replaced.
     """
-    check_alike(sources, models)
+    _refuse_unlike(sources, models)
     first, names = models[0], [stem(source) for source in sources]
-    if first.joint:
-        _refuse_together(options, average)
+    if first.joint and not method_of(options).maps_jointly:
+        raise InvalidValueError(
+            f"--method {options.method} looks at one channel at a time, but these densities are "
+            f"joint; leave it out, or fit the channels without --joint"
+        )
+    inputs = tuple(
+        InputRecord(name, one.sha256, one.settings) for name, one in zip(names, models, strict=True)
+    )
     made = {}
     for key in first.models:
-        inputs = tuple(
-            InputRecord(name, one.sha256, one.settings)
-            for name, one in zip(names, models, strict=True)
-        )
         _refuse_same_content(sources, [one.images[key] for one in models], inputs)
         own = first.channel_names if first.joint else key or channel or ANY_CHANNEL
         reference = average_models(
             [one.models[key] for one in models],
-            Options() if first.joint else options,
+            options,
             names=names,
             weights=weights,
-            average="density" if first.joint else average or "quantile",  # as with preset auto
+            average=average or ("density" if first.joint else "quantile"),  # as with preset auto
             channel_names=own,
         )
         made[key] = ReferenceModel(reference, inputs)
@@ -291,35 +282,20 @@ def write_reference(
     record.write(output, force=force, inputs=sources)
 
 
-def check_alike(sources: Sequence[str], models: Sequence[SourceModel]) -> None:
+def _refuse_unlike(sources: Sequence[str], models: Sequence[SourceModel]) -> None:
     """Refuse densities of different channels, or joint ones among others."""
-    first = models[0]
-    for source, one in zip(sources, models, strict=True):
-        if one.joint != first.joint or len(one.channel_names) != len(first.channel_names):
-            cause = f"{_kind(one)}, but {sources[0]} {_kind(first)}"
-            raise FileError(source, cause, "give files of the same channels, of one kind")
-        if one.channel_names != first.channel_names:
-            check_channels(one.channel_names, first.channel_names, sources[0])
+    kinds = [_kind(one) for one in models]
+    for source, kind in zip(sources, kinds, strict=True):
+        if kind != kinds[0]:
+            cause = f"holds {kind}, but {sources[0]} holds {kinds[0]}"
+            raise FileError(source, cause, "give files of the same channels, in the same order")
 
 
 def _kind(model: SourceModel) -> str:
-    """Say what a file holds."""
-    if len(model.channel_names) < 2:
-        return "holds one channel"
+    if not model.channel_names:
+        return "one channel"
     names = listed(model.channel_names)
-    return f"holds a joint density of {names}" if model.joint else f"holds {names} by themselves"
-
-
-def _refuse_together(options: Options, average: Average | None) -> None:
-    if average == "quantile":
-        raise InvalidValueError(
-            "--set average=quantile is for one channel, but these densities are joint; leave it out"
-        )
-    if not method_called(options.method).maps_jointly:
-        raise InvalidValueError(
-            f"--method {options.method} looks at one channel at a time, but these densities are "
-            f"joint; leave it out, or fit the channels without --joint"
-        )
+    return f"a joint density of {names}" if model.joint else f"{names} by themselves"
 
 
 def _refuse_same_content(

@@ -121,7 +121,7 @@ class Result:
         volume = read_volume(self.image)
         options = Options(dtype=volume.stored.dtype.name, force=force)  # type: ignore[arg-type]
         inputs = names_of(self.record.inputs or {})
-        check_result(path, all_files(inputs), options=options)
+        check_results([path], inputs, options=options)
         return deliver(
             self.image,
             volume,
@@ -150,17 +150,25 @@ class Result:
         """
         from ndflow.subject.plot import plot_channels, plot_result
 
-        if not self.record.channel_names:
-            return plot_result(self.histogram, self.mixture, self.imap, self.target)
-        goal = None if self.record.target is None else self.record.target.mixture
-        return plot_channels(self.histogram, self.imap, goal, self.record.channel_names)
+        record, histogram = self.record, self.histogram
+        if histogram is None or record.mixture is None or record.target is None:
+            raise InvalidValueError("there is no histogram to draw: no density was estimated")
+        if record.channel_names:
+            return plot_channels(histogram, self.imap, record.target.mixture, record.channel_names)
+        return plot_result(histogram, record.mixture, self.imap, self.target)
 
 
-def check_result(output: AnyPath, given: Sequence[str], *, options: Options) -> None:
+def check_results(outputs: Iterable[AnyPath | None], inputs: Files, *, options: Options) -> None:
     """Say now what `deliver` would say at the end, for the files that were read.
 
     Not even by force is an image replaced that we did not write, unless it is empty.
     """
+    for output in outputs:
+        if output is not None:
+            _check_result(output, all_files(inputs), options)
+
+
+def _check_result(output: AnyPath, given: Sequence[str], options: Options) -> None:
     check_output(output, dtype=options.dtype, force=options.force, inputs=given)
     foreign = not_ours(sidecar_of(output), [Path(name) for name in files_of(output)])
     if foreign and foreign[0].exists() and foreign[0].stat().st_size:

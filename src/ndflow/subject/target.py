@@ -22,13 +22,13 @@ from ndflow.image.subject import ANY_CHANNEL, Subject
 from ndflow.methods.base import DensityModel, method_called, method_of
 from ndflow.methods.targets import target_rule
 from ndflow.options import Options
-from ndflow.population import Reference, TissueModel
+from ndflow.population import Reference
 from ndflow.subject.fit import fit_voxels
 from ndflow.subject.presets import TargetFacts
-from ndflow.subject.records import ReferenceModel, ReferenceModels, ScanModel, ScanModels
+from ndflow.subject.records import ReferenceModel, ScanModel, densities_in
 from ndflow.subject.voxels import error_about, read_voxels
 from ndflow.transport import Affine, align
-from ndflow.values import JSON, listed
+from ndflow.values import listed
 
 # ── references in the package ─────────────────────────────────────────────────────────────────────
 # References that come with the package: ``builtin:T1w``.
@@ -40,7 +40,7 @@ from ndflow.values import JSON, listed
 
 PREFIX = "builtin:"
 
-_VERSIONS = {"T1w": (1,)}  # of each reference, the newest last
+_BUILTIN = {"T1w": "T1w@1", "T1w@1": "T1w@1"}  # what users say, and the full name
 
 
 def is_builtin(source: object) -> TypeGuard[str]:
@@ -64,22 +64,20 @@ def full_name(name: str) -> str:
     >>> full_name("builtin:T1w")
     'builtin:T1w@1'
     """
-    contrast, at, version = name.removeprefix(PREFIX).partition("@")
-    known = [f"{PREFIX}{one}@{number}" for one, many in _VERSIONS.items() for number in many]
-    newest = _VERSIONS.get(contrast, (0,))[-1]
-    full = f"{PREFIX}{contrast}@{version if at else newest}"
-    if full not in known:
+    full = _BUILTIN.get(name.removeprefix(PREFIX))
+    if full is None:
+        known = ", ".join(PREFIX + one for one in sorted({*_BUILTIN.values()}))
         raise InvalidValueError(
-            f"there is no reference {name!r} in the package; there is {', '.join(known)}, and "
+            f"there is no reference {name!r} in the package; there is {known}, and "
             f"'ndflow reference' makes one of your own scans"
         )
-    return full
+    return PREFIX + full
 
 
 def builtin_file(name: str) -> Path:
     """Return the file of a reference; parameters and errors as for `full_name`."""
-    contrast, _, version = full_name(name).removeprefix(PREFIX).partition("@")
-    return Path(__file__).parent / "builtin" / f"{contrast}_{version}.json"
+    file = full_name(name).removeprefix(PREFIX).replace("@", "_")
+    return Path(__file__).parent / "builtin" / f"{file}.json"
 
 
 def read_builtin(name: str) -> ModelFile:
@@ -114,23 +112,6 @@ def builtin_reference(name: str = "T1w") -> Reference:
     return ReferenceModel.of_payload(full_name(name), read_builtin(name).payload).reference
 
 
-def builtin_card(name: str = "T1w") -> dict[str, JSON]:
-    """Return whose scans a reference was made from, and what it is for; see `full_name`."""
-    card: dict[str, JSON] = read_builtin(name).payload["card"]
-    return card
-
-
-def builtin_tissues(name: str = "T1w") -> TissueModel:
-    """Return the densities of CSF, GM and WM in a reference, and the prior of their proportions.
-
-    For adaptive proportions in studies without tissue maps. Parameters as for `full_name`.
-    """
-    found = builtin_reference(name).tissues
-    if found is None:
-        raise InvalidValueError(f"{full_name(name)} has no tissues")
-    return found
-
-
 # ── targets ───────────────────────────────────────────────────────────────────────────────────────
 
 # The mean and the standard deviation of the target on each scale. A reference itself is on the
@@ -157,6 +138,8 @@ class Target(NamedTuple):
     has_units : whether it is a scan, with units of its own, and not a reference.
     files : that were read, with their hashes.
     warnings, doubts : for the user, about a target that was fitted.
+    channels : what its channels show.
+    facts : what presets go by.
     """
 
     model: DensityModel
@@ -165,71 +148,32 @@ class Target(NamedTuple):
     files: Hashes
     warnings: tuple[str, ...] = ()
     doubts: tuple[Doubt, ...] = ()
-
-
-class KnownTarget(NamedTuple):
-    """A target that need not be fitted.
-
-    Attributes
-    ----------
-    name : what messages call it.
-    model : what is known about its intensities.
-    averaged : whether it is a reference.
-    facts : what presets go by.
-    files, doubts : see `Target`.
-    """
-
-    name: str
-    model: DensityModel
-    averaged: bool
+    channels: tuple[str, ...] = (ANY_CHANNEL,)
     facts: TargetFacts = TargetFacts()
-    files: Hashes | None = None
-    doubts: tuple[Doubt, ...] = ()
-
-    @classmethod
-    def of_scan(cls, name: str, scan: ScanModel, files: Hashes | None = None) -> KnownTarget:
-        """Return the density of a scan as a target."""
-        return cls(name, scan.model, False, files=files, doubts=scan.doubts)
-
-    @classmethod
-    def of_reference(
-        cls, name: str, reference: Reference, files: Hashes | None = None
-    ) -> KnownTarget:
-        """Return a reference as a target."""
-        facts = TargetFacts.of_reference(reference)
-        return cls(name, DensityModel.of_reference(reference), True, facts, files)
 
 
-AnyTarget = Target | KnownTarget | Reference | Fit | GaussianMixture | Source
+AnyTarget = Target | Reference | Fit | GaussianMixture | Source
 
 
-class _Known(NamedTuple):
-    """What was given as a target: one for each channel by itself, or one for all together."""
-
-    name: str
-    by_channel: dict[str, KnownTarget]
-    channels: tuple[str, ...]
-    joint: bool = False
-
-
-def known_target(to: AnyTarget) -> KnownTarget | None:
+def known_target(to: AnyTarget) -> Target | None:
     """Return the target of a single image, read from its file if it is one; None for an image."""
-    if isinstance(to, KnownTarget):
+    if isinstance(to, Target):
         return to
     known = _known(to)
     if known is None:
         return None
-    if len(known.channels) > 1:
-        words = " ".join("NAME=FILE" if n == ANY_CHANNEL else f"{n}=FILE" for n in known.channels)
-        cause = f"of {len(known.channels)} channels, but an image has one"
-        hint = f"give all of them: {words}{' --joint' if known.joint else ''}"
-        raise FileError(known.name, cause, hint)
-    return next(iter(known.by_channel.values()))
+    first, channels = next(iter(known.values())), _channels(known)
+    if len(channels) > 1:
+        words = " ".join("NAME=FILE" if n == ANY_CHANNEL else f"{n}=FILE" for n in channels)
+        cause = f"of {len(channels)} channels, but an image has one"
+        hint = f"give all of them: {words}{' --joint' if len(known) == 1 else ''}"
+        raise FileError(first.name, cause, hint)
+    return first
 
 
 def known_targets(
     to: AnyTarget | Mapping[str, AnyTarget], channels: Sequence[str], *, joint: bool
-) -> dict[str, KnownTarget]:
+) -> dict[str, Target]:
     """Return what several channels are brought to: each its own target, or all one together.
 
     Parameters
@@ -238,9 +182,6 @@ def known_targets(
     channels : the names of the channels.
     joint : whether they are brought to one target together, which is then called ``""``.
     """
-    words = " ".join(f"{name}=FILE" for name in channels)
-    flag = " --joint" if joint else ""
-    way = f"ndflow fit {words}{flag} for each subject, then ndflow reference"
     if isinstance(to, Mapping):
         if joint:
             raise InvalidValueError(
@@ -249,65 +190,66 @@ def known_targets(
             )
         check_channels(channels, tuple(to), "the target")
         found = {name: known_target(one) for name, one in to.items()}
-        return {name: _no_image(f"the target of {name}", one) for name, one in found.items()}
+        if image := next((name for name, one in found.items() if one is None), None):
+            raise InvalidValueError(
+                f"to: the target of {image} is an image; fit its density first, with ndflow.fit"
+            )
+        return found  # type: ignore[return-value]
+    words = " ".join(f"{name}=FILE" for name in channels)
+    fit = f"ndflow fit {words}{' --joint' if joint else ''}"
     known = _known(to)
     if known is None:
         cause = "one image, where a target of several channels is expected"
-        hint = f"fit the channels of the target first: ndflow fit {words}{flag} -o target.json"
-        raise FileError(_called(to), cause, hint)
-    if len(known.channels) == 1:
-        cause = f"of one channel, but there are {listed(channels)}"
-        raise FileError(known.name, cause, f"make one of all channels: {way}")
-    if joint and not known.joint:
-        cause = "holds a density of each channel by itself, not a joint one"
-        raise FileError(known.name, cause, f"leave out --joint, or make a joint one: {way}")
-    if known.joint and not joint:
-        raise FileError(known.name, f"joint, of {len(known.channels)} channels", "add --joint")
-    check_channels(channels, known.channels, known.name)
-    return known.by_channel
-
-
-def _no_image(name: str, known: KnownTarget | None) -> KnownTarget:
-    if known is None:
-        raise InvalidValueError(f"to: {name} is an image; fit its density first, with ndflow.fit")
+        raise FileError(_called(to), cause, f"fit the channels of the target first: {fit}")
+    own, name = _channels(known), next(iter(known.values())).name
+    together = len(own) > len(known)
+    if joint != together or len(own) == 1:
+        if together:
+            raise FileError(name, f"joint, of {len(own)} channels", "add --joint")
+        cause = f"of {listed(own)}, each channel by itself"
+        either = "leave out --joint, or " if len(own) > 1 else ""
+        raise FileError(name, cause, f"{either}run {fit} for each subject, then ndflow reference")
+    check_channels(channels, own, name)
     return known
 
 
-def _known(to: AnyTarget) -> _Known | None:
-    """Return what is known about a target; None for an image."""
-    name = full_name(to) if is_builtin(to) else _called(to)
+def _channels(known: Mapping[str, Target]) -> tuple[str, ...]:
+    return tuple(name for one in known.values() for name in one.channels)
+
+
+def _known(to: AnyTarget) -> dict[str, Target] | None:
+    """Return the targets of the channels that a user means; None for an image."""
     if is_builtin(to) or is_model(to):
-        kind, payload, file = read_builtin(to) if is_builtin(to) else read_model(to, *_KINDS)
-        files: Hashes = {"target": (file,)}
-        if kind == "mixtures":
-            scans = ScanModels.of_payload(to, payload)
-            each = {n: KnownTarget.of_scan(name, scans.mixtures[n], files) for n in scans.mixtures}
-            return _Known(name, each, scans.channel_names)
-        if kind == "references":
-            several = ReferenceModels.of_payload(to, payload)
-            known = {n: one.reference for n, one in several.references.items()}
-            each = {n: KnownTarget.of_reference(name, one, files) for n, one in known.items()}
-            return _Known(name, each, several.channel_names)
-        if kind == "mixture":
-            scan = ScanModel.of_payload(to, payload)
-            d = scan.mixture.channels
-            if d > 1 and not scan.channel_names:
-                cause = f"a density of {d} channels that does not name them"
-                hint = "make it with names: ndflow fit NAME=FILE NAME=FILE --joint -o FILE"
-                raise FileError(name, cause, hint)
-            channels = scan.channel_names or (ANY_CHANNEL,)
-            return _Known(name, {"": KnownTarget.of_scan(name, scan, files)}, channels, d > 1)
-        reference = ReferenceModel.of_payload(to, payload).reference
-        found = KnownTarget.of_reference(name, reference, files)
-        return _Known(name, {"": found}, reference.channel_names, found.model.mixture.channels > 1)
+        read = read_builtin(to) if is_builtin(to) else read_model(to, *_KINDS)
+        files: Hashes = {"target": (read.file,)}
+        return {
+            name: _target_in(one, read.file.file, files, (name,) if name else ())
+            for name, one in densities_in(read).items()
+        }
     if isinstance(to, Reference):
-        found = KnownTarget.of_reference(name, to, {})
-        return _Known(name, {"": found}, to.channel_names, to.mixture.channels > 1)
+        return {"": _target_in(ReferenceModel(to), _called(to), {})}
     mixture = to.mixture if isinstance(to, Fit) else to
     if isinstance(mixture, GaussianMixture):
-        found = KnownTarget(name, DensityModel(mixture), False, files={})
-        return _Known(name, {"": found}, (ANY_CHANNEL,) * mixture.channels, mixture.channels > 1)
+        return {"": _target_in(ScanModel(mixture), _called(to), {})}
     return None
+
+
+def _target_in(
+    record: ScanModel | ReferenceModel, name: str, files: Hashes, channels: tuple[str, ...] = ()
+) -> Target:
+    """Return a density as a target."""
+    if isinstance(record, ReferenceModel):
+        reference = record.reference
+        return Target(
+            DensityModel.of_reference(reference),
+            name,
+            False,
+            files,
+            channels=channels or reference.channel_names,
+            facts=TargetFacts.of_reference(reference),
+        )
+    names = channels or record.channel_names or (ANY_CHANNEL,) * record.mixture.channels
+    return Target(record.model, name, True, files, doubts=record.doubts, channels=names)
 
 
 def check_channels(names: Sequence[str], known: Sequence[str], path: object) -> None:
@@ -344,16 +286,14 @@ def read_target(to: AnyTarget, mask: Source | None, *, options: Options) -> Targ
     mask : of an image, see `Subject`.
     options : what was chosen about the match.
     """
-    if isinstance(to, Target):
-        return to
-    method_of(options)
-    refuse_image(to, options)
     known = known_target(to)
     if known is not None:
         if mask is not None:
             raise InvalidValueError(f"{known.name} is not an image; leave out its mask (--to-mask)")
-        found = target_of(known.model, known.averaged, known.name, options, files=known.files)
-        return found._replace(doubts=known.doubts)
+        return for_method(known, options)
+    if target_rule(options).needs_tissue_model:
+        cause = "an image, which does not know the tissues of a population"
+        raise FileError(_called(to), cause, "give a reference, or leave out --proportions")
     scan = Subject(to, mask)  # type: ignore[arg-type]  # nothing else is left
     voxels = read_voxels(scan, max_bytes=options.max_bytes)
     fitted = fit_voxels(scan, voxels, options=options)
@@ -369,36 +309,26 @@ def _called(to: object) -> str:
     return os.fspath(to) if isinstance(to, str | os.PathLike) else f"the {type(to).__name__}"
 
 
-def target_of(
-    model: DensityModel,
-    averaged: bool,
-    name: str,
-    options: Options,
-    *,
-    files: Hashes | None = None,
-) -> Target:
-    """Return a target with the parts that the method needs, and no others.
+def target_of(model: DensityModel, averaged: bool, name: str, options: Options) -> Target:
+    """Return what is known about a density as a target, see `for_method`."""
+    return for_method(Target(model, name, not averaged, {}), options)
 
-    Parameters
-    ----------
-    model : what is known about the target.
-    averaged : whether it is a reference.
-    name : what messages call it.
-    options : what was chosen about the match.
-    files : that were read.
-    """
-    for part in _marginals(model.mixture):
-        _refuse_absurd(name, part)
-    known = DensityModel(model.mixture)
-    if model.mixture.channels == 1:
-        rule, saved, mixture = target_rule(options), model.landmarks, model.mixture
-        with error_about(name):
-            known = DensityModel(
+
+def for_method(target: Target, options: Options) -> Target:
+    """Return a target with the parts that the method needs, and no others."""
+    mixture = target.model.mixture
+    _refuse_absurd(target.name, mixture)
+    needed = DensityModel(mixture)
+    if mixture.channels == 1:
+        with error_about(target.name):
+            needed = DensityModel(
                 mixture,
-                method_of(options).target_landmarks(saved, mixture, options, averaged=averaged),
-                rule.population_tissues(mixture, model.tissues),
+                method_of(options).target_landmarks(
+                    target.model.landmarks, mixture, options, averaged=not target.has_units
+                ),
+                target_rule(options).population_tissues(mixture, target.model.tissues),
             )
-    return Target(known, name, not averaged, files or {})
+    return target._replace(model=needed)
 
 
 def _marginals(mixture: GaussianMixture) -> list[GaussianMixture]:
@@ -406,17 +336,6 @@ def _marginals(mixture: GaussianMixture) -> list[GaussianMixture]:
     if mixture.channels == 1:
         return [mixture]
     return [marginal(mixture, place) for place in range(mixture.channels)]
-
-
-def refuse_image(to: AnyTarget, options: Options) -> None:
-    """Refuse an image as a target that has to represent a population."""
-    known = isinstance(to, Target | KnownTarget | Reference | Fit | GaussianMixture)
-    if known or is_builtin(to) or is_model(to):
-        return
-    name = os.fspath(to) if isinstance(to, str | os.PathLike) else "the target"
-    if target_rule(options).needs_tissue_model:
-        cause = "an image, which does not know the tissues of a population"
-        raise FileError(name, cause, "give a reference, or leave out --proportions")
 
 
 def check_units(
@@ -448,34 +367,30 @@ def check_units(
     else:
         sds = np.sqrt(np.diagonal(model.mixture.covariance())).tolist()
         units = [*zip(model.mixture.mean().tolist(), sds, strict=True)]
-    for mean, sd in units:
-        _check_integers(options, mean, sd)
-
-
-def _check_integers(options: Options, mean: float, sd: float) -> None:
     limits = np.iinfo(options.dtype)
-    if sd < _COARSEST:
-        raise InvalidValueError(
-            f"{options.dtype} holds integers, but the result would have a standard deviation of "
-            f"{sd:.2g} only; choose units with --scale positive or --range 0 1000, or use --dtype "
-            f"float32"
-        )
-    if not limits.min <= mean <= limits.max:
-        raise InvalidValueError(
-            f"{options.dtype} ends at {limits.min if mean < 0 else limits.max}, but the result "
-            f"would have a mean of {mean:.4g}; use --dtype float32, or choose units with "
-            f"--range {limits.min} {limits.max}"
-        )
+    for mean, sd in units:
+        if sd < _COARSEST:
+            raise InvalidValueError(
+                f"{options.dtype} holds integers, but the result would have a standard deviation "
+                f"of {sd:.2g} only; choose units with --scale positive or --range 0 1000, or use "
+                f"--dtype float32"
+            )
+        if not limits.min <= mean <= limits.max:
+            raise InvalidValueError(
+                f"{options.dtype} ends at {limits.min if mean < 0 else limits.max}, but the result "
+                f"would have a mean of {mean:.4g}; use --dtype float32, or choose units with "
+                f"--range {limits.min} {limits.max}"
+            )
 
 
 def _refuse_absurd(name: str, mixture: GaussianMixture) -> None:
     """Refuse a density with which doubles cannot calculate."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = abs(float(mixture.mean()[0]))
-        sd = float(np.sqrt(mixture.covariance()[0, 0]))
-    if not (_LEAST < sd < _MOST and mean < _MOST and sd > _SHARPEST * mean):
-        cause = f"a density of mean {mean:g} and standard deviation {sd:g}, which no image has"
-        raise FileError(name, cause, "check that it is the right file")
+        means, sds = np.abs(mixture.mean()), np.sqrt(np.diagonal(mixture.covariance()))
+    for mean, sd in zip(means.tolist(), sds.tolist(), strict=True):
+        if not (_LEAST < sd < _MOST and mean < _MOST and sd > _SHARPEST * mean):
+            cause = f"a density of mean {mean:g} and standard deviation {sd:g}, which no image has"
+            raise FileError(name, cause, "check that it is the right file")
 
 
 def in_units(target: Target, options: Options) -> DensityModel:
@@ -503,25 +418,24 @@ def with_scale(options: Options, *, has_units: bool) -> Options:
 def units_of(target: Target, options: Options) -> Affine | None:
     """Return the map from the target's units to those of the result; None if they are the same."""
     parts = [_units(one, target.has_units, options) for one in _marginals(target.model.mixture)]
-    if len(parts) == 1:
-        return parts[0]
-    same = Affine(np.eye(1), np.zeros(1))
-    each = [part or same for part in parts]
-    return Affine(
-        np.diag([float(one.matrix[0, 0]) for one in each]),
-        np.array([float(one.offset[0]) for one in each]),
-    )
+    if all(part == (1.0, 0.0) for part in parts):
+        return None
+    factors, offsets = zip(*parts, strict=True)
+    return Affine(np.diag(factors), np.array(offsets))
 
 
-def _units(mixture: GaussianMixture, has_units: bool, options: Options) -> Affine | None:
+def _units(mixture: GaussianMixture, has_units: bool, options: Options) -> tuple[float, float]:
+    """Return the factor and the offset of one channel."""
     ends = options.range
     if ends is None:
         scale = with_scale(options, has_units=has_units).scale
-        if scale == "target" or (scale == "standard" and not has_units):
-            return None
+        if scale == "target":
+            return 1.0, 0.0
         mean, sd = SCALES[scale or "standard"]
-        z = align(mixture) if has_units else Affine(np.eye(1), np.zeros(1))
-        return Affine(sd * z.matrix, mean + sd * z.offset)
+        if not has_units:  # a reference has a mean of 0 and a standard deviation of 1
+            return sd, mean
+        z = align(mixture)
+        return sd * float(z.matrix[0, 0]), mean + sd * float(z.offset[0])
     low, high = mixture.quantile(_ENDS).tolist()
     factor = (ends[1] - ends[0]) / (high - low)
     if not (_LEAST < factor < _MOST and abs(ends[0]) < _MOST):
@@ -529,4 +443,4 @@ def _units(mixture: GaussianMixture, has_units: bool, options: Options) -> Affin
             f"range: {ends[0]:g} to {ends[1]:g} is beyond what numbers can hold; "
             f"choose another range"
         )
-    return Affine(np.array([[factor]]), np.array([ends[0] - factor * low]))
+    return factor, ends[0] - factor * low

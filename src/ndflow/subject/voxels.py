@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ndflow.density import Histogram, tally, trimmed
 from ndflow.density.condense import joint_histogram
 from ndflow.errors import DegenerateDataError, FileError, InvalidValueError
-from ndflow.files.fingerprints import Hashes
+from ndflow.files.fingerprints import FileHash, Hashes
 from ndflow.image.mask import (
     ALIGNED,
     BRAIN,
@@ -29,11 +29,12 @@ from ndflow.image.mask import (
     Inside,
     Nonzero,
     foreground,
+    misalignment_warnings,
     read_mask,
     to_be_found,
     voxels_apart,
 )
-from ndflow.image.read import Grid, read_grid, read_volume
+from ndflow.image.read import Source, read_grid, read_volume
 from ndflow.image.subject import Subject
 from ndflow.image.volume import PIECE, Volume
 from ndflow.preparation.brain import (
@@ -42,7 +43,7 @@ from ndflow.preparation.brain import (
     deepbet_version,
     refuse_other_contrasts,
 )
-from ndflow.values import FloatArray, Record
+from ndflow.values import FloatArray, Record, plural
 
 _PIECE = 1 << 16  # voxels counted at a time; a histogram of the whole would double the memory
 _FEW_LEVELS = 16
@@ -171,44 +172,33 @@ def read_voxels(subject: Subject, *, max_bytes: int) -> Voxels:
 
 
 def count_voxels(subject: Subject, voxels: Voxels) -> Counted:
-    """Count the voxels of a subject of one channel."""
+    """Count the voxels of a subject, those of several channels together."""
     volume, inside, lesion = voxels.volume, voxels.inside, voxels.lesion
-    counted, excluded, not_finite = _counted(volume, inside, lesion)
-    total = int(counted.total) if counted else 0
-    if counted is None or total < MIN_VOXELS:
-        cause = f"{_count(total, 'voxel')} {'is' if total == 1 else 'are'} {_which(subject)}"
-        hint = _MASK if subject.mask is None else "check the mask, and what is excluded"
-        raise FileError(volume.path, cause, f"at least {MIN_VOXELS} are needed; {hint}")
-    notes = _suspicious(volume.path, counted)
-    if not_finite:
-        notes.append(
-            f"{volume.path}: {_count(not_finite, 'voxel')} NaN or infinite, left out of the fit"
-        )
+    if len(voxels.volumes) > 1:
+        rows = voxels.rows()
+        total = len(rows)
+        with error_about(subject.path):
+            counted = joint_histogram(rows)
+        excluded = 0 if lesion is None else int(np.count_nonzero(voxels.counting() & lesion))
+        not_finite = int(np.count_nonzero(~finite_in_all(voxels.volumes)))
+        notes = []
+    else:
+        found, excluded, not_finite = _counted(volume, inside, lesion)
+        total = int(found.total) if found else 0
+        if found is None or total < MIN_VOXELS:
+            rule = "not 0" if subject.mask is None else "inside the mask"
+            rule += "" if lesion is None else ", and not excluded"
+            cause = f"{total or 'no'} voxels are finite and {rule}"
+            hint = _MASK if subject.mask is None else "check the mask, and what is excluded"
+            raise FileError(volume.path, cause, f"at least {MIN_VOXELS} are needed; {hint}")
+        counted, notes = found, _suspicious(volume.path, found)
+        if not_finite:
+            notes.append(
+                f"{volume.path}: {plural(not_finite, 'voxel')} NaN or infinite, left out of the fit"
+            )
     used = int(trimmed(counted).total)
     numbers = VoxelCounts(used, excluded, total - used, not_finite, _ml(excluded, volume))
     return Counted(counted, numbers, tuple(notes))
-
-
-def count_channels(subject: Subject, voxels: Voxels) -> dict[str, tuple[Voxels, Counted]]:
-    """Count the voxels of each channel of a subject by itself: those that count in all."""
-    counting = voxels.counting()
-    found = {}
-    for name, volume in zip(subject.channels, voxels.volumes, strict=True):
-        own = voxels._replace(volumes=(volume,), inside=counting)
-        found[name] = own, count_voxels(subject.alone(name), own)
-    return found
-
-
-def count_together(subject: Subject, voxels: Voxels) -> Counted:
-    """Count the voxels of all channels of a subject together."""
-    rows, lesion = voxels.rows(), voxels.lesion
-    with error_about(subject.path):
-        cells = joint_histogram(rows)
-    used = int(trimmed(cells).total)
-    excluded = 0 if lesion is None else int(np.count_nonzero(voxels.counting() & lesion))
-    not_finite = int(np.count_nonzero(~finite_in_all(voxels.volumes)))
-    volume = _ml(excluded, voxels.volume)
-    return Counted(cells, VoxelCounts(used, excluded, len(rows) - used, not_finite, volume), ())
 
 
 def _ml(voxels: int, volume: Volume) -> float | None:
@@ -236,23 +226,16 @@ def check_grids(subject: Subject) -> list[str]:
                 cause = (
                     f"lies {apart:.3g} voxels away from {first.path}, although of the same shape"
                 )
-            raise FileError(other.path, cause, _resample(other, first))
+            hint = (
+                "channels must share a grid, and nothing is resampled silently: register them, and "
+                "resample them, for example with nibabel.processing.resample_from_to"
+            )
+            raise FileError(other.path, cause, hint)
         if apart > ALIGNED:
             warnings.append(
                 f"{other.path}: lies {apart:.2g} voxels away from {first.path}; used nevertheless"
             )
     return warnings
-
-
-def _resample(one: Grid, like: Grid) -> str:
-    """Say how to bring an image to the grid of another."""
-    if not (one.placed and like.placed):
-        return "channels must share a grid: resample them to a common one first"
-    return (
-        f"channels must share a grid, and nothing is resampled silently: register them first, "
-        f'then for example mri_vol2vol --regheader --mov "{one.path}" --targ "{like.path}" '
-        f"--o resampled.nii.gz, or nibabel.processing.resample_from_to(image, like) in Python"
-    )
 
 
 def selection(subject: Subject) -> dict[str, str | bool]:
@@ -287,13 +270,10 @@ def _flat(shaped: BoolArray) -> BoolArray:
 
 
 def _foreground(volume: Volume) -> BoolArray:
+    # In any units in which brighter is more; as they are stored, if possible.
+    brightness = volume.stored if volume.slope > 0 else volume.values(volume.stored)
     with error_about(volume.path):
-        return foreground(_brightness(volume).reshape(volume.spatial_shape))
-
-
-def _brightness(volume: Volume) -> NDArray[np.generic]:
-    """Return the voxels in any units in which brighter is more; as they are stored, if possible."""
-    return volume.stored if volume.slope > 0 else volume.values(volume.stored)
+        return foreground(brightness.reshape(volume.spatial_shape))
 
 
 @contextmanager
@@ -364,11 +344,48 @@ def _suspicious(path: str, counted: Histogram) -> list[str]:
     return []
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number or 'no'} {what}{'' if number == 1 else 's'}"
+# ── tissue probability maps ───────────────────────────────────────────────────────────────────────
 
 
-def _which(subject: Subject) -> str:
-    """Say which voxels were asked for."""
-    rule = "not 0" if subject.mask is None else "inside the mask"
-    return f"finite and {rule}" + (", and not excluded" if subject.lesion is not None else "")
+class ProbabilityMap(NamedTuple):
+    """A tissue probability map that was read.
+
+    Attributes
+    ----------
+    share : the probability of each voxel inside the mask.
+    warnings : for the user.
+    files : that were read, with their hashes.
+    """
+
+    share: FloatArray
+    warnings: list[str]
+    files: tuple[FileHash, ...]
+
+
+def probabilities(
+    source: Source, volume: Volume, inside: BoolArray, max_bytes: int
+) -> ProbabilityMap:
+    """Read a tissue probability map.
+
+    Parameters
+    ----------
+    source : the map.
+    volume : the scan, whose grid it must have.
+    inside : which voxels are wanted.
+    max_bytes : the largest file to read.
+
+    Raises
+    ------
+    FileError : if it cannot be read, or is no such map of this scan.
+    """
+    read = read_volume(source, max_bytes=max_bytes, called="the tissue probability map")
+    if read.spatial_shape != volume.spatial_shape:
+        cause = f"has the shape {read.spatial_shape}, but the scan {volume.spatial_shape}"
+        raise FileError(read.path, cause, "give a map on the grid of the scan")
+    warnings = misalignment_warnings(read, volume)
+    share = np.asarray(read.values(read.flat[inside]), np.float64)
+    share[~np.isfinite(share)] = 0.0
+    if share.min() < 0 or not share.any():
+        cause = "no probability is positive inside the mask, or some are negative"
+        raise FileError(read.path, cause, "check that it is a tissue probability map")
+    return ProbabilityMap(share, warnings, read.files)

@@ -14,18 +14,18 @@ WRONG = {
     # the kind of the reference
     f"normalise {BOTH} --to {{joint}} -o {{out}}": r"{joint}: joint.*; add --joint",
     f"normalise {BOTH} --joint --to {{separate}} -o {{out}}": (
-        r"{separate}: .*each channel by itself, .*; leave out --joint, or make"
+        r"{separate}: .*each channel by itself; leave out --joint, or run ndflow fit"
     ),
     f"normalise {BOTH} --to {{joint1}} -o {{out}}": r"{joint1}: joint.*; add --joint",
     f"normalise {BOTH} --joint --to {{single}} -o {{out}}": (
-        r"{single}: of one channel, .*ndflow fit T1w=FILE FLAIR=FILE --joint for each"
+        r"{single}: of T1w, .*; .*ndflow fit T1w=FILE FLAIR=FILE --joint for each"
     ),
     f"normalise {BOTH} --to {{single}} -o {{out}}": (
-        r"{single}: of one channel, .*ndflow fit T1w=FILE FLAIR=FILE for each subject"
+        r"{single}: of T1w, .*; .*ndflow fit T1w=FILE FLAIR=FILE for each subject"
     ),
-    f"normalise {BOTH} --joint --to builtin:T1w -o {{out}}": r"builtin:T1w\S*: of one channel",
+    f"normalise {BOTH} --joint --to builtin:T1w -o {{out}}": r"builtin:T1w\S*: of T1w, each",
     f"normalise {BOTH} --to {{T1w}} -o {{out}}": (
-        r"{T1w}: one image, .*; fit .*: ndflow fit T1w=FILE FLAIR=FILE -o target.json"
+        r"{T1w}: one image, .*; fit .*: ndflow fit T1w=FILE FLAIR=FILE"
     ),
     "normalise {T1w} --to {joint} -o {out}.nii.gz": (
         r"{joint}: of 2 channels.*; give all of them: T1w=FILE FLAIR=FILE --joint"
@@ -74,20 +74,20 @@ WRONG = {
     "reference {separate1} --joint -o {out}.json": (
         r"{separate1}: not a joint density; leave out --joint"
     ),
-    "reference {joint1} {swapped} -o {out}.json": r"{joint1}: its channels .*, in this order",
-    "reference {joint1} --set average=quantile -o {out}.json": r"--set average=quantile is for one",
+    "reference {joint1} {swapped} -o {out}.json": r"{swapped}: .*in the same order",
+    "reference {joint1} --set average=quantile -o {out}.json": r"mixtures must have at most",
     "reference {joint1} --method nyul -o {out}.json": r"--method nyul looks at one channel",
     "reference {joint1} --channel T1w -o {out}.json": r"--channel: ",
     "reference {joint1} {joint2} --weights 1 -o {out}.json": r"--weights: 1 given for 2 scans",
     # maps
     "apply {T1w} --map {map} -o {out}.nii.gz": (
-        r"{map}: a map of 2 channels, .*; give all channels, for example T1w=FILE FLAIR=FILE"
+        r"{map}: a map of 2 channels, .*; give all channels .* T1w=FILE FLAIR=FILE"
     ),
     f"apply {BOTH} --map {{single_map}} -o {{out}}": (
-        r"{single_map}: a map of one channel, .*; apply it to its own image alone"
+        r"{single_map}: a map of 1 channel, .* or its image alone"
     ),
     "apply FLAIR={FLAIR} T1w={T1w} --map {map} -o {out}": r"{map}: its channels are T1w and FLAIR",
-    f"apply {BOTH} T2w={{other}} --map {{map}} -o {{out}}": r"{map}: a map of 2 channels, .*T2w",
+    f"apply {BOTH} T2w={{other}} --map {{map}} -o {{out}}": r"{map}: a map of 2 channels, not of 3",
     "apply {T1w} {FLAIR} --map {map} -o {out}": r"2 images: a map is applied to one at a time",
 }
 
