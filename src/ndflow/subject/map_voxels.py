@@ -8,7 +8,7 @@ voxel, through a linear interpolant of the map where the result has no more than
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,7 +50,6 @@ def mapped(
     inside: Inside,
     outside: Outside | None,
     dtype: str = "float64",
-    sample: NDArray[Any] | None = None,
 ) -> Iterator[NDArray[Any]]:
     """Yield the mapped voxels, in the order of `Volume.flat`.
 
@@ -64,18 +63,13 @@ def mapped(
     outside : what becomes of voxels outside the mask, see `Options`.
     dtype : the data type of the result. The voxels that are yielded have it already where that
         saves time and none of them has to be clipped.
-    sample : some of its voxels, by which to tell their range; by default, every so many of them.
     """
     if volume.stored.dtype.kind in "bui":
         first, last = int(volume.stored.min()), int(volume.stored.max())
         if last - first < _LONGEST and max(-first, last) <= _EXACT:
             tables = _tables(volume, imap, first, last, outside, np.dtype(dtype))
             return _looked_up(volume, inside, tables)
-    fast = None
-    if dtype == "float32" and volume.flat.size >= _MANY:
-        chosen = volume.flat[:: _step(volume.flat.size)] if sample is None else sample
-        fast = _interpolant(imap, volume.values(chosen))
-    return _computed(volume, imap, inside, outside, fast)
+    return _computed(volume, imap, inside, outside, rounded=dtype == "float32")
 
 
 def _tables(
@@ -129,28 +123,28 @@ def _computed(
     imap: IntensityMap,
     inside: Inside,
     outside: Outside | None,
-    fast: LinearInterpolant | None,
+    *,
+    rounded: bool,
 ) -> Iterator[NDArray[Any]]:
     flat = volume.flat
+    through = None
+    if rounded and flat.size >= _MANY:
+        through = _interpolant(imap, volume.values(flat[:: _step(flat.size)]))
     for start in range(0, flat.size, _PIECE):
         values, within = volume.values(flat[start : start + _PIECE]), inside[start : start + _PIECE]
         result = values.astype(np.float64)
-        moved, cleared = _fates(outside, within, volume.is_zero(values), np.isfinite(values))
-        result[cleared] = 0.0
+        moved = np.isfinite(values)
+        if outside is None:
+            still = ~within & volume.is_zero(values)
+            result[still] = 0.0
+            moved &= ~still
+        elif outside != "map":
+            moved &= within
+            if outside == "zero":
+                result[~within] = 0.0
         where = np.flatnonzero(moved)
-        result[where] = _through(imap, result[where], fast)
+        result[where] = _through(imap, result[where], through)
         yield result
-
-
-def _fates(
-    outside: Outside | None, within: BoolArray, zero: BoolArray, finite: BoolArray
-) -> tuple[BoolArray, BoolArray]:
-    """Return which voxels are mapped, and which become 0; others stay as they are."""
-    if outside is None:
-        cleared = ~within & zero
-        return finite & ~cleared, cleared
-    moved = finite if outside == "map" else finite & within
-    return moved, ~within if outside == "zero" else np.zeros_like(within)
 
 
 def _through(
@@ -193,6 +187,8 @@ def map_array(
 ) -> NDArray[np.float32]:
     """Map an array in memory to 32-bit floats, as `mapped` does, but without putting it in order.
 
+    An array of floats is not copied: only the voxels that a map moves are taken out of it.
+
     Parameters
     ----------
     voxels : a volume of real numbers, in any order in memory.
@@ -204,16 +200,55 @@ def map_array(
     -------
     The mapped voxels: bit for bit what `mapped` gives, in the shape and the order of `voxels`.
     """
-    turned = voxels.flags.c_contiguous and voxels.ndim <= 3
+    if voxels.dtype.kind == "f":
+        return _mapped_floats(voxels, imap, mask, outside)
+    # Short integers are all looked up, one by one, so that their order makes no difference.
+    short = voxels.dtype.itemsize <= np.dtype(np.int16).itemsize
+    turned = short and voxels.flags.c_contiguous and voxels.ndim <= 3
     volume = read_volume(voxels.T if turned else voxels)
     inside: Inside = Nonzero(volume)
     if mask is not None:
         inside = (mask.T if turned else mask).reshape(-1, order="F")
-    # The same voxels as in a file, whatever their order here.
-    places = np.unravel_index(np.arange(0, voxels.size, _step(voxels.size)), voxels.shape, "F")
-    pieces = mapped(volume, imap, inside, outside, "float32", voxels[places])
-    result, _ = make_array(volume, pieces)
+    result, _ = make_array(volume, mapped(volume, imap, inside, outside, "float32"))
     return result.T if turned else result
+
+
+def _mapped_floats(
+    voxels: NDArray[Any], imap: IntensityMap, mask: BoolArray | None, outside: Outside | None
+) -> NDArray[np.float32]:
+    order: Literal["C", "F"] = "F" if voxels.flags.f_contiguous else "C"
+    flat = voxels.reshape(-1, order=order)
+    inside = None if mask is None else mask.reshape(-1, order=order)
+    result = np.zeros(flat.size, np.float32)
+    if outside == "keep":
+        result, _ = cast_to(flat, result.dtype)
+        result = result.copy() if np.shares_memory(result, flat) else result
+    through = None
+    if flat.size >= _MANY:
+        places = np.unravel_index(np.arange(0, flat.size, _step(flat.size)), voxels.shape, "F")
+        through = _interpolant(imap, voxels[places])
+    moved = _moved(flat, inside, outside)
+    for start in range(0, moved.size, _PIECE):
+        piece = moved[start : start + _PIECE]
+        values = flat.take(piece).astype(np.float64)
+        finite = np.isfinite(values)
+        if finite.all():
+            values = _through(imap, values, through)
+        else:
+            values[finite] = _through(imap, values[finite], through)
+        result[piece], _ = cast_to(values, result.dtype)
+    return result.reshape(voxels.shape, order=order)
+
+
+def _moved(
+    flat: NDArray[Any], inside: BoolArray | None, outside: Outside | None
+) -> NDArray[np.intp]:
+    """Return the places of the voxels that a map moves, if they are finite."""
+    if outside == "map":
+        return np.arange(flat.size)
+    if outside is None:
+        return np.flatnonzero(flat != 0 if inside is None else inside | (flat != 0))
+    return np.flatnonzero((flat != 0) & np.isfinite(flat) if inside is None else inside)
 
 
 # ── several channels ──────────────────────────────────────────────────────────────────────────────
@@ -235,8 +270,17 @@ def map_voxels(voxels: Voxels, imap: IntensityMap, options: Options) -> list[Pie
     outside, volumes = options.outside, voxels.volumes
     if len(volumes) == 1:
         return [mapped(volumes[0], imap, voxels.inside, outside, options.dtype)]
-    zero, finite = zero_in_all(volumes), finite_in_all(volumes)
-    moved, cleared = _fates(outside, voxels.inside[:], zero, finite)
+    finite, within = finite_in_all(volumes), voxels.inside[:]
+    cleared = np.zeros_like(finite)
+    if outside is None:
+        cleared = ~within & zero_in_all(volumes)
+        moved = finite & ~cleared
+    elif outside == "map":
+        moved = finite
+    else:
+        moved = finite & within
+        if outside == "zero":
+            cleared = ~within
     results = _results(volumes, imap, moved)
     return [
         _pieces(volume, moved, cleared, results[:, place]) for place, volume in enumerate(volumes)
