@@ -16,7 +16,7 @@ from ndflow.demo.run import Demonstration, DemoResult, Recovery, run_demo
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.read import read_volume
 from ndflow.image.subject import Subject
-from ndflow.study.distances import SiteDistances
+from ndflow.study.checks import SiteDistances
 from ndflow.study.plan import Study
 from ndflow.study.run import Summary
 from ndflow.study.table import read_table

@@ -14,7 +14,7 @@ from ndflow.errors import FileError
 from ndflow.image.mask import AUTO, FoundMask
 from ndflow.image.subject import Output, Subject, TissueMaps
 from ndflow.study.bids_derivative import BidsNames
-from ndflow.study.bids_listing import Dataset, read_dataset
+from ndflow.study.bids_query import Dataset, read_dataset
 from ndflow.study.listing import Listing, PlainNames, named
 from ndflow.study.plan import Study
 

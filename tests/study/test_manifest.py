@@ -19,8 +19,8 @@ from ndflow.study.listing import PlainNames, named
 from ndflow.study.manifest import (
     check_place,
     refuse_foreign_page,
-    remove_page,
     remove_results,
+    remove_unchanged,
     verify,
 )
 from ndflow.study.normalise_step import NormaliseStep
@@ -228,13 +228,13 @@ def test_temporary_files_of_killed_runs_are_removed(place: Path) -> None:
 
 def test_only_a_report_of_ours_is_removed_or_replaced(tmp_path: Path) -> None:
     page = tmp_path / REPORT
-    remove_page(tmp_path)
+    remove_unchanged(tmp_path, [page.name])
     refuse_foreign_page(page)
     page.write_text("mine")
     for force in (False, True):
         with pytest.raises(FileError, match="not written by ndflow"):
             refuse_foreign_page(page, force=force)
-    remove_page(tmp_path)
+    remove_unchanged(tmp_path, [page.name])
     assert page.exists()
     StudyRecord(settings={}, outputs={REPORT: sha256(page)}).write(tmp_path / PROVENANCE)
     refuse_foreign_page(page)
@@ -242,10 +242,10 @@ def test_only_a_report_of_ours_is_removed_or_replaced(tmp_path: Path) -> None:
     with pytest.raises(FileError, match=r"edited.*--force"):
         refuse_foreign_page(page)
     refuse_foreign_page(page, force=True)
-    remove_page(tmp_path)
+    remove_unchanged(tmp_path, [page.name])
     assert page.exists()
     page.write_text("mine")
-    remove_page(tmp_path)
+    remove_unchanged(tmp_path, [page.name])
     assert not page.exists()
 
 

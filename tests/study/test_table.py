@@ -299,13 +299,6 @@ def test_a_lesion_mask_is_kept_in_the_list_of_scans(tmp_path: Path) -> None:
     assert [s.lesion for s in read_study_scans(tmp_path / "list.tsv")] == [scans[0].lesion, None]
 
 
-def test_a_file_whose_name_ends_in_a_blank_is_refused(tmp_path: Path) -> None:
-    path = table(tmp_path, "image\tsite\na.nii \tX\n")
-    assert read_scans(path)[0].path == str(tmp_path / "a.nii")
-    (tmp_path / "a.nii ").touch()
-    assert refused(path) == "row 2 names the file 'a.nii ', with a blank at its end"
-
-
 def test_names_that_end_in_a_blank_are_told_apart(tmp_path: Path) -> None:
     scans = named_scans([Subject("/in/a.nii"), Subject("/in/a .nii"), Subject("/in/ a.nii")])
     assert [scan.name for scan in scans] == ["a", "a%20", "%20a"]

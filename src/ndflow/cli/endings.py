@@ -26,8 +26,7 @@ from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
 from ndflow.image.subject import count_by_site
-from ndflow.study.checks import doubt_counts
-from ndflow.study.distances import SiteDistances
+from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.finished import page_is_current, results_fingerprint
 from ndflow.study.plan import EVALUATION, EVALUATION_RECORD, FIGURES, REPORT, Study
 from ndflow.study.run import Summary

@@ -55,8 +55,7 @@ from ndflow.reporting.scan_section import (
     slices_of,
     volumes_of,
 )
-from ndflow.study.checks import doubt_counts
-from ndflow.study.distances import NO_SITE
+from ndflow.study.checks import NO_SITE, doubt_counts
 from ndflow.study.finished import (
     FinishedStudy,
     PreparedImage,

@@ -14,7 +14,7 @@ from ndflow.image.subject import Subject
 from ndflow.reporting.content import Column, Picture, ScanEntry
 from ndflow.reporting.montage import thumbnail
 from ndflow.reporting.scan_section import preview_of, slices_of
-from ndflow.study.distances import NO_SITE
+from ndflow.study.checks import NO_SITE
 from ndflow.study.plan import Study
 from ndflow.subject.plot import plot_channels
 from ndflow.subject.records import MapRecord

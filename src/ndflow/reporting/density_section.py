@@ -19,7 +19,7 @@ from ndflow.methods.base import DensityModel
 from ndflow.population.balancing import SiteBalance
 from ndflow.reporting.content import Headline, Picture, SiteEntry
 from ndflow.reporting.scan_section import ScanSummary
-from ndflow.study.distances import SiteDistances, site_distances
+from ndflow.study.checks import SiteDistances, site_distances
 from ndflow.values import FloatArray, plural
 
 _LOGARITHMIC = 3.0  # medians that differ by this factor need a logarithmic axis

@@ -25,7 +25,7 @@ from ndflow.image.subject import Subject
 from ndflow.methods.base import DensityModel
 from ndflow.methods.targets import chosen_density
 from ndflow.reporting.content import Column, ScanEntry, Slices, Volumes
-from ndflow.study.distances import NO_SITE
+from ndflow.study.checks import NO_SITE
 from ndflow.study.finished import (
     FinishedStudy,
     read_raw_voxels,

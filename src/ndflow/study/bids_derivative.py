@@ -14,18 +14,16 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, new_file
 from ndflow.files.model_files import read_text
 from ndflow.files.outputs import sidecar_of
 from ndflow.files.stream import open_file
 from ndflow.image.subject import Output, Subject
-from ndflow.study.bids_masks import RAW
-from ndflow.study.bids_names import entities_of, suffix_of, without_desc
-from ndflow.study.bids_query import DESCRIPTION, OURS
+from ndflow.study.bids_names import DESCRIPTION, OURS, RAW, entities_of, suffix_of, without_desc
 
 Description = dict[str, Any]  # the content of a dataset_description.json
 
@@ -35,83 +33,6 @@ _BIDS_VERSION = "1.10.0"
 _MAX_BYTES = 16 << 20
 _READMES = ("README", "README.md", "README.rst", "README.txt")  # BIDS allows only one
 DATASET_FILES = (DESCRIPTION, ".bidsignore", *_READMES)  # what describes a dataset
-
-
-class DatasetTexts(NamedTuple):
-    """What is special about a kind of derivative.
-
-    Attributes
-    ----------
-    readme : what the README says.
-    ignored : what the validator is to ignore, as in ``.bidsignore``.
-    """
-
-    readme: str
-    ignored: tuple[str, ...]
-
-
-NORMALISED = DatasetTexts(
-    """\
-# Normalised images
-
-The intensities of these images were made comparable across scanners by ndflow, with nonparametric
-density flows. Geometry and background are those of the images that they were made from.
-
-- sub-*/: the images, desc-ndflow; the JSON beside each one says what it was made from, and how
-- models/: what was found for each scan: the mixture of its intensities
-- masks/: the brain masks of scans that came without one, if they were to be found
-- figures/: slices of each scan before and after, for the report
-- reference*.json, map_*.json: what the scans were matched to
-- scans.tsv, failures.tsv: all scans, and those that could not be normalised, and why
-- provenance.json, report.html, evaluation/: how it was done, and how it went
-- prepared/: brain masks, bias-corrected images and tissue maps, if they were made by ndflow too
-
-Only the images are described by BIDS; .bidsignore lists the rest.
-""",
-    (
-        "/models",
-        "/masks",
-        "/figures",
-        "/maps",
-        "/evaluation",
-        "/prepared",
-        "/reference*.json",
-        "/map_*.json",
-        "/provenance.json",
-        "/failures.tsv",
-        "/scans.tsv",
-        "/report.html",
-        ".ndflow-*",
-    ),
-)
-PREPARED = DatasetTexts(
-    """\
-# Prepared images
-
-These images were prepared by ndflow for the normalisation of their intensities. All are on the
-grids of the scans that they were made from, except copies in the space of a template (space-).
-
-- sub-*/: per scan, desc-preproc: the image without its bias field, in its own units;
-  desc-brain_mask: the brain; label-CSF, label-GM and label-WM: tissue probabilities. The JSON
-  beside each image says what it was made from, how, and what was measured
-- figures/: a picture of each scan with the outlines of mask and tissues, for quality control
-- study.tsv: the scans as `ndflow cohort` reads them; study_space-MNI.tsv: the copies
-- preparation.tsv: what was measured; failures.tsv: scans that could not be prepared, and why
-- provenance.json, report.html: how it was done, and how it went
-
-Only the images are described by BIDS; .bidsignore lists the rest.
-""",
-    (
-        "/figures",
-        "/provenance.json",
-        "/failures.tsv",
-        "/study.tsv",
-        "/study_space-MNI.tsv",
-        "/preparation.tsv",
-        "/report.html",
-        ".ndflow-*",
-    ),
-)
 
 
 class BidsNames(NamedTuple):
@@ -163,10 +84,9 @@ def write_dataset_files(
     folder: AnyPath,
     *,
     source_root: AnyPath,
-    name: str = _TOOL,
     version: str,
     derivatives: Mapping[str, Path] = _NO_LINKS,
-    texts: DatasetTexts = NORMALISED,
+    kind: Literal["normalised", "prepared"] = "normalised",
     any_source: bool = False,
     force: bool = False,
 ) -> None:
@@ -179,11 +99,49 @@ def write_dataset_files(
     Parameters
     ----------
     folder : the folder of the derivative, which must exist.
+    source_root, version, derivatives, any_source, force : see `described`.
+    kind : of images, for the README and ``.bidsignore``, which are in the folder ``templates``.
+
+    Raises
+    ------
+    FileError : if the folder belongs to another dataset, or a file cannot be read or written.
+    """
+    place = Path(folder)
+    content = described(
+        place,
+        source_root=source_root,
+        version=version,
+        derivatives=derivatives,
+        any_source=any_source,
+        force=force,
+    )
+    _write(place / DESCRIPTION, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+    templates, ignored = Path(__file__).parent / "templates", place / ".bidsignore"
+    old = read_text(ignored, max_bytes=_MAX_BYTES) if os.path.lexists(ignored) else ""
+    ours = (templates / f"{kind}.bidsignore").read_text("utf-8")
+    lines = dict.fromkeys((*old.splitlines(), *ours.splitlines()))
+    _write(ignored, "\n".join((*lines, "")))
+    if not any(os.path.lexists(place / readme) for readme in _READMES):
+        _write(place / "README", (templates / f"{kind}.md").read_text("utf-8"))
+
+
+def described(
+    folder: Path,
+    *,
+    source_root: AnyPath,
+    version: str = "",
+    derivatives: Mapping[str, Path] = _NO_LINKS,
+    any_source: bool = False,
+    force: bool = False,
+) -> Description:
+    """Return the description of a derivative, with what others have added to an earlier one.
+
+    Parameters
+    ----------
+    folder : the folder of the derivative.
     source_root : the dataset that the scans come from.
-    name : the name of the derivative.
     version : the version of ndflow.
     derivatives : the folders with masks, by the names that URIs use for them.
-    texts : what is special about this kind of derivative.
     any_source : whether the scans may come from a folder that is no dataset, and from another one
         than before.
     force : whether to replace the description altogether, even if the derivative was made from
@@ -191,37 +149,53 @@ def write_dataset_files(
 
     Raises
     ------
-    FileError : if the folder belongs to another dataset, or a file cannot be read or written.
+    FileError : if the folder belongs to another dataset, or a description cannot be read.
     """
-    place, source = Path(folder), Path(source_root)
-    check_dataset(place, source_root=source, any_source=any_source, force=force)
-    ours = _description(_source(source, any_source), _location(source, place), name, version)
-    for other, root in derivatives.items():
-        ours["DatasetLinks"][other] = _location(root, place)
-    path, ignored = place / DESCRIPTION, place / ".bidsignore"
-    fresh = force or not os.path.lexists(path)
-    content = ours if fresh else _updated(_read(path), ours)
-    _write(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
-    old = read_text(ignored, max_bytes=_MAX_BYTES) if os.path.lexists(ignored) else ""
-    _write(ignored, _with_ignored(old.splitlines(), texts.ignored))
-    if not any(os.path.lexists(place / readme) for readme in _READMES):
-        _write(place / "README", texts.readme)
-
-
-def check_dataset(
-    folder: AnyPath, *, source_root: AnyPath, any_source: bool = False, force: bool = False
-) -> None:
-    """Raise the error that `write_dataset_files` would raise for a folder; parameters as there."""
-    place, source = Path(folder), Path(source_root)
-    real, root = Path(os.path.realpath(place)), Path(os.path.realpath(source))
-    inside = real.is_relative_to(root) and real.relative_to(root).parts[:1]
-    if not any_source and (real == root or (inside and inside[0].startswith("sub-"))):
+    source = Path(source_root)
+    real, root = Path(os.path.realpath(folder)), Path(os.path.realpath(source))
+    within = real.relative_to(root).parts if real.is_relative_to(root) else ("outside",)
+    if not any_source and (not within or within[0].startswith("sub-")):
         hint = f"choose a folder of its own, for example {source / 'derivatives' / _TOOL}"
-        raise FileError(place, "the dataset that the scans come from", hint)
-    path = place / DESCRIPTION
-    if os.path.lexists(path):
-        ours = _description(_source(source, any_source), _location(source, place), _TOOL, "")
-        _check_old(path, _read(path), ours, force=force or any_source)
+        raise FileError(folder, "the dataset that the scans come from", hint)
+    path, location = source / DESCRIPTION, _location(source, folder)
+    origin = {} if any_source and not os.path.lexists(path) else _read(path)
+    given = {"Name": origin.get("Name"), "DOI": origin.get("DatasetDOI")}
+    known = {key: text for key, text in given.items() if isinstance(text, str) and text.strip()}
+    links = {name: _location(one, folder) for name, one in derivatives.items()}
+    ours: Description = {
+        "Name": _TOOL,
+        "BIDSVersion": _BIDS_VERSION,
+        "DatasetType": "derivative",
+        "GeneratedBy": [{"Name": _TOOL, "Version": version}],
+        "SourceDatasets": [known if "DOI" in known else {**known, "URL": location}],
+        "DatasetLinks": {RAW: location, **links},
+    }
+    path = folder / DESCRIPTION
+    return _updated(path, ours, any_source, force) if os.path.lexists(path) else ours
+
+
+def _updated(path: Path, ours: Description, any_source: bool, force: bool) -> Description:
+    """Return our description with what others have added to that in a file, if that is ours."""
+    old = _read(path)
+    if not _is_ours(old):
+        cause = "describes a dataset that is not ours"
+        raise FileError(path, cause, "choose another folder for the output")
+    links = old.get("DatasetLinks")
+    links = links if isinstance(links, dict) else {}
+    same = links.get(RAW) == ours["DatasetLinks"][RAW]
+    same = same or _identity(old) == _identity(ours) != [{}]
+    if not (same or any_source or force):
+        cause = f"made from another dataset, {links.get(RAW)}"
+        raise FileError(path, cause, "choose another folder, or --force to replace it")
+    if force:
+        return ours
+    others = [tool for tool in _objects(old.get("GeneratedBy")) if tool.get("Name") != _TOOL]
+    return {
+        **old,
+        **ours,
+        "GeneratedBy": [*ours["GeneratedBy"], *others],
+        "DatasetLinks": {**links, **ours["DatasetLinks"]},
+    }
 
 
 def is_our_derivative(folder: AnyPath) -> bool:
@@ -237,51 +211,10 @@ def _is_ours(description: Description) -> bool:
     return any(tool.get("Name") == _TOOL for tool in _objects(description.get("GeneratedBy")))
 
 
-def _description(source: Description, location: str, name: str, version: str) -> Description:
-    """Return the description of a dataset made from another one, described by `source`."""
-    if not name.strip():
-        raise InvalidValueError("name must not be empty")
-    given = {"Name": source.get("Name"), "DOI": source.get("DatasetDOI")}
-    known = {key: text for key, text in given.items() if isinstance(text, str) and text.strip()}
-    return {
-        "Name": name,
-        "BIDSVersion": _BIDS_VERSION,
-        "DatasetType": "derivative",
-        "GeneratedBy": [{"Name": _TOOL, "Version": version}],
-        "SourceDatasets": [known if "DOI" in known else {**known, "URL": location}],
-        "DatasetLinks": {RAW: location},
-    }
-
-
-def _check_old(path: Path, old: Description, ours: Description, *, force: bool) -> None:
-    """Refuse to write into a dataset that is not ours, or was made from another dataset."""
-    if not _is_ours(old):
-        cause = "describes a dataset that is not ours"
-        raise FileError(path, cause, "choose another folder for the output")
-    links = old.get("DatasetLinks")
-    was = links.get(RAW) if isinstance(links, dict) else None
-    same = was == ours["DatasetLinks"][RAW] or _identity(old) == _identity(ours) != [{}]
-    if not force and not same:
-        cause = f"made from another dataset, {was}"
-        raise FileError(path, cause, "choose another folder, or --force to replace it")
-
-
 def _identity(description: Description) -> list[Description]:
     """Return the names and DOIs of the sources, without their locations."""
     sources = _objects(description.get("SourceDatasets"))
     return [{key: text for key, text in one.items() if key != "URL"} for one in sources]
-
-
-def _updated(old: Description, ours: Description) -> Description:
-    """Return our description with what others have added to the old one."""
-    others = [tool for tool in _objects(old.get("GeneratedBy")) if tool.get("Name") != _TOOL]
-    links = old.get("DatasetLinks")
-    return {
-        **old,
-        **ours,
-        "GeneratedBy": [*ours["GeneratedBy"], *others],
-        "DatasetLinks": {**(links if isinstance(links, dict) else {}), **ours["DatasetLinks"]},
-    }
 
 
 def _objects(items: Any) -> list[Description]:
@@ -299,17 +232,6 @@ def _location(source: Path, folder: Path) -> str:
     except ValueError:  # on two drives
         pass
     return real.as_uri()
-
-
-def _source(root: Path, any_source: bool) -> Description:
-    """Return the description of the dataset that scans come from; empty if it need not have one."""
-    path = root / DESCRIPTION
-    return {} if any_source and not os.path.lexists(path) else _read(path)
-
-
-def _with_ignored(old: list[str], ours: tuple[str, ...]) -> str:
-    """Return the content of ``.bidsignore``: the old lines, and those of ours that are missing."""
-    return "\n".join((*old, *(line for line in ours if line not in old), ""))
 
 
 def _read(path: Path) -> Description:

@@ -10,7 +10,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ndflow.errors import FileError, InvalidValueError
@@ -18,6 +17,9 @@ from ndflow.files.atomic import AnyPath
 from ndflow.files.model_files import read_text
 
 IMAGES = (".nii", ".nii.gz")
+DESCRIPTION = "dataset_description.json"
+RAW = "raw"  # the name of the source dataset in our BIDS URIs
+OURS = "ndflow"  # the ``desc`` label of our own images, which are not scans
 VALIDATOR = "for details, run the BIDS validator: bids-validator-deno"
 
 # The short names of entities, by the names that people use for them: those of BIDS and of pybids.
@@ -110,25 +112,24 @@ def natural(text: str) -> tuple[list[str | int], str]:
 
 _MAX_BYTES = 1 << 20
 _OTHER_KEYS = ("datatype", "suffix", "extension")
-# Queries of other BIDS Apps, which may share a file with us; they are about images we do not read.
-_QUERIES = ("t1w", "t2w", "flair", "bold", "sbref", "fmap", "roi", "asl", "m0scan", "dwi", "pet")
 _FORMAT = 'write for example {"t1w": {"session": "02", "acquisition": null}}'
 
+Wanted = dict[str, list[str | None]]  # the labels that entities may have; None for their absence
 
-@dataclass(frozen=True)
-class Filter:
+
+class Filter(NamedTuple):
     """One query of a filter file.
 
     Attributes
     ----------
     path : the file.
     name : the name of the query in it, for example ``t1w``.
-    wanted : the labels that each entity may have; None stands for its absence.
+    wanted : the labels that each entity may have.
     """
 
     path: str
     name: str
-    wanted: Mapping[str, tuple[str | None, ...]]
+    wanted: Wanted
 
     def accepts(self, datatype: str, name: str, entities: Entities) -> bool:
         """Tell whether an image fits the query.
@@ -153,7 +154,7 @@ class FilterFile(NamedTuple):
     Attributes
     ----------
     of : the query for each suffix.
-    unused : the names of queries for other images.
+    unused : the names of queries for other images, as other BIDS Apps have them.
     """
 
     of: dict[str, Filter]
@@ -173,65 +174,53 @@ def read_filters(path: AnyPath, suffixes: Sequence[str]) -> FilterFile:
     FileError : if it is not a filter file, names something unknown or twice, or lacks a query for
         one of the suffixes.
     """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        _refuse_twice(path, [key for key, _ in pairs])
-        return dict(pairs)
-
     try:
-        content = json.loads(read_text(path, max_bytes=_MAX_BYTES), object_pairs_hook=once)
+        content = json.loads(read_text(path, max_bytes=_MAX_BYTES), object_pairs_hook=_once)
+    except InvalidValueError as error:
+        raise FileError(path, str(error), "leave one out") from None
     except (ValueError, RecursionError) as error:
         raise FileError(path, f"not JSON ({error})", _FORMAT) from None
     if not (isinstance(content, dict) and all(isinstance(q, dict) for q in content.values())):
         raise FileError(path, "not a filter file: no object of queries", _FORMAT)
-    _refuse_twice(path, [name.lower() for name in content])
-    filters: dict[str, Filter] = {}
-    unused = []
+    queries = {}
     for name, query in content.items():
-        wanted = _wanted(path, name, query)
-        fitting = [suffix for suffix in suffixes if suffix.lower() == name.lower()]
-        for suffix in fitting:
-            filters[suffix] = Filter(str(path), name, wanted)
-        if not fitting and name.lower() not in _QUERIES:
-            known = ", ".join(dict.fromkeys((*map(str.lower, suffixes), *_QUERIES)))
-            raise FileError(path, f"unknown query {name!r}", f"name it after a suffix: {known}")
-        if not fitting:
-            unused.append(name)
-    if missing := [suffix for suffix in suffixes if suffix not in filters]:
-        cause = f"has no query for {missing[0]} images"
-        raise FileError(path, cause, f"add {missing[0].lower()!r}, or leave out the file")
-    return FilterFile(filters, unused)
+        try:
+            queries[name] = Filter(str(path), name, _wanted(query))
+        except InvalidValueError as error:
+            hint = "give entities a label, a list of labels, or null for none"
+            raise FileError(path, f"query {name!r}: {error}", hint) from None
+    filters = {}
+    for suffix in suffixes:
+        fitting = [name for name in queries if name.lower() == suffix.lower()]
+        if len(fitting) != 1:
+            number = "two queries" if fitting else "no query"
+            cause = f"has {number} for {suffix} images"
+            raise FileError(path, cause, f"name one {suffix.lower()!r}, or leave out the file")
+        filters[suffix] = queries.pop(fitting[0])
+    return FilterFile(filters, list(queries))
 
 
-def _refuse_twice(path: AnyPath, names: Sequence[str]) -> None:
-    """Refuse names of which one is there twice, because only one of the two would count."""
-    for name, count in Counter(names).items():
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return pairs as a dictionary; refuse a key that is there twice: only one would count."""
+    for key, count in Counter(key for key, _ in pairs).items():
         if count > 1:
-            raise FileError(path, f"{name!r} is given twice", "leave one out")
+            raise InvalidValueError(f"{key!r} is given twice")
+    return dict(pairs)
 
 
-def _wanted(path: AnyPath, name: str, query: dict[str, Any]) -> dict[str, tuple[str | None, ...]]:
+def _wanted(query: Mapping[str, Any]) -> Wanted:
     """Return the labels that a query asks for, by the short names of the entities."""
-    wanted: dict[str, tuple[str | None, ...]] = {}
+    pairs = []
     for entity, value in query.items():
         key = entity if entity in _OTHER_KEYS else ENTITIES.get(entity)
         if key is None:
             known = ", ".join((*dict.fromkeys(ENTITIES.values()), *_OTHER_KEYS))
-            cause = f"unknown entity {entity!r} in the query {name!r}"
-            raise FileError(path, cause, f"there are {known}")
-        if key in wanted:
-            cause = f"{key!r} is given twice in the query {name!r}"
-            raise FileError(path, cause, "leave one out")
+            raise InvalidValueError(f"unknown entity {entity!r}, not one of {known}")
         labels = value if isinstance(value, list) else [value]
-        try:
-            wanted[key] = tuple(_label(key, label) for label in labels)
-        except InvalidValueError as error:
-            hint = "give a label, a list of labels, or null for none"
-            raise FileError(path, f"query {name!r}: {error}", hint) from None
         if not labels:
-            cause = f"query {name!r}: the list of {entity} is empty"
-            raise FileError(path, cause, "give a label, a list of labels, or null for none")
-    return wanted
+            raise InvalidValueError(f"the list of {entity} is empty")
+        pairs.append((key, [_label(key, label) for label in labels]))
+    return _once(pairs)
 
 
 def _label(key: str, value: object) -> str | None:

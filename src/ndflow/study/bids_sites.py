@@ -8,14 +8,22 @@ where they are ``n/a``, those of the subject hold.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ndflow.errors import FileError
 from ndflow.files.tables import MISSING, read_delimited, refuse_rows
 from ndflow.study.bids_names import VALIDATOR
 
 _USUAL = ("site", "centre", "center", "site_id")
+_PREFIXES = {"participant_id": "sub-", "session_id": "ses-"}
+
+
+class _Row(NamedTuple):
+    """What a table says about a subject or a session: its sites, which may be several, and more."""
+
+    sites: list[str]
+    more: dict[str, str]
 
 
 class Sites:
@@ -29,88 +37,64 @@ class Sites:
 
     def __init__(self, root: Path, column: str | None = None) -> None:
         self._root, self._column = root, column
-        self._seen: dict[str, None] = {}  # all columns, in order
-        self._more: dict[tuple[str, str | None], dict[str, str]] = {}  # of subject and session
         self._table = root / "participants.tsv"
-        self._subjects = self._read(self._table)
-        self._sessions: dict[str, dict[str, list[str]]] = {}
+        self._columns: dict[str, None] = {}  # of all tables, in order
+        self._rows: dict[Path, dict[str, _Row]] = {}
 
-    def of(self, subject: str, session: str | None) -> str | None:
-        """Return the site of a session, or else of its subject; None if neither is known."""
-        site = None
+    def of(self, subject: str, session: str | None) -> tuple[str | None, dict[str, str]]:
+        """Return the site of a session or else of its subject, if known, and the other columns."""
+        tables = [(self._table, "participant_id", subject)]
         if session is not None:
-            site = _only(self._of_sessions(subject), session, self._visits(subject))
-        return site or _only(self._table, subject, self._subjects)
-
-    def more_of(self, subject: str, session: str | None) -> Mapping[str, str]:
-        """Return the other columns of both tables for a session, if not ``n/a``."""
-        own = self._more.get((subject, None), {})
-        if session is None:
-            return own
-        self._visits(subject)
-        return own | self._more.get((subject, session), {})
+            visits = self._root / f"sub-{subject}" / f"sub-{subject}_sessions.tsv"
+            tables.insert(0, (visits, "session_id", session))
+        site: str | None = None
+        more: dict[str, str] = {}
+        for table, key, label in tables:
+            if table not in self._rows:
+                self._rows[table] = self._read(table, key)
+            row = self._rows[table].get(label, _Row([], {}))
+            if site is None and len(row.sites) > 1:
+                cause = f"{label} has two sites, {row.sites[0]} and {row.sites[1]}"
+                hint = "name the site of each session in sub-…_sessions.tsv, once"
+                raise FileError(table, cause, hint)
+            site = site or next(iter(row.sites), None)
+            more = row.more | more
+        return site, more
 
     def check(self) -> None:
         """Raise a FileError if none of the tables read so far has the column that was asked for."""
-        if self._column is not None and self._column not in self._seen:
-            there = f"its columns: {', '.join(self._seen)}" if self._seen else "there is no table"
+        if self._column is not None and self._column not in self._columns:
+            names = ", ".join(self._columns)
+            there = f"its columns: {names}" if names else "there is no table"
             cause = f"no column {self._column!r} ({there})"
             raise FileError(self._table, cause, "name another with --site-column")
 
-    def _of_sessions(self, subject: str) -> Path:
-        return self._root / f"sub-{subject}" / f"sub-{subject}_sessions.tsv"
-
-    def _visits(self, subject: str) -> dict[str, list[str]]:
-        """Return the sites of each session of a subject."""
-        if subject not in self._sessions:
-            self._sessions[subject] = self._read(self._of_sessions(subject), subject)
-        return self._sessions[subject]
-
-    def _read(self, table: Path, subject: str | None = None) -> dict[str, list[str]]:
-        """Return the distinct sites of each label in a table, which need not exist.
-
-        It is the table of the sessions of a subject, or, without one, that of all subjects.
-        """
-        key, prefix = ("participant_id", "sub-") if subject is None else ("session_id", "ses-")
+    def _read(self, table: Path, key: str) -> dict[str, _Row]:
+        """Return what a table, which need not exist, says about each label in a column."""
         if not os.path.lexists(table):
             return {}
         header, rows = read_delimited(table, delimiter="\t")
         columns = [name.strip() for name in header]
-        self._seen.update(dict.fromkeys(columns))
+        self._columns.update(dict.fromkeys(columns))
         if key not in columns:
             cause = f"no column {key!r} (its columns: {', '.join(columns) or 'none'})"
             raise FileError(table, cause, f"separate the columns by tabs; {VALIDATOR}")
-        column = self._site_column(columns)
-        sites: dict[str, list[str]] = {}
+        usual = (name for word in _USUAL for name in columns if name.lower() == word)
+        of_site = self._column or next(usual, None)
+        found: dict[str, _Row] = {}
         faults = []
         for number, row in rows:
             cells = dict(zip(columns, map(str.strip, row), strict=True))
-            site = cells.get(column, "") if column else ""
-            label = cells[key].removeprefix(prefix)
+            label = cells[key].removeprefix(_PREFIXES[key])
             if label.lower() in MISSING:
                 faults.append(f"row {number} has no {key}")
-            whose = (label, None) if subject is None else (subject, label)
-            own = self._more.setdefault(whose, {})
+            sites, more = found.setdefault(label, _Row([], {}))
             for name, cell in cells.items():
-                if name in ("", key, column) or cell.lower() in MISSING:
+                if name in ("", key) or cell.lower() in MISSING:
                     continue
-                if own.setdefault(name, cell) != cell:
+                if name == of_site:
+                    sites += [cell] if cell not in sites else []
+                elif more.setdefault(name, cell) != cell:
                     faults.append(f"row {number} gives {cells[key]} another {name}")
-            known = sites.setdefault(label, [])
-            if site.lower() not in MISSING and site not in known:
-                known.append(site)
         refuse_rows(table, faults)
-        return sites
-
-    def _site_column(self, columns: Sequence[str]) -> str | None:
-        if self._column is not None:
-            return self._column
-        return next((name for usual in _USUAL for name in columns if name.lower() == usual), None)
-
-
-def _only(table: Path, label: str, sites: dict[str, list[str]]) -> str | None:
-    known = sites.get(label, [])
-    if len(known) > 1:
-        hint = "name the site of each session in sub-…_sessions.tsv, once"
-        raise FileError(table, f"{label} has two sites, {known[0]} and {known[1]}", hint)
-    return known[0] if known else None
+        return found

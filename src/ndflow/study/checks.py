@@ -1,4 +1,4 @@
-"""What is doubtful about a scan compared with the other scans of its study, and doubts counted.
+"""What shows when the scans of a study are compared: doubts about scans, and distances of sites.
 
 Whether the tissue maps of all sites were made in the same way, judged by tissue proportions.
 
@@ -28,17 +28,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ndflow.density import GaussianMixture
+from ndflow.density.binning import QUANTILE_LEVELS
 from ndflow.density.mixture import marginal
 from ndflow.doubt import Doubt
+from ndflow.evaluation.sites import distance_between_sites, distance_within_sites
 from ndflow.image.mask_doubts import TOO_SMALL, TOO_WIDE
 from ndflow.image.subject import Subject
 from ndflow.population import TISSUES
 from ndflow.population.plausibility import FEWEST, UNLIKE, far_from, unlike_others, unlike_reference
 from ndflow.subject.doubts import VoxelQuantiles
 from ndflow.subject.records import ScanModel
-from ndflow.values import FloatArray
+from ndflow.transport import IntensityMap, align
+from ndflow.values import FloatArray, listed
 
 _LEFT = 4.0  # times the median of the study
 _LEAST_LEFT = 1e-3  # less than this is nothing to worry about
@@ -239,7 +243,8 @@ def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
                     f"The outermost 4 mm of the mask have {rims[name]:.0%} of the signal inside, "
                     f"where {usual:.0%} is usual among these scans."
                 )
-                found[name] = (_mask_doubt(TOO_SMALL if far > 0 else TOO_WIDE, text),)
+                kind, hint = TOO_SMALL if far > 0 else TOO_WIDE
+                found[name] = (Doubt(kind, text, hint),)
     volumes = {name: mask.volume for name in names if (mask := models[name].mask) and mask.volume}
     if len(volumes) >= FEWEST:
         usual = float(np.median(list(volumes.values())))
@@ -250,13 +255,9 @@ def _masks(names: Sequence[str], models: Mapping[str, ScanModel]) -> Doubts:
                     f"The voxels that count are {volume:,.3g} ml, where {usual:,.3g} ml is usual "
                     f"among these scans."
                 )
-                found[name] = (_mask_doubt(TOO_SMALL if volume < low else TOO_WIDE, text),)
+                kind, hint = TOO_SMALL if volume < low else TOO_WIDE
+                found[name] = (Doubt(kind, text, hint),)
     return {name: own for name, own in found.items() if not models[name].doubts}
-
-
-def _mask_doubt(kind_and_hint: tuple[str, str], text: str) -> Doubt:
-    kind, hint = kind_and_hint
-    return Doubt(kind, text, hint)
 
 
 # ── sites whose tissue maps differ ────────────────────────────────────────────────────────────────
@@ -352,9 +353,10 @@ def _labeller_doubt(
     sds[_CSF_AND_WM] = np.sqrt(np.diag(people))
     sds[TISSUES.index("GM")] = np.sqrt(people.sum())  # GM is 1 − CSF − WM
     tissue = int(np.argmax(np.abs(own - usual) / sds))
+    there = f"{len(others)} other sites" if len(others) > 3 else listed(others)
     text = (
         f"At {site}, {TISSUES[tissue]} is {_percent(own[tissue])} of all tissue, but "
-        f"{_percent(usual[tissue])} at {_listed(others)}; people of one site differ by only "
+        f"{_percent(usual[tissue])} at {there}; people of one site differ by only "
         f"{_percent(sds[tissue])} (standard deviation)."
     )
     way = (
@@ -370,8 +372,67 @@ def _percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
 
 
-def _listed(sites: list[str]) -> str:
-    if len(sites) > 3:
-        return f"{len(sites)} other sites"
-    *first, last = sites
-    return f"{', '.join(first)} and {last}" if first else last
+# ── how far apart sites are ───────────────────────────────────────────────────────────────────────
+# How far apart the sites of a study are: unnormalised, aligned, and normalised.
+#
+# Models and intensity maps are enough, no image is read: the result of a scan has the quantiles
+# ``f(Q(p))``, where Q are those of its histogram and f is its map. Distances are in standard
+# deviations of a scan under the same condition.
+
+NO_SITE = "(no site)"
+
+ScanQuantiles = NDArray[np.float32]  # (3, 199), in the order of `SiteDistances`
+
+
+class SiteDistances(NamedTuple):
+    """How far apart sites are; where there is one site, how far its scans are from their average.
+
+    Attributes
+    ----------
+    between_sites : whether there are several sites.
+    raw, aligned, normalised : the distance of the unnormalised scans, of the same scans aligned in
+        mean and standard deviation, and of the results.
+    """
+
+    between_sites: bool
+    raw: float
+    aligned: float
+    normalised: float
+
+
+def scan_quantiles(model: ScanModel, imap: IntensityMap) -> ScanQuantiles:
+    """Return the quantiles of a scan: unnormalised, aligned, and normalised.
+
+    Parameters
+    ----------
+    model : its density.
+    imap : its map.
+    """
+    saved = model.quantiles
+    raw = model.mixture.quantile(QUANTILE_LEVELS) if saved is None else np.array(saved)
+    return np.array([raw, align(model.mixture)(raw), imap(raw)], np.float32)
+
+
+def site_distances(
+    quantiles: Sequence[ScanQuantiles] | FloatArray, sites: Sequence[str | None]
+) -> SiteDistances | None:
+    """Return how far apart sites are under each condition.
+
+    Parameters
+    ----------
+    quantiles : (scans, 3, 199), of each scan, see `scan_quantiles`.
+    sites : the site of each scan.
+
+    Returns
+    -------
+    SiteDistances or None
+        None where there are fewer than two scans, and so nothing to compare.
+    """
+    if len(sites) < 2:
+        return None
+    names = [site or NO_SITE for site in sites]
+    several = len(set(names)) > 1
+    distance = distance_between_sites if several else distance_within_sites
+    given = np.asarray(quantiles, np.float64)
+    apart = [distance(one / one.std(axis=1).mean(), names) for one in given.swapaxes(0, 1)]
+    return SiteDistances(several, *apart)

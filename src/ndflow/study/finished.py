@@ -46,6 +46,7 @@ from ndflow.study.plan import (
 from ndflow.study.prepare_step import PreparationRecord
 from ndflow.study.table import read_study_scans
 from ndflow.study.tasks import FAILURES
+from ndflow.study.weights import columns_of
 from ndflow.subject.records import MapRecord, ScanModel, StudiesRecord, StudyRecord
 from ndflow.subject.voxels import Voxels, read_voxels
 from ndflow.values import JSON
@@ -260,67 +261,35 @@ class Covariate(NamedTuple):
 
 def check_covariates(scans: Sequence[Subject], names: Sequence[str]) -> None:
     """Refuse covariates that no scan has, that are no numbers, or that cannot be tested."""
-    for name in names:
-        _check_covariate(scans, name)
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise InvalidValueError(f"covariate: {name!r} is given twice; leave one out")
     values = [covariate_values(scans, name).values for name in names]
-    sites = [scan.site or "" for scan in scans]
-    for place, own in enumerate(values if len(names) > 1 else ()):
-        covariate_effect(range(len(scans)), own, sites, values[:place] + values[place + 1 :])
-
-
-def _check_covariate(scans: Sequence[Subject], name: str) -> None:
-    known = sorted({column for scan in scans for column in scan.covariates})
-    if name not in known:
-        there = ", ".join(known) or "none"
-        raise InvalidValueError(
-            f"covariate: no column is called {name!r}; the covariates are: {there}"
-        )
-    values = covariate_values(scans, name).values
-    if not all(scan.tissues.complete for scan in scans):
+    if len({*names}) < len(names):
+        raise InvalidValueError(f"covariate: {' '.join(names)}: the same twice; leave one out")
+    if names and not all(scan.tissues.complete for scan in scans):
         raise InvalidValueError(
             "covariate: its effect is on tissues, but not all scans have tissue probability maps "
             "of WM, GM and CSF"
         )
-    # Refuses a covariate that is the same for all scans of a site, or known of too few.
-    covariate_effect(range(len(values)), values, [scan.site or "" for scan in scans])
+    sites = [scan.site or "" for scan in scans]
+    for place, own in enumerate(values):
+        # Refuses one that is the same for all scans of a site, or known of too few, or varies
+        # with the others only.
+        for others in ([], values[:place] + values[place + 1 :]):
+            covariate_effect(range(len(scans)), own, sites, others)
 
 
 def covariate_values(scans: Sequence[Subject], name: str) -> Covariate:
     """Return a covariate of all scans: a number, or one of two words, the second of which is 1."""
-    texts = {scan.name: scan.covariates.get(name) for scan in scans}
-    levels = sorted({text for text in texts.values() if text is not None})
-    if len(levels) == 2 and not any(map(_is_number, levels)):
-        values = [
-            math.nan if text is None else float(levels.index(text)) for text in texts.values()
-        ]
-        return Covariate(f"{name} ({levels[1]})", values)
-    return Covariate(name, [covariate_of(scan, name) for scan in scans])
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def covariate_of(scan: Subject, name: str) -> float:
-    """Return a covariate of a scan; NaN where it is not known."""
-    text = scan.covariates.get(name)
-    if text is None:
-        return math.nan
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        cause = f"{name} of {scan.name} is {text!r}, which is not a number"
-        raise InvalidValueError(f"{cause}; choose a covariate with numbers, or with two values")
-    return number
+    column = columns_of(scans, [name])[name]
+    if column.dtype.kind != "U":
+        return Covariate(name, column.tolist())
+    levels = sorted({*column.tolist()} - {""})
+    if len(levels) != 2:
+        raise InvalidValueError(
+            f"covariate: {name} is not a number, but {', '.join(levels)}; choose a covariate with "
+            "numbers, or with two values"
+        )
+    numbers = {"": math.nan, levels[0]: 0.0, levels[1]: 1.0}
+    return Covariate(f"{name} ({levels[1]})", [numbers[text] for text in column.tolist()])
 
 
 # ── the results of a scan ─────────────────────────────────────────────────────────────────────────

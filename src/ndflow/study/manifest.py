@@ -28,12 +28,11 @@ from ndflow.files.tables import read_delimited
 from ndflow.image.mask import to_be_found
 from ndflow.image.subject import Subject
 from ndflow.study.bids_derivative import DATASET_FILES
-from ndflow.study.bids_query import DESCRIPTION
+from ndflow.study.bids_names import DESCRIPTION
 from ndflow.study.plan import (
     EVALUATION_RECORD,
     PREPARED,
     PROVENANCE,
-    REPORT,
     SCANS,
     Study,
     reference_name,
@@ -127,22 +126,16 @@ def _refuse_other_scans(study: Study) -> None:
     table = study.folder / (SCANS if study.preparing is None else MEASURES)
     if not table.exists():
         return
-    if study.preparing is None:
-        others = [
-            scan.name
-            for scan in read_study_scans(table, study.channels)
-            if scan.name not in names and any(map(os.path.lexists, study.paths(scan)))
-        ]
-    else:
-        columns, lines = read_delimited(table)
-        rows = [dict(zip(columns, cells, strict=True)) for _, cells in lines]
-        others = [
-            str(row.get("name"))
-            for row in rows
-            if row.get("name") not in names and (study.folder / str(row.get("image"))).exists()
-        ]
+    columns, lines = read_delimited(table)
+    others = []
+    for _, cells in lines:
+        row = dict(zip(columns, cells, strict=True))
+        name = row.get("scan") or row.get("name", "")
+        files = row.get("output") or row.get("image", ""), row.get("sidecar"), f"models/{name}.json"
+        if name not in names and any(os.path.lexists(study.folder / one) for one in files if one):
+            others.append(name)
     if others:
-        count = plural(len(others), "scan")
+        count = plural(len({*others}), "scan")
         cause = f"holds {count} not listed in this study, such as {others[0]}"
         raise FileError(study.folder, cause, "choose another folder, or --force to mix them")
 
@@ -155,6 +148,7 @@ def _refuse_replacing(study: Study, before: StudyRecord) -> None:
     if changed:
         what = "scans" if study.preparing is not None else "images"
         count = before.done.get("prepare" if study.preparing is not None else "normalise", 0)
+        count *= len(before.channels) or 1
         cause = f"holds a finished study with other settings ({changed}): {count} {what} would be "
         hint = "--force to replace them, or choose another folder to keep both"
         raise FileError(study.folder, f"{cause}replaced", hint)
@@ -215,9 +209,9 @@ def remove_results(step: Step, scans: Iterable[Subject], failures: Sequence[Fail
                             path.unlink(missing_ok=True)
 
 
-def remove_stale(folder: Path, names: Iterable[str]) -> None:
-    """Remove tables and references of an earlier run, unless somebody has changed them."""
-    for path in (folder / name for name in names if "/" not in name and name != REPORT):
+def remove_unchanged(folder: Path, names: Iterable[str]) -> None:
+    """Remove files at the top of a folder that ndflow wrote, unless somebody has changed them."""
+    for path in (folder / name for name in names):
         with suppress(OSError):
             if not not_ours(folder / PROVENANCE, [path]):
                 path.unlink(missing_ok=True)
@@ -236,13 +230,6 @@ def refuse_foreign_page(path: Path, *, force: bool = False) -> None:
     if not force:
         cause = "edited since ndflow wrote it"
         raise FileError(path, cause, "move it elsewhere, or --force to replace it")
-
-
-def remove_page(folder: Path) -> None:
-    """Remove the report of an earlier run, unless somebody else wrote or edited it."""
-    with suppress(OSError):
-        if not not_ours(folder / PROVENANCE, [folder / REPORT]):
-            (folder / REPORT).unlink(missing_ok=True)
 
 
 # ── a finished study ──────────────────────────────────────────────────────────────────────────────

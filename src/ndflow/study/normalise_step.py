@@ -15,8 +15,7 @@ from ndflow.image.preview import Preview, preview_bytes, preview_of
 from ndflow.image.subject import Subject
 from ndflow.image.write import cast_to
 from ndflow.methods.modes import Goal
-from ndflow.study.checks import Compared
-from ndflow.study.distances import scan_quantiles
+from ndflow.study.checks import Compared, scan_quantiles
 from ndflow.study.steps import Done, Key, Payload, Step
 from ndflow.subject.normalise import Mapped, map_subject
 from ndflow.subject.records import MapRecord, ScanModel
@@ -38,10 +37,12 @@ class NormaliseStep(Step):
     ----------
     goal : what it is brought to, once that is known.
     doubts : what is doubtful about it in comparison with other scans.
+    model : its density, if that was read already.
     """
 
     goal: Goal | None = None
     doubts: tuple[Doubt, ...] = ()
+    model: ScanModel | None = None
 
     name = "normalise"
 
@@ -64,7 +65,10 @@ class NormaliseStep(Step):
 
     def key(self, scan: Subject, inputs: Mapping[str, Sequence[str]]) -> Key:
         """Return everything that the images depend on."""
-        return self._key(scan, inputs, ScanModel.read(self.study.model(scan)))
+        return self._key(scan, inputs, self._model(scan))
+
+    def _model(self, scan: Subject) -> ScanModel:
+        return self.model or ScanModel.read(self.study.model(scan))
 
     def _key(self, scan: Subject, inputs: Mapping[str, Sequence[str]], model: ScanModel) -> Key:
         left_out = (*_NO_RESULT, *_SHOWN_ELSEWHERE)
@@ -81,7 +85,7 @@ class NormaliseStep(Step):
 
     def kept(self, scan: Subject, key: Key, records: Sequence[Payload]) -> Done:
         """Return what is known about images that are up to date."""
-        model = ScanModel.read(self.study.model(scan))
+        model = self._model(scan)
         doubts = super().kept(scan, key, records).doubts
         divergence = (records[0].get("match") or {}).get("divergence") or {}
         imap = IntensityMap.from_dict(records[0]["map"])
@@ -105,7 +109,7 @@ class NormaliseStep(Step):
 
     def make(self, scan: Subject) -> Done:
         """Find the map of the scan, and write its images."""
-        model = ScanModel.read(self.study.model(scan))
+        model = self._model(scan)
         options = self.study.options
         voxels = read_voxels(self._masked(scan), max_bytes=options.max_bytes)
         _refuse_replaced(scan, voxels.files, model)

@@ -64,6 +64,7 @@ from ndflow.preparation.volume import (
     prepare_volume,
     tissue_volumes,
 )
+from ndflow.study.bids_names import suffix_of
 from ndflow.study.plan import FIGURES, Study
 from ndflow.study.steps import Done, Key, Step, content_of
 from ndflow.subject.records import FileRecord
@@ -72,7 +73,6 @@ from ndflow.subject.voxels import Voxels, read_voxels
 from ndflow.values import JSON, listed, plural
 
 PACKAGES = ("antspyx", "deepbet", "nilearn", "torch")  # that preparations depend on
-TISSUE_COLUMNS = ("csf", "gm", "wm")
 
 _IMAGE = "_desc-preproc_"
 _OTHER_GRID = re.compile("_(?:space|cohort|res|den)-[0-9A-Za-z]+")  # that of the scan
@@ -122,30 +122,54 @@ class PreparedPaths(NamedTuple):
 
     Attributes
     ----------
-    images : of each channel.
-    record : the sidecar of the first of them, which lists all that was made.
-    mask, csf, gm, wm, lesion : masks and tissue probability maps.
+    folder : that they lie in.
+    start : what their names begin with: the entities of the scan.
+    suffixes : what the image of each channel shows.
     """
 
-    images: dict[str, Path]
-    record: Path
-    mask: Path
-    csf: Path
-    gm: Path
-    wm: Path
-    lesion: Path
+    folder: Path
+    start: str
+    suffixes: Mapping[str, str]
+
+    def _file(self, ending: str) -> Path:
+        return self.folder / f"{self.start}_{ending}"
 
     @property
-    def tissues(self) -> tuple[Path, Path, Path]:
+    def images(self) -> dict[str, Path]:
+        """The image of each channel."""
+        names = self.suffixes.items()
+        return {name: self._file(f"desc-preproc_{suffix}.nii.gz") for name, suffix in names}
+
+    @property
+    def record(self) -> Path:
+        """The sidecar of the first of them, which lists all that was made."""
+        return sidecar_of(next(iter(self.images.values())))
+
+    @property
+    def mask(self) -> Path:
+        """The brain mask."""
+        return self._file("desc-brain_mask.nii.gz")
+
+    @property
+    def lesion(self) -> Path:
+        """The lesion mask."""
+        return self._file("label-lesion_mask.nii.gz")
+
+    @property
+    def tissues(self) -> list[Path]:
         """The tissue probability maps."""
-        return self.csf, self.gm, self.wm
+        return [self._file(f"label-{t.upper()}_probseg.nii.gz") for t in TissueMaps._fields]
 
     @property
-    def texts(self) -> tuple[Path, ...]:
-        """The sidecars of the images; and of masks and maps, in the space of the template."""
-        start = self.mask.name.partition("_desc-")[0]
-        shared = [self.mask.with_name(f"{start}_{kind}.json") for kind in ("mask", "probseg")]
-        return (*(sidecar_of(image) for image in self.images.values()), *shared)
+    def shared(self) -> list[Path]:
+        """The sidecars of masks and of maps, in the space of the template."""
+        return [self._file(f"{kind}.json") for kind in ("mask", "probseg")]
+
+    @property
+    def all(self) -> list[Path]:
+        """All of them."""
+        images = [path for one in self.images.values() for path in (one, sidecar_of(one))]
+        return [*images, self.mask, *self.tissues, self.lesion, *self.shared]
 
     def at(self, resolution: float) -> PreparedPaths:
         """Return the same for a copy in the space of the template.
@@ -153,17 +177,8 @@ class PreparedPaths(NamedTuple):
         A label of BIDS has no point: 1.5 mm are ``res-1p5``.
         """
         label = f"{resolution:g}".replace(".", "p")
-        space = f"_space-{TEMPLATE_SPACE}_res-{label}"
-
-        def moved(path: Path) -> Path:
-            end = re.search("_(desc|label)-[0-9A-Za-z]+_[0-9A-Za-z]+[.]", path.name)
-            place = len(path.name) if end is None else end.start()
-            return path.with_name(
-                _OTHER_GRID.sub("", path.name[:place]) + space + path.name[place:]
-            )
-
-        images = {channel: moved(path) for channel, path in self.images.items()}
-        return PreparedPaths(images, *(moved(path) for path in self[1:]))
+        start = f"{_OTHER_GRID.sub('', self.start)}_space-{TEMPLATE_SPACE}_res-{label}"
+        return self._replace(start=start)
 
 
 class Choices(NamedTuple):
@@ -223,18 +238,10 @@ class PrepareStep(Step):
 
     def paths(self, scan: Subject) -> PreparedPaths:
         """Return where the results of a scan go."""
-        images = {name: self.study.folder / out.image for name, out in scan.outputs.items()}
-        first = next(iter(images.values()))
-        stem, *_ = first.name.partition(_IMAGE)
-        return PreparedPaths(
-            images,
-            self.study.folder / scan.output.sidecar,
-            first.with_name(f"{stem}_desc-brain_mask.nii.gz"),
-            first.with_name(f"{stem}_label-CSF_probseg.nii.gz"),
-            first.with_name(f"{stem}_label-GM_probseg.nii.gz"),
-            first.with_name(f"{stem}_label-WM_probseg.nii.gz"),
-            first.with_name(f"{stem}_label-lesion_mask.nii.gz"),
-        )
+        first = self.study.folder / scan.output.image
+        start, *_ = first.name.partition(_IMAGE)
+        suffixes = {name: suffix_of(out.image) for name, out in scan.outputs.items()}
+        return PreparedPaths(first.parent, start, suffixes)
 
     def picture(self, scan: Subject) -> Path:
         """Return where the picture for quality control goes."""
@@ -252,15 +259,13 @@ class PrepareStep(Step):
         paths, choices = self.paths(scan), self.choices(scan)
         if copy and choices.resolution is not None:
             paths = paths.at(choices.resolution)
-        tissues = (
-            TissueMaps() if choices.tissues == "none" else TissueMaps(*map(str, paths.tissues))
-        )
+        maps = () if choices.tissues == "none" else map(str, paths.tissues)
         return replace(
             scan,
             images={name: str(path) for name, path in paths.images.items()},
             mask=str(paths.mask),
             lesion=None if scan.lesion is None else str(paths.lesion),
-            tissues=tissues,
+            tissues=TissueMaps(*maps),
         )
 
     def records(self, scan: Subject) -> list[Path]:
@@ -270,8 +275,7 @@ class PrepareStep(Step):
     def outputs(self, scan: Subject) -> list[Path]:
         """Return where all other files go."""
         paths, resolution = self.paths(scan), self.preparing.resolution
-        places = [paths] if resolution is None else [paths, paths.at(resolution)]
-        files = [path for own in places for path in (*own.images.values(), *own[2:], *own.texts)]
+        files = paths.all if resolution is None else [*paths.all, *paths.at(resolution).all]
         return [*(path for path in files if path != paths.record), self.picture(scan)]
 
     def files(self, scan: Subject) -> Mapping[str, Sequence[str]]:
@@ -302,7 +306,7 @@ class PrepareStep(Step):
         clock.begin("write")
         keep = all_files(scan.files(tissues=True))
         anchor = found[scan.channels.index(_anchor(scan))]
-        key = self.key(scan, contents(given.voxels.files | given.files))
+        key = self.key(scan, contents(given.files))
         marked = deepbet_version() if choices.mask == BRAIN else None
         with ExitStack() as pending:
             write = _Writer(pending, keep)
@@ -310,13 +314,14 @@ class PrepareStep(Step):
             _write_all(write, paths, given, found, anchor, marked, about)
             if choices.resolution is not None:
                 self._write_copy(write, scan, paths.at(choices.resolution), given, found, marked)
-            write.bytes(self.picture(scan), _picture(scan, given, anchor))
+            volume = given.voxels.volumes[scan.channels.index(_anchor(scan))]
+            write.bytes(self.picture(scan), preparation_picture(volume, anchor, given.lesion))
             clock.begin("")
             record = PreparationRecord(
                 steps=choices.steps,
                 settings=dict(key.settings),
                 versions=versions(*PACKAGES),
-                inputs=given.voxels.files | given.files,
+                inputs=given.files,
                 measures=anchor.measures,
                 outputs=relative_outputs(paths.record, write.written),
                 seconds=clock.seconds,
@@ -378,7 +383,7 @@ class PrepareStep(Step):
             if channel != _anchor(scan):
                 continue
             write.mask(paths.mask, like, copy.brain, marked)
-            of_mask, of_maps = paths.texts[-2:]
+            of_mask, of_maps = paths.shared
             write.json(of_mask, geometry)
             if copy.tissues is not None:
                 parts = in_steps(copy.tissues) if ours else copy.tissues
@@ -416,7 +421,7 @@ class _Raw(NamedTuple):
     voxels : its images and masks.
     brain, lesion : which voxels are inside the brain, and inside a lesion, in three dimensions.
     maps : its tissue probability maps, if they were given and are kept.
-    files : of the maps.
+    files : all that was read.
     warnings : for the user.
     """
 
@@ -439,12 +444,12 @@ def _read_raw(scan: Subject, choices: Choices, max_bytes: int) -> _Raw:
         _refuse_unplaced(read_grid(image))
     found = scan if scan.mask is not None or choices.mask != BRAIN else replace(scan, mask=BRAIN)
     voxels = read_voxels(found, max_bytes=max_bytes)
-    warnings, maps, files = [*voxels.warnings], [], {}
+    warnings, maps, files = [*voxels.warnings], [], dict(voxels.files)
     volume = voxels.volumes[scan.channels.index(_anchor(scan))]
     if choices.tissues == "given":
-        for tissue, source in zip(TISSUE_COLUMNS, scan.tissues, strict=True):
+        for tissue, source in scan.tissues._asdict().items():
             called = "the tissue probability map"
-            one = read_volume(source, max_bytes=max_bytes, called=called)  # type: ignore[arg-type]
+            one = read_volume(source, max_bytes=max_bytes, called=called)
             if one.spatial_shape != volume.spatial_shape:
                 cause = f"has the shape {one.spatial_shape}, but the scan {volume.spatial_shape}"
                 raise FileError(one.path, cause, "give a map on the grid of the scan")
@@ -512,11 +517,6 @@ def _with_given_maps(
             warnings = (f"{path}: {cause}; for volumes and picture, they were divided by it",)
     measures = replace(found.measures, tissues_ml=tissue_volumes(tissues, seen, volume))
     return found._replace(tissues=tissues, measures=measures), warnings
-
-
-def _picture(scan: Subject, given: _Raw, anchor: PreparedVolume) -> bytes:
-    volume = given.voxels.volumes[scan.channels.index(_anchor(scan))]
-    return preparation_picture(volume, anchor, given.lesion)
 
 
 # ── files ─────────────────────────────────────────────────────────────────────────────────────────

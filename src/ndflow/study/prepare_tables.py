@@ -27,8 +27,7 @@ from ndflow.files.tables import read_delimited, write_table
 from ndflow.image.subject import ANY_CHANNEL, Output, Subject
 from ndflow.preparation.brain import ending_of
 from ndflow.study.bids_derivative import inherited_metadata
-from ndflow.study.bids_masks import RAW
-from ndflow.study.bids_names import Entities, check_label, entities_of
+from ndflow.study.bids_names import RAW, Entities, check_label, entities_of
 from ndflow.study.listing import alike
 from ndflow.study.plan import Study
 from ndflow.study.prepare_step import PreparationRecord, PrepareStep, contrast_of
@@ -37,7 +36,6 @@ STUDY = "study.tsv"
 ALIGNED = "study_space-MNI.tsv"
 MEASURES = "preparation.tsv"
 
-_FIRST = ("subject", "site", "image", "mask", "csf", "gm", "wm", "lesion")
 _MEASURED = (
     *("name", "subject", "site", "mask", "bias_field", "tissues", "brain_ml"),
     *("csf_ml", "gm_ml", "wm_ml", "field_min", "field_max", "overlap", "likeness", "agreement"),
@@ -85,11 +83,7 @@ def scans_to_prepare(scans: Sequence[Subject], source: Path) -> list[Subject]:
         other = taken.setdefault(alike(first.rpartition("_desc-")[0]), scan)
         if other is not scan:
             cause = f"{scan.origin}: by its name, of the same subject and visit as {other.path}"
-            hint = "list one of them only, or prepare each to a folder of its own"
-            if contrast_of(scan.path, scan.channels[0]) != contrast_of(
-                other.path, other.channels[0]
-            ):
-                hint = "prepare one contrast at a time, each to a folder of its own"
+            hint = "list one of them only, or one contrast at a time, each to a folder of its own"
             raise FileError(scan.path, f"{cause} ({other.origin})", hint)
         named.append(replace(scan, outputs=outputs))
     return named
@@ -179,10 +173,8 @@ def write_tables(
     step = PrepareStep.of(study)
     scans = [scan for scan in study.scans if scan.name in records]
     more = sorted({name for scan in scans for name in scan.covariates})
-    several = len(study.channels) > 1
-    images = study.channels if several else ("image",)
-    columns = [name for name in _FIRST if name != "image"]
-    columns[2:2] = images
+    images = study.channels if len(study.channels) > 1 else ("image",)
+    columns = ("subject", "site", *images, "mask", "csf", "gm", "wm", "lesion", *more)
 
     def listed(copy: bool) -> Rows:
         found = {scan.output.image: step.prepared(scan, copy=copy) for scan in scans}
@@ -190,18 +182,17 @@ def write_tables(
 
     measured = {scan.output.image: _measured(scan, records[scan.name]) for scan in scans}
     tables: dict[str, tuple[Sequence[str], Rows]] = {
-        STUDY: ((*columns, *more), listed(False)),
+        STUDY: (columns, listed(False)),
         MEASURES: (_MEASURED, measured),
     }
     if step.preparing.resolution is not None:
-        tables[ALIGNED] = ((*columns, *more), listed(True))
+        tables[ALIGNED] = (columns, listed(True))
     ours = {scan.output.image for scan in study.scans}
     for name, (names, rows) in tables.items():
         if study.partial and (study.folder / name).exists():
             names, rows = tables[name] = _merged(study, name, names, rows, ours)
-        write_table(
-            study.folder / name, names, ([row.get(n) for n in names] for row in rows.values())
-        )
+        cells = ([row.get(column) for column in names] for row in rows.values())
+        write_table(study.folder / name, names, cells)
     return [*tables], [*tables[MEASURES][1].values()]
 
 
@@ -227,9 +218,7 @@ def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:
         **ready.tissues._asdict(),
     }
     relative = {
-        what: None
-        if source is None
-        else Path(os.path.relpath(str(source), study.folder)).as_posix()
+        what: source and Path(os.path.relpath(str(source), study.folder)).as_posix()
         for what, source in files.items()
     }
     return {**ready.covariates, "subject": ready.person, "site": ready.site, **relative}
@@ -237,19 +226,16 @@ def _listed(study: Study, ready: Subject, images: Sequence[str]) -> Row:
 
 def _measured(scan: Subject, record: PreparationRecord) -> Row:
     known = record.measures
-    tissues = known.tissues_ml or (None, None, None)
-    bias = known.field or (None, None)
-    numbers = {
-        "brain_ml": (known.brain_ml, 1),
-        "csf_ml": (tissues[0], 1),
-        "gm_ml": (tissues[1], 1),
-        "wm_ml": (tissues[2], 1),
-        "field_min": (bias[0], 3),
-        "field_max": (bias[1], 3),
-        "overlap": (known.overlap, 3),
-        "likeness": (known.likeness, 3),
-        "agreement": (known.agreement, 3),
-        "seconds": (sum(record.seconds.values()), 1),
+    coarse = {
+        "brain_ml": known.brain_ml,
+        **dict(zip(("csf_ml", "gm_ml", "wm_ml"), known.tissues_ml or (), strict=False)),
+        "seconds": sum(record.seconds.values()),
+    }
+    fine = {
+        **dict(zip(("field_min", "field_max"), known.field or (), strict=False)),
+        "overlap": known.overlap,
+        "likeness": known.likeness,
+        "agreement": known.agreement,
     }
     return {
         "name": scan.name,
@@ -258,7 +244,8 @@ def _measured(scan: Subject, record: PreparationRecord) -> Row:
         "mask": record.steps.get("mask"),
         "bias_field": record.steps.get("bias field"),
         "tissues": record.steps.get("tissues"),
-        **{name: None if v is None else f"{v:.{digits}f}" for name, (v, digits) in numbers.items()},
+        **{name: f"{number:.1f}" for name, number in coarse.items() if number is not None},
+        **{name: f"{number:.3f}" for name, number in fine.items() if number is not None},
         "doubts": "; ".join(doubt.kind for doubt in record.doubts) or None,
         "image": scan.output.image,
     }

@@ -29,7 +29,7 @@ from ndflow.population import Reference, TissueModel, Tissues, tissue_model
 from ndflow.preparation.brain import contrast_in_name, is_other_contrast
 from ndflow.study.checks import labeller_doubts, odd_scans
 from ndflow.study.plan import Study, reference_name
-from ndflow.study.tasks import Outcome, Progress
+from ndflow.study.tasks import Outcome, Progress, Silent
 from ndflow.study.weights import (
     EQUAL,
     ScanWeights,
@@ -79,6 +79,7 @@ class References(NamedTuple):
     weights : of the scans in the references.
     odd : what is doubtful about scans in comparison with others, by their names.
     of_study : doubts about the study as a whole.
+    fits : the densities that were compared, by the names of the scans.
     """
 
     common: Reference
@@ -89,6 +90,7 @@ class References(NamedTuple):
     weights: ScanWeights = EQUAL
     odd: Mapping[str, tuple[Doubt, ...]] = MappingProxyType({})
     of_study: tuple[Doubt, ...] = ()
+    fits: Mapping[str, ScanModel] = MappingProxyType({})
 
     def goal(self, scan: Subject) -> Goal:
         """Return what a scan is brought to."""
@@ -106,14 +108,9 @@ def compare_scans(
     scans : those that were fitted.
     progress : follows how far it has come.
     """
-    stage = "references"
-
-    def step() -> None:
-        if progress is not None:
-            progress.step(stage, Outcome(stage, None, None))
-
-    if progress is not None:
-        progress.begin(stage, len(scans) + 1 + len({scan.site for scan in scans if scan.site}))
+    stage, follow = "references", progress or Silent()
+    step = partial(follow.step, stage, Outcome(stage, None, None))
+    follow.begin(stage, len(scans) + 1 + len({scan.site for scan in scans if scan.site}))
     fits: dict[str, ScanModel] = {}
     for scan in scans:
         fits[scan.name] = ScanModel.read(study.model(scan))
@@ -123,6 +120,7 @@ def compare_scans(
     return made._replace(
         odd=odd_scans(scans, fits, made.common.mixture),
         of_study=_doubts_of_study(made, scans, models),
+        fits=fits,
     )
 
 
@@ -180,14 +178,16 @@ def make_references(
     if study.given is None:
         common = _average(study, ordered, models, weights)
     else:
-        common = _read(study.given, read, study.channels)
+        common, file = _read(study.given, study.channels)
+        read.append(file)
     study = decided(study, ordered, models, common)
     average = partial(_average, study, models=models, weights=weights)
     each()
     sites: dict[str, Reference] = {}
     single = len(study.channels) == 1
     for site in sorted({scan.site for scan in ordered if scan.site is not None and single}):
-        sites[site] = _site_reference(study, site, ordered, average, read, nested=nested)
+        sites[site], files = _site_reference(study, site, ordered, average, nested=nested)
+        read += files
         each()
     common, ways = _with_tissues(study, ordered, models, common, sites, weights)
     goal = in_units(_target(study, common), study.options)
@@ -263,11 +263,11 @@ def write_references(folder: Path, references: References) -> list[str]:
 
 def read_reference(path: str, channels: Sequence[str] = (ANY_CHANNEL,)) -> Reference:
     """Read a reference; of a file with one for each of several channels, that of one of them."""
-    return _read(path, [], channels)
+    return _read(path, channels)[0]
 
 
-def _read(path: str, read: list[FileHash], channels: Sequence[str]) -> Reference:
-    """Read a reference, and note its file."""
+def _read(path: str, channels: Sequence[str]) -> tuple[Reference, FileHash]:
+    """Read a reference; return its file, too."""
     kinds = ("mixture", "reference", "references")
     kind, payload, file = read_builtin(path) if is_builtin(path) else read_model(path, *kinds)
     if kind == "mixture":
@@ -288,8 +288,7 @@ def _read(path: str, read: list[FileHash], channels: Sequence[str]) -> Reference
         if found.mixture.channels == 1:
             hint = "make a joint one: ndflow fit --joint for each subject, then ndflow reference"
         raise FileError(path, cause, hint)
-    read.append(file)
-    return found
+    return found, file
 
 
 def _average(
@@ -310,22 +309,19 @@ def _site_reference(
     site: str,
     scans: Sequence[Subject],
     average: Callable[[Sequence[Subject]], Reference],
-    read: list[FileHash],
     *,
     nested: bool,
-) -> Reference:
-    """Return the reference of a site: the one beside the given reference, or one of its scans."""
+) -> tuple[Reference, tuple[FileHash, ...]]:
+    """Return the reference of a site: that beside the given one, and its file, or of its scans."""
     alone = study.given is None or is_builtin(study.given)
     beside = None if alone else Path(str(study.given)).with_name(reference_name(site))
     if beside is not None and beside.exists():
-        files: list[FileHash] = []
-        known = _read(str(beside), files, study.channels)
+        known, file = _read(str(beside), study.channels)
         used = set(known.provenance.get("names") or ())
         own = {scan.name for scan in study.scans if scan.site == site}
         if not nested or used.isdisjoint(own):
-            read += files
-            return known
-    return average([scan for scan in scans if scan.site == site])
+            return known, (file,)
+    return average([scan for scan in scans if scan.site == site]), ()
 
 
 def _plain_target(study: Study, common: Reference) -> Target:
@@ -383,38 +379,11 @@ def with_choices(study: Study, choices: Choices) -> Study:
     if is_builtin(study.given):
         study = replace(study, given=full_name(study.given))
     given = None if study.given is None else read_reference(study.given, study.channels)
-    return settled(replace(study, choices=choices), study_facts(study, given))
+    study = replace(study, choices=choices)
+    return _settled(study, given, can_split=can_split(3, _contrast(study)))
 
 
-def study_facts(study: Study, given: Reference | None) -> StudyFacts:
-    """Return what is known about a study before any work.
-
-    Parameters
-    ----------
-    study : what is to be done.
-    given : the reference that was given, if any.
-    """
-    return StudyFacts(
-        len(study.scans),
-        study.site_counts,
-        sum(scan.tissues.complete for scan in study.scans),
-        None if given is None else TargetFacts.of_reference(given),
-        can_split=can_split(3, _contrast(study)),
-        channels=len(study.channels),
-    )
-
-
-def settled(study: Study, facts: StudyFacts) -> Study:
-    """Return a study with the settings that its preset gives it; as it is, if it has no preset."""
-    if study.choices is None:
-        return study
-    options, preset = settled_study(study.choices, facts)
-    return replace(study, options=options, preset=preset)
-
-
-def decided(
-    study: Study, scans: Sequence[Subject], models: Mapping[str, DensityModel], common: Reference
-) -> Study:
+def decided(study: Study, scans: Sequence[Subject], models: Models, common: Reference) -> Study:
     """Return a study with the settings that its preset gives it now that densities are known.
 
     Parameters
@@ -423,27 +392,36 @@ def decided(
     scans, models : what its references are made from.
     common : the reference of all scans, made or given; without tissues if it was made.
     """
-    if study.choices is None:
-        return study
-    facts = study_facts(study, None if study.given is None else common)
-    return settled(
+    return _settled(
         study,
-        replace(
-            facts,
-            one_labeller=by_one_labeller(scans, models),
-            can_split=can_split(common.mixture.components, _contrast(study)),
-        ),
+        None if study.given is None else common,
+        one_labeller=by_one_labeller(scans, models),
+        can_split=can_split(common.mixture.components, _contrast(study)),
     )
 
 
-def by_one_labeller(scans: Sequence[Subject], models: Mapping[str, DensityModel]) -> bool:
+def _settled(study: Study, given: Reference | None, **known: bool) -> Study:
+    """Return a study with the settings that its preset gives it; as it is, if it has no preset."""
+    if study.choices is None:
+        return study
+    facts = StudyFacts(
+        len(study.scans),
+        study.site_counts,
+        sum(scan.tissues.complete for scan in study.scans),
+        None if given is None else TargetFacts.of_reference(given),
+        channels=len(study.channels),
+        **known,
+    )
+    options, preset = settled_study(study.choices, facts)
+    return replace(study, options=options, preset=preset)
+
+
+def by_one_labeller(scans: Sequence[Subject], models: Models) -> bool:
     """Tell whether the tissue maps of all sites seem to be made in the same way."""
     return not labeller_doubts(proportions_by_site(scans, models))
 
 
-def proportions_by_site(
-    scans: Sequence[Subject], models: Mapping[str, DensityModel]
-) -> dict[str, FloatArray]:
+def proportions_by_site(scans: Sequence[Subject], models: Models) -> dict[str, FloatArray]:
     """Return the tissue proportions of each site, (n, 3), where sites and maps are known."""
     found: dict[str, list[FloatArray]] = {}
     for scan in scans:

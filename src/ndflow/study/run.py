@@ -26,19 +26,17 @@ from ndflow.image.subject import Subject
 from ndflow.population.balancing import SiteBalance
 from ndflow.preparation.brain import deepbet_version, is_other_contrast
 from ndflow.study import bids_derivative
-from ndflow.study.checks import doubt_counts
-from ndflow.study.distances import SiteDistances
+from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.fit_step import FitStep, lacks_tissue_maps
 from ndflow.study.manifest import (
     check_place,
     record_in,
-    remove_page,
     remove_results,
-    remove_stale,
+    remove_unchanged,
     top_files,
 )
 from ndflow.study.normalise_step import NormaliseStep
-from ndflow.study.plan import PREPARED, PROVENANCE, SCANS, Study
+from ndflow.study.plan import PREPARED, PROVENANCE, REPORT, SCANS, Study
 from ndflow.study.prepare_step import PACKAGES, PreparationRecord, PrepareStep, check_requirements
 from ndflow.study.prepare_tables import ALIGNED, STUDY, write_tables
 from ndflow.study.references import (
@@ -115,6 +113,7 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
     check_study(study)
     make_folder(study.folder)
     with folder_lock(study.folder, shared=study.partial), _tidied(study):
+        check_place(study, _steps(study))  # again, now that no other run can change it
         run = _Run(study, command)
         run.begin()
         if study.raw is not None:
@@ -122,7 +121,7 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
         if study.preparing is not None:
             prepare = PrepareStep.of(study)
             run.passes["prepare"] = run_step(prepare, study.scans, study, progress, apart=True)
-            return run.finish_preparation(prepare)
+            return run.finish()
         fitted = run.passes["fit"] = run_step(FitStep.of(study), run.ready(), study, progress)
         if study.partial:
             return run.finish_part()
@@ -141,7 +140,8 @@ def run_study(study: Study, progress: Progress, *, command: Sequence[str] = ()) 
 def normalise_step(references: References, scan: Subject) -> NormaliseStep:
     """Return the last step of a scan."""
     study = replace(references.study, scans=(), raw=None)  # which need not go to every worker
-    return NormaliseStep(study, references.goal(scan), references.odd.get(scan.name, ()))
+    odd, model = references.odd.get(scan.name, ()), references.fits.get(scan.name)
+    return NormaliseStep(study, references.goal(scan), odd, model)
 
 
 # ── before any work ───────────────────────────────────────────────────────────────────────────────
@@ -154,7 +154,7 @@ def check_study(study: Study) -> None:
     refuse_almost_equal_sites(study.scans)
     check_folder(study.within or study.folder)
     if study.dataset or study.preparing is not None:
-        bids_derivative.check_dataset(study.folder, **_source(study))
+        bids_derivative.described(study.folder, **_source(study))
     check_place(study, _steps(study))
     if study.preparing is not None:
         check_requirements(study)
@@ -243,7 +243,7 @@ class _Run:
 
     def ready(self) -> list[Subject]:
         """Return the scans that are prepared, or need not be."""
-        failed = {one.scan for one in self.prepared.failures} if self.prepared else ()
+        failed = {failure.scan for failure in self._unprepared()}
         return [scan for scan in self.study.scans if scan.name not in failed]
 
     def begin(self) -> None:
@@ -251,15 +251,12 @@ class _Run:
         study, folder = self.study, self.study.folder
         if study.dataset or study.preparing is not None:
             links = {} if study.raw is None else {PREPARED: study.raw.folder}
-            texts = bids_derivative.NORMALISED
-            if study.preparing is not None:
-                texts = bids_derivative.PREPARED
             with folder_lock(folder, name=_DATASET_LOCK, wait=True):
                 bids_derivative.write_dataset_files(
                     folder,
                     version=__version__,
                     derivatives={**study.derivatives, **links},
-                    texts=texts,
+                    kind="normalised" if study.preparing is None else "prepared",
                     **_source(study),
                 )
         if study.partial and study.preparing is None:
@@ -272,110 +269,93 @@ class _Run:
                 write_study_scans(folder / SCANS, study.scans)
 
     def finish(self) -> Summary:
-        """Write down how a study ended."""
+        """Write down how a study or a preparation ended."""
         study, folder, found = self.study, self.study.folder, self.references
-        normalised, failures = self.passes["normalise"], self._failures()
-        names, failed = [SCANS, *self.written], [*self._unprepared()]
+        failed = self._unprepared()
+        names = [] if study.preparing is not None else [SCANS, *self.written]
         for step in _steps(study):
-            done = self.passes[step.name]
-            failed += done.failures  # and so in all that follows
+            last = self.passes[step.name]
+            failed += last.failures  # and so in all that follows
             remove_results(step, study.scans, failed)
-            for scan in (scan for scan in study.scans if scan.name in done.done):
+            for scan in (scan for scan in study.scans if scan.name in last.done):
                 names += [path.relative_to(folder).as_posix() for path in step.records(scan)]
-        if normalised.kept < len(normalised.done) or self._failed != {f.scan for f in failures}:
-            remove_page(folder)
-        doubts = normalised.all_doubts()
-        outcome: dict[str, Any] = {"doubts": doubts}
+        if last.kept < len(last.done) or self._failed != {failure.scan for failure in failed}:
+            remove_unchanged(folder, [REPORT])
+        outcome: dict[str, Any] = {"doubts": last.all_doubts()}
         if found is not None:
             outcome |= {"of_study": found.of_study, "balance": dict(found.weights.sites)}
             outcome["inputs"] = found.read
-        decided = study if found is None else found.study
-        outputs = {name: sha256_of(folder / name) for name in names}
-        self._record(decided, outputs, finished=True, **outcome)
-        stages = {name: one.failures for name, one in self.passes.items()}
-        record_failures(folder, None, {"prepare": self._unprepared(), **stages})
-        return Summary(
-            len(normalised.done),
-            normalised.kept,
-            failures,
-            doubts,
-            normalised.distances(),
+        with folder_lock(folder, name=_TABLES_LOCK, wait=True):
+            if study.preparing is not None:
+                names, more = self._write_tables()
+                outcome |= more
+            tried = {"prepare": [scan.name for scan in study.scans]} if study.partial else None
+            stages = {name: one.failures for name, one in self.passes.items()}
+            record_failures(folder, tried, {"prepare": self._unprepared(), **stages})
+            outputs = {name: sha256_of(folder / name) for name in names}
+            decided = study if found is None else found.study
+            self._record(decided, outputs, finished=True, **outcome)
+        summary = Summary(
+            len(last.done),
+            last.kept,
+            failed,
+            last.all_doubts(),
+            last.distances(),
             self.prepared,
             () if found is None else found.of_study,
             decided.preset,
             {} if found is None else found.weights.sites,
         )
+        if study.preparing is None or not last.done:
+            return summary
+        copies = study.preparing.resolution is not None
+        return summary._replace(
+            table=folder / STUDY,
+            aligned=folder / ALIGNED if copies else None,
+            seconds=median(last.seconds) if last.seconds else None,
+        )
+
+    def _write_tables(self) -> tuple[list[str], dict[str, Any]]:
+        """Write the tables of a preparation; return what they list, and how many scans."""
+        step, done = PrepareStep.of(self.study), self.passes["prepare"].done
+        records = {
+            scan.name: PreparationRecord.read(step.paths(scan).record)
+            for scan in self.study.scans
+            if scan.name in done
+        }
+        tables, rows = write_tables(self.study, records)
+        sidecars = [sidecar_of(str(row["image"])).as_posix() for row in rows]
+        sites = Counter(str(row["site"]) for row in rows if row["site"] not in (None, "n/a"))
+        return [*tables, *sidecars], {"scans": len(rows), "sites": dict(sorted(sites.items()))}
 
     def finish_part(self) -> Summary:
         """Write down which scans of some participants failed; the group does the rest."""
         fitted, folder = self.passes["fit"], self.study.folder
         tried = [scan.name for scan in self.study.scans]
+        failed = {"prepare": self._unprepared(), "fit": fitted.failures}
         with folder_lock(folder, name=".ndflow-failures-lock", wait=True):
-            stages = dict.fromkeys(("prepare", "fit", "normalise"), tried)
-            failed = {"prepare": self._unprepared(), "fit": fitted.failures}
-            record_failures(folder, stages, failed)
+            record_failures(folder, dict.fromkeys(("prepare", "fit", "normalise"), tried), failed)
+        failures = [*failed["prepare"], *failed["fit"]]
         doubts = fitted.all_doubts()
-        return Summary(
-            len(fitted.done), fitted.kept, self._failures(), doubts, prepared=self.prepared
-        )
-
-    def finish_preparation(self, step: PrepareStep) -> Summary:
-        """Write the tables of a preparation, and how it ended."""
-        study, folder, found = self.study, self.study.folder, self.passes["prepare"]
-        remove_results(step, study.scans, found.failures)
-        records = {
-            scan.name: PreparationRecord.read(step.paths(scan).record)
-            for scan in study.scans
-            if scan.name in found.done
-        }
-        if found.kept < len(found.done) or self._failed != {f.scan for f in found.failures}:
-            remove_page(folder)
-        with folder_lock(folder, name=_TABLES_LOCK, wait=True):
-            tables, rows = write_tables(study, records)
-            tried = {"prepare": [scan.name for scan in study.scans]} if study.partial else None
-            record_failures(folder, tried, {"prepare": found.failures})
-            images = [str(row["image"]) for row in rows]
-            sidecars = [str(Path(sidecar_of(image))) for image in images]
-            outputs = {name: sha256_of(folder / name) for name in (*tables, *sidecars)}
-            sites = Counter(str(row["site"]) for row in rows if row["site"] not in (None, "n/a"))
-            self._record(
-                study,
-                outputs,
-                finished=True,
-                scans=len(rows),
-                sites=dict(sorted(sites.items())),
-                doubts=found.all_doubts(),
-            )
-        some = bool(found.done)
-        copies = some and step.preparing.resolution is not None
-        return Summary(
-            len(found.done),
-            found.kept,
-            found.failures,
-            found.all_doubts(),
-            table=folder / STUDY if some else None,
-            aligned=folder / ALIGNED if copies else None,
-            seconds=median(found.seconds) if found.seconds else None,
-        )
+        return Summary(len(fitted.done), fitted.kept, failures, doubts, prepared=self.prepared)
 
     def _unprepared(self) -> list[Failure]:
-        return self.prepared.failures if self.prepared is not None else []
-
-    def _failures(self) -> list[Failure]:
-        return [*self._unprepared(), *(f for one in self.passes.values() for f in one.failures)]
+        return [*self.prepared.failures] if self.prepared is not None else []
 
     def _record(self, study: Study, outputs: Mapping[str, str], **outcome: Any) -> None:
         """Write what is run; at the end, with what came of it."""
         folder = self.study.folder
         known = {} if self._before is None else self._before.outputs
         if outcome["finished"] and not study.partial:
-            remove_stale(folder, {name for name in known if name not in outputs})
+            stale = {name for name in known if "/" not in name and name not in outputs}
+            remove_unchanged(folder, stale - {REPORT})
         there = {n: known[n] for n in known if "/" not in n and (folder / n).exists()}
         outputs = {**outputs, **there, **outputs}  # there is the report, or what was changed
         preparing = study.preparing is not None
         packages = PACKAGES if preparing else ()
         found = {"deepbet": deepbet_version()} if any(s.finds_brain for s in study.scans) else {}
         done = {name: len(one.done) for name, one in self.passes.items()}
+        failed = [*self._unprepared(), *(f for one in self.passes.values() for f in one.failures)]
         if self.prepared is not None:
             done["prepare"] = self.prepared.done
         StudyRecord(
@@ -391,7 +371,7 @@ class _Run:
                 "sites": study.site_counts,
                 "preset": study.preset,
                 "done": done,
-                "failed": len(self._failures()),
+                "failed": len(failed),
                 **outcome,
             }
         ).write(folder / PROVENANCE, force=True)

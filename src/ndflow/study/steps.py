@@ -18,7 +18,7 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
@@ -27,8 +27,13 @@ from ndflow.files.manifest import not_ours, outputs_in, unlisted
 from ndflow.files.model_files import read_model
 from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.subject import Subject
-from ndflow.study.checks import Compared, compared_doubts
-from ndflow.study.distances import ScanQuantiles, SiteDistances, site_distances
+from ndflow.study.checks import (
+    Compared,
+    ScanQuantiles,
+    SiteDistances,
+    compared_doubts,
+    site_distances,
+)
 from ndflow.study.plan import Study
 from ndflow.study.tasks import Failure, Outcome, Progress, Task, run_task, run_tasks
 from ndflow.subject.results import hashes
@@ -243,52 +248,34 @@ class Pass:
 
     Attributes
     ----------
-    done : the names of the scans that did not fail.
-    kept : how many of them had been done before.
+    done : what became of the scans that did not fail, by their names.
     failures : of the others that were tried.
-    doubts : about scans that did not fail, by their names.
-    compared : what is compared between scans, by their names.
-    quantiles : of scans and their results, by their names.
-    seconds : how long each took that had not been done before.
     """
 
-    done: set[str] = field(default_factory=set)
-    kept: int = 0
+    done: dict[str, Done] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
-    doubts: dict[str, tuple[Doubt, ...]] = field(default_factory=dict)
-    compared: dict[str, Compared] = field(default_factory=dict)
-    quantiles: dict[str, ScanQuantiles] = field(default_factory=dict)
-    seconds: list[float] = field(default_factory=list)
 
-    def add(self, scan: Subject, outcome: Outcome) -> None:
-        """Note what became of a scan."""
-        if outcome.failure is not None:
-            self.failures.append(outcome.failure)
-            return
-        found: Done = outcome.result
-        self.done.add(scan.name)
-        self.kept += found.kept
-        self.compared[scan.name] = found.compared
-        if found.quantiles is not None:
-            self.quantiles[scan.name] = found.quantiles
-        if found.doubts:
-            self.doubts[scan.name] = found.doubts
-        if not found.kept:
-            self.seconds.append(found.seconds)
+    @property
+    def kept(self) -> int:
+        """How many scans had been done before."""
+        return sum(one.kept for one in self.done.values())
+
+    @property
+    def seconds(self) -> list[float]:
+        """How long each scan took that had not been done before."""
+        return [one.seconds for one in self.done.values() if not one.kept]
 
     def all_doubts(self) -> dict[str, tuple[Doubt, ...]]:
         """Return the doubts about scans, with those that only show in comparison with others."""
-        more = compared_doubts(self.compared)
-        return {
-            name: (*self.doubts.get(name, ()), *more.get(name, ()))
-            for name in self.compared
-            if name in self.doubts or name in more
-        }
+        more = compared_doubts({name: one.compared for name, one in self.done.items()})
+        doubts = {name: (*one.doubts, *more.get(name, ())) for name, one in self.done.items()}
+        return {name: own for name, own in doubts.items() if own}
 
     def distances(self) -> SiteDistances | None:
         """Return how far apart the sites are, before and after; None of fewer than two scans."""
-        sites = [self.compared[name].site for name in self.quantiles]
-        return site_distances(list(self.quantiles.values()), sites)
+        known = [one for one in self.done.values() if one.quantiles is not None]
+        quantiles = [one.quantiles for one in known if one.quantiles is not None]
+        return site_distances(quantiles, [one.compared.site for one in known])
 
 
 def run_step(
@@ -315,10 +302,11 @@ def run_step(
     result = Pass()
     if not scans:
         return result
-    step_for = (lambda _: step) if isinstance(step, Step) else step
-    stage = step_for(scans[0]).name
-    tasks = _Tasks(scans, step_for)
-    progress.begin(stage, len(tasks))
+    tasks = []
+    for scan in scans:
+        own = step if isinstance(step, Step) else step(scan)
+        tasks.append(Task(scan.name, {"step": own, "scan": scan}, scan.origin))
+    progress.begin(own.name, len(tasks))
     seen: dict[tuple[str, ...], Subject] = {}
     left = iter(scans)
 
@@ -327,8 +315,11 @@ def run_step(
         content = outcome.result.content if outcome.failure is None else ()
         other = seen.setdefault(content, scan) if content else scan
         found = outcome if other is scan else _repeated(scan, other)
-        progress.step(stage, found)
-        result.add(scan, found)
+        progress.step(own.name, found)
+        if found.failure is None:
+            result.done[scan.name] = found.result
+        else:
+            result.failures.append(found.failure)
 
     first = 0
     for outcome in _up_to_date(tasks, study, apart=apart):
@@ -348,23 +339,7 @@ def run_step(
     return result
 
 
-class _Tasks(Sequence[Task]):
-    """Tasks that are made when they are handed out, because there may be many."""
-
-    def __init__(self, scans: Sequence[Subject], step_for: Callable[[Subject], Step]) -> None:
-        self._scans, self._step_for = scans, step_for
-
-    def __len__(self) -> int:
-        return len(self._scans)
-
-    def __getitem__(self, place: Any) -> Any:
-        if isinstance(place, slice):
-            return _Tasks(self._scans[place], self._step_for)
-        scan = self._scans[place]
-        return Task(scan.name, {"step": self._step_for(scan), "scan": scan}, scan.origin)
-
-
-def _up_to_date(tasks: _Tasks, study: Study, *, apart: bool) -> Iterator[Outcome]:
+def _up_to_date(tasks: Sequence[Task], study: Study, *, apart: bool) -> Iterator[Outcome]:
     """Yield what became of the first scans, up to one that is not up to date."""
     if study.scheduler is not None:
         return

@@ -34,8 +34,10 @@ FILES = ("image", "mask", "lesion", "gm", "wm", "csf")
 TEXTS = ("subject", "site")
 OURS = ("name", "output", "sidecar")  # columns of OUT/scans.tsv that we add
 _TOGETHER = ("channel", "scan")  # more of them, for several channels
-_OTHER_MEANING = {*FILES, *TEXTS, *OURS} - {"image"}  # no names of channels
+KNOWN = {*FILES, *TEXTS, *OURS}
+_OTHER_MEANING = KNOWN - {"image"}  # no names of channels
 _IMAGES = (".nii", ".mgh", ".hdr", ".img")
+_CLOSE_ENOUGH = 0.8  # where a column is missing: "T1" is near "T1w", but "age" is not near "image"
 _CLOSE = 0.84  # "masks" is near "mask", but "task", "side" and "age" are near nothing
 _OUR_NAME = "names of ours; rename them to keep them"
 _ONLY = "is only a covariate"
@@ -66,7 +68,7 @@ def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
     if any("" in cells for _, cells in rows):
         unused["a column without a name"] = "name it in the first row to keep it"
     warnings = []
-    known_names = {"", *FILES, *TEXTS, *OURS, *(channels if several else ())}
+    known_names = {"", *KNOWN, *(channels if several else ())}
     for name in columns:
         cells_of = {cells[name] for _, cells in rows if name in cells}
         if name not in known_names and misunderstood(name, cells_of, columns):
@@ -105,29 +107,19 @@ def _column_names(path: AnyPath, first: Sequence[str], images: Sequence[str]) ->
         name.lower() if name not in images and name.lower() in (*FILES, *TEXTS) else name
         for name in given
     ]
-    there = ", ".join(name for name in given if name) or "none"
+    there = {name.lower(): name for name in given if name}
     for image in images:
         if image not in names:
-            raise _no_column(path, image, given, there)
+            hint = "name the column of images so, or those of several channels with --channels"
+            if close := get_close_matches(image.lower(), there, 1, _CLOSE_ENOUGH):
+                hint = f"is it {there[close[0]]!r}? Rename it to {image!r}"
+            columns = ", ".join(there.values()) or "none"
+            cause = f"row 1 names no column {image!r} (its columns: {columns})"
+            raise FileError(path, cause, hint)
     for name in names:
         if name and names.count(name) > 1:
             raise FileError(path, f"row 1 names the column {name!r} twice", "remove one")
     return names
-
-
-def _no_column(path: AnyPath, image: str, given: Sequence[str], there: str) -> FileError:
-    lower = {name.lower(): name for name in given if name}
-    if image == "image":
-        close = next((name for name in given if nearest(name) == "image"), None)
-        hint = (
-            "rename the column of images, or name the columns of several channels with --channels"
-        )
-    else:
-        close = next(iter(get_close_matches(image.lower(), lower, 1)), None)
-        hint = f"give one column of images per channel, called like the channel: {image}"
-    if close:
-        hint = f"is it {lower[close.lower()]!r}? Rename it to {image!r}"
-    return FileError(path, f"row 1 names no column {image!r} (its columns: {there})", hint)
 
 
 def nearest(name: str) -> str | None:
@@ -169,23 +161,16 @@ def _read(
     table = read_delimited(path)
     columns = _column_names(path, table.columns, images)
     folder = Path(path).absolute().parent
-    files = (*images, *FILES[1:])
     rows: list[tuple[int, Cells]] = []
     faults: list[str] = []
     seen: dict[str, str] = {}
     for number, raw in table.rows:
-        given = dict(zip(columns, raw, strict=True))
-        cells = {
-            n: cell.strip() for n, cell in given.items() if cell.strip().lower() not in MISSING
-        }
+        given = zip(columns, map(str.strip, raw), strict=True)
+        cells = {name: cell for name, cell in given if cell.lower() not in MISSING}
         faults += [f"row {number} names no {image}" for image in images if image not in cells]
-        for name in (name for name in files if name in cells):
-            if name not in images and not is_image(cells[name]):
+        for name in FILES[1:]:
+            if name in cells and not is_image(cells[name]):
                 faults.append(f"row {number} has the {name} {cells[name]!r}, which is no image")
-            if given[name] != cells[name] and os.path.lexists(folder / given[name]):
-                faults.append(
-                    f"row {number} names the file {given[name]!r}, with a blank at its end"
-                )
         for image in (image for image in images if image in cells):
             where = f"row {number}" if len(images) == 1 else f"{image} of row {number}"
             other = seen.setdefault(str(folder / cells[image]), where)
@@ -202,13 +187,11 @@ def _scan(path: AnyPath, number: int, cells: Cells, channels: Sequence[str] = ()
     folder = Path(path).absolute().parent
     columns = channels if len(channels) > 1 else ["image"]
     files = {name: str(folder / cells[name]) for name in (*columns, *FILES) if name in cells}
-    others = {*columns, *FILES, *TEXTS, *OURS, ""}
+    others = {*columns, *KNOWN, ""}
     more = {name: cell for name, cell in cells.items() if name not in others}
+    named = zip(channels or (ANY_CHANNEL,), columns, strict=True)
     subject = Subject(
-        {
-            name: files[column]
-            for name, column in zip(channels or (ANY_CHANNEL,), columns, strict=True)
-        },
+        {name: files[column] for name, column in named},
         files.get("mask"),
         files.get("lesion"),
         TissueMaps(files.get("csf"), files.get("gm"), files.get("wm")),
@@ -248,20 +231,19 @@ def read_study_scans(path: Path, channels: Sequence[str] = ()) -> list[Subject]:
     """Read the list of a study's images; `channels` is what they show, as its record says."""
     _, rows = _read(path)
     scans: dict[str, Subject] = {}
+    together = len(channels) > 1
     for number, cells in rows:
         given = {
             name: cell for name, cell in cells.items() if name not in _TOGETHER or not channels
         }
         one = _scan(path, number, given)
         name = cells.get("name", "")
-        channel = cells.get("channel") if len(channels) > 1 else None
-        channel = channel or next(iter(channels), ANY_CHANNEL)
+        called = cells.get("scan", name) if together else name
+        channel = cells.get("channel", channels[0]) if together else (*channels, ANY_CHANNEL)[0]
         output = Output(name, cells.get("output", ""), cells.get("sidecar", ""))
-        whole = scans.get(cells.get("scan", name) if len(channels) > 1 else name)
         images, outputs = {channel: one.image}, {channel: output}
-        if whole is not None:
+        if whole := scans.get(called):
             images, outputs = {**whole.images, **images}, {**whole.outputs, **outputs}
-        called = cells.get("scan", name) if len(channels) > 1 else name
         scans[called] = replace(one, images=images, name=called, outputs=outputs)
     return list(scans.values())
 

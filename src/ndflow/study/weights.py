@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -85,41 +85,36 @@ def number_of(text: str | None) -> float:
 
 def _column(scans: Sequence[Subject], name: str) -> NDArray[Any]:
     texts = [scan.covariates.get(name) for scan in scans]
-    if all(text is None for text in texts):
+    given = [scan for scan in scans if name in scan.covariates]
+    if not given:
         known = ", ".join(sorted({other for scan in scans for other in scan.covariates}))
         raise InvalidValueError(
-            f"balance: no scan has a covariate {name!r}; the covariates are: {known or 'none'}"
+            f"no scan has a covariate {name!r}; the covariates are: {known or 'none'}"
         )
-    numbers = np.array([number_of(text) for text in texts])
-    given = np.array([text is not None for text in texts])
-    if 2 * np.count_nonzero(~np.isnan(numbers)) > np.count_nonzero(given):
-        return _checked(scans, name, numbers, given)
+    wrong = [scan for scan in given if math.isnan(number_of(scan.covariates[name]))]
+    if 2 * len(wrong) < len(given):
+        if wrong:
+            cells = [f"{one.covariates[name]!r} ({one.origin or one.name})" for one in wrong]
+            raise InvalidValueError(
+                f"some values of {name} are no numbers: {_first(cells)}; correct them, or write "
+                f"n/a where it is not known"
+            )
+        return np.array([number_of(text) for text in texts])
     spelled = {
         text.casefold(): text for text in sorted({one for one in texts if one}, reverse=True)
     }
     if len(spelled) > _MOST_CATEGORIES:
         raise InvalidValueError(
-            f"balance: {name} has {len(spelled)} different values, which are no numbers; choose a "
+            f"{name} has {len(spelled)} different values, which are no numbers; choose a "
             f"covariate of numbers, or of at most {_MOST_CATEGORIES} categories"
         )
     return np.array(["" if text is None else spelled[text.casefold()] for text in texts])
 
 
-def _checked(
-    scans: Sequence[Subject], name: str, numbers: FloatArray, given: NDArray[np.bool_]
-) -> FloatArray:
-    """Return numbers, if all that is given is one."""
-    wrong = [scans[place] for place in np.flatnonzero(given & np.isnan(numbers))]
-    if wrong:
-        listed = ", ".join(
-            f"{scan.covariates[name]!r} ({scan.origin or scan.name})" for scan in wrong[:_NAMED]
-        )
-        more = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-        raise InvalidValueError(
-            f"balance: some values of {name} are no numbers: {listed}{more}; correct them, or "
-            f"write n/a where it is not known"
-        )
-    return numbers
+def _first(names: Sequence[str]) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 # ── weights ───────────────────────────────────────────────────────────────────────────────────────
@@ -201,18 +196,6 @@ def check_balance(study: Study) -> None:
             f"--balance makes sites alike, but all scans are from one, {sites[0]}; leave it out"
         )
     columns = columns_of(study.scans, names)
-    for name, values in columns.items():
-        known = known_in({name: values}, len(study.scans))
-        there = {scan.site for scan, one in zip(study.scans, known, strict=True) if one}
-        if lacking := [site for site in sites if site not in there]:
-            raise InvalidValueError(
-                f"--balance {name}: it is not known of any scan from {lacking[0]}; add it to the "
-                f"table, or leave {name} out"
-            )
-        if len({*values[known].tolist()}) == 1:
-            raise InvalidValueError(
-                f"--balance {name}: it is {values[known][0]} for all scans; leave {name} out"
-            )
     known = known_in(columns, len(study.scans))
     there = {scan.site for scan, one in zip(study.scans, known, strict=True) if one}
     if lacking := [site for site in sites if site not in there]:
@@ -220,6 +203,11 @@ def check_balance(study: Study) -> None:
             f"--balance: no scan from {lacking[0]} has all of {', '.join(names)}; add them to the "
             f"table, or choose fewer"
         )
+    for name, values in columns.items():
+        if len({*values[known].tolist()}) == 1:
+            raise InvalidValueError(
+                f"--balance {name}: it is {values[known][0]} for all scans; leave {name} out"
+            )
 
 
 # ── sites whose people differ ─────────────────────────────────────────────────────────────────────
@@ -321,9 +309,13 @@ def balance_doubts(
         }
         name = max(left, key=left.__getitem__)
         if left[name] > _BALANCED:
-            what, show = _in_words(name, number=name in covariates)
-            before, after = show(own.before[name]), show(own.after[name])
-            goal = f"{show(weights.target[name])}, as at the other sites"
+            is_number = name in covariates
+            what = f"the {'mean' if is_number else 'share of'} {name}"
+            before, after, wanted = (
+                f"{value:.3g}" if is_number else f"{100 * value:.0f} %"
+                for value in (own.before[name], own.after[name], weights.target[name])
+            )
+            goal = f"{wanted}, as at the other sites"
             why = (
                 f"no weights give it {goal}"
                 if own.outside
@@ -340,23 +332,14 @@ def balance_doubts(
     weighted = {scan.name for scan in weights.weighted(scans)}
     without = [scan.name for scan in scans if scan.name not in weighted]
     if without:
-        more = len(without) - _NAMED
-        listed = ", ".join(without[:_NAMED]) + (f" and {more} more" if more > 0 else "")
         what = " or ".join(covariates)
         found.append(
             Doubt(
                 NOT_KNOWN,
                 f"{what[:1].upper()}{what[1:]} of {plural(len(without), 'scan')} is not known: "
-                f"{listed}.",
+                f"{_first(without)}.",
                 "they are normalised, but have no part in the references; complete the table if "
                 "you can",
             )
         )
     return tuple(found)
-
-
-def _in_words(name: str, *, number: bool) -> tuple[str, Callable[[float], str]]:
-    """Return what to call the mean of a number or the share of a category, and how to show it."""
-    if number:
-        return f"the mean {name}", lambda value: f"{value:.3g}"
-    return f"the share of {name}", lambda value: f"{100 * value:.0f} %"

