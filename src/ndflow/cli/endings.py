@@ -25,6 +25,7 @@ from ndflow.cli.console import ProgressDisplay, print_error, print_text
 from ndflow.cli.options import Verbosity
 from ndflow.cli.signals import raise_if_signalled
 from ndflow.errors import FileError
+from ndflow.image.subject import count_by_site
 from ndflow.study.checks import SiteDistances, doubt_counts
 from ndflow.study.finished import page_is_current, results_fingerprint
 from ndflow.study.plan import EVALUATION, EVALUATION_RECORD, FIGURES, REPORT, Study
@@ -126,7 +127,7 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
         table = "none" if summary.table is None else shown_path(summary.table)
         lines = {
             "scans": _scans(summary, "prepared"),
-            "sites": _sites(study),
+            "sites": _sites(summary, study),
             "took": _took(summary),
             "flagged": flagged,
             "pictures": shown_path(study.folder / FIGURES) if summary.done else "none",
@@ -139,7 +140,7 @@ def _lines(summary: Summary, study: Study, page: PageOutcome, again: str) -> dic
     else:
         lines = {
             "scans": _scans(summary, "done", renewed=page.renewed),
-            "sites": _sites(study),
+            "sites": _sites(summary, study),
             "preset": _preset(summary, study),
             "balance": _balance(summary, study),
             "distance": _distance(summary.distances, summary.done),
@@ -202,8 +203,11 @@ def _scans(summary: Summary, done: str, *, renewed: bool = False) -> str:
     return f"{text}: nothing to do" if idle else text
 
 
-def _sites(study: Study) -> str:
-    names = [f"{site} {count}" for site, count in study.site_counts.items()]
+def _sites(summary: Summary, study: Study) -> str:
+    """Return how many scans of each site are done."""
+    failed = {failure.scan for failure in summary.failures}
+    counts = count_by_site([scan for scan in study.scans if scan.name not in failed])
+    names = [f"{site} {count}" for site, count in counts.items()]
     return f"{len(names)}: {_some(names, _SITES)}" if names else "not known"
 
 

@@ -57,7 +57,7 @@ WRONG = {
     ),
     "a model": (
         "fit T1w={T1w} FLAIR={joint} -o {out}.json",
-        r"{joint}: a model, where an image is expected",
+        r"{joint}: neither NIfTI nor MGH; check that it is the right file",
     ),
     "one file for two images": (
         "normalise T1w={T1w} FLAIR={FLAIR} --to {separate} -o {out}.nii.gz",
