@@ -130,6 +130,10 @@ def reference(
     from ndflow.subject.reference import lacking_tissues, read_source, write_reference
     from ndflow.values import listed, plural
 
+    if weights and len(weights) != len(sources):  # before the images are fitted
+        raise InvalidValueError(
+            f"--weights: {len(weights)} given for {len(sources)} scans; give one for each, in order"
+        )
     refuse_given_twice(sources)
     typed = shared.chosen(options, "average", "fit", "match", "read")
     settings = Options(method=method, **typed)
