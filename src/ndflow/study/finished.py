@@ -285,8 +285,8 @@ def covariate_values(scans: Sequence[Subject], name: str) -> Covariate:
     levels = sorted({*column.tolist()} - {""})
     if len(levels) != 2:
         raise InvalidValueError(
-            f"covariate: {name} is not a number, but {', '.join(levels)}; choose a covariate with "
-            "numbers, or with two values"
+            f"covariate: {name} has values that are no numbers, such as "
+            f"{levels[0]!r}; choose a covariate with numbers, or with two values"
         )
     numbers = {"": math.nan, levels[0]: 0.0, levels[1]: 1.0}
     return Covariate(f"{name} ({levels[1]})", [numbers[text] for text in column.tolist()])

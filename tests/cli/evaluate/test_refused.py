@@ -25,7 +25,7 @@ QUICK = ("--trees", 5, "--permutations", 2)
         ("{flow} --seed -1", "seed"),
         ("{flow} --jobs 0", "jobs"),
         ("{flow} --covariate height", "'height'; the covariates are: age, born, hand"),
-        ("{flow} --covariate hand", "hand of s0 is 'l', which is not a number; "),
+        ("{flow} --covariate hand", "hand has values that are no numbers, such as 'l'"),
         ("{flow} --covariate born", "does not vary within any site"),
         ("{flow} --covariate name", "no scan has a covariate 'name'"),
     ],
