@@ -198,7 +198,7 @@ def test_a_covariate_is_a_number_or_not_known() -> None:
     assert (label, known) == ("age", 31.5)
     assert math.isnan(unknown)
     for text in ("old", "nan", "inf"):
-        with pytest.raises(InvalidValueError, match=r"not a number, .*a covariate with numbers"):
+        with pytest.raises(InvalidValueError, match=r"no numbers, .*a covariate with numbers"):
             covariate_values(aged(text), "age")
 
 
@@ -208,7 +208,7 @@ def test_a_covariate_with_two_values_counts_the_second_as_one() -> None:
     assert values[:2] == [1.0, 0.0]
     assert math.isnan(values[2])
     assert covariate_values(aged("2", "1"), "age") == ("age", [2.0, 1.0])
-    with pytest.raises(InvalidValueError, match=r"not a number, .* or with two values"):
+    with pytest.raises(InvalidValueError, match=r"no numbers, .* or with two values"):
         covariate_values(aged("a", "b", "c"), "age")
     with pytest.raises(InvalidValueError, match=r"no numbers: 'a'"):
         covariate_values(aged("a", "1", "2"), "age")

@@ -193,7 +193,7 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("two-level", "tissue"),
     ],
 )
-def test_each_model_is_read_once_per_pass_and_each_site_is_matched_once(
+def test_each_model_is_read_once_and_each_site_is_matched_once(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: Any, proportions: Any
 ) -> None:
     counts = Counts(monkeypatch)
@@ -201,7 +201,7 @@ def test_each_model_is_read_once_per_pass_and_each_site_is_matched_once(
     done = ndflow.cohort(table, tmp_path / "out", progress=counts, report=False, **options)
     assert (done.done, done.kept, done.failures) == (6, 0, [])
     once = Counter({f"s{number}": 1 for number in range(6)})
-    assert counts.read == {"references": once, "normalise": once}
+    assert counts.read == {"references": once}
     by_site = mode != "individual"
     assert list(counts.sites.values()) == [1] * (2 if by_site else 0)
     # In the space of the reference the tissues of a study follow the maps of their sites, which
