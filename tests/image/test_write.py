@@ -34,7 +34,7 @@ def test_the_same_image_gives_the_same_bytes(tmp_path: Path) -> None:
     for name, parts in (("a", 1), ("b", 5), ("c", VOXELS.size)):
         path = tmp_path / f"{name}.nii.gz"
         written = write_volume(path, volume, np.array_split(values, parts))
-        assert written.sha256 == (hashlib.sha256(path.read_bytes()).hexdigest(),)
+        assert written.sha256 == {path: hashlib.sha256(path.read_bytes()).hexdigest()}
     first = (tmp_path / "a.nii.gz").read_bytes()
     assert first == (tmp_path / "b.nii.gz").read_bytes() == (tmp_path / "c.nii.gz").read_bytes()
 

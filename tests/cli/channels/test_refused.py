@@ -78,7 +78,7 @@ WRONG = {
     "reference {joint1} --set average=quantile -o {out}.json": r"mixtures must have at most",
     "reference {joint1} --method nyul -o {out}.json": r"--method nyul looks at one channel",
     "reference {joint1} --channel T1w -o {out}.json": r"--channel: ",
-    "reference {joint1} {joint2} --weights 1 -o {out}.json": r"weights must be 2, one per scan",
+    "reference {joint1} {joint2} --weights 1 -o {out}.json": r"--weights: 1 given for 2 scans",
     # maps
     "apply {T1w} --map {map} -o {out}.nii.gz": (
         r"{map}: a map of 2 channels, .*; give all channels .* T1w=FILE FLAIR=FILE"
