@@ -1,5 +1,6 @@
 import json
 import shlex
+from dataclasses import is_dataclass
 from typing import Any
 
 from recipe_place import ROOT, Place, block_of_page, command_of_page
@@ -86,9 +87,12 @@ def value(one: dict[str, Any]) -> Any:
 
 def found(bound: dict[str, Any], name: str) -> Any:
     """Return an argument, by itself or among the settings that are given together."""
-    if name in bound:
-        return bound[name]
-    return next(getattr(group, name) for group in bound.values() if hasattr(group, name))
+    groups = [bound]
+    for group in groups:
+        if name in group:
+            return group[name]
+        groups += [vars(one) for one in group.values() if is_dataclass(one)]
+    raise KeyError(name)
 
 
 def shown(given: Any) -> str:
