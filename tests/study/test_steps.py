@@ -189,7 +189,9 @@ def test_a_step_that_is_added_runs_is_kept_rehearsed_and_verified(
     monkeypatch.setattr(run, "MORE", (DefaceStep,))
     table, out = SiteStudy(tmp_path, per_site=1).table("all"), tmp_path / "out"
     study, seen = assemble(read_table(table), out, Asked()), Recorded()
-    assert run.run_study(study, seen).done == 3
+    summary = run.run_study(study, seen)
+    assert summary.done == 3
+    assert summary.distances is not None  # what the study says is that of its normalisation
     assert seen.begun[-1] == ("deface", 3)
     assert read_json(out / "provenance.json")["done"]["deface"] == 3
     halves = {path: path.stat().st_mtime_ns for path in (out / "defaced").glob("*.half")}

@@ -274,14 +274,15 @@ class _Run:
         failed = self._unprepared()
         names = [] if study.preparing is not None else [SCANS, *self.written]
         for step in _steps(study):
-            last = self.passes[step.name]
-            failed += last.failures  # and so in all that follows
+            done = self.passes[step.name]
+            failed += done.failures  # and so in all that follows
             remove_results(step, study.scans, failed)
-            for scan in (scan for scan in study.scans if scan.name in last.done):
+            for scan in (scan for scan in study.scans if scan.name in done.done):
                 names += [path.relative_to(folder).as_posix() for path in step.records(scan)]
-        if last.kept < len(last.done) or self._failed != {failure.scan for failure in failed}:
+        main = self.passes["normalise" if study.preparing is None else "prepare"]
+        if main.kept < len(main.done) or self._failed != {failure.scan for failure in failed}:
             remove_unchanged(folder, [REPORT])
-        outcome: dict[str, Any] = {"doubts": last.all_doubts()}
+        outcome: dict[str, Any] = {"doubts": main.all_doubts()}
         if found is not None:
             outcome |= {"of_study": found.of_study, "balance": dict(found.weights.sites)}
             outcome["inputs"] = found.read
@@ -296,23 +297,23 @@ class _Run:
             decided = study if found is None else found.study
             self._record(decided, outputs, finished=True, **outcome)
         summary = Summary(
-            len(last.done),
-            last.kept,
+            len(main.done),
+            main.kept,
             failed,
-            last.all_doubts(),
-            last.distances(),
+            outcome["doubts"],
+            main.distances(),
             self.prepared,
             () if found is None else found.of_study,
             decided.preset,
             {} if found is None else found.weights.sites,
         )
-        if study.preparing is None or not last.done:
+        if study.preparing is None or not main.done:
             return summary
         copies = study.preparing.resolution is not None
         return summary._replace(
             table=folder / STUDY,
             aligned=folder / ALIGNED if copies else None,
-            seconds=median(last.seconds) if last.seconds else None,
+            seconds=median(main.seconds) if main.seconds else None,
         )
 
     def _write_tables(self) -> tuple[list[str], dict[str, Any]]:
@@ -350,7 +351,8 @@ class _Run:
             stale = {name for name in known if "/" not in name and name not in outputs}
             remove_unchanged(folder, stale - {REPORT})
         there = {n: known[n] for n in known if "/" not in n and (folder / n).exists()}
-        outputs = {**outputs, **there, **outputs}  # there is the report, or what was changed
+        # The report stays listed, and so does a file that is no longer written, but was changed.
+        outputs = {**outputs, **{n: there[n] for n in there if n not in outputs}}
         preparing = study.preparing is not None
         packages = PACKAGES if preparing else ()
         found = {"deepbet": deepbet_version()} if any(s.finds_brain for s in study.scans) else {}
