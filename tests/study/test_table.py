@@ -377,3 +377,24 @@ def test_a_row_that_lacks_a_channel_is_named(tmp_path: Path) -> None:
     path = table(tmp_path, "T1w\tFLAIR\na.nii\tb.nii\nc.nii\tn/a\n")
     with pytest.raises(FileError, match="row 3 names no FLAIR"):
         read_table(path, ["T1w", "FLAIR"])
+
+
+def test_covariates_called_like_our_columns_are_kept_or_said_to_be_unused(tmp_path: Path) -> None:
+    """Those of one channel are the user's; where channels belong together, the columns are ours."""
+    (tmp_path / "one.csv").write_text("image,scan,channel\na.nii,1,x\nb.nii,2,y\n")
+    listing = read_table(tmp_path / "one.csv", ["T1w"])
+    assert not listing.unused
+    scans = named(listing.subjects, PlainNames())
+    write_study_scans(tmp_path / "scans.tsv", scans)
+    found = read_study_scans(tmp_path / "scans.tsv", ["T1w"])
+    assert [scan.covariates for scan in found] == [scan.covariates for scan in scans] != [{}, {}]
+    (tmp_path / "two.csv").write_text("T1w,FLAIR,scan,age\na.nii,b.nii,1,30\nc.nii,d.nii,2,40\n")
+    listing = read_table(tmp_path / "two.csv", ["T1w", "FLAIR"])
+    assert [*listing.unused] == ["scan"]
+    scans = named(listing.subjects, PlainNames())
+    write_study_scans(tmp_path / "scans.tsv", scans)
+    found = read_study_scans(tmp_path / "scans.tsv", ["T1w", "FLAIR"])
+    assert [(scan.name, dict(scan.covariates)) for scan in found] == [
+        (scan.name, {"age": age}) for scan, age in zip(scans, ("30", "40"), strict=True)
+    ]
+    assert [scan.channels for scan in found] == [("T1w", "FLAIR")] * 2

@@ -47,7 +47,7 @@ from ndflow.study.bids_names import (
 )
 from ndflow.study.bids_sites import Sites
 from ndflow.study.listing import Listing
-from ndflow.study.table import KNOWN, nearest
+from ndflow.study.table import nearest, taken_names
 from ndflow.values import listed
 
 _NOT_DATATYPES = ("code", "derivatives", "sourcedata")
@@ -224,7 +224,8 @@ def _listing(dataset: Dataset, rows: Rows, masks_needed: bool, hints: Sequence[s
     subjects = [
         _subject(name, row, one) for (name, row), one in zip(rows.items(), first, strict=True)
     ]
-    taken = sorted({name for one in images for name in one.more if name.lower() in KNOWN})
+    ours = taken_names(several=len(images) > len(rows))
+    taken = sorted({name for one in images for name in one.more if name.lower() in ours})
     return Listing(
         subjects,
         dataset.path,
@@ -243,6 +244,7 @@ def _with_masks(row: Sequence[BidsImage]) -> BidsImage:
 
 
 def _subject(name: str, row: Mapping[str, BidsImage], first: BidsImage) -> Subject:
+    ours = taken_names(several=len(row) > 1)
     return Subject(
         {channel: str(Path(one.image).absolute()) for channel, one in row.items()},
         str(Path(first.mask).absolute()) if first.mask else None,
@@ -252,7 +254,7 @@ def _subject(name: str, row: Mapping[str, BidsImage], first: BidsImage) -> Subje
         site=first.site,
         name=name if len(row) > 1 else "",
         origin=first.relative,
-        covariates={n: cell for n, cell in first.more.items() if n.lower() not in KNOWN},
+        covariates={n: cell for n, cell in first.more.items() if n.lower() not in ours},
     )
 
 

@@ -6,10 +6,10 @@ column, such as ``age``, is a covariate; but one that is named almost like a kno
 holds images, was probably meant to be used. Paths are relative to the table. An empty cell and
 ``n/a`` both mean that there is no value, and blanks around a value do not count.
 
-``OUT/scans.tsv`` lists the images of a study in the same way, with columns more (`OURS`): the
+``OUT/scans.tsv`` lists the images of a study in the same way, with more columns (`OURS`): the
 ``name`` of an image, and where its ``output`` and its ``sidecar`` are; where channels belong
-together, also the ``channel``, and the name of the ``scan`` that they are of. A column of the
-user's that has the name of one of the first three is not used, and `Listing.unused` says so.
+together, also (`TOGETHER`) the ``channel``, and the name of the ``scan`` that they are of. A column
+of the user's table with one of these names is not used, and `Listing.unused` says so.
 """
 
 from __future__ import annotations
@@ -33,9 +33,8 @@ from ndflow.study.listing import Listing, alike, kept_mask
 FILES = ("image", "mask", "lesion", "gm", "wm", "csf")
 TEXTS = ("subject", "site")
 OURS = ("name", "output", "sidecar")  # columns of OUT/scans.tsv that we add
-_TOGETHER = ("channel", "scan")  # more of them, for several channels
-KNOWN = {*FILES, *TEXTS, *OURS}
-_OTHER_MEANING = KNOWN - {"image"}  # no names of channels
+TOGETHER = ("channel", "scan")  # more of them, for several channels
+_OTHER_MEANING = {*FILES, *TEXTS, *OURS} - {"image"}  # no names of channels
 _IMAGES = (".nii", ".mgh", ".hdr", ".img")
 _CLOSE_ENOUGH = 0.8  # where a column is missing: "T1" is near "T1w", but "age" is not near "image"
 _CLOSE = 0.84  # "masks" is near "mask", but "task", "side" and "age" are near nothing
@@ -64,11 +63,12 @@ def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
     several = len(channels) > 1
     columns, rows = _read(path, channels if several else ("image",))
     scans = [_scan(path, number, cells, channels) for number, cells in rows]
-    unused = {name: _OUR_NAME for name in columns if name in OURS}
+    taken = taken_names(several=several)
+    unused = {name: _OUR_NAME for name in columns if name in taken - {*FILES, *TEXTS}}
     if any("" in cells for _, cells in rows):
         unused["a column without a name"] = "name it in the first row to keep it"
     warnings = []
-    known_names = {"", *KNOWN, *(channels if several else ())}
+    known_names = {"", *taken, *(channels if several else ())}
     for name in columns:
         cells_of = {cells[name] for _, cells in rows if name in cells}
         if name not in known_names and misunderstood(name, cells_of, columns):
@@ -82,6 +82,11 @@ def read_table(path: AnyPath, channels: Sequence[str] = ()) -> Listing:
         unused["image"] = "the channels have columns of their own"
     root = Path(path).absolute().parent
     return Listing(scans, str(path), root, str(path), unused, warnings=warnings)
+
+
+def taken_names(*, several: bool) -> set[str]:
+    """Return the columns of OUT/scans.tsv that are no covariates; `several` channels have more."""
+    return {*FILES, *TEXTS, *OURS, *(TOGETHER if several else ())}
 
 
 def check_channel_names(names: Sequence[str]) -> None:
@@ -187,7 +192,7 @@ def _scan(path: AnyPath, number: int, cells: Cells, channels: Sequence[str] = ()
     folder = Path(path).absolute().parent
     columns = channels if len(channels) > 1 else ["image"]
     files = {name: str(folder / cells[name]) for name in (*columns, *FILES) if name in cells}
-    others = {*columns, *KNOWN, ""}
+    others = {*columns, *taken_names(several=len(columns) > 1), ""}
     more = {name: cell for name, cell in cells.items() if name not in others}
     named = zip(channels or (ANY_CHANNEL,), columns, strict=True)
     subject = Subject(
@@ -209,7 +214,7 @@ def write_study_scans(path: Path, scans: Sequence[Subject]) -> None:
     """Write the list of a study's images; files that lie beside it or below are relative to it."""
     together = any(len(scan.images) > 1 for scan in scans)
     more = sorted({name for scan in scans for name in scan.covariates})
-    own = (*OURS, *(_TOGETHER if together else ()))
+    own = (*OURS, *(TOGETHER if together else ()))
     rows = []
     for scan in scans:
         maps = scan.tissues
@@ -233,9 +238,7 @@ def read_study_scans(path: Path, channels: Sequence[str] = ()) -> list[Subject]:
     scans: dict[str, Subject] = {}
     together = len(channels) > 1
     for number, cells in rows:
-        given = {
-            name: cell for name, cell in cells.items() if name not in _TOGETHER or not channels
-        }
+        given = {n: cell for n, cell in cells.items() if not (together and n in TOGETHER)}
         one = _scan(path, number, given)
         name = cells.get("name", "")
         called = cells.get("scan", name) if together else name
