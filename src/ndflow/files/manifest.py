@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, new_file, sync
@@ -52,7 +53,7 @@ def write_pending(
 def list_outputs(
     pending: ExitStack, record: Path, content: bytes, outputs: Iterable[Path], *, force: bool = True
 ) -> None:
-    """Write a record whose files are complete, but have not got their names yet.
+    """Write a record whose files are complete, but do not have their final names yet.
 
     Those that an earlier record lists are removed once all is on the disc. Then the record gets its
     name, and after it the files.
@@ -74,10 +75,14 @@ def list_outputs(
 def outputs_in(record: Path) -> dict[Path, str]:
     """Return the files that a record lists, and their hashes; none if it cannot be read."""
     try:
-        listed = read_model(record).payload.get("outputs")
+        return outputs_of(record, read_model(record).payload)
     except FileError:
         return {}
-    folder = record.absolute().parent
+
+
+def outputs_of(record: Path, payload: Mapping[str, Any]) -> dict[Path, str]:
+    """Return the files that a record lists, and their hashes, from what its file holds."""
+    listed, folder = payload.get("outputs"), record.absolute().parent
     pairs = listed.items() if isinstance(listed, dict) else ()
     return {_beside(folder, name): str(sha256) for name, sha256 in pairs}
 

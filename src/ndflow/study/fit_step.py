@@ -87,9 +87,9 @@ class FitStep(Step):
         voxels = read_voxels(masked, max_bytes=self.options.max_bytes)
         tissues = self.uses_maps(scan)
         model, _, files = fit_voxels(masked, voxels, options=self.options, tissues=tissues)
-        inputs = {what: hashed for what, hashed in contents(files).items() if what != "mask"}
-        if not scan.finds_brain:
-            inputs = contents(files)
+        inputs = contents(files)
+        if scan.finds_brain:
+            inputs.pop("mask", None)  # it is made with the density, and not given
         key = self.key(scan, inputs)
         with ExitStack() as pending:
             outputs: dict[Path, str] = {}

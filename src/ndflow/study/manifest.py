@@ -1,8 +1,8 @@
 """What is ours in the folder of a study, what must not be there, and whether it is still as it was.
 
 A file is ours if a record lists it (`ndflow.files.manifest`): ``provenance.json`` lists the files
-at the top of the folder and all records, the record of a scan those of the scan. No other file is
-ever replaced or removed.
+at the top of the folder and all records, and the record of a scan lists the files of that scan. No
+other file is ever replaced or removed.
 
 Three things can be wrong with a file of a finished study: it is *missing*; it is *changed*, so that
 it is not what the study read or wrote; or it is *foreign*, so that no record lists it. Lists for
@@ -21,7 +21,7 @@ from typing import Literal, NamedTuple
 from ndflow.errors import FileError
 from ndflow.files.atomic import AnyPath, reading
 from ndflow.files.fingerprints import FileHash
-from ndflow.files.manifest import not_ours, outputs_in
+from ndflow.files.manifest import not_ours, outputs_in, outputs_of
 from ndflow.files.model_files import kind_in, read_model
 from ndflow.files.stream import sha256_of
 from ndflow.files.tables import read_delimited
@@ -311,8 +311,9 @@ def verify(out: AnyPath, *, jobs: int = 1, progress: Progress | None = None) -> 
                 files |= seen
                 for one in wrong:
                     found.setdefault(one.path, one)
-        for path in sorted(folder.absolute().rglob("*")):
-            hidden = any(part.startswith(".ndflow-") for part in path.parts)
+        top = folder.absolute()
+        for path in sorted(top.rglob("*")):
+            hidden = any(part.startswith(".ndflow-") for part in path.relative_to(top).parts)
             known = str(path) in files or path.name in _LISTS
             if path.is_file() and not known and not hidden:
                 found.setdefault(str(path), Finding("foreign", str(path), "listed in no record"))
@@ -370,7 +371,8 @@ def _check_record(
         payload = read_model(record).payload
     except FileError as error:
         return {str(record.absolute())}, [_broken(record, error)]
-    written = [FileHash(str(path), sha256) for path, sha256 in outputs_in(record).items() if sha256]
+    listed = outputs_of(record, payload).items()
+    written = [FileHash(str(path), sha256) for path, sha256 in listed if sha256]
     found = [*_compared(written, "not what ndflow wrote")]
     seen = {str(record.absolute()), *(file.file for file in written)}
     given = payload.get("inputs") or {}

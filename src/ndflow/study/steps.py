@@ -1,8 +1,8 @@
 """Step: work on each scan of a study whose results are kept until something they depend on changes.
 
 Preparing, fitting and normalising are steps. A step says where its records go, what its results
-depend on, and how to make them; whether they are up to date, and if not why, one function says for
-all (`look`). The run, resuming, ``--dry-run`` and the announcement of what is replaced ask it.
+depend on, and how to make them. One function says for all of them whether they are up to date, and
+if not, why: `look`. The run, resuming and ``--dry-run`` ask it.
 
 To add a step, write such a class in a module of its own, and name it in `ndflow.study.run.MORE`.
 """
@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple, Self
 from ndflow.doubt import Doubt
 from ndflow.errors import FileError
 from ndflow.files.fingerprints import contents, fingerprint_of
-from ndflow.files.manifest import not_ours, outputs_in, unlisted
+from ndflow.files.manifest import not_ours, outputs_in, outputs_of, unlisted
 from ndflow.files.model_files import read_model
 from ndflow.files.stream import open_file, sha256_of
 from ndflow.image.subject import Subject
@@ -165,7 +165,7 @@ def look(step: Step, scan: Subject) -> Look:
     for record, payload in zip(records, payloads, strict=True):
         if payload.get("fingerprint") != key.fingerprint:
             return Look(_changed(payload, key) or OTHERWISE)
-        for path, sha256 in outputs_in(record).items():
+        for path, sha256 in outputs_of(record, payload).items():
             if not path.exists():
                 return Look(f"missing: {path.name}")
             if sha256_of(path) != sha256:
