@@ -11,7 +11,12 @@ __version__ = "0.2.0"
 RESULTS = 4
 
 # The same for prepared scans: masks, bias fields and tissue maps, which take longer to make again.
-PREPARATIONS = 2
+PREPARATIONS = 3
+
+
+def installing(extra: str) -> str:
+    """Say how to install an extra; the only place that does, to be changed at a release."""
+    return f"pip install '.[{extra}]' in a clone of ndflow"
 
 
 def versions(*more: str) -> dict[str, str]:

@@ -31,6 +31,7 @@ from nibabel.nifti1 import Nifti1Image
 from nibabel.orientations import apply_orientation, io_orientation, ornt_transform
 from numpy.typing import NDArray
 
+from ndflow._version import installing
 from ndflow.errors import FileError, InvalidValueError
 from ndflow.image.mask import BoolArray
 from ndflow.image.mask_doubts import MaskFigures, measure_mask
@@ -133,7 +134,7 @@ def check_deepbet() -> None:
     if missing:
         raise InvalidValueError(
             f"finding brains needs deepbet, but {' and '.join(missing)} cannot be imported; try "
-            "pip install 'ndflow[prepare]' (the CPU build of torch is enough), or give masks "
+            f"{installing('prepare')} (the CPU build of torch is enough), or give masks "
             "(--mask FILE)"
         )
 

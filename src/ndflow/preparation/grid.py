@@ -90,7 +90,7 @@ def working_grid(values: Map, affine: FloatArray, brain: Bools) -> WorkingGrid:
     grid = np.diag([RESOLUTION, RESOLUTION, RESOLUTION, 1.0])
     grid[:3, 3] = low
     shape = tuple(np.ceil((high - low) / RESOLUTION).astype(int) + 1)
-    there = np.linalg.inv(here) @ grid
+    there = np.asarray(np.linalg.inv(here) @ grid, np.float64)
 
     def coarse(array: Map) -> Map:
         return sampled(widened(array, size, RESOLUTION, mode="constant"), there, shape)

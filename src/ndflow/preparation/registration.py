@@ -1,25 +1,28 @@
-"""What ANTs does: correct the bias field, deform the template to a scan, and align the two rigidly.
+"""Correct the bias field, deform the template to a scan, and align the two rigidly.
 
-Registration samples voxels at random, and adds up what its threads find in the order in which they
-finish. With one thread and a fixed seed the same scan gives the same bytes; scans are processed in
-parallel instead.
+The bias field is SimpleITK's (N4), the registration greedy's [yushkevich2016]. Both add up what
+their threads find in the order in which they finish, and greedy adds a little noise at random. With
+one thread and a fixed seed the same scan gives the same bytes; scans are processed in parallel
+instead.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import ndimage
 
+from ndflow._version import installing
 from ndflow.errors import DegenerateDataError, InvalidValueError
 from ndflow.preparation.grid import (
     DAMAGED,
@@ -36,56 +39,24 @@ from ndflow.preparation.grid import (
 )
 from ndflow.values import FloatArray
 
-SEED = 1
 
-_ENVIRONMENT = {
-    "ITK_GLOBAL_DEFAULT_NUMBER_OF_THREADS": "1",
-    "ANTS_RANDOM_SEED": str(SEED),
-}
-
-
-def import_ants() -> Any:
-    """Return the module ``ants``, with one thread and a fixed seed."""
-    os.environ.update(_ENVIRONMENT)  # ITK reads it once, when it is first used
-    return import_module("ants")
-
-
-def ants_image(array: NDArray[Any], affine: FloatArray) -> Any:
-    """Return an image for ANTs.
+def _itk_image(array: NDArray[Any], affine: FloatArray) -> Any:
+    """Return an image for SimpleITK and greedy.
 
     Parameters
     ----------
     array : its voxels.
-    affine : (4, 4), from voxel indices to millimetres; diagonal but for the origin. ANTs would
-        count millimetres to the left and to the back; all that matters is that images agree.
+    affine : (4, 4), from voxel indices to millimetres; diagonal but for the origin. ITK would count
+        millimetres to the left and to the back; all that matters is that images agree.
     """
-    return import_ants().from_numpy(
-        np.ascontiguousarray(array, np.float32),
-        origin=affine[:3, 3].tolist(),
-        spacing=np.diag(affine)[:3].tolist(),
-    )
+    image = import_module("SimpleITK").GetImageFromArray(np.ascontiguousarray(array.T, np.float32))
+    image.SetOrigin(affine[:3, 3].tolist())
+    image.SetSpacing(np.diag(affine)[:3].tolist())
+    return image
 
 
-@contextmanager
-def registration(
-    fixed: Any, moving: Any, transform: str, **options: Any
-) -> Iterator[Mapping[str, Any]]:
-    """Register one image with another; the files of the result last as long as the block.
-
-    Raises
-    ------
-    DegenerateDataError
-        Where ANTs finds no way to do so.
-    """
-    with TemporaryDirectory(prefix="ndflow-") as folder:
-        prefix = str(Path(folder) / "found")
-        try:
-            found = import_ants().registration(
-                fixed, moving, transform, outprefix=prefix, random_seed=SEED, **options
-            )
-        except RuntimeError as error:  # all that ANTs says, as for a brain of a few voxels
-            raise DegenerateDataError("ANTs cannot register the template with it") from error
-        yield found
+def _array(image: Any) -> Map:
+    return np.ascontiguousarray(import_module("SimpleITK").GetArrayFromImage(image).T, np.float32)
 
 
 # ── the bias field ────────────────────────────────────────────────────────────────────────────────
@@ -94,9 +65,10 @@ def registration(
 # It is estimated by N4 [tustison2010] from the brain on the working grid. Its geometric mean over
 # the brain is made 1, so a corrected scan keeps its units.
 
-_SPLINE = 160.0  # mm between the knots of the first level
-_CONVERGENCE = {"iters": [30, 30, 25], "tol": 1e-5}
-_SHRINK = 2
+_SPAN = 160.0  # mm between the knots of the first level
+_ITERATIONS = (30, 30, 25)
+_TOLERANCE = 1e-5
+_SHRINK = 3
 
 
 def log_bias_field(coarse: WorkingGrid, lesion: Bools | None = None) -> Map:
@@ -121,17 +93,30 @@ def log_bias_field(coarse: WorkingGrid, lesion: Bools | None = None) -> Map:
     inner = ndimage.binary_erosion(coarse.brain) & (coarse.values > 0)
     if lesion is not None:
         inner &= ~lesion
-    if not inner.any():
+    # N4 divides the whole image into spans; padded, these have the size that they should have.
+    spans = [max(1, int(np.ceil(length * RESOLUTION / _SPAN))) for length in inner.shape]
+    added = [
+        int(np.ceil(count * _SPAN / RESOLUTION)) + 1 - length
+        for count, length in zip(spans, inner.shape, strict=True)
+    ]
+    pad = [(some // 2, some - some // 2) for some in added]
+    thinned = (slice(None, None, _SHRINK),) * 3
+    mask = np.pad(inner, pad)[thinned]
+    if not mask.any():
         raise DegenerateDataError("the brain is too small for a bias field, or has no signal")
-    field = import_ants().n4_bias_field_correction(
-        ants_image(coarse.values, coarse.affine),
-        mask=ants_image(inner, coarse.affine),
-        shrink_factor=_SHRINK,
-        spline_param=_SPLINE,
-        convergence=_CONVERGENCE,
-        return_bias_field=True,
-    )
-    log = np.log(np.maximum(field.numpy(), 1e-3))
+    values = np.pad(coarse.values, pad)
+    affine = np.diag([RESOLUTION, RESOLUTION, RESOLUTION, 1.0])
+    small = affine @ np.diag([_SHRINK, _SHRINK, _SHRINK, 1.0])
+    sitk = import_module("SimpleITK")
+    filter_ = sitk.N4BiasFieldCorrectionImageFilter()
+    filter_.SetNumberOfThreads(1)
+    filter_.SetMaximumNumberOfIterations(_ITERATIONS)
+    filter_.SetConvergenceThreshold(_TOLERANCE)
+    filter_.SetNumberOfControlPoints([count + 3 for count in spans])
+    inside_small = sitk.Cast(_itk_image(mask, small), sitk.sitkUInt8)
+    filter_.Execute(_itk_image(values[thinned], small), inside_small)
+    whole = _array(filter_.GetLogBiasFieldAsImage(_itk_image(values, affine)))
+    log = whole[tuple(slice(a, a + n) for (a, _), n in zip(pad, inner.shape, strict=True))]
     inside = log[coarse.brain]
     limited: Map = np.clip(log, inside.min(), inside.max()) - inside.mean()
     return limited.astype(np.float32)
@@ -180,7 +165,7 @@ def load_anatomy() -> Anatomy:
     except ImportError:
         raise InvalidValueError(
             "the template brain is that of nilearn, which is not installed; "
-            "try pip install 'ndflow[report]'"
+            f"try {installing('prepare')}"
         ) from None
     image = datasets.load_mni152_template(resolution=1)
     t1 = _map(image)
@@ -217,13 +202,16 @@ def _halved(array: Map) -> Map:
 # ── registration ──────────────────────────────────────────────────────────────────────────────────
 # The template brain, deformed to that of a scan: where to expect which tissue.
 #
-# The ICBM152 average [fonov2011] is registered by ANTs (SyN) [avants2008] on the working grid,
-# where it takes about ten seconds.
+# The ICBM152 average [fonov2011] is registered by greedy on the working grid: twelve parameters
+# first, then a smooth deformation, in some seconds.
 
-_TRANSFORM = "antsRegistrationSyNQuick[s]"
+_METRIC = "-m NCC 2x2x2 -n 60x40x5 -threads 1 -seed 1 -V 0"
+_FEWEST = 1000  # voxels of a brain: 8 ml
+_SMOOTH = "-s 1.7vox 0.7vox"
 _COARSE = 10.0  # mm: the standard deviation of what counts as coarse
 _LEAST = 1e-3
 _BRIGHTEST = 99.5  # percentile to which intensities are limited: vessels and fat are brighter
+_FLIP = np.diag([-1.0, -1.0, 1.0, 1.0])  # greedy's millimetres count to the right and to the front
 
 
 class WarpedTemplate(NamedTuple):
@@ -237,12 +225,15 @@ class WarpedTemplate(NamedTuple):
         have brain and no lesion, without what changes over centimetres, such as a bias field. A
         brain that is upside down is filled by the template as well as any other, but its sulci and
         ventricles are elsewhere.
+    affine : (4, 4), from millimetres of the scan to millimetres of the template, before the
+        deformation.
     """
 
     gm: Map
     wm: Map
     overlap: float
     likeness: float
+    affine: FloatArray
 
 
 def register_template(coarse: WorkingGrid, lesion: Bools | None = None) -> WarpedTemplate:
@@ -256,29 +247,85 @@ def register_template(coarse: WorkingGrid, lesion: Bools | None = None) -> Warpe
     Raises
     ------
     DegenerateDataError
-        Where ANTs finds no way to do so.
+        Where greedy finds no way to do so.
     """
-    ants = import_ants()
     anatomy = halved_anatomy()
-    brightest = np.percentile(coarse.values[coarse.brain], _BRIGHTEST)
-    fixed = ants_image(np.minimum(coarse.values, brightest), coarse.affine)
-    moving = ants_image(anatomy.t1, anatomy.affine)
-    options: dict[str, Any] = {}
-    if lesion is not None and lesion.any():
-        options = {"mask": ants_image(~lesion, coarse.affine), "mask_all_stages": True}
-    with registration(fixed, moving, _TRANSFORM, **options) as found:
-        gm, wm, brain = (
-            ants.apply_transforms(
-                fixed, ants_image(part, anatomy.affine), found["fwdtransforms"]
-            ).numpy()
-            for part in (anatomy.gm, anatomy.wm, anatomy.brain)
-        )
-        expected = found["warpedmovout"].numpy()
+    greedy = _Greedy(coarse, anatomy.t1, anatomy.affine, lesion)
+    affine = greedy.linear()
+    gm, wm, brain, expected = greedy.deformed(anatomy.gm, anatomy.wm, anatomy.brain, anatomy.t1)
     inside = coarse.brain & (brain > 0.5)
     if lesion is not None:
         inside &= ~lesion
-    likeness = _likeness(expected, fixed.numpy(), inside)
-    return WarpedTemplate(gm, wm, _dice(brain > 0.5, coarse.brain), likeness)
+    likeness = _likeness(expected, greedy.fixed, inside)
+    return WarpedTemplate(gm, wm, _dice(brain > 0.5, coarse.brain), likeness, affine)
+
+
+class _Greedy:
+    """A registration of one image with a brain on the working grid."""
+
+    def __init__(
+        self, coarse: WorkingGrid, moving: Map, affine: FloatArray, lesion: Bools | None
+    ) -> None:
+        if coarse.brain.sum() < _FEWEST:
+            raise DegenerateDataError("the brain is too small to register the template with it")
+        brightest = np.percentile(coarse.values[coarse.brain], _BRIGHTEST)
+        self.fixed: Map = np.minimum(coarse.values, brightest).astype(np.float32)
+        self._affine = affine
+        self._greedy = import_module("picsl_greedy").Greedy3D()
+        self._images = "-i fixed moving"
+        images = {
+            "fixed": _itk_image(self.fixed, coarse.affine),
+            "moving": _itk_image(moving, affine),
+        }
+        if lesion is not None and lesion.any():
+            self._images += " -gm seen"
+            images["seen"] = _itk_image(~lesion, coarse.affine)
+        self._given: dict[str, Any] = images
+
+    def linear(self) -> FloatArray:
+        """Return the best linear map, from millimetres of the brain to those of the image."""
+        self._run(
+            f"{self._images} -a -dof 12 -ia-image-centers {_METRIC} -o linear",
+            **self._given,
+            linear=None,
+        )
+        found: FloatArray = _FLIP @ np.asarray(self._greedy["linear"], np.float64) @ _FLIP
+        return found
+
+    def deformed(self, *maps: Map) -> list[Map]:
+        """Return maps on the grid of the image, deformed to the brain, after `linear`."""
+        self._run(f"{self._images} -it linear {_METRIC} {_SMOOTH} -o warp", warp=None)
+        names = [f"map{number}" for number in range(len(maps))]
+        self._run(
+            "-rf fixed -r warp linear -threads 1 -V 0 "
+            + " ".join(f"-rm {name} {name}_there" for name in names),
+            **{
+                name: _itk_image(part, self._affine) for name, part in zip(names, maps, strict=True)
+            },
+            **{f"{name}_there": None for name in names},
+        )
+        return [_array(self._greedy[f"{name}_there"]) for name in names]
+
+    def _run(self, command: str, **images: Any) -> None:
+        try:
+            with _silence():
+                self._greedy.execute(command, out=StringIO(), err=StringIO(), **images)
+        except RuntimeError as error:  # all that greedy says
+            raise DegenerateDataError("greedy cannot register the template with it") from error
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Let nothing be printed: greedy writes to standard output itself."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 def _dice(one: Bools, other: Bools) -> float:
@@ -291,8 +338,7 @@ def _likeness(one: Map, other: Map, inside: Bools) -> float:
 
     def detail(array: Map) -> Map:
         smooth = ndimage.gaussian_filter(np.where(inside, array, 0), _COARSE / RESOLUTION)
-        found: Map = (array - smooth / np.maximum(share, _LEAST))[inside]
-        return found
+        return np.asarray(array - smooth / np.maximum(share, _LEAST), np.float32)[inside]
 
     fine, finer = detail(one), detail(other)
     if fine.size < 2 or not (np.ptp(fine) and np.ptp(finer)):
@@ -306,12 +352,6 @@ def _likeness(one: Map, other: Map, inside: Bools) -> float:
 # Rotation and shift alone: the brain keeps its size and shape, as in the protocol of the paper.
 
 TEMPLATE_SPACE = "MNI152NLin2009aSym"  # what BIDS calls the space of the template
-
-_STAGES = {  # of the registration, from coarse to fine
-    "aff_iterations": (500, 200, 20),
-    "aff_shrink_factors": (4, 2, 1),
-    "aff_smoothing_sigmas": (3, 2, 0),
-}
 
 
 class TemplateGrid(NamedTuple):
@@ -337,30 +377,29 @@ def template_grid(resolution: float) -> TemplateGrid:
     return TemplateGrid(shape, affine)
 
 
-def rigid_to_template(coarse: WorkingGrid, lesion: Bools | None = None) -> FloatArray:
-    """Find where the template's places are in a scan.
+def rigid_to_template(coarse: WorkingGrid, affine: FloatArray) -> FloatArray:
+    """Return the rotation and shift within a linear map of a scan to the template.
+
+    The rotation is the nearest one to the map; the middle of the brain stays where the
+    map takes it.
 
     Parameters
     ----------
-    coarse : the brain on the working grid, free of bias.
-    lesion : voxels that the registration does not look at.
+    coarse : the brain on the working grid.
+    affine : (4, 4), from millimetres of the scan to millimetres of the template.
 
     Returns
     -------
     FloatArray
         (4, 4), from millimetres of the template to millimetres of the scan.
     """
-    anatomy = halved_anatomy()
-    options: dict[str, Any] = dict(_STAGES)
-    if lesion is not None and lesion.any():
-        options |= {"moving_mask": ants_image(~lesion, coarse.affine), "mask_all_stages": True}
-    fixed, moving = ants_image(anatomy.t1, anatomy.affine), ants_image(coarse.values, coarse.affine)
-    with registration(fixed, moving, "Rigid", **options) as found:
-        transform = import_ants().read_transform(found["fwdtransforms"][0])
+    left, _, right = np.linalg.svd(affine[:3, :3])
+    back = (left @ right).T
+    inside = np.argwhere(coarse.brain).mean(axis=0)
+    middle = coarse.affine[:3, :3] @ inside + coarse.affine[:3, 3]
     matrix = np.eye(4)
-    matrix[:3, :3] = np.reshape(transform.parameters[:9], (3, 3))
-    centre = np.asarray(transform.fixed_parameters)
-    matrix[:3, 3] = transform.parameters[9:] + centre - matrix[:3, :3] @ centre
+    matrix[:3, :3] = back
+    matrix[:3, 3] = middle - back @ (affine[:3, :3] @ middle + affine[:3, 3])
     return matrix
 
 
@@ -420,6 +459,7 @@ def aligned_copy(
     *,
     tissues: Map | None = None,
     lesion: Bools | None = None,
+    linear: FloatArray | None = None,
     resolution: float,
 ) -> AlignedCopy:
     """Align a scan with the template by rotation and shift, and resample it there.
@@ -433,11 +473,15 @@ def aligned_copy(
     image, affine : the scan, free of bias.
     brain : which of its voxels are inside the brain.
     tissues, lesion : what else is known about it. The registration does not see the lesion.
+    linear : as `WarpedTemplate` has it, if the template was deformed to the scan.
     resolution : the size of the voxels of the copy, in mm.
     """
     coarse = working_grid(np.where(brain, image, 0), affine, brain)
-    damaged = None if lesion is None else lesion_on_grid(lesion, affine, coarse)
-    matrix = rigid_to_template(coarse, damaged)
+    if linear is None:
+        damaged = None if lesion is None else lesion_on_grid(lesion, affine, coarse)
+        anatomy = halved_anatomy()
+        linear = _Greedy(coarse, anatomy.t1, anatomy.affine, damaged).linear()
+    matrix = rigid_to_template(coarse, linear)
     grid = template_grid(resolution)
 
     def linearly(part: Map) -> Map:
